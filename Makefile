@@ -1,0 +1,47 @@
+# Everything runs in .venv, which `make` builds on first use. Needs Python >= 3.11.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# CI compares with the other libraries too; elsewhere `make test ORACLES=1` does (a large download).
+ORACLES ?= $(if $(CI),1,)
+STAMPS := $(VENV)/stamps
+
+.PHONY: translate test lint bench clean
+
+translate: $(STAMPS)/run
+	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
+
+test: $(STAMPS)/test$(if $(ORACLES),-oracles)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+lint: $(STAMPS)/dev
+	$(BIN)/ruff check .
+	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/handloom
+	MYPYPATH=$(VENV)/typing $(BIN)/mypy -p handloom
+
+bench: $(STAMPS)/test-oracles
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+
+$(STAMPS):
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "handloom needs Python 3.11 or newer; name one with make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	mkdir -p $@
+
+$(STAMPS)/run: pyproject.toml | $(STAMPS)
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(STAMPS)/test: pyproject.toml | $(STAMPS)
+	$(BIN)/python -m pip install --quiet --editable .[test]
+	touch $@
+
+$(STAMPS)/test-oracles: pyproject.toml | $(STAMPS)
+	$(BIN)/python -m pip install --quiet --editable .[test,oracles]
+	touch $@
+
+$(STAMPS)/dev: pyproject.toml | $(STAMPS)
+	$(BIN)/python -m pip install --quiet --editable .[test,dev]
+	touch $@

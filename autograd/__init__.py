@@ -1,0 +1,1 @@
+"""Reverse-mode automatic differentiation on NumPy and CuPy arrays."""

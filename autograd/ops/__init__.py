@@ -1,0 +1,1 @@
+"""The differentiable operations, one subject a file."""

@@ -1,0 +1,1 @@
+"""Whole models and how to generate with them."""

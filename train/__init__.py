@@ -1,0 +1,1 @@
+"""Training: data, optimisers, the loop, checkpoints, metrics and pictures."""

@@ -1,0 +1,1 @@
+"""A bilingual grammar: the embedded German-English corpus."""
