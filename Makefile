@@ -17,7 +17,7 @@ test: $(STAMPS)/test$(if $(ORACLES),-oracles)
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .
 	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/handloom
-	MYPYPATH=$(VENV)/typing $(BIN)/mypy -p handloom
+	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd errors models nn tokenizer train)
 
 bench: $(STAMPS)/test-oracles
 	$(BIN)/python -m benchmarks
