@@ -1,0 +1,105 @@
+"""NumPy or CuPy: which namespace an array belongs to, which device it lives on, and how it moves.
+
+An op asks `xp = array_module(x)` on its first line and knows nothing else of devices. The same question asked of a
+Tensor answers with handloom's own ops, which carry NumPy's names: so one backward rule, written in the functions that
+all three share, serves arrays (the fast path) and Tensors (when the gradient is itself to be differentiated).
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+# A NumPy array, a CuPy array, or (in a backward rule that is being recorded) a Tensor.
+Array = Any
+
+_NAMESPACES: dict[type, ModuleType] = {np.ndarray: np}
+# The namespace that wins when operands differ; a later one outranks an earlier one.
+_RANK = {"numpy": 0, "cupy": 1, "handloom": 2}
+
+
+class DeviceError(RuntimeError):
+    """A device that is asked for can't be used; the message says why and what to do."""
+
+
+def register_namespace(kind: type, namespace: ModuleType) -> None:
+    """Let `array_module` answer `namespace` for values of type `kind`."""
+    _NAMESPACES[kind] = namespace
+
+
+def array_module(*operands: Any) -> Any:
+    """The namespace whose functions accept `operands`: numpy, cupy, or handloom's ops if one is a Tensor.
+
+    Python scalars belong to any namespace and count as numpy.
+    """
+    found: ModuleType = np
+    for operand in operands:
+        namespace = _NAMESPACES.get(type(operand)) or _find_namespace(type(operand))
+        if namespace is not found and _rank(namespace) > _rank(found):
+            found = namespace
+    return found
+
+
+def _find_namespace(kind: type) -> ModuleType:
+    """Look a type up for the first time: a subclass of a known type, a CuPy array, or something NumPy handles."""
+    namespace: ModuleType = np
+    for base in kind.__mro__:
+        if base in _NAMESPACES:
+            namespace = _NAMESPACES[base]
+            break
+        if base.__module__.partition(".")[0] in ("cupy", "cupyx"):
+            namespace = importlib.import_module("cupy")
+            break
+    _NAMESPACES[kind] = namespace
+    return namespace
+
+
+def _rank(namespace: ModuleType) -> int:
+    return _RANK[namespace.__name__.partition(".")[0]]
+
+
+def is_array(value: Any) -> bool:
+    """True for a NumPy or CuPy array (not for a NumPy scalar)."""
+    return isinstance(value, np.ndarray) or (
+        not isinstance(value, np.generic) and type(value).__module__.partition(".")[0] == "cupy"
+    )
+
+
+def device_of(array: Array) -> str:
+    """"cpu" for a NumPy array, "cuda:N" for a CuPy array on device N."""
+    device = getattr(array, "device", "cpu")
+    return "cpu" if device == "cpu" else f"cuda:{device.id}"
+
+
+def to_device(array: Array, device: str) -> Array:
+    """Copy `array` to `device` ("cpu", "cuda" or "cuda:N"); the array itself if it is there already.
+
+    Raises DeviceError where CuPy or a GPU is missing, ValueError for a device of another name.
+    """
+    kind, _, number = device.partition(":")
+    if kind == "cpu":
+        return array if isinstance(array, np.ndarray) else array.get()
+    if kind != "cuda" or (number and not number.isdigit()):
+        raise ValueError(f"unknown device {device!r}: use 'cpu', 'cuda' or 'cuda:N'")
+    cupy = import_cupy()
+    with cupy.cuda.Device(int(number or 0)):
+        return cupy.asarray(array)
+
+
+def import_cupy() -> Any:
+    """CuPy with a usable GPU behind it; DeviceError says which of the two is missing and the cure."""
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError as error:
+        raise DeviceError(
+            "device 'cuda' needs CuPy, which is not installed: pip install 'handloom[gpu]' (CUDA 13) or "
+            "'handloom[gpu-cuda12]'; without a GPU use device 'cpu'"
+        ) from error
+    if not cupy.cuda.is_available():
+        raise DeviceError(
+            "device 'cuda': CuPy is installed but finds no usable NVIDIA GPU or driver (see nvidia-smi); use device 'cpu'"
+        )
+    return cupy

@@ -1,0 +1,77 @@
+"""Embedding: rows of a table, chosen by integer ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import Array, array_module
+from ..function import Function, run
+from ..tensor import Tensor
+from .registry import declare
+
+
+class Embedding(Function):
+    def __init__(self, ids, padding_id):
+        self.ids, self.padding_id = ids, padding_id
+
+    def forward(self, table):
+        self.shape = table.shape
+        return table[self.ids]
+
+    def backward(self, g):
+        return run(SumRows(self.ids, self.shape, self.padding_id), g)
+
+
+class SumRows(Function):
+    """Zeros (rows, features) with each gradient row added at its id; rows of `padding_id` stay zero."""
+
+    def __init__(self, ids, shape, padding_id):
+        self.ids, self.shape, self.padding_id = ids, shape, padding_id
+
+    def forward(self, g):
+        out = add_rows(self.ids.reshape(-1), g.reshape(-1, self.shape[1]), self.shape)
+        if self.padding_id is not None:
+            out[self.padding_id] = 0
+        return out
+
+    def backward(self, g):
+        rows = g[self.ids]
+        if self.padding_id is None:
+            return rows
+        return rows * (self.ids != self.padding_id)[..., None].astype(g.dtype)
+
+
+def add_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> Array:
+    """Zeros of `shape` with rows[i] added at ids[i]. Sorting brings equal ids together: one pass instead of a scatter."""
+    xp = array_module(rows)
+    out = xp.zeros(shape, dtype=rows.dtype)
+    if xp is not np:
+        import cupyx
+
+        cupyx.scatter_add(out, ids, rows)
+    elif ids.size:
+        order = np.argsort(ids, kind="stable")
+        ordered = ids[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        out[ordered[starts]] = np.add.reduceat(rows[order], starts, axis=0)
+    return out
+
+
+@declare(lambda ids, table, padding_id=None: np.take(table, ids, axis=0))
+def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
+    """table[ids]: ids any integer shape, table (rows, features) -> (*ids.shape, features).
+
+    The row `padding_id` gets no gradient. Raises IndexError for an id outside 0 <= id < rows, TypeError for ids that
+    are not integers.
+    """
+    ids = ids.data if isinstance(ids, Tensor) else ids
+    if array_module(ids) is np:
+        ids = np.asarray(ids)
+        if ids.dtype.kind not in "iu":
+            raise TypeError(f"embedding: ids must be integers, not {ids.dtype}")
+        if ids.size and (ids.min() < 0 or ids.max() >= table.shape[0]):
+            wrong = ids[(ids < 0) | (ids >= table.shape[0])].flat[0]
+            raise IndexError(f"embedding: id {wrong} is outside the table of {table.shape[0]} rows")
+    return Embedding(ids, padding_id)(table)

@@ -1,0 +1,120 @@
+"""Losses. Their unit is nats; padding counts neither in the sum nor in the number it is divided by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function
+from ..tensor import Tensor
+from .registry import declare
+from .softmax import softmax
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+class CrossEntropy(Function):
+    """Softmax and cross-entropy in one, over rows of logits x with target class t.
+
+    With p = softmax(x), smoothing s, V classes and class weights w (1 by default):
+    loss = a (lse - x_t) + (s/V) sum_c w_c (lse - x_c), where a = (1 - s) w_t and lse = log sum exp x, so
+    dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w).
+    """
+
+    def __init__(self, target, weight, ignore_index, reduction, label_smoothing):
+        self.target, self.weight, self.ignore_index = target, weight, ignore_index
+        self.reduction, self.label_smoothing = reduction, label_smoothing
+
+    def forward(self, logits):
+        xp = array_module(logits)
+        rows, classes = logits.shape
+        dtype = np.float32 if logits.dtype == np.float16 else logits.dtype
+        real = self.target != self.ignore_index
+        target = xp.where(real, self.target, 0)
+        weight = xp.ones(classes, dtype) if self.weight is None else self.weight.astype(dtype)
+        row_weight = weight[target] * real
+        own = (1 - self.label_smoothing) * row_weight
+        each = self.label_smoothing / classes * weight
+
+        top = logits.max(axis=1, keepdims=True) if classes else logits
+        p = xp.exp(xp.subtract(logits, top, dtype=dtype))
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        lse = (xp.log(total) + top)[:, 0]
+        loss = own * (lse - logits[xp.arange(rows), target])
+        if self.label_smoothing:
+            loss += real * (lse * each.sum() - logits @ each.astype(logits.dtype))
+        # An all-padding batch has loss 0, not 0/0.
+        count = row_weight.sum()
+        count = xp.where(count == 0, count.dtype.type(1), count)
+        self.save(logits)
+        self.keep(p, target, own, each, real, count)
+        if self.reduction == "none":
+            return loss.astype(logits.dtype)
+        return xp.asarray(loss.sum() / count if self.reduction == "mean" else loss.sum()).astype(logits.dtype)
+
+    def backward(self, g):
+        (logits,) = self.saved
+        p, target, own, each, real, count = self.kept
+        if isinstance(logits, Tensor):
+            p = softmax(logits)  # recorded: the gradient depends on the logits through p
+        xp = array_module(p)
+        if self.reduction == "mean":
+            g = g / count
+        row = g * xp.ones(own.shape, p.dtype) if self.reduction != "none" else g
+        share = own + real * each.sum()
+        constant = (real[:, None] * each[None, :]).astype(p.dtype)
+        constant[array_module(own).arange(len(own)), target] += own
+        return ((p * share[:, None] - constant) * row[:, None]).astype(logits.dtype)
+
+
+def _cross_entropy_reference(logits: np.ndarray, target: np.ndarray, *, weight: np.ndarray | None = None,
+                             ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
+    classes = logits.shape[-1]
+    losses, weights = np.zeros(target.shape, dtype=logits.dtype), 0.0
+    for place in np.ndindex(target.shape):
+        t = target[place]
+        if t == ignore_index:
+            continue
+        w = np.ones(classes) if weight is None else weight
+        log_p = logits[place] - np.log(np.exp(logits[place]).sum())
+        losses[place] = -(1 - label_smoothing) * w[t] * log_p[t] - label_smoothing / classes * (w * log_p).sum()
+        weights += w[t]
+    return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / (weights or 1.0)}[reduction]
+
+
+@declare(_cross_entropy_reference)
+def cross_entropy(logits: Any, target: Any, *, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
+                  label_smoothing: float = 0.0) -> Tensor:
+    """Negative log-likelihood of integer classes under softmax(logits), in nats.
+
+    Args:
+        logits: (..., classes), floating point.
+        target: (...), integers; positions equal to `ignore_index` (padding) count nowhere.
+        weight: (classes,) or None: the weight of each class.
+        reduction: "mean" (over the weights of the targets that count; 0 if none do), "sum" or "none" (shape of target).
+        label_smoothing: s in [0, 1]: the target distribution is (1-s) onehot + s/classes
+            (Szegedy et al. 2016, arXiv 1512.00567, section 7).
+
+    Raises ValueError for shapes that don't fit or an unknown reduction, IndexError for a class out of range.
+    """
+    logits = logits if isinstance(logits, Tensor) else Tensor(logits)
+    target = target.data if isinstance(target, Tensor) else array_module(logits.data).asarray(target)
+    weight = weight.data if isinstance(weight, Tensor) else weight
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"cross_entropy: reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
+    if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
+        raise ValueError(
+            f"cross_entropy: logits {logits.shape} need integer targets of shape {logits.shape[:-1]}, "
+            f"not {target.dtype}{list(target.shape)}")
+    classes = logits.shape[-1]
+    if array_module(target) is np:
+        wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
+        if wrong.any():
+            raise IndexError(f"cross_entropy: class {target[wrong][0]} is outside 0..{classes - 1}")
+    if weight is not None and weight.shape != (classes,):
+        raise ValueError(f"cross_entropy: weight {weight.shape} for {classes} classes")
+    loss = CrossEntropy(target.reshape(-1), weight, ignore_index, reduction, label_smoothing)(logits.reshape(-1, classes))
+    return loss.reshape(target.shape) if reduction == "none" else loss

@@ -1,0 +1,69 @@
+"""Softmax and its logarithm. The row's maximum is subtracted first, so that nothing overflows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function
+from ..tensor import Tensor
+from .registry import declare
+
+
+class Softmax(Function):
+    """p_i = exp(x_i) / sum_j exp(x_j); dx = p (g - sum_j g_j p_j)."""
+
+    def __init__(self, axis):
+        self.axis = axis
+
+    def forward(self, x):
+        xp = array_module(x)
+        wide = x.astype(np.float32) if x.dtype == np.float16 else x
+        out = xp.exp(wide - wide.max(axis=self.axis, keepdims=True))
+        out /= out.sum(axis=self.axis, keepdims=True)
+        out = out.astype(x.dtype, copy=False)
+        self.save(out)
+        return out
+
+    def backward(self, g):
+        (p,) = self.saved
+        return p * (g - (g * p).sum(axis=self.axis, keepdims=True))
+
+
+def _softmax_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    e = np.exp(x)
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@declare(_softmax_reference)
+def softmax(x: Any, axis: int = -1) -> Tensor:
+    """exp(x) normalised to sum to 1 along `axis`; float16 is computed in float32."""
+    return Softmax(axis)(x)
+
+
+class LogSoftmax(Function):
+    """y_i = x_i - log sum_j exp(x_j); dx = g - p sum_j g_j."""
+
+    def __init__(self, axis):
+        self.axis = axis
+
+    def forward(self, x):
+        xp = array_module(x)
+        wide = x.astype(np.float32) if x.dtype == np.float16 else x
+        out = wide - wide.max(axis=self.axis, keepdims=True)
+        out -= xp.log(xp.exp(out).sum(axis=self.axis, keepdims=True))
+        out = out.astype(x.dtype, copy=False)
+        self.save(out)
+        return out
+
+    def backward(self, g):
+        (out,) = self.saved
+        return g - array_module(out).exp(out) * g.sum(axis=self.axis, keepdims=True)
+
+
+@declare(lambda x, axis=-1: np.log(_softmax_reference(x, axis)))
+def log_softmax(x: Any, axis: int = -1) -> Tensor:
+    """Logarithm of softmax along `axis`, without ever forming a probability that underflows."""
+    return LogSoftmax(axis)(x)

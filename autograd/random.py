@@ -1,0 +1,60 @@
+"""Random numbers that can be seeded, saved, restored and replayed.
+
+Every source of randomness takes a `Generator`, or draws from the default one, which `manual_seed` seeds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Generator:
+    """A stream of random numbers (NumPy's SFC64).
+
+    `get_state()` is plain JSON-able data; after `set_state` with it the same numbers come again.
+    """
+
+    def __init__(self, seed: int = 0):
+        self._bits = np.random.SFC64(seed)
+        self.numpy = np.random.Generator(self._bits)
+
+    def get_state(self) -> dict[str, Any]:
+        state = self._bits.state
+        return {
+            "bit_generator": state["bit_generator"],
+            "state": [int(word) for word in state["state"]["state"]],
+            "has_uint32": int(state["has_uint32"]),
+            "uinteger": int(state["uinteger"]),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state. Raises ValueError if it is not one of this kind of generator."""
+        if state.get("bit_generator") != "SFC64" or len(state.get("state", ())) != 4:
+            raise ValueError(f"this is not the state of an SFC64 generator: {state!r}")
+        self._bits.state = {
+            "bit_generator": "SFC64",
+            "state": {"state": np.array(state["state"], dtype=np.uint64)},
+            "has_uint32": state["has_uint32"],
+            "uinteger": state["uinteger"],
+        }
+
+    def keep_mask(self, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
+        """A boolean mask, False with probability `drop`, and the scale that keeps expectations: 1 / P(True).
+
+        Sixteen random bits an element: the probability is rounded to a multiple of 2^-16, and the scale is exactly
+        that of the rounded one.
+        """
+        threshold = round(drop * 65536)
+        size = int(np.prod(shape))
+        words = np.frombuffer(self._bits.random_raw((size + 3) // 4), dtype=np.uint16)[:size]
+        return (words >= threshold).reshape(shape), 65536 / (65536 - threshold) if threshold < 65536 else 0.0
+
+
+default_generator = Generator(0)
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the default generator: initial weights and dropout follow from it."""
+    default_generator.set_state(Generator(seed).get_state())

@@ -1,0 +1,344 @@
+"""Tensor: one array, and where it came from.
+
+Values, not views: an operation never changes an array that another tensor may see. Indexing and broadcasting are
+NumPy's; so are the dtypes, with Python scalars weak (float32 * 2.0 is float32).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .backend import Array, device_of, is_array, register_namespace, to_device
+
+
+class Origin:
+    """Where a tensor that needs a gradient came from: one output of a call, or a leaf.
+
+    A call keeps its inputs' origins, not the tensors: a value that no backward rule saved is free to go.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "hooks", "leaf", "node", "shape", "slot", "version")
+
+    def __init__(self, array: Array, node: Any = None, slot: int = 0, leaf: Any = None):
+        self.shape: tuple[int, ...] = array.shape
+        self.dtype = array.dtype
+        self.node = node  # the Function that made it; None for a leaf
+        self.slot = slot  # which of the node's outputs it is
+        self.leaf = leaf  # a weak reference to the leaf tensor: a strong one would be a cycle
+        self.version = 0  # counts the changes made in place to a leaf's array
+        self.hooks: dict[int, Callable[[Any], Any]] | None = None
+
+
+class Tensor:
+    """An array that can be differentiated through.
+
+    Args:
+        data: a NumPy or CuPy array (shared, not copied), a Tensor, a number or nested lists of numbers. Python floats
+            become float32; arrays keep their dtype.
+        requires_grad: whether this is a leaf whose gradient is wanted. Only real floating point can have one.
+
+    Attributes:
+        data: the array. Results of recorded operations are read-only, since a backward rule may need them.
+        grad: None, or an array of the same shape and dtype, to which `backward` adds.
+        requires_grad: True for such a leaf and for everything computed from one.
+
+    Raises TypeError for data that is not numeric, or for `requires_grad` on integers, booleans or complex numbers.
+    """
+
+    __slots__ = ("__weakref__", "_origin", "data", "grad", "requires_grad")
+    __array_ufunc__ = None  # `array + tensor` goes to Tensor.__radd__ instead of looping over the elements
+
+    data: Any
+    grad: Any
+    requires_grad: bool
+    _origin: Origin | None
+
+    def __init__(self, data: Any, requires_grad: bool = False, *, dtype: Any = None):
+        if isinstance(data, Tensor):
+            data = data.data
+        if not is_array(data):
+            was_numpy = isinstance(data, np.generic)
+            data = np.asarray(data)
+            if data.dtype == np.float64 and not was_numpy and dtype is None:
+                data = data.astype(np.float32)
+        if dtype is not None:
+            data = data.astype(dtype, copy=False)
+        if data.dtype.kind not in "fiubc":
+            raise TypeError(f"Tensor: data of dtype {data.dtype} is not numeric (ragged nested lists end up here too)")
+        if requires_grad:
+            _check_differentiable(data.dtype)
+        self.data = data
+        self.grad = None
+        self.requires_grad = requires_grad
+        self._origin = None
+
+    # -- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.data.ndim
+
+    @property
+    def size(self) -> int:
+        return self.data.size
+
+    @property
+    def device(self) -> str:
+        """"cpu" or "cuda:N"."""
+        return device_of(self.data)
+
+    @property
+    def is_leaf(self) -> bool:
+        """True unless this is the recorded result of an operation."""
+        return self._origin is None or self._origin.node is None
+
+    @property
+    def origin(self) -> Origin:
+        """Where the value came from; made on first use for a leaf. Only for tensors that require a gradient."""
+        if self._origin is None:
+            self._origin = Origin(self.data, leaf=weakref.ref(self))
+        return self._origin
+
+    def __repr__(self) -> str:
+        text = np.array2string(np.asarray(to_device(self.data, "cpu")), separator=", ", prefix="Tensor(")
+        place = "" if self.device == "cpu" else f", device='{self.device}'"
+        node = "" if self.is_leaf else f", from={self.origin.node.name}"
+        return f"Tensor({text}, dtype={self.dtype}{place}{', requires_grad=True' if self.requires_grad else ''}{node})"
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d Tensor")
+        return self.data.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self.data)
+
+    def __float__(self) -> float:
+        return float(self.data)
+
+    def __int__(self) -> int:
+        return int(self.data)
+
+    def item(self) -> Any:
+        """The value of a tensor with one element as a Python number."""
+        return self.data.item()
+
+    def numpy(self) -> np.ndarray:
+        """The values as a NumPy array, on the CPU; shared with the tensor where it is there already."""
+        return to_device(self.data, "cpu")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self.requires_grad:
+            raise TypeError(
+                "a Tensor that requires a gradient does not turn into a NumPy array silently, since the gradient would be "
+                "lost: use handloom's functions, or .numpy() if that is what you want")
+        return np.array(self.data, dtype=dtype, copy=copy)
+
+    # -- gradients -------------------------------------------------------------------------------------------------
+
+    def backward(self, gradient: Any = None, *, retain_graph: bool = False) -> None:
+        """Add this tensor's derivative, contracted with `gradient` (its shape), to `.grad` of every leaf behind it."""
+        _engine.backward(self, gradient, retain_graph=retain_graph)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Say of a leaf whether its gradient is wanted. Raises RuntimeError on a recorded result."""
+        if not self.is_leaf:
+            raise RuntimeError("requires_grad_: only a leaf can be told so; use detach() to cut a result from its graph")
+        if requires_grad:
+            _check_differentiable(self.dtype)
+        self.requires_grad = requires_grad
+        return self
+
+    def detach(self) -> Tensor:
+        """The same values, cut from the graph. They share memory with this tensor."""
+        return Tensor(self.data)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> Callable[[], None]:
+        """Call `hook(gradient)` when this tensor's gradient is complete, in every backward pass.
+
+        The hook gets the array (a Tensor under create_graph) and may return another of the same shape and dtype to
+        take its place. Returns a function that removes the hook. Raises RuntimeError without requires_grad.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("register_hook: this tensor does not require a gradient, so none will ever arrive")
+        origin = self.origin
+        # A result's hooks stay with its call: the origin of a saved output may be made anew.
+        hooks = origin.node.hooks_of(origin.slot) if origin.node is not None else origin.hooks
+        if hooks is None:
+            hooks = origin.hooks = {}
+        key = max(hooks, default=0) + 1
+        hooks[key] = hook
+        return lambda: hooks.pop(key, None) and None
+
+    def mark_changed(self) -> None:
+        """Say that a leaf's array was changed in place, so that a graph that saved it refuses to use it."""
+        if self._origin is not None:
+            self._origin.version += 1
+
+    # -- moving and casting ----------------------------------------------------------------------------------------
+
+    def to(self, device: str) -> Tensor:
+        """The tensor on `device` ("cpu", "cuda", "cuda:N"); the gradient finds its way back."""
+        return _ops.to_device(self, device)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """Cast. The gradient is cast back; casting to integers or booleans cuts the graph."""
+        return _ops.astype(self, dtype)
+
+    # -- arithmetic ------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Tensor:
+        return _ops.add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _ops.add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _ops.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _ops.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _ops.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _ops.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return _ops.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return _ops.divide(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return _ops.power(self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return _ops.power(other, self)
+
+    def __neg__(self) -> Tensor:
+        return _ops.negative(self)
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return _ops.abs(self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return _ops.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return _ops.matmul(other, self)
+
+    # Comparisons give boolean tensors, elementwise, and cut the graph. (So a Tensor hashes by identity.)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return Tensor(self.data < _array(other))
+
+    def __le__(self, other: Any) -> Tensor:
+        return Tensor(self.data <= _array(other))
+
+    def __gt__(self, other: Any) -> Tensor:
+        return Tensor(self.data > _array(other))
+
+    def __ge__(self, other: Any) -> Tensor:
+        return Tensor(self.data >= _array(other))
+
+    def __eq__(self, other: Any) -> Any:
+        return Tensor(self.data == _array(other))
+
+    def __ne__(self, other: Any) -> Any:
+        return Tensor(self.data != _array(other))
+
+    __hash__ = object.__hash__
+
+    # -- indexing --------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return _ops.getitem(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Set elements. The tensor becomes the result of a recorded operation on its old value and `value`.
+
+        Under `no_grad` the array of a leaf is changed in place. Raises RuntimeError on a leaf that requires a
+        gradient while operations are recorded.
+        """
+        _ops.setitem_(self, index, value)
+
+    # -- methods that NumPy arrays have too, so that backward rules serve both ----------------------------------------
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.mean(self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.min(self, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None) -> Tensor:
+        return Tensor(self.data.argmax(axis=axis))
+
+    def reshape(self, *shape: Any) -> Tensor:
+        return _ops.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        return _ops.transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        return _ops.swapaxes(self, axis1, axis2)
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802  (NumPy's name)
+        return _ops.transpose(self)
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802
+        """The last two axes exchanged, as in NumPy 2."""
+        return _ops.swapaxes(self, -1, -2)
+
+
+class Parameter(Tensor):
+    """A leaf that a module owns and an optimiser updates."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: bool = True, *, dtype: Any = None):
+        super().__init__(data, requires_grad, dtype=dtype)
+
+
+def _check_differentiable(dtype: np.dtype) -> None:
+    if dtype.kind != "f":
+        raise TypeError(f"a tensor of {dtype} can't require a gradient: use a real floating dtype, e.g. .astype('float32')")
+
+
+def _array(value: Any) -> Any:
+    return value.data if isinstance(value, Tensor) else value
+
+
+# These modules need Tensor, and Tensor's methods need them.
+from . import engine as _engine  # noqa: E402
+from . import ops as _ops  # noqa: E402
+
+register_namespace(Tensor, _ops)
+register_namespace(Parameter, _ops)
