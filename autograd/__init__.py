@@ -7,6 +7,15 @@ from .function import Function
 from .random import Generator, default_generator, manual_seed
 
 __all__ = [
-    "Function", "Generator", "Parameter", "Tensor", "default_generator", "enable_grad", "grad", "is_grad_enabled",
-    "manual_seed", "no_grad", "ops",
+    "Function",
+    "Generator",
+    "Parameter",
+    "Tensor",
+    "default_generator",
+    "enable_grad",
+    "grad",
+    "is_grad_enabled",
+    "manual_seed",
+    "no_grad",
+    "ops",
 ]

@@ -69,9 +69,8 @@ def is_array(value: Any) -> bool:
 
 
 def device_of(array: Array) -> str:
-    """"cpu" for a NumPy array, "cuda:N" for a CuPy array on device N."""
-    device = getattr(array, "device", "cpu")
-    return "cpu" if device == "cpu" else f"cuda:{device.id}"
+    """ "cpu" for a NumPy array, "cuda:N" for a CuPy array on device N."""
+    return "cpu" if isinstance(array, np.ndarray) else f"cuda:{array.device.id}"
 
 
 def to_device(array: Array, device: str) -> Array:
@@ -100,6 +99,6 @@ def import_cupy() -> Any:
         ) from error
     if not cupy.cuda.is_available():
         raise DeviceError(
-            "device 'cuda': CuPy is installed but finds no usable NVIDIA GPU or driver (see nvidia-smi); use device 'cpu'"
+            "device 'cuda': CuPy is installed but finds no usable NVIDIA GPU (see nvidia-smi); use device 'cpu'"
         )
     return cupy

@@ -66,7 +66,7 @@ class enable_grad(_SetGradMode):  # noqa: N801
 
 
 class _Gradient:
-    """A gradient that is being collected. `owned` means nobody else can hold the buffer: it may be added to in place."""
+    """A gradient that is being collected. `owned`: nobody else can hold the buffer, so it may be added to in place."""
 
     __slots__ = ("owned", "value")
 
@@ -116,14 +116,17 @@ class _Pass:
         else:
             existing.add(value)
 
-    def run(self, retain_graph: bool) -> None:
-        while self.heap:
+    def run(self, retain_graph: bool, oldest: int = -1) -> None:
+        """Go back through the calls, down to number `oldest`: what is older can't lead to a target any more."""
+        while self.heap and -self.heap[0][0] >= oldest:
             _, node = heapq.heappop(self.heap)
             slots = self.nodes.pop(node)
             incoming = [None if g is None else self._arrived(node, slot, g.value) for slot, g in enumerate(slots)]
             if len(incoming) < node.output_count:
                 incoming += [None] * (node.output_count - len(incoming))
             del slots
+            if node.number == oldest:
+                return
             outgoing = node.input_gradients(incoming, self.create_graph)
             for position, (origin, value) in enumerate(zip(node.inputs, outgoing, strict=True)):
                 if origin is not None and value is not None:
@@ -143,8 +146,13 @@ class _Pass:
 
 def _is_fresh(value: Any, incoming: list[Any], earlier: list[Any]) -> bool:
     """Whether a backward rule made this array just now, so that it may be added to in place."""
-    return (isinstance(value, np.ndarray) and value.base is None and value.flags.writeable
-            and not any(value is other for other in incoming) and not any(value is other for other in earlier))
+    return (
+        isinstance(value, np.ndarray)
+        and value.base is None
+        and value.flags.writeable
+        and not any(value is other for other in incoming)
+        and not any(value is other for other in earlier)
+    )
 
 
 def _run_hooks(hooks: dict[int, Any] | None, value: Any) -> Any:
@@ -154,7 +162,8 @@ def _run_hooks(hooks: dict[int, Any] | None, value: Any) -> Any:
             if changed.shape != value.shape or changed.dtype != value.dtype:
                 raise ValueError(
                     f"a gradient hook returned {changed.dtype}{list(changed.shape)} for a gradient of "
-                    f"{value.dtype}{list(value.shape)}: return the same shape and dtype, or None to leave it as it is")
+                    f"{value.dtype}{list(value.shape)}: return the same shape and dtype, or None to leave it as it is"
+                )
             value = changed
     return value
 
@@ -165,13 +174,15 @@ def _start(outputs: Sequence[Tensor], gradients: Sequence[Any], work: _Pass, cal
     for output, gradient in zip(outputs, gradients, strict=True):
         if not output.requires_grad:
             raise RuntimeError(
-                f"{caller}: the result (shape {output.shape}) does not depend on any tensor with requires_grad=True, or "
-                "it was computed under no_grad()")
+                f"{caller}: the result (shape {output.shape}) does not depend on any tensor with requires_grad=True, "
+                "or it was computed under no_grad()"
+            )
         if gradient is None:
             if output.data.size != 1:
                 raise RuntimeError(
                     f"{caller}: a result of shape {output.shape} needs an output gradient of that shape; only a single "
-                    "number has an obvious one. Pass gradient=..., or reduce with sum() or mean() first")
+                    "number has an obvious one. Pass gradient=..., or reduce with sum() or mean() first"
+                )
             gradient = array_module(output.data).ones_like(output.data)
         value = gradient.data if isinstance(gradient, Tensor) else gradient
         if not is_array(value):
@@ -208,8 +219,14 @@ def backward(output: Tensor, gradient: Any = None, *, retain_graph: bool = False
                 leaf.grad = value if collected.owned and value is collected.value else value.copy()
 
 
-def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None, *,
-         retain_graph: bool | None = None, create_graph: bool = False) -> Any:
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+) -> Any:
     """The gradient of `outputs` with respect to `inputs`, as Tensors; no `.grad` is touched.
 
     `grad_outputs`: one array or Tensor for each output, of its shape; None for outputs that are single numbers.
@@ -231,7 +248,10 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], 
     work.found = [None] * len(many_inputs)
     _start(many_outputs, gradients, work, "grad")
     with enable_grad() if create_graph else no_grad():
-        work.run(create_graph if retain_graph is None else retain_graph)
+        work.run(
+            create_graph if retain_graph is None else retain_graph,
+            oldest=min((t.origin.number for t in many_inputs), default=0),
+        )
     for origin, collected in work.leaves.items():
         if origin in targets:
             work.found[targets[origin]] = _run_hooks(origin.hooks, collected.value)
@@ -247,5 +267,3 @@ def grad(outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], 
 def _key(origin: Origin) -> Any:
     """What identifies a tensor in a pass: a leaf by its origin, a result by its call and output number."""
     return origin if origin.node is None else (origin.node, origin.slot)
-
-

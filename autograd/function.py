@@ -7,18 +7,13 @@ is done here, once: recording, summing a broadcast gradient back, and checking e
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .backend import Array, device_of, is_array
-from .engine import is_grad_enabled
-from .tensor import Origin, Tensor
-
-# Every call gets the next number, so a call's inputs have smaller numbers: descending order is a valid
-# order for the backward pass. `next` on a count is atomic, so threads may record at the same time.
-_call_numbers = itertools.count()
+from .engine import grad, is_grad_enabled
+from .tensor import Origin, Tensor, call_numbers
 
 # Operands that `forward` takes as they are. Python scalars stay weak: float32 * 2.0 is float32.
 _PLAIN = (np.ndarray, int, float, bool, complex)
@@ -35,11 +30,10 @@ class Function:
 
     #: forward broadcasts its inputs against each other: gradients are summed back to each input's shape.
     broadcasts: ClassVar[bool] = False
-    #: backward works on arrays only, so `create_graph=True` raises (fused ops name their composed twin here).
-    first_order_only: ClassVar[str | None] = None
-
     inputs: tuple[Origin | None, ...]
     number: int
+    _sources: tuple[int | None, ...]
+    _versions: tuple[int, ...]
     _saved: tuple[Any, ...] | None = ()
     _kept: tuple[Any, ...] = ()
     hooks: dict[int, dict[int, Any]] | None = None  # output number -> hooks on that tensor's gradient
@@ -52,6 +46,10 @@ class Function:
 
     def backward(self, *gradients: Any) -> Any:
         raise NotImplementedError
+
+    #: A fused op whose `backward` works on arrays only gives the same function of its inputs in small ops here, and
+    #: saves all its inputs: when the gradient is to be recorded, it is taken through these.
+    composed: Any = None
 
     def save(self, *values: Any) -> None:
         """Hold inputs and outputs (the very arrays) for the backward rule."""
@@ -80,8 +78,8 @@ class Function:
         return type(self).__name__
 
     def __call__(self, *inputs: Any) -> Any:
-        arrays = []
-        origins = []
+        arrays: list[Any] = []
+        origins: list[Origin | None] = []
         needs_grad = False
         for value in inputs:
             if isinstance(value, Tensor):
@@ -120,11 +118,13 @@ class Function:
         if any(array is operand for operand in arrays):
             array = array[...]  # an own view: what is set on it must not reach the input
         if isinstance(array, np.ndarray):
-            # A backward rule may need it as it is now. A write into it from outside raises instead of falsifying a gradient.
+            # A backward rule may need it as it is now: writing into it raises instead of falsifying a gradient.
             array.flags.writeable = False
         if self._saved:
-            self._sources = tuple(-1 - slot if value is array else source
-                                  for value, source in zip(self._saved, self._sources, strict=True))
+            self._sources = tuple(
+                -1 - slot if value is array else source
+                for value, source in zip(self._saved, self._sources, strict=True)
+            )
         result.data = array
         result.requires_grad = True
         result._origin = Origin(array, self, slot)
@@ -133,7 +133,7 @@ class Function:
     def _record(self, arrays: list, origins: list) -> None:
         self._recorded = True
         self.inputs = tuple(origins)
-        self.number = next(_call_numbers)
+        self.number = next(call_numbers)
         self._sources = tuple(_index_of(value, arrays) for value in self._saved or ())
         self._versions = tuple(0 if origin is None else origin.version for origin in origins)
 
@@ -158,8 +158,6 @@ class Function:
                 f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, "
                 "or compute the result again before the second one."
             )
-        if as_tensors and self.first_order_only:
-            raise RuntimeError(f"{self.name} is a fused op with a first-order gradient only: {self.first_order_only}")
         for source in {s for s in self._sources if s is not None and s >= 0}:
             origin = self.inputs[source]
             if origin is not None and origin.version != self._versions[source]:
@@ -168,15 +166,23 @@ class Function:
                     "pass, so its gradient would be wrong. Change it after backward(), or change a copy."
                 )
         self._as_tensors = as_tensors
-        results = self.backward(*gradients)
+        results = self._backward_composed(*gradients) if as_tensors and self.composed else self.backward(*gradients)
         self._as_tensors = False
         if type(results) is not tuple:
             results = (results,)
         if len(results) != len(self.inputs):
             raise RuntimeError(f"{self.name}.backward returned {len(results)} gradients for {len(self.inputs)} inputs")
         output_dtype = next(g.dtype for g in gradients if g is not None)
-        return [None if origin is None or result is None else self._checked(result, origin, output_dtype)
-                for result, origin in zip(results, self.inputs, strict=True)]
+        return [
+            None if origin is None or result is None else self._checked(result, origin, output_dtype)
+            for result, origin in zip(results, self.inputs, strict=True)
+        ]
+
+    def _backward_composed(self, *gradients: Any) -> tuple[Any, ...]:
+        tensors = self.saved
+        wanted = [tensor for tensor, needed in zip(tensors, self.needs, strict=True) if needed]
+        found = iter(grad(self.composed(*tensors), wanted, gradients[0], create_graph=True))
+        return tuple(next(found) if needed else None for needed in self.needs)
 
     def _checked(self, gradient: Any, origin: Origin, output_dtype: np.dtype) -> Any:
         if isinstance(gradient, np.generic):
@@ -184,7 +190,8 @@ class Function:
         if gradient.shape != origin.shape:
             if not self.broadcasts:
                 raise RuntimeError(
-                    f"{self.name}.backward returned a gradient of shape {gradient.shape} for an input of shape {origin.shape}")
+                    f"{self.name}.backward returned a gradient of shape {gradient.shape} for an input {origin.shape}"
+                )
             gradient = unbroadcast(gradient, origin.shape)
         if gradient.dtype != origin.dtype:
             if output_dtype == origin.dtype:
@@ -217,7 +224,9 @@ def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     The adjoint of broadcasting: a value used n times collects n gradients.
     """
     extra = len(gradient.shape) - len(shape)
-    stretched = tuple(axis + extra for axis, size in enumerate(shape) if size == 1 and gradient.shape[axis + extra] != 1)
+    stretched = tuple(
+        axis + extra for axis, size in enumerate(shape) if size == 1 and gradient.shape[axis + extra] != 1
+    )
     if axes := tuple(range(extra)) + stretched:
         gradient = gradient.sum(axis=axes, keepdims=True)
     return gradient.reshape(shape)
@@ -244,4 +253,3 @@ def _explain(name: str, error: Exception, arrays: list) -> Exception:
         cure = str(error)
     kind = type(error) if type(error) in (ValueError, TypeError, IndexError) else ValueError
     return kind(f"{name}({operands}): {cure}")
-

@@ -6,6 +6,7 @@ NumPy's; so are the dtypes, with Python scalars weak (float32 * 2.0 is float32).
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,11 @@ import numpy as np
 
 from .backend import Array, device_of, is_array, register_namespace, to_device
 
+# Every recorded call, and every leaf when it is first used, gets the next number. Inputs so have smaller numbers than
+# the call that uses them, and descending numbers are a valid order for the backward pass. `next` on a count is atomic:
+# threads may record at the same time.
+call_numbers = itertools.count()
+
 
 class Origin:
     """Where a tensor that needs a gradient came from: one output of a call, or a leaf.
@@ -21,12 +27,14 @@ class Origin:
     A call keeps its inputs' origins, not the tensors: a value that no backward rule saved is free to go.
     """
 
-    __slots__ = ("__weakref__", "dtype", "hooks", "leaf", "node", "shape", "slot", "version")
+    __slots__ = ("__weakref__", "dtype", "hooks", "leaf", "node", "number", "shape", "slot", "version")
 
     def __init__(self, array: Array, node: Any = None, slot: int = 0, leaf: Any = None):
         self.shape: tuple[int, ...] = array.shape
         self.dtype = array.dtype
         self.node = node  # the Function that made it; None for a leaf
+        # Calls that use the tensor have larger numbers: a pass that looks for its gradient may stop here.
+        self.number: int = next(call_numbers) if node is None else node.number
         self.slot = slot  # which of the node's outputs it is
         self.leaf = leaf  # a weak reference to the leaf tensor: a strong one would be a cycle
         self.version = 0  # counts the changes made in place to a leaf's array
@@ -96,7 +104,7 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """"cpu" or "cuda:N"."""
+        """ "cpu" or "cuda:N"."""
         return device_of(self.data)
 
     @property
@@ -145,8 +153,9 @@ class Tensor:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self.requires_grad:
             raise TypeError(
-                "a Tensor that requires a gradient does not turn into a NumPy array silently, since the gradient would be "
-                "lost: use handloom's functions, or .numpy() if that is what you want")
+                "a Tensor that requires a gradient does not turn into a NumPy array silently: the gradient would be lost; "
+                "use handloom's functions, or .numpy() if that is what you want"
+            )
         return np.array(self.data, dtype=dtype, copy=copy)
 
     # -- gradients -------------------------------------------------------------------------------------------------
@@ -158,7 +167,9 @@ class Tensor:
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say of a leaf whether its gradient is wanted. Raises RuntimeError on a recorded result."""
         if not self.is_leaf:
-            raise RuntimeError("requires_grad_: only a leaf can be told so; use detach() to cut a result from its graph")
+            raise RuntimeError(
+                "requires_grad_: only a leaf can be told so; use detach() to cut a result from its graph"
+            )
         if requires_grad:
             _check_differentiable(self.dtype)
         self.requires_grad = requires_grad
@@ -329,7 +340,9 @@ class Parameter(Tensor):
 
 def _check_differentiable(dtype: np.dtype) -> None:
     if dtype.kind != "f":
-        raise TypeError(f"a tensor of {dtype} can't require a gradient: use a real floating dtype, e.g. .astype('float32')")
+        raise TypeError(
+            f"a tensor of {dtype} can't require a gradient: use a real floating dtype, e.g. .astype('float32')"
+        )
 
 
 def _array(value: Any) -> Any:

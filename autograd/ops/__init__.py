@@ -1,6 +1,7 @@
 """The differentiable operations, one subject a file. Array functions carry NumPy's names, neural ones PyTorch's."""
 
 from .activation import relu
+from .attention import attention
 from .dropout import dropout
 from .elementwise import abs, add, astype, divide, exp, log, multiply, negative, power, sign, sqrt, subtract, where
 from .embedding import embedding

@@ -222,7 +222,11 @@ class Where(Function):
         (condition,) = self.kept
         xp = array_module(g)
         _, needs_x, needs_y = self.needs
-        return (None, xp.where(condition, g, 0.0) if needs_x else None, xp.where(condition, 0.0, g) if needs_y else None)
+        return (
+            None,
+            xp.where(condition, g, 0.0) if needs_x else None,
+            xp.where(condition, 0.0, g) if needs_y else None,
+        )
 
 
 @declare(np.where)

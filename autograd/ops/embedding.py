@@ -44,7 +44,7 @@ class SumRows(Function):
 
 
 def add_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> Array:
-    """Zeros of `shape` with rows[i] added at ids[i]. Sorting brings equal ids together: one pass instead of a scatter."""
+    """Zeros of `shape` with rows[i] added at ids[i]. Sorting brings equal ids together: one pass, no scatter."""
     xp = array_module(rows)
     out = xp.zeros(shape, dtype=rows.dtype)
     if xp is not np:

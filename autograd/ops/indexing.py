@@ -110,7 +110,9 @@ def _refuse_duplicates(index: Any, shape: tuple[int, ...]) -> None:
     size = int(np.prod(shape))
     places = np.arange(size).reshape(shape)[index] if size else np.empty(0)
     if np.unique(places).size != places.size:
-        raise IndexError("the index names an element twice; which value would stay is undefined. Use scatter_add to add them")
+        raise IndexError(
+            "the index names an element twice; which value would stay is undefined. Use scatter_add to add them"
+        )
 
 
 def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
@@ -121,14 +123,16 @@ def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
 
 @declare(_setitem_reference)
 def setitem(x: Any, index: Any, value: Any) -> Tensor:
-    """A copy of x in which x[index] is `value` (broadcast to that place). Raises IndexError if a place is named twice."""
+    """A copy of x in which x[index] is `value` (broadcast there). Raises IndexError if a place is named twice."""
     return SetItem(plain_index(index))(x, value)
 
 
 def setitem_(x: Tensor, index: Any, value: Any) -> None:
     """`x[index] = value`: x becomes the result of `setitem`; under no_grad a leaf is changed in place."""
-    if x.is_leaf and not (x.requires_grad and is_grad_enabled()) and not (
-        is_grad_enabled() and isinstance(value, Tensor) and value.requires_grad
+    if (
+        x.is_leaf
+        and not (x.requires_grad and is_grad_enabled())
+        and not (is_grad_enabled() and isinstance(value, Tensor) and value.requires_grad)
     ):
         x.data[plain_index(index)] = value.data if isinstance(value, Tensor) else value
         x.mark_changed()
@@ -136,6 +140,7 @@ def setitem_(x: Tensor, index: Any, value: Any) -> None:
     if x.is_leaf and x.requires_grad:
         raise RuntimeError(
             "setting elements of a leaf that requires a gradient would cut it from its own gradient: set them under "
-            "no_grad(), or in a result computed from it (x * 1), or use setitem(x, index, value)")
+            "no_grad(), or in a result computed from it (x * 1), or use setitem(x, index, value)"
+        )
     result = setitem(x, index, value)
     x.data, x.requires_grad, x._origin = result.data, result.requires_grad, result._origin

@@ -70,8 +70,15 @@ class CrossEntropy(Function):
         return ((p * share[:, None] - constant) * row[:, None]).astype(logits.dtype)
 
 
-def _cross_entropy_reference(logits: np.ndarray, target: np.ndarray, *, weight: np.ndarray | None = None,
-                             ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
+def _cross_entropy_reference(
+    logits: np.ndarray,
+    target: np.ndarray,
+    *,
+    weight: np.ndarray | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
     classes = logits.shape[-1]
     losses, weights = np.zeros(target.shape, dtype=logits.dtype), 0.0
     for place in np.ndindex(target.shape):
@@ -86,8 +93,15 @@ def _cross_entropy_reference(logits: np.ndarray, target: np.ndarray, *, weight: 
 
 
 @declare(_cross_entropy_reference)
-def cross_entropy(logits: Any, target: Any, *, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
-                  label_smoothing: float = 0.0) -> Tensor:
+def cross_entropy(
+    logits: Any,
+    target: Any,
+    *,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """Negative log-likelihood of integer classes under softmax(logits), in nats.
 
     Args:
@@ -108,7 +122,8 @@ def cross_entropy(logits: Any, target: Any, *, weight: Any = None, ignore_index:
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
             f"cross_entropy: logits {logits.shape} need integer targets of shape {logits.shape[:-1]}, "
-            f"not {target.dtype}{list(target.shape)}")
+            f"not {target.dtype}{list(target.shape)}"
+        )
     classes = logits.shape[-1]
     if array_module(target) is np:
         wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
@@ -116,5 +131,7 @@ def cross_entropy(logits: Any, target: Any, *, weight: Any = None, ignore_index:
             raise IndexError(f"cross_entropy: class {target[wrong][0]} is outside 0..{classes - 1}")
     if weight is not None and weight.shape != (classes,):
         raise ValueError(f"cross_entropy: weight {weight.shape} for {classes} classes")
-    loss = CrossEntropy(target.reshape(-1), weight, ignore_index, reduction, label_smoothing)(logits.reshape(-1, classes))
+    loss = CrossEntropy(target.reshape(-1), weight, ignore_index, reduction, label_smoothing)(
+        logits.reshape(-1, classes)
+    )
     return loss.reshape(target.shape) if reduction == "none" else loss

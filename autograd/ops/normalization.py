@@ -48,8 +48,11 @@ class LayerNorm(Function):
         if needs_x:
             dx = rstd * (h - h.mean(axis=-1, keepdims=True) - x_hat * (h * x_hat).mean(axis=-1, keepdims=True))
             dx = dx.astype(x.dtype)
-        return (dx, (g * x_hat).sum(axis=rows).astype(weight.dtype) if needs_weight else None,
-                g.sum(axis=rows).astype(weight.dtype) if needs_bias else None)
+        return (
+            dx,
+            (g * x_hat).sum(axis=rows).astype(weight.dtype) if needs_weight else None,
+            g.sum(axis=rows).astype(weight.dtype) if needs_bias else None,
+        )
 
 
 def _layer_norm_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float = 1e-5) -> np.ndarray:

@@ -15,7 +15,7 @@ Axis = int | tuple[int, ...] | None
 
 
 def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """`axis` as a tuple of non-negative numbers; all axes for None. Raises ValueError if one is out of range or twice."""
+    """`axis` as a tuple of non-negative numbers; all for None. Raises ValueError if out of range or named twice."""
     axes = tuple(range(ndim)) if axis is None else (axis,) if not isinstance(axis, tuple) else axis
     if any(not -ndim <= a < ndim for a in axes):
         raise ValueError(f"axis {axis} is out of range for {ndim} dimensions")

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import array_module, device_of
 from ..backend import to_device as move_array
-from ..backend import device_of
 from ..function import Function
 from ..tensor import Tensor
 from .registry import declare

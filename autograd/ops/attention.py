@@ -1,0 +1,238 @@
+"""Scaled dot-product attention.
+
+softmax(Q K^T scale + bias) V with positions that may not be attended to at -infinity. (Vaswani et al. 2017,
+arXiv 1706.03762, equation 1.) `StandardAttention` forms all weights; `attention_composed` is the same text in small
+ops, which serves as its truth and as its second derivative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function, unbroadcast
+from ..random import Generator, default_generator
+from ..tensor import Tensor
+from .elementwise import exp, where
+from .linalg import matmul
+from .registry import declare
+
+
+def attention_mask(
+    query_length: int,
+    key_length: int,
+    *,
+    mask: Any = None,
+    key_lengths: Any = None,
+    causal: bool = False,
+    window: int | None = None,
+    xp: Any = np,
+) -> Any:
+    """All conditions in one boolean array (True = may attend) that broadcasts to (batch, heads, query, key), or None.
+
+    Causal and window count from the end: the last query stands at the last key's position.
+    """
+    parts = []
+    if mask is not None:
+        parts.append(mask)
+    if key_lengths is not None:
+        parts.append((xp.arange(key_length) < key_lengths[:, None])[:, None, None, :])
+    if causal or window is not None:
+        distance = (xp.arange(query_length)[:, None] + key_length - query_length) - xp.arange(key_length)
+        if causal:
+            parts.append((distance >= 0)[None, None])
+        if window is not None:
+            parts.append((xp.abs(distance) <= window)[None, None])
+    combined = None
+    for part in parts:
+        combined = part if combined is None else combined & part
+    return combined
+
+
+class StandardAttention(Function):
+    """Weights are held as (batch, heads, key, query): reducing over the second to last axis is many times quicker.
+
+    With A the weights after softmax, D its dropout and G the incoming gradient: dV = D^T G; with dA the gradient at A,
+    dS = A (dA - rowsum(dA A)); dQ = dS K scale; dK = dS^T Q scale; the bias takes dS.
+    """
+
+    def __init__(self, mask, dropout, scale, generator):
+        self.mask, self.dropout, self.scale, self.generator = mask, dropout, scale, generator
+
+    def forward(self, query, key, value, bias=None):
+        xp = array_module(query)
+        self.save(query, key, value, *(() if bias is None else (bias,)))
+        scores = self.scores(query, key, bias)
+        top = scores.max(axis=-2, keepdims=True)
+        # Where nothing may be attended to the maximum is -inf: the weights and the output are zero there.
+        scores -= xp.where(xp.isfinite(top), top, 0)
+        weights = xp.exp(scores, out=scores)
+        total = weights.sum(axis=-2, keepdims=True)
+        weights /= xp.where(total == 0, 1, total)
+        weights = weights.astype(query.dtype, copy=False)
+        dropped, drop = weights, None
+        if self.dropout:
+            keep, factor = self.generator.keep_mask(weights.shape, self.dropout)
+            drop = xp.asarray(keep), weights.dtype.type(factor)
+            dropped = weights * drop[0]
+            dropped *= drop[1]
+        self.keep(weights, drop)
+        return dropped.swapaxes(-1, -2) @ value
+
+    def scores(self, query, key, bias):
+        xp = array_module(query)
+        scores = key @ (query * query.dtype.type(self.scale)).swapaxes(-1, -2)
+        if scores.dtype == np.float16:
+            scores = scores.astype(np.float32)
+        if bias is not None:
+            scores = scores + bias.swapaxes(-1, -2).astype(scores.dtype)
+        if self.mask is not None:
+            scores += xp.where(self.mask, 0, -np.inf).astype(scores.dtype).swapaxes(-1, -2)
+        return scores
+
+    def backward(self, g):
+        query, key, value = self.saved[:3]
+        weights, drop = self.kept
+        scale = query.dtype.type(self.scale)
+        dropped = weights if drop is None else weights * drop[0] * drop[1]
+        d_value = dropped @ g
+        d_scores = value @ g.swapaxes(-1, -2)
+        if drop is not None:
+            d_scores *= drop[0]
+            d_scores *= drop[1]
+        d_scores -= (d_scores * weights).sum(axis=-2, keepdims=True)
+        d_scores *= weights
+        d_query = d_scores.swapaxes(-1, -2) @ key
+        d_query *= scale
+        d_key = d_scores @ query
+        d_key *= scale
+        if len(self.saved) == 3:
+            return d_query, d_key, d_value
+        bias = self.saved[3]
+        return d_query, d_key, d_value, unbroadcast(d_scores.swapaxes(-1, -2), bias.shape).astype(bias.dtype)
+
+    def composed(self, query, key, value, bias=None):
+        drop = self.kept[1]
+        keep = None if drop is None else drop[0].swapaxes(-1, -2) * drop[1]
+        return attention_composed(query, key, value, bias, mask=self.mask, scale=self.scale, keep=keep)[0]
+
+
+def attention_composed(
+    query: Any, key: Any, value: Any, bias: Any = None, *, mask: Any, scale: float, keep: Any = None
+) -> tuple[Tensor, Tensor]:
+    """Attention in small ops: the output and the weights before dropout. `keep` is dropout's mask with its scale."""
+    scores = matmul(query, key.swapaxes(-1, -2)) * scale
+    if bias is not None:
+        scores = scores + bias
+    allowed = np.True_ if mask is None else mask
+    finite = where(allowed, scores, 0.0)
+    e = where(allowed, exp(finite - finite.max(axis=-1, keepdims=True).detach()), 0.0)
+    total = e.sum(axis=-1, keepdims=True)
+    weights = e / (total + (total == 0))
+    return matmul(weights if keep is None else weights * keep, value), weights
+
+
+def _attention_reference(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    *,
+    mask: Any = None,
+    key_lengths: Any = None,
+    causal: bool = False,
+    window: int | None = None,
+    bias: Any = None,
+    scale: float | None = None,
+) -> np.ndarray:
+    """One query at a time, one sum at a time."""
+    batch, heads, queries, width = query.shape
+    keys = key.shape[2]
+    scale = 1 / np.sqrt(width) if scale is None else scale
+    out = np.zeros((batch, heads, queries, value.shape[3]), dtype=np.result_type(query, key, value))
+    allowed = (
+        np.ones((batch, heads, queries, keys), dtype=bool)
+        if mask is None
+        else np.broadcast_to(mask, (batch, heads, queries, keys))
+    )
+    added = np.zeros(()) if bias is None else bias
+    added = np.broadcast_to(added, (batch, heads, queries, keys))
+    for b, h, i in np.ndindex(batch, heads, queries):
+        position = i + keys - queries
+        pairs = [
+            (np.exp(scale * (query[b, h, i] * key[b, h, j]).sum() + added[b, h, i, j]), j)
+            for j in range(keys)
+            if allowed[b, h, i, j]
+            and (key_lengths is None or j < key_lengths[b])
+            and not (causal and j > position)
+            and not (window is not None and np.abs(position - j) > window)
+        ]
+        for weight, j in pairs:
+            out[b, h, i] += weight / sum(w for w, _ in pairs) * value[b, h, j]
+    return out
+
+
+@declare(_attention_reference)
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    *,
+    mask: Any = None,
+    key_lengths: Any = None,
+    causal: bool = False,
+    window: int | None = None,
+    bias: Any = None,
+    dropout: float = 0.0,
+    scale: float | None = None,
+    return_weights: bool = False,
+    generator: Generator | None = None,
+) -> Any:
+    """softmax(query key^T scale + bias) value over the keys that may be attended to.
+
+    Args:
+        query: (batch, heads, query_length, head_dim).
+        key: (batch, heads, key_length, head_dim).
+        value: (batch, heads, key_length, value_dim).
+        mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
+        key_lengths: (batch,) integers: keys from there on are padding.
+        causal: a query sees keys up to its own position, aligned at the end: the last query sees all keys.
+        window: a query sees keys at most this far from its own position.
+        bias: added to the scaled scores; broadcasts to (batch, heads, query_length, key_length); has a gradient.
+        dropout: probability of dropping a weight.
+        scale: 1 / sqrt(head_dim) by default.
+        return_weights: also return the weights before dropout, (batch, heads, query_length, key_length).
+
+    A query with nothing to attend to gets zeros, in the output and in every gradient. Raises ValueError for shapes
+    that don't fit. Source: arXiv 1706.03762, section 3.2.1.
+    """
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if len(tensor.shape) != 4:
+            raise ValueError(f"attention: {name} must be (batch, heads, length, head_dim), not of shape {tensor.shape}")
+    if key.shape[-1] != query.shape[-1] or key.shape[2] != value.shape[2]:
+        raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} don't fit together")
+    if mask is not None:
+        mask = mask.data if isinstance(mask, Tensor) else mask
+        if mask.dtype != bool:
+            raise TypeError(
+                f"attention: the mask must be boolean (True = may attend), not {mask.dtype}; use bias to add numbers"
+            )
+    lengths = key_lengths.data if isinstance(key_lengths, Tensor) else key_lengths
+    combined = attention_mask(
+        query.shape[2],
+        key.shape[2],
+        mask=mask,
+        key_lengths=lengths,
+        causal=causal,
+        window=window,
+        xp=array_module(query.data if isinstance(query, Tensor) else query),
+    )
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    operands = (query, key, value) if bias is None else (query, key, value, bias)
+    if return_weights:
+        if dropout:
+            raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")
+        tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in operands]
+        return attention_composed(*tensors, mask=combined, scale=scale)
+    return StandardAttention(combined, dropout, scale, generator or default_generator)(*operands)
