@@ -1,0 +1,136 @@
+"""Translation scores with their signature, and tables of sample translations.
+
+BLEU (Papineni et al. 2002) and chrF (Popovic 2015) are computed by sacrebleu (Post 2018) on untokenised, cased text.
+The signature beside each score says how; two figures can be compared only if their signatures agree.
+"""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sacrebleu.metrics import BLEU, CHRF
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score from 0 to 100 and the signature that says how it was computed."""
+
+    name: str
+    value: float
+    signature: str
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value:.2f} ({self.signature})"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One translation beside its reference; `score` is its sentence BLEU, `index` its place in the set."""
+
+    source: str
+    reference: str
+    hypothesis: str
+    score: float
+    index: int
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Corpus BLEU, cased, tokenised by sacrebleu's 13a.
+
+    Raises:
+        ValueError: the lists differ in length or are empty.
+    """
+    _check_lengths(hypotheses=hypotheses, references=references)
+    metric = BLEU(tokenize="13a", force=True)
+    return Score("BLEU", metric.corpus_score(hypotheses, [references]).score, str(metric.get_signature()))
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Corpus chrF2, cased.
+
+    Raises:
+        ValueError: the lists differ in length or are empty.
+    """
+    _check_lengths(hypotheses=hypotheses, references=references)
+    metric = CHRF()
+    return Score("chrF2", metric.corpus_score(hypotheses, [references]).score, str(metric.get_signature()))
+
+
+def sentence_bleu(hypothesis: str, reference: str) -> float:
+    """BLEU of one sentence, 0 to 100, smoothed (Chen and Cherry 2014, method 3) so that sentences can be ranked."""
+    return float(BLEU(tokenize="13a", effective_order=True).sentence_score(hypothesis, [reference]).score)
+
+
+def best_and_worst(
+    sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], k: int = 5
+) -> tuple[list[Sample], list[Sample]]:
+    """The k best translations, best first, and the k worst, worst first, by sentence BLEU.
+
+    Among equal scores the longer reference comes first: ten words right say more than two. No sample is in both
+    lists; with fewer than 2k sentences the lists are shorter.
+
+    Raises:
+        ValueError: the lists differ in length or are empty.
+    """
+    _check_lengths(sources=sources, references=references, hypotheses=hypotheses)
+    samples = [
+        Sample(*texts, score=sentence_bleu(texts[2], texts[1]), index=i)
+        for i, texts in enumerate(zip(sources, references, hypotheses, strict=True))
+    ]
+    k = min(k, (len(samples) + 1) // 2)
+    best = sorted(samples, key=lambda sample: (-sample.score, -len(sample.reference), sample.index))[:k]
+    chosen = {sample.index for sample in best}
+    rest = [sample for sample in samples if sample.index not in chosen]
+    worst = sorted(rest, key=lambda sample: (sample.score, -len(sample.reference), sample.index))[:k]
+    return best, worst
+
+
+def samples_table(
+    samples: Sequence[Sample],
+    *,
+    headers: tuple[str, str, str] = ("source", "reference", "translation"),
+    width: int | None = None,
+) -> str:
+    """A table in plain text, one block of lines a sample, long texts wrapped inside their columns.
+
+    Args:
+        samples: what to show, in this order.
+        headers: titles of the three text columns.
+        width: characters a line may have; None takes the terminal's width, at most 160.
+    """
+    if width is None:
+        width = min(shutil.get_terminal_size((100, 24)).columns, 160)
+    column = max((width - 5) // 3 - 2, 12)  # five characters of score, two blanks before each text
+    rule = "  ".join(["-" * 5, *["-" * column] * 3])
+    lines = [_table_line(" BLEU", *headers, column=column), rule]
+    for number, sample in enumerate(samples):
+        cells = [_wrap(text, column) for text in (sample.source, sample.reference, sample.hypothesis)]
+        height = max(len(cell) for cell in cells)
+        if number:
+            lines.append("")
+        for i in range(height):
+            score = f"{sample.score:5.1f}" if i == 0 else ""
+            lines.append(_table_line(score, *(cell[i] if i < len(cell) else "" for cell in cells), column=column))
+    return "\n".join(lines)
+
+
+def _table_line(score: str, *cells: str, column: int) -> str:
+    return "  ".join([score.ljust(5), *(cell.ljust(column) for cell in cells)]).rstrip()
+
+
+def _wrap(text: str, column: int) -> list[str]:
+    # A model that has learned little may say any characters: shown as escapes they can't disturb the terminal.
+    visible = "".join(
+        c if c.isprintable() else " " if c.isspace() else c.encode("unicode_escape").decode() for c in text
+    )
+    return textwrap.wrap(visible, column) or ["(nothing)"]
+
+
+def _check_lengths(**texts: Sequence[str]) -> None:
+    lengths = {name: len(values) for name, values in texts.items()}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        counts = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise ValueError(f"The metric needs equally many texts of each kind, at least one; got {counts}.")
