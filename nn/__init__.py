@@ -1,1 +1,42 @@
-"""Layers."""
+"""Layers. Names, layouts and initial values are PyTorch's, so that weights and habits carry over."""
+
+from . import init
+from .attention import KeyValueCache, MultiHeadAttention
+from .dropout import Dropout
+from .embedding import Embedding
+from .feed_forward import FeedForward
+from .linear import Linear
+from .loss import CrossEntropyLoss
+from .module import Module, ModuleList, Sequential
+from .normalization import LayerNorm
+from .positional import LearnedPositions, SinusoidalPositions, sinusoidal_table
+from .transformer import (
+    DecoderLayerCache,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
+
+__all__ = [
+    "CrossEntropyLoss",
+    "DecoderLayerCache",
+    "Dropout",
+    "Embedding",
+    "FeedForward",
+    "KeyValueCache",
+    "LayerNorm",
+    "LearnedPositions",
+    "Linear",
+    "Module",
+    "ModuleList",
+    "MultiHeadAttention",
+    "Sequential",
+    "SinusoidalPositions",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+    "init",
+    "sinusoidal_table",
+]

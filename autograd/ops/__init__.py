@@ -5,6 +5,7 @@ from .attention import attention
 from .dropout import dropout
 from .elementwise import abs, add, astype, divide, exp, log, multiply, negative, power, sign, sqrt, subtract, where
 from .embedding import embedding
+from .heads import merge_heads, split_heads
 from .indexing import getitem, setitem, setitem_
 from .linalg import linear, matmul
 from .loss import cross_entropy

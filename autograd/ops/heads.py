@@ -1,0 +1,60 @@
+"""Between the layout of linear layers, (batch, length, features), and that of attention heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function, run
+from ..tensor import Tensor
+from .registry import declare
+
+
+class SplitHeads(Function):
+    """Views (batch, heads, length, head_dim), one for each part; backward writes all gradients into one array."""
+
+    def __init__(self, heads, parts):
+        self.heads, self.parts = heads, parts
+
+    def forward(self, x):
+        batch, length, features = x.shape
+        if features % (self.parts * self.heads):
+            raise ValueError(f"{features} features don't divide into {self.parts} parts of {self.heads} heads")
+        views = x.reshape(batch, length, self.parts, self.heads, -1).transpose(2, 0, 3, 1, 4)
+        return tuple(views[part] for part in range(self.parts))
+
+    def backward(self, *gradients):
+        present = next(g for g in gradients if g is not None)
+        xp = array_module(present)
+        return run(MergeHeads(), *(xp.zeros_like(present) if g is None else g for g in gradients))
+
+
+class MergeHeads(Function):
+    def forward(self, *parts):
+        batch, heads, length, width = parts[0].shape
+        self.heads = heads
+        out = array_module(parts[0]).empty((batch, length, len(parts), heads, width), dtype=parts[0].dtype)
+        for position, part in enumerate(parts):
+            out[:, :, position] = part.transpose(0, 2, 1, 3)
+        return out.reshape(batch, length, -1)
+
+    def backward(self, g):
+        return run(SplitHeads(self.heads, len(self.inputs)), g)
+
+
+def _split_reference(x: np.ndarray, heads: int, parts: int = 1) -> tuple[np.ndarray, ...]:
+    return tuple(np.stack(np.split(part, heads, axis=2), axis=1) for part in np.split(x, parts, axis=2))
+
+
+@declare(_split_reference)
+def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
+    """(batch, length, parts * heads * head_dim) -> `parts` tensors (batch, heads, length, head_dim)."""
+    return SplitHeads(heads, parts)(x)
+
+
+@declare(lambda *parts: np.concatenate([np.concatenate(list(p.swapaxes(0, 1)), axis=2) for p in parts], axis=2))
+def merge_heads(*parts: Any) -> Tensor:
+    """The reverse of `split_heads`: tensors (batch, heads, length, head_dim) -> (batch, length, features)."""
+    return MergeHeads()(*parts)

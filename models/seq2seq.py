@@ -1,0 +1,142 @@
+"""The encoder-decoder Transformer for translation, summaries and paraphrases."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..autograd import Tensor, ops
+from ..nn import (
+    DecoderLayerCache,
+    Dropout,
+    Embedding,
+    LayerNorm,
+    Linear,
+    Module,
+    SinusoidalPositions,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    init,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Seq2SeqConfig:
+    """What a Seq2SeqTransformer is built from.
+
+    Args:
+        source_vocab_size, target_vocab_size: numbers of token ids.
+        d_model, nhead, encoder_layers, decoder_layers, dim_feedforward, dropout: sizes of the layers.
+        activation: "relu", "gelu" or "silu".
+        norm_first: pre-norm, with a final norm on both stacks.
+        max_length: longest sequence, in tokens.
+        pad_id: id of the padding token.
+        share_embeddings: one table for source and target (equal vocabularies).
+        tie_output: the output layer's weight is the target table.
+    """
+
+    source_vocab_size: int
+    target_vocab_size: int
+    d_model: int = 512
+    nhead: int = 8
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    dim_feedforward: int = 2048
+    dropout: float = 0.1
+    activation: str = "relu"
+    norm_first: bool = False
+    max_length: int = 256
+    pad_id: int = 0
+    share_embeddings: bool = False
+    tie_output: bool = False
+
+    def __post_init__(self) -> None:
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise ValueError(
+                f"share_embeddings needs one vocabulary, not {self.source_vocab_size} and {self.target_vocab_size} ids"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+class Seq2SeqTransformer(Module):
+    """ids of a source sentence and of the target so far -> logits of the next target token.
+
+    Embeddings are scaled by sqrt(d_model) and added to sinusoidal positions. Matrices start Xavier uniform, the tables
+    normal with standard deviation 1/sqrt(d_model). Source: Vaswani et al. 2017, arXiv 1706.03762; shared and tied
+    tables: Press and Wolf 2017, arXiv 1608.05859.
+    """
+
+    def __init__(self, config: Seq2SeqConfig):
+        self.config = c = config
+        self.source_embedding = Embedding(c.source_vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=True)
+        self.target_embedding = self.source_embedding
+        if not c.share_embeddings:
+            self.target_embedding = Embedding(c.target_vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=True)
+        self.positions = SinusoidalPositions(c.d_model, c.max_length)
+        self.dropout = Dropout(c.dropout)
+        sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
+        self.encoder = TransformerEncoder(
+            [TransformerEncoderLayer(*sizes) for _ in range(c.encoder_layers)],
+            LayerNorm(c.d_model) if c.norm_first else None,
+        )
+        self.decoder = TransformerDecoder(
+            [TransformerDecoderLayer(*sizes) for _ in range(c.decoder_layers)],
+            LayerNorm(c.d_model) if c.norm_first else None,
+        )
+        for stack in (self.encoder, self.decoder):
+            for parameter in stack.parameters():
+                if parameter.ndim > 1:
+                    init.xavier_uniform_(parameter)
+        self.output = Linear(c.d_model, c.target_vocab_size)
+        init.zeros_(self.output.bias)  # type: ignore[arg-type]
+        if c.tie_output:
+            self.output.weight = self.target_embedding.weight
+        else:
+            init.xavier_uniform_(self.output.weight)
+
+    def forward(self, source: Any, target: Any, source_lengths: Any = None) -> Tensor:
+        """Logits (batch, target_length, target_vocab_size) of the token after each target position.
+
+        Args:
+            source: (batch, source_length) ids, padded at the end.
+            target: (batch, target_length) ids: <bos> and the target up to the last token but one.
+            source_lengths: (batch,) source lengths without padding; found from the padding if None.
+
+        Raises ValueError beyond `max_length`, IndexError for an id outside the vocabulary.
+        """
+        memory, source_lengths = self.encode(source, source_lengths)
+        return self.decode(target, memory, source_lengths)
+
+    def encode(self, source: Any, source_lengths: Any = None) -> tuple[Tensor, Any]:
+        """The encoder's output (batch, source_length, d_model) and the lengths (batch,) of its real part."""
+        if source_lengths is None:
+            source_lengths = (source != self.config.pad_id).sum(axis=1)
+        x = self.dropout(self.positions(self.source_embedding(source)))
+        return self.encoder(x, lengths=source_lengths), source_lengths
+
+    def decode(
+        self,
+        target: Any,
+        memory: Tensor,
+        memory_lengths: Any,
+        *,
+        cache: list[DecoderLayerCache] | None = None,
+        cross_weights: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Logits for `target` (batch, length) given the encoder's output.
+
+        With a `cache` (from `decoder.new_cache()`) `target` holds only the tokens that are new. The cross-attention
+        weights of each layer, (batch, heads, length, source_length), are appended to `cross_weights`.
+        """
+        offset = cache[0].own.length if cache else 0
+        x = self.dropout(self.positions(self.target_embedding(target), offset))
+        x = self.decoder(x, memory, memory_lengths=memory_lengths, cache=cache, cross_weights=cross_weights)
+        return self.output(x)
+
+    def log_probabilities(self, *args: Any, **kwargs: Any) -> Any:
+        """`decode` for the last position only, as an array of log-probabilities (batch, vocabulary)."""
+        return ops.log_softmax(self.decode(*args, **kwargs)[:, -1]).data

@@ -1,0 +1,113 @@
+"""Multi-head attention and its cache for generation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Parameter, Tensor, ops
+from . import init
+from .linear import Linear
+from .module import Module
+
+
+class KeyValueCache:
+    """The keys and values (batch, heads, length, head_dim) that one attention layer has seen while generating.
+
+    It belongs to the caller, one for each layer and each generation: layers hold no state.
+    """
+
+    def __init__(self) -> None:
+        self.key: Tensor | None = None
+        self.value: Tensor | None = None
+
+    @property
+    def length(self) -> int:
+        return 0 if self.key is None else self.key.shape[2]
+
+    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add keys and values of new positions; returns all of them."""
+        if self.key is not None and self.value is not None:
+            key, value = ops.concatenate([self.key, key], axis=2), ops.concatenate([self.value, value], axis=2)
+        self.key, self.value = key, value
+        return key, value
+
+    def select(self, rows: Any) -> None:
+        """Keep these batch rows, in this order; a row may be named several times (beams)."""
+        if self.key is not None and self.value is not None:
+            self.key, self.value = Tensor(self.key.data[rows]), Tensor(self.value.data[rows])
+
+
+class MultiHeadAttention(Module):
+    """Attention in `num_heads` subspaces: query (batch, query_length, embed_dim) -> the same shape.
+
+    Parameters as PyTorch's MultiheadAttention: `in_proj_weight` (3 embed_dim, embed_dim) holds the query, key and value
+    projections in this order, `in_proj_bias` (3 embed_dim,), and `out_proj` is a Linear. The weights start as Xavier
+    uniform, the biases as zeros. Source: arXiv 1706.03762, section 3.2.2.
+
+    Raises ValueError if `embed_dim` does not divide by `num_heads`.
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True):
+        if embed_dim % num_heads:
+            raise ValueError(f"embed_dim {embed_dim} does not divide by num_heads {num_heads}")
+        self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
+        self.in_proj_weight = Parameter(np.empty((3 * embed_dim, embed_dim), np.float32))
+        init.xavier_uniform_(self.in_proj_weight)
+        self.in_proj_bias = Parameter(np.zeros(3 * embed_dim, np.float32)) if bias else None
+        self.out_proj = Linear(embed_dim, embed_dim, bias)
+        if self.out_proj.bias is not None:
+            init.zeros_(self.out_proj.bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Any = None,
+        key_lengths: Any = None,
+        causal: bool = False,
+        cache: KeyValueCache | None = None,
+        return_weights: bool = False,
+    ) -> Any:
+        """Self-attention, or cross-attention to `memory` (batch, key_length, embed_dim).
+
+        Args:
+            mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
+            key_lengths: (batch,): keys from there on are padding.
+            causal: a position sees itself and what stands before it.
+            cache: keys and values of earlier positions (self) or of the memory (cross), used and extended.
+            return_weights: also return the weights (batch, heads, query_length, key_length).
+        """
+        q, k, v = self._project(query, memory, cache)
+        attended = ops.attention(
+            q,
+            k,
+            v,
+            mask=mask,
+            key_lengths=key_lengths,
+            causal=causal,
+            dropout=self.dropout if self.training and not return_weights else 0.0,
+            return_weights=return_weights,
+        )
+        if not return_weights:
+            return self.out_proj(ops.merge_heads(attended))
+        out, weights = attended
+        return self.out_proj(ops.merge_heads(out)), weights
+
+    def _project(self, query: Tensor, memory: Tensor | None, cache: KeyValueCache | None) -> tuple[Tensor, ...]:
+        """Queries, keys and values (batch, heads, length, head_dim); one product for all three, or two across."""
+        weight, bias, d = self.in_proj_weight, self.in_proj_bias, self.embed_dim
+        if memory is None:
+            q, k, v = ops.split_heads(ops.linear(query, weight, bias), self.num_heads, parts=3)
+            return (q, *(cache.append(k, v) if cache is not None else (k, v)))
+        (q,) = ops.split_heads(ops.linear(query, weight[:d], None if bias is None else bias[:d]), self.num_heads)
+        if cache is not None and cache.key is not None and cache.value is not None:
+            return q, cache.key, cache.value
+        projected = ops.linear(memory, weight[d:], None if bias is None else bias[d:])
+        k, v = ops.split_heads(projected, self.num_heads, parts=2)
+        return (q, *(cache.append(k, v) if cache is not None else (k, v)))
+
+    def extra_repr(self) -> str:
+        return f"{self.embed_dim}, {self.num_heads}, dropout={self.dropout}"

@@ -1,0 +1,24 @@
+"""Dropout as a layer."""
+
+from __future__ import annotations
+
+from ..autograd import Generator, Tensor, ops
+from .module import Module
+
+
+class Dropout(Module):
+    """In training, zeros each element with probability `p` and scales the rest by 1/(1-p); else does nothing.
+
+    Draws from `generator`, the default one if None. Raises ValueError unless 0 <= p <= 1.
+    """
+
+    def __init__(self, p: float = 0.5, *, generator: Generator | None = None):
+        if not 0 <= p <= 1:
+            raise ValueError(f"Dropout: p = {p} is not a probability")
+        self.p, self.generator = p, generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.dropout(x, self.p, training=self.training, generator=self.generator)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"

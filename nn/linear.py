@@ -1,0 +1,35 @@
+"""The fully connected layer."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..autograd import Parameter, Tensor, ops
+from . import init
+from .module import Module
+
+
+class Linear(Module):
+    """x W^T + b: (..., in_features) -> (..., out_features).
+
+    `weight` is (out_features, in_features), `bias` (out_features,) or absent; both start uniform in
+    +-1/sqrt(in_features), as in PyTorch.
+    """
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True):
+        self.in_features, self.out_features = in_features, out_features
+        bound = 1 / math.sqrt(in_features)
+        self.weight = Parameter(np.empty((out_features, in_features), np.float32))
+        init.uniform_(self.weight, -bound, bound)
+        self.bias = None
+        if bias:
+            self.bias = Parameter(np.empty(out_features, np.float32))
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"

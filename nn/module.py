@@ -1,0 +1,185 @@
+"""Module: parameters and submodules with names, and the state dict that carries them in and out.
+
+There is no registration: a module's parameters are its attributes of type Parameter, its submodules those of type
+Module, in the order in which they were set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from ..autograd import Parameter, Tensor
+from ..autograd.backend import to_device
+
+
+class Module:
+    """Base class of layers and models: set parameters and submodules in `__init__`, define `forward`."""
+
+    training: bool = True
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define forward")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        output = self.forward(*args, **kwargs)
+        for hook in list(getattr(self, "_forward_hooks", {}).values()):
+            changed = hook(self, args, output)
+            output = output if changed is None else changed
+        return output
+
+    def register_forward_hook(self, hook: Callable[[Module, tuple, Any], Any]) -> Callable[[], None]:
+        """Call `hook(module, args, output)` after each forward; what it returns, unless None, replaces the output.
+
+        Returns a function that removes the hook.
+        """
+        hooks: dict[int, Any] = self.__dict__.setdefault("_forward_hooks", {})
+        key = max(hooks, default=0) + 1
+        hooks[key] = hook
+
+        def remove() -> None:
+            hooks.pop(key, None)
+
+        return remove
+
+    # -- walking the tree --------------------------------------------------------------------------------------------
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The direct submodules with their names."""
+        return ((name, value) for name, value in vars(self).items() if isinstance(value, Module))
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all below it, with dotted names ("" for this one)."""
+        yield prefix, self
+        for name, child in self.named_children():
+            yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
+
+    def modules(self) -> Iterator[Module]:
+        return (module for _, module in self.named_modules())
+
+    def _named_tensors(self, kind: type[Tensor]) -> Iterator[tuple[str, Any]]:
+        for prefix, module in self.named_modules():
+            for name, value in vars(module).items():
+                if isinstance(value, kind):
+                    yield (f"{prefix}.{name}" if prefix else name), value
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """Every parameter once, under its first name, however many modules share it."""
+        seen: set[int] = set()
+        for name, parameter in self._named_tensors(Parameter):
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield name, parameter
+
+    def parameters(self) -> Iterator[Parameter]:
+        return (parameter for _, parameter in self.named_parameters())
+
+    def parameter_count(self) -> int:
+        """Number of trainable numbers; shared ones count once."""
+        return sum(parameter.size for parameter in self.parameters() if parameter.requires_grad)
+
+    # -- modes -------------------------------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode (dropout on) for this module and all below it."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Evaluation mode (dropout off) for this module and all below it."""
+        return self.train(False)
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def to(self, device: str) -> Self:
+        """Move all parameters, gradients and constant tensors to `device`, in place. Raises DeviceError."""
+        for _, tensor in self._named_tensors(Tensor):
+            tensor.data = to_device(tensor.data, device)
+            if tensor.grad is not None:
+                tensor.grad = to_device(tensor.grad, device)
+        return self
+
+    def astype(self, dtype: Any) -> Self:
+        """Cast all floating parameters and constant tensors in place; gradients are forgotten."""
+        for _, tensor in self._named_tensors(Tensor):
+            if tensor.dtype.kind == "f":
+                tensor.data, tensor.grad, tensor._origin = tensor.data.astype(dtype), None, None
+        return self
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Parameter arrays by name, on the CPU; names and layouts are PyTorch's. A shared one stands under each name.
+
+        The arrays share memory with the parameters; copy them to keep them.
+        """
+        return {name: parameter.numpy() for name, parameter in self._named_tensors(Parameter)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Copy arrays into the parameters of the same names.
+
+        Raises ValueError, and changes nothing, unless the names are the same and the shapes agree.
+        """
+        own = dict(self._named_tensors(Parameter))
+        problems = [f"{name} is missing" for name in own if name not in state]
+        problems += [f"{name} is not part of this {type(self).__name__}" for name in state if name not in own]
+        for name, parameter in own.items():
+            if name in state and tuple(np.shape(state[name])) != parameter.shape:
+                problems.append(f"{name} has shape {tuple(np.shape(state[name]))} instead of {parameter.shape}")
+        if problems:
+            more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
+            raise ValueError(f"these weights don't fit this model: {'; '.join(problems[:5])}{more}")
+        for name, parameter in own.items():
+            parameter.data[...] = to_device(np.asarray(state[name], dtype=parameter.dtype), parameter.device)
+            parameter.mark_changed()
+
+    # -- showing -----------------------------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets, beside the submodules."""
+        return ""
+
+    def __repr__(self) -> str:
+        children = [f"({name}): {child!r}".replace("\n", "\n  ") for name, child in self.named_children()]
+        inside = ([self.extra_repr()] if self.extra_repr() else []) + children
+        if not children:
+            return f"{type(self).__name__}({self.extra_repr()})"
+        return f"{type(self).__name__}(\n  " + "\n  ".join(inside) + "\n)"
+
+
+class ModuleList(Module):
+    """Submodules in a sequence, named "0", "1", ..."""
+
+    def __init__(self, modules: Sequence[Module] = ()):
+        for module in modules:
+            self.append(module)
+
+    def append(self, module: Module) -> None:
+        setattr(self, str(len(self)), module)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.named_children())
+
+    def __iter__(self) -> Iterator[Any]:
+        return (module for _, module in self.named_children())
+
+    def __getitem__(self, index: int) -> Any:
+        return list(self)[index]
+
+
+class Sequential(ModuleList):
+    """Submodules applied one after the other."""
+
+    def __init__(self, *modules: Module):
+        super().__init__(modules)
+
+    def forward(self, x: Any) -> Any:
+        for module in self:
+            x = module(x)
+        return x

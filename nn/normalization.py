@@ -1,0 +1,31 @@
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..autograd import Parameter, Tensor, ops
+from .module import Module
+
+
+class LayerNorm(Module):
+    """Each row (..., features) to mean 0 and variance 1, then scaled by `weight` and shifted by `bias` (features,).
+
+    `eps` stands inside the square root, as in PyTorch. With `eps_outside` it is (x - mean) / (std + eps), with the
+    standard deviation over features - 1: the form of several reports. Source: arXiv 1607.06450.
+    """
+
+    def __init__(self, features: int, eps: float = 1e-5, *, eps_outside: bool = False):
+        self.features, self.eps, self.eps_outside = features, eps, eps_outside
+        self.weight = Parameter(np.ones(features, np.float32))
+        self.bias = Parameter(np.zeros(features, np.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.eps_outside:
+            return ops.layer_norm(x, self.weight, self.bias, self.eps)
+        centred = x - x.mean(axis=-1, keepdims=True)
+        std = ops.sqrt((centred * centred).sum(axis=-1, keepdims=True) / (self.features - 1))
+        return centred / (std + self.eps) * self.weight + self.bias
+
+    def extra_repr(self) -> str:
+        return f"{self.features}, eps={self.eps}"
