@@ -264,9 +264,7 @@ def fit_lengths(
     others = f" {len(long) - 1:,} more were cut off too." if len(long) > 1 else ""
     warnings.warn(f"{where} It was cut off there, and its end is not translated.{others}", stacklevel=2)
     end = [] if eos_id is None else [eos_id]
-    return [
-        list(ids) if len(ids) <= max_length else [*ids[: max_length - len(end)], *end] for ids in source_ids
-    ]
+    return [list(ids) if len(ids) <= max_length else [*ids[: max_length - len(end)], *end] for ids in source_ids]
 
 
 def _as_sequences(sequences: Sequence[Sequence[int]] | TokenSequences) -> TokenSequences:

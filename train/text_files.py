@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,18 +62,22 @@ def iter_lines(path: str | Path) -> Iterator[str]:
     Raises:
         InputError: the file can't be opened, is a folder, is a damaged gzip file, or holds bytes that are not UTF-8.
     """
-    path = Path(path)
+    with _open_binary(Path(path)) as stream:
+        yield from decode_lines(stream, str(path))
+
+
+def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """As `iter_lines`, for a binary stream that is open already; `name` stands for it in messages."""
     offset = 0
-    with _open_binary(path) as stream:
-        for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
-            line = raw.removesuffix(b"\n").removesuffix(b"\r")
-            if number == 1:
-                line = line.removeprefix(_UTF8_BOM)
-            try:
-                yield line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise InputError(_not_utf8(path, number, offset, raw, error)) from None
-            offset += len(raw)
+    for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        if number == 1:
+            line = line.removeprefix(_UTF8_BOM)
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(_not_utf8(name, number, offset, raw, error)) from None
+        offset += len(raw)
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -123,7 +127,7 @@ def read_parallel_files(source_path: str | Path, target_path: str | Path) -> Par
             "the translation of line i of the other: look for a lost or doubled line, or a blank line that one of "
             "them lacks."
         )
-    return _with_text_on_both_sides(list(zip(sources, targets, strict=True)), f"{source_path} and {target_path}")
+    return with_text_on_both_sides(list(zip(sources, targets, strict=True)), f"{source_path} and {target_path}")
 
 
 def read_tsv(
@@ -141,23 +145,38 @@ def read_tsv(
     Raises:
         InputError: as `iter_lines`; a row has another number of columns; no row has text on both sides.
     """
-    path = Path(path)
-    rows = iter_lines(path)
-    first = next(rows, None)
-    if first is None:
-        raise InputError(f"{path} is empty: it holds no line of text. Give a table with one sentence pair a row.")
-    numbered = enumerate(rows, start=2)
-    pairs: list[Pair] = []
-    if columns is None:
-        columns = _header(first, source, target)
-        if columns is None:
-            columns = (source, target)
-            pairs.append(_row(path, 1, first, columns, source, target))
-    else:
-        pairs.append(_row(path, 1, first, columns, source, target))
-    header_rows = 1 - len(pairs)
-    pairs.extend(_row(path, number, row, columns, source, target) for number, row in numbered)
-    return _with_text_on_both_sides(pairs, str(path), header_rows)
+    return parse_tsv(read_lines(path), str(path), source, target, columns=columns)
+
+
+def parse_tsv(
+    rows: list[str], name: str, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
+) -> ParallelText:
+    """As `read_tsv`, for rows read already; `name` stands for their file in messages."""
+    header = _header(rows[0], source, target) if columns is None else None
+    columns = columns or header or (source, target)
+    first = 2 if header else 1
+    pairs = [_row(name, number, row, columns, source, target) for number, row in enumerate(rows[first - 1 :], first)]
+    return with_text_on_both_sides(pairs, name, first)
+
+
+def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1) -> ParallelText:
+    """Leave out pairs with a blank side, remembering their line numbers; `first_line` is the first pair's.
+
+    Raises:
+        InputError: no pair is left.
+    """
+    kept, dropped = [], []
+    for number, pair in enumerate(pairs, start=first_line):
+        if pair[0].strip() and pair[1].strip():
+            kept.append(pair)
+        else:
+            dropped.append(number)
+    if not kept:
+        raise InputError(
+            f"{origin}: none of the {len(pairs):,} pairs has text on both sides. Give sentence pairs in which neither "
+            "side is blank."
+        )
+    return ParallelText(kept, dropped, origin)
 
 
 def _header(first_row: str, source: str, target: str) -> tuple[str, ...] | None:
@@ -173,7 +192,7 @@ def _header(first_row: str, source: str, target: str) -> tuple[str, ...] | None:
     return tuple(columns)
 
 
-def _row(path: Path, number: int, row: str, columns: tuple[str, ...], source: str, target: str) -> Pair:
+def _row(path: str, number: int, row: str, columns: tuple[str, ...], source: str, target: str) -> Pair:
     cells = row.split("\t")
     if len(cells) == len(columns):
         return cells[columns.index(source)], cells[columns.index(target)]
@@ -184,21 +203,6 @@ def _row(path: Path, number: int, row: str, columns: tuple[str, ...], source: st
         f"expected ({'<TAB>'.join(columns)}). Columns are separated by one tab. If the table has more columns or "
         f"another order, name them in its first row, for example {target}<TAB>{source}<TAB>origin."
     )
-
-
-def _with_text_on_both_sides(pairs: list[Pair], origin: str, header_rows: int = 0) -> ParallelText:
-    kept, dropped = [], []
-    for number, pair in enumerate(pairs, start=1 + header_rows):
-        if pair[0].strip() and pair[1].strip():
-            kept.append(pair)
-        else:
-            dropped.append(number)
-    if not kept:
-        raise InputError(
-            f"{origin}: none of the {len(pairs):,} pairs has text on both sides. Give sentence pairs in which neither "
-            "side is blank."
-        )
-    return ParallelText(kept, dropped, origin)
 
 
 @contextmanager
@@ -228,7 +232,7 @@ def _open_binary(path: Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
 
 
-def _not_utf8(path: Path, number: int, offset: int, raw: bytes, error: UnicodeDecodeError) -> str:
+def _not_utf8(path: str, number: int, offset: int, raw: bytes, error: UnicodeDecodeError) -> str:
     if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return (
             f"{path} looks like UTF-16 (it starts with a UTF-16 byte order mark); UTF-8 is needed. Convert it: "
