@@ -60,7 +60,6 @@ class CrossEntropy(Function):
         p, target, own, each, real, count = self.kept
         if isinstance(logits, Tensor):
             p = softmax(logits)  # recorded: the gradient depends on the logits through p
-        xp = array_module(p)
         if self.reduction == "mean":
             g = g / count
         row = (g * real)[:, None]
@@ -68,7 +67,7 @@ class CrossEntropy(Function):
         out = p * (row * (own + each.sum())[:, None])
         if self.label_smoothing:
             out -= row * each
-        out[xp.arange(len(own)), target] -= row[:, 0] * own
+        out[array_module(own).arange(len(own)), target] -= row[:, 0] * own
         return out if out.dtype == logits.dtype else out.astype(logits.dtype)
 
 
