@@ -1,0 +1,146 @@
+"""Pictures of a run: the losses over the steps, and what a sentence attends to.
+
+matplotlib is used through its object-oriented interface on the Agg canvas: no display is needed, and the global state
+of pyplot, which a user's own script may hold, is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .atomic_files import atomic_path
+from .run_folder import read_metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TRAIN_COLOUR, VALID_COLOUR, RATE_COLOUR, GRID_COLOUR = "#4477aa", "#cc3311", "#228833", "#dddddd"
+
+
+def plot_losses(metrics: str | Path | Iterable[Mapping[str, Any]], out_png: str | Path) -> None:
+    """Draw training and validation loss over the steps, and the learning rate below them if it was logged.
+
+    Args:
+        metrics: rows with "step" and any of "loss", "valid_loss" (nats per token) and "learning_rate"; or the path of
+            their metrics.jsonl. A row without one of the numbers, or with null, is left out of that line.
+        out_png: written atomically.
+
+    Raises:
+        InputError: metrics.jsonl can't be read, or the picture can't be written.
+        ValueError: no row has a loss.
+    """
+    rows = read_metrics(metrics) if isinstance(metrics, (str, Path)) else list(metrics)
+    train, valid, rate = (_line(rows, key) for key in ("loss", "valid_loss", "learning_rate"))
+    if not train[0] and not valid[0]:
+        raise ValueError("no row of the metrics has a step and a loss")
+    figure = _new_figure(8.0, 5.6 if rate[0] else 4.2)
+    panels = figure.subplots(
+        2 if rate[0] else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 1] if rate[0] else [1]
+    )[:, 0]
+    losses = panels[0]
+    if train[0]:
+        losses.plot(*train, color=TRAIN_COLOUR, linewidth=1.2, marker=_dots(train), label="training")
+    if valid[0]:
+        best = int(np.argmin(valid[1]))
+        label = f"validation (best {valid[1][best]:.3f} at step {valid[0][best]:,})"
+        losses.plot(*valid, color=VALID_COLOUR, linewidth=1.6, marker="o", markersize=3.5, label=label)
+        losses.plot(valid[0][best], valid[1][best], color=VALID_COLOUR, marker="o", markersize=8, fillstyle="none")
+    losses.set_ylabel("loss (nats per token)")
+    losses.legend(frameon=False)
+    if rate[0]:
+        panels[1].plot(*rate, color=RATE_COLOUR, linewidth=1.2, marker=_dots(rate))
+        panels[1].set_ylabel("learning rate")
+        panels[1].set_ylim(bottom=0)
+        panels[1].yaxis.set_major_formatter("{x:g}")
+    for panel in panels:
+        _calm(panel)
+    panels[-1].set_xlabel("step (updates)")
+    panels[-1].xaxis.set_major_formatter("{x:,.0f}")
+    panels[-1].xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    _save(figure, out_png)
+
+
+def plot_attention(
+    weights: np.ndarray, source_tokens: Sequence[str], target_tokens: Sequence[str], out_png: str | Path
+) -> None:
+    """Draw attention weights as a grid of shades, source tokens along the top and target tokens down the side.
+
+    Args:
+        weights: (target, source) float array, each row summing to 1 or less.
+        source_tokens, target_tokens: the texts of the tokens. A blank in one is drawn as an open box, so that " Hund"
+            (the start of a word) and "hund" can be told apart.
+        out_png: written atomically.
+
+    Raises:
+        InputError: the picture can't be written.
+        ValueError: the shape of `weights` does not match the tokens, or one of the sides is empty.
+    """
+    weights = np.asarray(weights)
+    if weights.shape != (len(target_tokens), len(source_tokens)) or not weights.size:
+        raise ValueError(
+            f"weights of shape {weights.shape} don't fit {len(target_tokens)} target tokens (rows) and "
+            f"{len(source_tokens)} source tokens (columns)"
+        )
+    cell = 0.34  # inches; a token's letters stay readable at this size
+    figure = _new_figure(2.6 + cell * len(source_tokens), 2.0 + cell * len(target_tokens))
+    grid = figure.subplots()
+    image = grid.imshow(weights, cmap="Blues", vmin=0.0, vmax=max(float(weights.max()), 1e-6), aspect="equal")
+    grid.set_xticks(range(len(source_tokens)), [_visible(token) for token in source_tokens], rotation=60)
+    grid.set_yticks(range(len(target_tokens)), [_visible(token) for token in target_tokens])
+    grid.xaxis.tick_top()
+    grid.xaxis.set_label_position("top")
+    for label in grid.get_xticklabels():
+        label.set(horizontalalignment="left", rotation_mode="anchor")
+    for label in [*grid.get_xticklabels(), *grid.get_yticklabels()]:
+        label.set_parse_math(False)  # "$" is a token, not TeX
+    grid.set_xlabel("source token")
+    grid.set_ylabel("target token")
+    grid.tick_params(length=2)
+    figure.colorbar(image, ax=grid, label="attention weight", shrink=0.8, aspect=20)
+    _save(figure, out_png)
+
+
+def _line(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
+    """Steps and values of the rows that have a finite value under this key."""
+    points = [(row["step"], row[key]) for row in rows if "step" in row and row.get(key) is not None]
+    points = [(step, value) for step, value in points if math.isfinite(value)]
+    return [step for step, _ in points], [value for _, value in points]
+
+
+def _dots(line: tuple[list[float], list[float]]) -> str:
+    """A marker for lines of a few points, which would otherwise hardly show, or not at all."""
+    return "." if len(line[0]) < 10 else ""
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes half a second; translating does without
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _calm(panel: Axes) -> None:
+    panel.grid(color=GRID_COLOUR, linewidth=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _visible(token: str) -> str:
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in token.replace(" ", "\N{OPEN BOX}"))
+    return shown if len(shown) <= 24 else shown[:23] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _save(figure: Figure, out_png: str | Path) -> None:
+    with atomic_path(out_png) as temporary, warnings.catch_warnings():
+        # The font has no Chinese or emoji; a box in their place is no reason to stop a training run.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(temporary, format="png")
