@@ -1,0 +1,84 @@
+"""Named sets of hyperparameters."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from .seq2seq import Seq2SeqConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationPreset:
+    """What a translation run is made of: vocabulary, model, batches, optimiser (Adam with Noam's schedule)."""
+
+    vocab_size: int
+    d_model: int
+    nhead: int
+    layers: int  # of the encoder, and as many of the decoder
+    dim_feedforward: int
+    dropout: float
+    tokens_per_batch: int
+    steps: int
+    warmup: int
+    lr_factor: float = 1.0
+    norm_first: bool = False
+    tied: bool = True  # one table for source, target and output layer
+    max_length: int = 128
+    label_smoothing: float = 0.1
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = 1e-9
+    clip_norm: float | None = 1.0
+    validate_every: int = 200
+
+    def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
+        """The model for a vocabulary of `vocab_size` tokens (it may be smaller than what was asked for)."""
+        return Seq2SeqConfig(
+            source_vocab_size=vocab_size,
+            target_vocab_size=vocab_size,
+            d_model=self.d_model,
+            nhead=self.nhead,
+            encoder_layers=self.layers,
+            decoder_layers=self.layers,
+            dim_feedforward=self.dim_feedforward,
+            dropout=self.dropout,
+            norm_first=self.norm_first,
+            max_length=self.max_length,
+            pad_id=pad_id,
+            share_embeddings=self.tied,
+            tie_output=self.tied,
+        )
+
+
+#: A few seconds: shows that everything works, learns little.
+SMOKE = TranslationPreset(
+    vocab_size=600, d_model=32, nhead=2, layers=1, dim_feedforward=64, dropout=0.0,
+    tokens_per_batch=1024, steps=30, warmup=20, validate_every=15,
+)  # fmt: skip
+
+#: The embedded grammar on a laptop: minutes.
+LAPTOP_EMBEDDED = TranslationPreset(
+    vocab_size=1200, d_model=128, nhead=4, layers=2, dim_feedforward=256, dropout=0.1,
+    tokens_per_batch=2048, steps=1600, warmup=400, lr_factor=1.0, norm_first=True,
+)  # fmt: skip
+
+#: Real sentence pairs by the ten thousands, such as Multi30k, on a laptop: under an hour.
+LAPTOP = TranslationPreset(
+    vocab_size=8000, d_model=256, nhead=4, layers=3, dim_feedforward=512, dropout=0.3,
+    tokens_per_batch=2048, steps=5000, warmup=1000, lr_factor=1.0, norm_first=True,
+)  # fmt: skip
+
+#: The German-English report's base model: vocabulary 50,000, length 64, warm-up 4,000, Adam 0.9/0.98, eps 1e-9.
+PAPER = TranslationPreset(
+    vocab_size=50_000, d_model=512, nhead=8, layers=6, dim_feedforward=2048, dropout=0.1,
+    tokens_per_batch=8192, steps=100_000, warmup=4000, max_length=64, validate_every=1000,
+)  # fmt: skip
+
+
+def translation_preset(name: str, data: str) -> TranslationPreset:
+    """The preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
+    if name == "laptop":
+        return LAPTOP_EMBEDDED if data == "embedded" else LAPTOP
+    return {"smoke": SMOKE, "paper": PAPER}[name]
+
+
+PRESET_NAMES = ("smoke", "laptop", "paper")

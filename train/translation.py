@@ -1,0 +1,196 @@
+"""The translation task: a Translator (model and tokenizer), and `train_translator`, which makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from ..autograd import Tensor, no_grad, ops
+from ..errors import InputError
+from ..models import Hypothesis, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
+from ..models.presets import TranslationPreset
+from ..nn import Module
+from ..tokenizer import BPETokenizer, Tokenizer, load_tokenizer
+from .batching import Batch, TokenBatches, fit_lengths, source_batches
+from .checkpoints import check_shapes, load_checkpoint
+from .optimizers import Adam
+from .run_folder import RunFolder
+from .schedules import noam
+from .trainer import Trainer
+
+Pair = tuple[str, str]
+
+
+class Translator:
+    """A trained model and the tokenizer shared by its two languages."""
+
+    def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer):
+        self.model, self.tokenizer = model, tokenizer
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Translator:
+        """The translator that a run left in `folder`.
+
+        Raises InputError if the folder is not a run, or a file in it is missing, damaged or of another shape.
+        """
+        run = RunFolder.open(folder)
+        tensors, config = load_checkpoint(run.path)
+        tokenizer = load_tokenizer(run.tokenizer_path)
+        try:
+            model = Seq2SeqTransformer(Seq2SeqConfig(**config["model"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{run.model_path} does not say which translation model it holds ({error}). Give the folder of a "
+                "translation run made by this version of handloom, or train again."
+            ) from None
+        if tokenizer.vocab_size != model.config.source_vocab_size:
+            raise InputError(
+                f"{run.tokenizer_path} has {tokenizer.vocab_size} tokens but the model in {run.model_path} was trained "
+                f"with {model.config.source_vocab_size}: the files are of two runs. Take both from the same one."
+            )
+        expected = {name: array.shape for name, array in model.state_dict().items()}
+        check_shapes(expected, {name: array.shape for name, array in tensors.items()}, run.model_path)
+        model.load_state_dict(tensors)
+        return cls(model.eval(), tokenizer)
+
+    def source_ids(self, sentences: Sequence[str], too_long: Any = "error") -> list[list[int]]:
+        """Sentences as the encoder takes them: token ids and <eos>. Raises InputError for empty and too long ones."""
+        for number, sentence in enumerate(sentences, 1):
+            if not sentence.strip():
+                raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
+        ids = self.tokenizer.encode_batch(sentences, add_eos=True)
+        return fit_lengths(ids, self.model.config.max_length, too_long=too_long, eos_id=self.tokenizer.eos_id)
+
+    def hypotheses(
+        self, sentences: Sequence[str], *, beam: int = 5, alpha: float = 0.6, n_best: int = 1, progress: bool = False
+    ) -> list[list[Hypothesis]]:
+        """The `n_best` hypotheses for each sentence, best first; `beam=1` searches greedily."""
+        special = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
+        found: list[list[Hypothesis]] = [[] for _ in sentences]
+        self.model.eval()
+        with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
+            for batch in source_batches(
+                self.source_ids(sentences), tokens_per_batch=max(4096 // beam, 1), pad_id=self.tokenizer.pad_id
+            ):
+                inputs = {"source": batch.source, "source_lengths": batch.source_lengths}
+                if beam == 1 and n_best == 1:
+                    results = [[one] for one in greedy_search(self.model, **inputs, **special)]
+                else:
+                    results = beam_search(self.model, **inputs, **special, beam=beam, alpha=alpha, n_best=n_best)
+                for index, result in zip(batch.indices, results, strict=True):
+                    found[index] = result
+                bar.update(len(batch))
+        return found
+
+    def translate(
+        self, sentences: Sequence[str], *, beam: int = 5, alpha: float = 0.6, progress: bool = False
+    ) -> list[str]:
+        """The best translation of each sentence.
+
+        Args:
+            beam: hypotheses kept at each step; 1 is greedy search.
+            alpha: exponent of the length penalty.
+            progress: show a progress bar where there is a terminal.
+
+        Raises InputError for an empty sentence, or one longer than the model takes.
+        """
+        best = self.hypotheses(sentences, beam=beam, alpha=alpha, progress=progress)
+        return [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best]
+
+    def attention(self, sentence: str) -> tuple[np.ndarray, list[str], list[str]]:
+        """Cross-attention of the best translation: weights, source tokens, target tokens.
+
+        The weights (target tokens, source tokens) are those of the last decoder layer, averaged over its heads; row t
+        is where the model looked when it wrote token t. Both token lists end with <eos>.
+        """
+        source = np.array(self.source_ids([sentence]))
+        target = self.hypotheses([sentence])[0][0].ids
+        weights: list[Tensor] = []
+        with no_grad():
+            memory, lengths = self.model.encode(source)
+            self.model.decode(np.array([[self.tokenizer.bos_id, *target]]), memory, lengths, cross_weights=weights)
+        names = [self.tokenizer.token_strings(ids) for ids in (source[0].tolist(), [*target, self.tokenizer.eos_id])]
+        return weights[-1].data[0].mean(axis=0), names[0], names[1]
+
+
+def translation_loss(label_smoothing: float, pad_id: int) -> Callable[[Module, Batch], tuple[Tensor, int]]:
+    """The Trainer's loss: cross-entropy in nats per target token, without padding; smoothed only in training."""
+
+    def loss(model: Module, batch: Batch) -> tuple[Tensor, int]:
+        logits = model(batch.source, batch.target_input, batch.source_lengths)
+        smoothing = label_smoothing if model.training else 0.0
+        value = ops.cross_entropy(logits, batch.target_output, ignore_index=pad_id, label_smoothing=smoothing)
+        return value, batch.target_tokens
+
+    return loss
+
+
+def train_translator(
+    train: Sequence[Pair],
+    valid: Sequence[Pair],
+    preset: TranslationPreset,
+    run: RunFolder,
+    *,
+    seed: int,
+    steps: int | None = None,
+    device: str = "cpu",
+    say: Callable[[str], None] = print,
+) -> Translator:
+    """Train a tokenizer and a model on (source, target) sentence pairs and leave both in the run's folder.
+
+    Args:
+        preset: sizes, optimiser and schedule; see `models.presets`.
+        seed: decides the order of the batches. (Initial weights and dropout follow `manual_seed`.)
+        steps: updates; the preset's number if None.
+        say: receives a line of text about each stage.
+
+    Raises InputError for data that can't be used, DeviceError for a device that isn't there.
+    """
+    texts = [text for pair in train for text in pair]
+    tokenizer = BPETokenizer.train(texts, preset.vocab_size)
+    tokenizer.save(run.tokenizer_path)
+    special = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+
+    def batches(pairs: Sequence[Pair], shuffle: bool) -> TokenBatches:
+        return TokenBatches(
+            tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
+            tokenizer.encode_batch([target for _, target in pairs]),
+            tokens_per_batch=preset.tokens_per_batch,
+            seed=seed,
+            max_length=preset.max_length,
+            shuffle=shuffle,
+            **special,
+        )
+
+    train_batches, valid_batches = batches(train, True), batches(valid, False)
+    for note in (train_batches.note(), valid_batches.note()):
+        if note:
+            say(note)
+    config = preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
+    model = Seq2SeqTransformer(config).to(device)
+    steps = steps or preset.steps
+    say(
+        f"model: {model.parameter_count() / 1e6:.1f} million parameters, {tokenizer.vocab_size:,} tokens; {steps:,} "
+        f"steps of up to {preset.tokens_per_batch:,} tokens, {steps / len(train_batches):.1f} epochs, "
+        f"{train_batches.padding_fraction:.0%} padding"
+    )
+    trainer = Trainer(
+        model,
+        translation_loss(preset.label_smoothing, tokenizer.pad_id),
+        Adam(model.parameters(), betas=preset.betas, eps=preset.eps),
+        noam(preset.d_model, preset.warmup, preset.lr_factor),
+        train_batches,
+        valid_batches.epoch(0),
+        run,
+        config={"model": config.to_dict()},
+        steps=steps,
+        clip_norm=preset.clip_norm,
+        validate_every=min(preset.validate_every, steps),
+    )
+    best = trainer.fit()
+    say(f"best validation loss {best:.4f} nats per token (perplexity {np.exp(best):.2f})")
+    return Translator(model.eval(), tokenizer)
