@@ -80,6 +80,8 @@ class _Gradient:
         else:
             # The first gradient may be shared (a + b hands one array to both), so the sum gets a buffer of its own.
             self.value = self.value + value
+            if isinstance(self.value, np.generic):
+                self.value = np.asarray(self.value)  # NumPy's sum of two 0-d arrays is a scalar
             self.owned = not isinstance(self.value, Tensor)
 
 
@@ -130,7 +132,8 @@ class _Pass:
             outgoing = node.input_gradients(incoming, self.create_graph)
             for position, (origin, value) in enumerate(zip(node.inputs, outgoing, strict=True)):
                 if origin is not None and value is not None:
-                    self.give(origin, value, _is_fresh(value, incoming, outgoing[:position]))
+                    others = outgoing[:position] + outgoing[position + 1 :]
+                    self.give(origin, value, _is_fresh(value, incoming, others))
             if not retain_graph:
                 node.release()
 
@@ -144,14 +147,14 @@ class _Pass:
         return value
 
 
-def _is_fresh(value: Any, incoming: list[Any], earlier: list[Any]) -> bool:
-    """Whether a backward rule made this array just now, so that it may be added to in place."""
+def _is_fresh(value: Any, incoming: list[Any], others: list[Any]) -> bool:
+    """Whether a backward rule made this array just now and for one input only, so that it may be added to in place."""
     return (
         isinstance(value, np.ndarray)
         and value.base is None
         and value.flags.writeable
         and not any(value is other for other in incoming)
-        and not any(value is other for other in earlier)
+        and not any(value is other for other in others)
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .backend import Array, device_of, is_array
+from .backend import Array, array_module, device_of, is_array
 from .engine import grad, is_grad_enabled
 from .tensor import Origin, Tensor, call_numbers
 
@@ -33,7 +33,7 @@ class Function:
     inputs: tuple[Origin | None, ...]
     number: int
     _sources: tuple[int | None, ...]
-    _versions: tuple[int, ...]
+    _versions: tuple[int | None, ...]
     _saved: tuple[Any, ...] | None = ()
     _kept: tuple[Any, ...] = ()
     hooks: dict[int, dict[int, Any]] | None = None  # output number -> hooks on that tensor's gradient
@@ -92,6 +92,8 @@ class Function:
             else:
                 arrays.append(value if isinstance(value, _PLAIN) else _as_operand(value))
                 origins.append(None)
+        if needs_grad and len(set(map(id, arrays))) < len(arrays):
+            _tell_apart(arrays, origins)
         try:
             output = self.forward(*arrays)
         except (ValueError, TypeError, IndexError) as error:
@@ -109,7 +111,9 @@ class Function:
         result.requires_grad = False
         result._origin = None
         if not isinstance(array, np.ndarray) and not is_array(array):
-            array = np.asarray(array)  # NumPy reductions answer with scalars
+            scalar, array = array, np.asarray(array)  # NumPy reductions answer with scalars
+            if self._saved:
+                self._saved = tuple(array if value is scalar else value for value in self._saved)
         if not record or array.dtype.kind != "f":
             result.data = array
             return result
@@ -128,6 +132,8 @@ class Function:
         result.data = array
         result.requires_grad = True
         result._origin = Origin(array, self, slot)
+        if array.base is not None:
+            result._origin.changes = _changes_of_viewed(array, arrays, origins)
         return result
 
     def _record(self, arrays: list, origins: list) -> None:
@@ -135,7 +141,7 @@ class Function:
         self.inputs = tuple(origins)
         self.number = next(call_numbers)
         self._sources = tuple(_index_of(value, arrays) for value in self._saved or ())
-        self._versions = tuple(0 if origin is None else origin.version for origin in origins)
+        self._versions = tuple(None if o is None or o.changes is None else o.changes[0] for o in origins)
 
     def _restore(self, position: int) -> Any:
         """A saved value as a Tensor that still knows its origin, for a backward pass that is recorded."""
@@ -160,7 +166,7 @@ class Function:
             )
         for source in {s for s in self._sources if s is not None and s >= 0}:
             origin = self.inputs[source]
-            if origin is not None and origin.version != self._versions[source]:
+            if origin is not None and origin.changes is not None and origin.changes[0] != self._versions[source]:
                 raise RuntimeError(
                     f"{self.name}: its input {source} of shape {origin.shape} was changed in place after the forward "
                     "pass, so its gradient would be wrong. Change it after backward(), or change a copy."
@@ -179,7 +185,9 @@ class Function:
         ]
 
     def _backward_composed(self, *gradients: Any) -> tuple[Any, ...]:
-        tensors = self.saved
+        # Through aliases, newer than every input: the walk stops at them. One input may be computed from another, or be
+        # the same tensor, and each is owed its own part only.
+        tensors = [Alias()(tensor) for tensor in self.saved]
         wanted = [tensor for tensor, needed in zip(tensors, self.needs, strict=True) if needed]
         found = iter(grad(self.composed(*tensors), wanted, gradients[0], create_graph=True))
         return tuple(next(found) if needed else None for needed in self.needs)
@@ -212,6 +220,16 @@ class Function:
         return self.hooks.setdefault(slot, {})
 
 
+class Alias(Function):
+    """The same values under a new name: a place in the graph where a walk can stop."""
+
+    def forward(self, x):
+        return x[...]
+
+    def backward(self, g):
+        return g
+
+
 def run(function: Function, *operands: Any) -> Any:
     """Within a backward rule: record the call if an operand is a Tensor, else only compute it."""
     recorded = any(isinstance(operand, Tensor) for operand in operands)
@@ -230,6 +248,28 @@ def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     if axes := tuple(range(extra)) + stretched:
         gradient = gradient.sum(axis=axes, keepdims=True)
     return gradient.reshape(shape)
+
+
+def _tell_apart(arrays: list, origins: list) -> None:
+    """Give an array that two different tensors share (x and x.detach()) a second identity.
+
+    What is saved is traced to its origin by identity, and only one of the two may lead to a gradient.
+    """
+    first: dict[int, int] = {}
+    for position, array in enumerate(arrays):
+        other = first.setdefault(id(array), position)
+        if origins[other] is not origins[position] and is_array(array):
+            arrays[position] = array[...]
+
+
+def _changes_of_viewed(array: Any, arrays: list, origins: list) -> list[int] | None:
+    """The counter of changes of the leaf that `array` is a view of, if it is one."""
+    for operand, origin in zip(arrays, origins, strict=True):
+        if origin is not None and origin.changes is not None:
+            xp = array_module(array)
+            if xp.may_share_memory(array, operand):
+                return origin.changes
+    return None
 
 
 def _index_of(value: Any, arrays: list) -> int | None:
@@ -251,5 +291,6 @@ def _explain(name: str, error: Exception, arrays: list) -> Exception:
         cure = f"the operands are on different devices ({', '.join(sorted(devices))}): move one with .to(device)"
     else:
         cure = str(error)
-    kind = type(error) if type(error) in (ValueError, TypeError, IndexError) else ValueError
+    # NumPy's own subclasses (of an axis out of bounds, of dtypes that don't cast) take more than a message.
+    kind = next(kind for kind in (ValueError, TypeError, IndexError) if isinstance(error, kind))
     return kind(f"{name}({operands}): {cure}")

@@ -27,7 +27,7 @@ class Origin:
     A call keeps its inputs' origins, not the tensors: a value that no backward rule saved is free to go.
     """
 
-    __slots__ = ("__weakref__", "dtype", "hooks", "leaf", "node", "number", "shape", "slot", "version")
+    __slots__ = ("__weakref__", "changes", "dtype", "hooks", "leaf", "node", "number", "shape", "slot")
 
     def __init__(self, array: Array, node: Any = None, slot: int = 0, leaf: Any = None):
         self.shape: tuple[int, ...] = array.shape
@@ -37,7 +37,8 @@ class Origin:
         self.number: int = next(call_numbers) if node is None else node.number
         self.slot = slot  # which of the node's outputs it is
         self.leaf = leaf  # a weak reference to the leaf tensor: a strong one would be a cycle
-        self.version = 0  # counts the changes made in place to a leaf's array
+        # Counts the changes made in place to a leaf's array; one counter for the leaf and for all views of it.
+        self.changes: list[int] | None = [0] if node is None else None
         self.hooks: dict[int, Callable[[Any], Any]] | None = None
 
 
@@ -198,8 +199,8 @@ class Tensor:
 
     def mark_changed(self) -> None:
         """Say that a leaf's array was changed in place, so that a graph that saved it refuses to use it."""
-        if self._origin is not None:
-            self._origin.version += 1
+        if self._origin is not None and self._origin.changes is not None:
+            self._origin.changes[0] += 1
 
     # -- moving and casting ----------------------------------------------------------------------------------------
 
