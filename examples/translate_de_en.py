@@ -1,0 +1,117 @@
+"""Train a Transformer that translates German into English, and look at what it learnt.
+
+python examples/translate_de_en.py                                  embedded corpus, a few minutes
+python examples/translate_de_en.py --data multi30k --out runs/m30k  real image descriptions
+python examples/translate_de_en.py --checkpoint runs/m30k "Ein Hund läuft durch den Schnee."
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from handloom.autograd import manual_seed
+from handloom.models.presets import PRESET_NAMES, translation_preset
+from handloom.train.command_line import free_run_folder, run_main, sentences_from
+from handloom.train.metrics import best_and_worst, bleu, chrf, samples_table
+from handloom.train.plots import plot_attention
+from handloom.train.run_folder import RunFolder
+from handloom.train.translation import Translator, train_translator
+from handloom.train.translation_data import DATA_NAMES, TranslationData, load_translation_data
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--data",
+        default="embedded",
+        help=f"one of {', '.join(DATA_NAMES)}, or your own: a file of tab-separated German and English, or PATH for "
+        "the two files PATH.de and PATH.en (default: embedded, which needs no network)",
+    )
+    parser.add_argument(
+        "--preset", choices=PRESET_NAMES, default="laptop", help="sizes of model and run (default: laptop)"
+    )
+    parser.add_argument("--out", type=Path, help="folder for the run (default: a new one under runs/)")
+    parser.add_argument("--overwrite", action="store_true", help="clear an older run out of the --out folder first")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (default: 0)")
+    parser.add_argument("--steps", type=positive, help="updates to make (default: the preset's)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+    parser.add_argument("--beam", type=positive, default=5, help="width of the beam search, 1 is greedy (default: 5)")
+    parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="translate with the model of an earlier run")
+    parser.add_argument(
+        "sentences",
+        nargs="*",
+        metavar="SENTENCE",
+        help="with --checkpoint: German sentences to translate (default: the lines of standard input)",
+    )
+    arguments = parser.parse_args()
+    if arguments.sentences and not arguments.checkpoint:
+        parser.error("sentences to translate need a trained model: add --checkpoint RUN")
+    return arguments
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(text)
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    if arguments.checkpoint:
+        translate(arguments)
+    else:
+        train(arguments)
+
+
+def translate(arguments: argparse.Namespace) -> None:
+    translator = Translator.load(arguments.checkpoint)
+    for sentence in sentences_from(arguments.sentences, "Type German sentences, one a line; Ctrl-D ends."):
+        print(translator.translate([sentence], beam=arguments.beam)[0], flush=True)
+
+
+def train(arguments: argparse.Namespace) -> None:
+    start = time.perf_counter()
+    data = load_translation_data(arguments.data, seed=arguments.seed)
+    print(data.summary(), *data.notes, sep="\n")
+
+    out = arguments.out or free_run_folder("translate_de_en")
+    preset = translation_preset(arguments.preset, data.name)
+    options = {name: str(value) if isinstance(value, Path) else value for name, value in vars(arguments).items()}
+    with RunFolder.create(out, {"options": options, "data": data.summary()}, overwrite=arguments.overwrite) as run:
+        manual_seed(arguments.seed)
+        translator = train_translator(
+            data.train,
+            data.valid,
+            preset,
+            run,
+            seed=arguments.seed,
+            steps=arguments.steps,
+            device=arguments.device,
+        )
+        evaluate(translator, data, run, arguments.beam, start)
+
+
+def evaluate(translator: Translator, data: TranslationData, run: RunFolder, beam: int, start: float) -> None:
+    """Translate the test set, tell how well it went, and draw where the model looks."""
+    sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
+    translations = translator.translate(sources, beam=beam, progress=True)
+    score = bleu(translations, references)
+
+    best, worst = best_and_worst(sources, references, translations)
+    tables = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
+    run.write_samples(tables)
+    print(f"\n{tables}\n")
+
+    sample = min(sources, key=lambda text: abs(len(text.split()) - 9))
+    plot_attention(*translator.attention(sample), run.attention_picture)
+
+    print(f"{run.path} holds the model, the losses (loss.png), where it looked (attention.png) and samples.txt")
+    print(f"{data.test_name}: {chrf(translations, references)}")
+    print(f"{data.test_name}: beam {beam}, {score.signature}, {time.perf_counter() - start:.0f} s in all")
+    print(f"BLEU = {score.value:.2f}")
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,107 @@
+"""The encoder-decoder model: padding leaves no trace, the cache changes nothing, gradients are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from handloom.autograd import Tensor, manual_seed, no_grad, ops
+from handloom.autograd.gradcheck import gradcheck
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+
+SMALL = {"d_model": 8, "nhead": 2, "encoder_layers": 1, "decoder_layers": 2, "dim_feedforward": 12, "max_length": 20}
+
+
+def build(seed: int = 0, dtype=np.float64, **options) -> Seq2SeqTransformer:
+    manual_seed(seed)
+    config = {"source_vocab_size": 11, "target_vocab_size": 9, "dropout": 0.0, **SMALL, **options}
+    return Seq2SeqTransformer(Seq2SeqConfig(**config)).astype(dtype)
+
+
+def random_ids(rng: np.random.Generator, batch: int, length: int, vocabulary: int) -> np.ndarray:
+    return rng.integers(4, vocabulary, (batch, length))
+
+
+def test_padding_changes_nothing() -> None:
+    model, rng = build(), np.random.default_rng(0)
+    source, target = random_ids(rng, 1, 4, 11), random_ids(rng, 1, 3, 9)
+    alone = model(source, target).data
+    longer = np.concatenate([source, np.zeros((1, 5), int)], axis=1)
+    batch = np.concatenate([longer, random_ids(rng, 1, 9, 11)])
+    targets = np.concatenate([target, target])
+    np.testing.assert_allclose(model(batch, targets).data[:1], alone, rtol=1e-12)
+
+
+def test_a_position_does_not_see_its_future() -> None:
+    model, rng = build(), np.random.default_rng(1)
+    source, target = random_ids(rng, 2, 5, 11), random_ids(rng, 2, 6, 9)
+    before = model(source, target).data
+    target[:, 4:] = 4 + (target[:, 4:] - 3) % 5
+    after = model(source, target).data
+    np.testing.assert_array_equal(before[:, :4], after[:, :4])
+    assert not np.allclose(before[:, 4:], after[:, 4:])
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_cached_decoding_equals_uncached(norm_first: bool) -> None:
+    model, rng = build(norm_first=norm_first), np.random.default_rng(2)
+    source, target = random_ids(rng, 3, 5, 11), random_ids(rng, 3, 7, 9)
+    with no_grad():
+        memory, lengths = model.encode(source)
+        whole = model.decode(target, memory, lengths).data
+        cache = model.decoder.new_cache()
+        pieces = [
+            model.decode(target[:, part], memory, lengths, cache=cache).data
+            for part in (slice(0, 1), slice(1, 4), slice(4, 7))
+        ]
+    np.testing.assert_allclose(np.concatenate(pieces, axis=1), whole, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_gradients_of_the_whole_model(tied: bool) -> None:
+    options = {"source_vocab_size": 9, "share_embeddings": True, "tie_output": True} if tied else {}
+    model, rng = build(**options), np.random.default_rng(3)
+    source, target = random_ids(rng, 2, 3, 9), random_ids(rng, 2, 4, 9)
+    source[1, 2] = 0
+
+    def loss(*_: Tensor) -> Tensor:
+        logits = model(source, target[:, :-1])
+        return ops.cross_entropy(logits, target[:, 1:], ignore_index=0, label_smoothing=0.1)
+
+    parameters = [model.target_embedding.weight, model.decoder.layers[1].multihead_attn.in_proj_weight]
+    for parameter in parameters:
+        original = parameter.data
+
+        def of(value: Tensor, parameter=parameter, original=original) -> Tensor:
+            parameter.data, parameter._origin = value.data, value.origin if value.requires_grad else None
+            try:
+                return loss()
+            finally:
+                parameter.data, parameter._origin = original, None
+
+        assert gradcheck(of, [original.copy()])
+
+
+def test_shared_and_tied_tables_are_one_parameter() -> None:
+    model = build(source_vocab_size=9, share_embeddings=True, tie_output=True)
+    assert model.source_embedding is model.target_embedding
+    assert model.output.weight is model.target_embedding.weight
+    names = [name for name, _ in model.named_parameters()]
+    assert "output.weight" not in names
+    with pytest.raises(ValueError, match="share_embeddings needs one vocabulary, not 11 and 9"):
+        build(share_embeddings=True)
+
+
+def test_limits_are_explained() -> None:
+    model = build()
+    with pytest.raises(ValueError, match="21 tokens is longer than the 20 positions"):
+        model(np.ones((1, 21), int), np.ones((1, 2), int))
+    with pytest.raises(IndexError, match="id 11 is outside the table of 11 rows"):
+        model(np.full((1, 2), 11), np.ones((1, 2), int))
+
+
+def test_the_state_carries_over() -> None:
+    one, other = build(seed=0), build(seed=1)
+    ids = np.array([[5, 6, 7]])
+    assert not np.allclose(one(ids, ids).data, other(ids, ids).data)
+    other.load_state_dict(one.state_dict())
+    np.testing.assert_array_equal(one(ids, ids).data, other(ids, ids).data)

@@ -1,0 +1,160 @@
+"""Module: names, modes, state, hooks; the initialisers; errors that explain."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from handloom import nn
+from handloom.autograd import Generator, Parameter, Tensor, manual_seed, ops
+from handloom.autograd.gradcheck import gradcheck
+from handloom.nn import init
+
+
+class Twin(nn.Module):
+    def __init__(self) -> None:
+        self.first = nn.Linear(3, 3)
+        self.second = self.first  # shared
+        self.scale = Parameter(np.ones(3, np.float32))
+        self.constant = Tensor(np.full(3, 2.0, np.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(ops.relu(self.first(x))) * self.scale * self.constant
+
+
+def test_names_and_shared_parameters() -> None:
+    module = Twin()
+    assert [name for name, _ in module.named_parameters()] == ["scale", "first.weight", "first.bias"]
+    assert sorted(module.state_dict()) == ["first.bias", "first.weight", "scale", "second.bias", "second.weight"]
+    assert module.parameter_count() == 15
+
+
+def test_one_layer_called_twice_collects_both_gradients() -> None:
+    manual_seed(0)
+    module = Twin().astype(np.float64)
+    assert gradcheck(module, [np.random.default_rng(0).normal(size=(4, 3))])
+
+
+def test_train_and_eval_reach_every_module() -> None:
+    module = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Dropout(0.5)))
+    assert all(m.training for m in module.modules())
+    assert not any(m.training for m in module.eval().modules())
+    x = Tensor(np.ones((50, 2), np.float32))
+    assert np.array_equal(module(x).data, module(x).data)
+    assert not np.array_equal(module.train()(x).data, module(x).data)
+
+
+def test_state_dict_round_trip_and_its_errors() -> None:
+    manual_seed(1)
+    source, target = nn.Linear(3, 2), nn.Linear(3, 2)
+    target.load_state_dict(source.state_dict())
+    assert np.array_equal(source.weight.data, target.weight.data)
+    source.weight.data[...] = 5
+    assert not (target.weight.data == 5).any(), "loading copies"
+    before = target.weight.data.copy()
+    with pytest.raises(ValueError, match=r"weight has shape \(3, 2\) instead of \(2, 3\); .*|bias is missing"):
+        target.load_state_dict({"weight": np.zeros((3, 2))})
+    with pytest.raises(ValueError, match="extra is not part of this Linear"):
+        target.load_state_dict({**target.state_dict(), "extra": np.zeros(1)})
+    assert np.array_equal(target.weight.data, before)
+
+
+def test_forward_hooks_see_replace_and_go() -> None:
+    module, seen = nn.Linear(2, 2), []
+    remove = module.register_forward_hook(lambda m, args, out: seen.append((m, out.shape)))
+    module(Tensor(np.ones((1, 2))))
+    assert seen == [(module, (1, 2))]
+    replace = module.register_forward_hook(lambda m, args, out: out * 0)
+    assert not module(Tensor(np.ones((1, 2)))).data.any()
+    remove()
+    replace()
+    module(Tensor(np.ones((1, 2))))
+    assert len(seen) == 2
+
+
+def test_a_deleted_model_frees_its_arrays_at_once() -> None:
+    gc.disable()
+    try:
+        module = nn.TransformerEncoderLayer(8, 2, 16)
+        out = module(Tensor(np.ones((1, 3, 8), np.float32)))
+        out.backward(np.ones(out.shape, np.float32))
+        gone = weakref.ref(module.linear1.weight)
+        del module, out
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_repr_shows_the_tree() -> None:
+    text = repr(nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.1)))
+    assert "(0): Linear(2, 3, bias=True)" in text
+    assert "(1): Dropout(p=0.1)" in text
+
+
+@pytest.mark.parametrize(
+    ("fill", "variance"),
+    [
+        (init.xavier_uniform_, 2 / (300 + 200)),
+        (init.xavier_normal_, 2 / (300 + 200)),
+        (init.kaiming_uniform_, 2 / 300),
+        (init.kaiming_normal_, 2 / 300),
+        (init.lecun_normal_, 1 / 300),
+        (init.orthogonal_, 1 / 300),
+    ],
+)
+def test_initialisers_have_the_variance_of_their_formula(fill, variance: float) -> None:
+    weight = Parameter(np.empty((200, 300), np.float32))
+    assert fill(weight, generator=Generator(0)) is weight
+    assert abs(weight.data.mean()) < 4 * np.sqrt(variance / weight.size)
+    assert weight.data.var() == pytest.approx(variance, rel=0.03)
+
+
+def test_orthogonal_rows_and_truncation() -> None:
+    weight = init.orthogonal_(Parameter(np.empty((20, 30), np.float64)), generator=Generator(0))
+    np.testing.assert_allclose(weight.data @ weight.data.T, np.eye(20), atol=1e-12)
+    cut = init.trunc_normal_(Parameter(np.empty(5000, np.float64)), low=-1, high=1.5, generator=Generator(0))
+    assert cut.data.min() >= -1
+    assert cut.data.max() <= 1.5
+    with pytest.raises(ValueError, match="at least two dimensions"):
+        init.xavier_uniform_(Parameter(np.empty(3, np.float32)))
+
+
+def test_sinusoidal_positions_are_the_papers() -> None:
+    table = nn.sinusoidal_table(50, 6)
+    for t, i in [(0, 0), (7, 1), (49, 2)]:
+        assert table[t, 2 * i] == pytest.approx(np.sin(t / 10000 ** (2 * i / 6)), abs=1e-6)
+        assert table[t, 2 * i + 1] == pytest.approx(np.cos(t / 10000 ** (2 * i / 6)), abs=1e-6)
+    with pytest.raises(ValueError, match="sequence of 5 tokens is longer than the 4 positions"):
+        nn.SinusoidalPositions(6, max_length=4)(Tensor(np.zeros((1, 5, 6), np.float32)))
+    assert nn.sinusoidal_table(3, 5).shape == (3, 5)
+
+
+def test_layer_norm_with_eps_outside_the_root() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 6))
+    module = nn.LayerNorm(6, 1e-3, eps_outside=True).astype(np.float64)
+    expected = (x - x.mean(-1, keepdims=True)) / (x.std(-1, ddof=1, keepdims=True) + 1e-3)
+    np.testing.assert_allclose(module(Tensor(x)).data, expected, rtol=1e-12)
+    assert gradcheck(module, [x])
+
+
+def test_scaled_embedding_has_unit_variance() -> None:
+    manual_seed(0)
+    module = nn.Embedding(500, 64, scale_by_sqrt_dim=True)
+    assert module(np.arange(500)).data.var() == pytest.approx(1, rel=0.03)
+    with pytest.raises(IndexError, match="id 500 is outside the table of 500 rows"):
+        module(np.array([3, 500]))
+    with pytest.raises(IndexError, match="id -1"):
+        module(np.array([-1]))
+
+
+def test_wrong_sizes_are_explained() -> None:
+    with pytest.raises(ValueError, match="embed_dim 10 does not divide by num_heads 3"):
+        nn.MultiHeadAttention(10, 3)
+    with pytest.raises(ValueError, match="unknown activation 'swish'"):
+        nn.FeedForward(4, 8, activation="swish")
+    with pytest.raises(ValueError, match="p = 1.5 is not a probability"):
+        nn.Dropout(1.5)
+    with pytest.raises(ValueError, match="5 features, the weight"):
+        nn.Linear(4, 2)(Tensor(np.zeros((1, 5), np.float32)))

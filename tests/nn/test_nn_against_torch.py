@@ -1,0 +1,180 @@
+"""Our layers and PyTorch's, with the same weights: same outputs, same gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from handloom import nn
+from handloom.autograd import Tensor, grad, manual_seed
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: no layers to compare with")
+
+RNG = np.random.default_rng(0)
+D, HEADS, FF = 12, 3, 20
+
+
+def load_into_torch(peer, module) -> None:
+    """Copy our state dict into PyTorch's layer: the names and shapes must be the same."""
+    state = {name: torch.tensor(array) for name, array in module.state_dict().items()}
+    peer.load_state_dict(state, strict=True)
+
+
+def compare(module, peer, inputs, ours, theirs) -> None:
+    """Outputs and all gradients, against a random output gradient, in float64."""
+    module.astype(np.float64)
+    peer.double()
+    load_into_torch(peer, module)
+    own = [Tensor(x, requires_grad=True) for x in inputs]
+    other = [torch.tensor(x, requires_grad=True) for x in inputs]
+    out, expected = ours(*own), theirs(*other)
+    np.testing.assert_allclose(out.data, expected.detach().numpy(), rtol=1e-9, atol=1e-11)
+    cotangent = RNG.normal(size=out.shape)
+    parameters = dict(module.named_parameters())
+    gradients = grad(out, [*own, *parameters.values()], cotangent)
+    expected.backward(torch.tensor(cotangent))
+    peers = dict(peer.named_parameters())
+    wanted = [x.grad for x in other] + [peers[name].grad for name in parameters]
+    for name, gradient, want in zip([*range(len(own)), *parameters], gradients, wanted, strict=True):
+        np.testing.assert_allclose(gradient.data, want.numpy(), rtol=1e-8, atol=1e-10, err_msg=str(name))
+
+
+def test_linear() -> None:
+    manual_seed(1)
+    module = nn.Linear(D, 5)
+    peer = torch.nn.Linear(D, 5)
+    compare(module, peer, [RNG.normal(size=(2, 3, D))], module, peer)
+
+
+def test_layer_norm() -> None:
+    module, peer = nn.LayerNorm(D), torch.nn.LayerNorm(D)
+    module.weight.data[...] = RNG.normal(size=D)
+    module.bias.data[...] = RNG.normal(size=D)
+    compare(module, peer, [RNG.normal(size=(2, 3, D))], module, peer)
+
+
+def test_embedding_with_padding() -> None:
+    manual_seed(2)
+    module, peer = nn.Embedding(7, D, padding_idx=0), torch.nn.Embedding(7, D, padding_idx=0)
+    ids = np.array([[1, 6, 1], [3, 0, 0]])
+    compare(module, peer, [], lambda: module(ids), lambda: peer(torch.tensor(ids)))
+    assert not module.weight.data[0].any()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_self_attention(causal: bool, padded: bool) -> None:
+    manual_seed(3)
+    module, peer = nn.MultiHeadAttention(D, HEADS), torch.nn.MultiheadAttention(D, HEADS, batch_first=True)
+    module.in_proj_bias.data[...] = RNG.normal(size=3 * D)
+    lengths = np.array([5, 3, 1]) if padded else None
+    blocked = torch.ones(5, 5, dtype=torch.bool).triu(1) if causal else None
+    padding = None if lengths is None else torch.tensor(np.arange(5) >= lengths[:, None])
+    compare(
+        module,
+        peer,
+        [RNG.normal(size=(3, 5, D))],
+        lambda x: module(x, key_lengths=lengths, causal=causal),
+        lambda x: peer(x, x, x, attn_mask=blocked, key_padding_mask=padding, need_weights=False)[0],
+    )
+
+
+def test_cross_attention_and_its_weights() -> None:
+    manual_seed(4)
+    module, peer = nn.MultiHeadAttention(D, HEADS), torch.nn.MultiheadAttention(D, HEADS, batch_first=True)
+    lengths = np.array([7, 2])
+    padding = torch.tensor(np.arange(7) >= lengths[:, None])
+    x, memory = RNG.normal(size=(2, 4, D)), RNG.normal(size=(2, 7, D))
+    compare(
+        module,
+        peer,
+        [x, memory],
+        lambda x, m: module(x, m, key_lengths=lengths),
+        lambda x, m: peer(x, m, m, key_padding_mask=padding, need_weights=False)[0],
+    )
+    _, weights = module(Tensor(x), Tensor(memory), key_lengths=lengths, return_weights=True)
+    t, m = torch.tensor(x), torch.tensor(memory)
+    expected = peer(t, m, m, key_padding_mask=padding, average_attn_weights=False)[1]
+    np.testing.assert_allclose(weights.data, expected.detach().numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_encoder_layer(norm_first: bool, activation: str) -> None:
+    manual_seed(5)
+    module = nn.TransformerEncoderLayer(D, HEADS, FF, 0.0, activation, norm_first)
+    peer = torch.nn.TransformerEncoderLayer(D, HEADS, FF, 0.0, activation, batch_first=True, norm_first=norm_first)
+    lengths = np.array([5, 2])
+    padding = torch.tensor(np.arange(5) >= lengths[:, None])
+    compare(
+        module,
+        peer,
+        [RNG.normal(size=(2, 5, D))],
+        lambda x: module(x, lengths=lengths),
+        lambda x: peer(x, src_key_padding_mask=padding),
+    )
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_decoder_layer(norm_first: bool) -> None:
+    manual_seed(6)
+    module = nn.TransformerDecoderLayer(D, HEADS, FF, 0.0, "relu", norm_first)
+    peer = torch.nn.TransformerDecoderLayer(D, HEADS, FF, 0.0, batch_first=True, norm_first=norm_first)
+    lengths = np.array([6, 3])
+    padding = torch.tensor(np.arange(6) >= lengths[:, None])
+    causal = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    compare(
+        module,
+        peer,
+        [RNG.normal(size=(2, 4, D)), RNG.normal(size=(2, 6, D))],
+        lambda x, m: module(x, m, memory_lengths=lengths),
+        lambda x, m: peer(x, m, tgt_mask=causal, memory_key_padding_mask=padding),
+    )
+
+
+def test_stacks_carry_pytorch_names() -> None:
+    ours = nn.TransformerEncoder([nn.TransformerEncoderLayer(D, HEADS, FF) for _ in range(2)], nn.LayerNorm(D))
+    layer = torch.nn.TransformerEncoderLayer(D, HEADS, FF, batch_first=True)
+    peer = torch.nn.TransformerEncoder(layer, 2, torch.nn.LayerNorm(D), enable_nested_tensor=False)
+    assert {n: a.shape for n, a in ours.state_dict().items()} == {n: tuple(t.shape) for n, t in peer.state_dict().items()}
+
+
+def test_adam_follows_pytorch() -> None:
+    from handloom.train.optimizers import Adam, clip_grad_norm
+
+    module, peer = nn.Linear(D, 4).astype(np.float64), torch.nn.Linear(D, 4).double()
+    load_into_torch(peer, module)
+    optimizer = Adam(module.parameters(), 0.01, (0.8, 0.95), 1e-7)
+    other = torch.optim.Adam(peer.parameters(), 0.01, (0.8, 0.95), 1e-7)
+    for _ in range(30):
+        x, cotangent = RNG.normal(size=(6, D)), RNG.normal(size=(6, 4))
+        optimizer.zero_grad()
+        other.zero_grad()
+        module(Tensor(x)).backward(cotangent)
+        peer(torch.tensor(x)).backward(torch.tensor(cotangent))
+        norm = clip_grad_norm(module.parameters(), 2.0)
+        assert norm == pytest.approx(torch.nn.utils.clip_grad_norm_(peer.parameters(), 2.0).item())
+        optimizer.step()
+        other.step()
+    for name, tensor in peer.state_dict().items():
+        np.testing.assert_allclose(module.state_dict()[name], tensor.numpy(), rtol=1e-5, atol=1e-8)
+
+
+def test_adamw_decays_matrices_only() -> None:
+    from handloom.train.optimizers import Adam
+
+    module, peer = nn.Linear(D, 4).astype(np.float64), torch.nn.Linear(D, 4).double()
+    load_into_torch(peer, module)
+    optimizer = Adam(module.parameters(), 0.01, weight_decay=0.1)
+    groups = [{"params": [peer.weight], "weight_decay": 0.1}, {"params": [peer.bias], "weight_decay": 0.0}]
+    other = torch.optim.AdamW(groups, 0.01)
+    for _ in range(10):
+        cotangent = RNG.normal(size=(6, 4))
+        x = RNG.normal(size=(6, D))
+        optimizer.zero_grad()
+        other.zero_grad()
+        module(Tensor(x)).backward(cotangent)
+        peer(torch.tensor(x)).backward(torch.tensor(cotangent))
+        optimizer.step()
+        other.step()
+    np.testing.assert_allclose(module.weight.data, peer.weight.detach().numpy(), rtol=1e-7)
+    np.testing.assert_allclose(module.bias.data, peer.bias.detach().numpy(), rtol=1e-7)

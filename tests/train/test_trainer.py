@@ -1,0 +1,132 @@
+"""The training loop: it learns, repeats itself exactly, keeps the best weights, and says what went wrong."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from handloom import nn
+from handloom.autograd import Tensor, manual_seed
+from handloom.train.checkpoints import load_checkpoint
+from handloom.train.optimizers import Adam, clip_grad_norm
+from handloom.train.run_folder import RunFolder
+from handloom.train.schedules import constant, noam
+from handloom.train.trainer import Trainer
+
+
+class Line:
+    """Batches of noisy points on a line; the order depends on the epoch."""
+
+    def __len__(self) -> int:
+        return 5
+
+    def epoch(self, epoch: int, start: int = 0):
+        rng = np.random.default_rng(epoch)
+        for _ in range(5):
+            x = rng.normal(size=(16, 3)).astype(np.float32)
+            yield x, x @ np.array([[1.0], [-2.0], [0.5]], np.float32)
+
+
+def squared_error(model: nn.Module, batch) -> tuple[Tensor, int]:
+    x, y = batch
+    error = model(Tensor(x)) - y
+    return (error * error).mean(), len(x)
+
+
+def fit(folder, *, steps: int = 40, rate: float = 0.05, seed: int = 0) -> tuple[nn.Module, Trainer]:
+    manual_seed(seed)
+    model = nn.Sequential(nn.Dropout(0.1), nn.Linear(3, 1))
+    with RunFolder.create(folder, {}) as run:
+        trainer = Trainer(
+            model, squared_error, Adam(model.parameters()), constant(rate), Line(), Line().epoch(99), run,
+            config={"kind": "line"}, steps=steps, log_every=5, validate_every=10,
+        )  # fmt: skip
+        trainer.fit()
+    return model, trainer
+
+
+def test_it_learns_and_leaves_the_best_weights(tmp_path, capsys) -> None:
+    model, trainer = fit(tmp_path / "run")
+    rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    losses = [row["loss"] for row in rows if "loss" in row]
+    valid = [row["valid_loss"] for row in rows if "valid_loss" in row]
+    assert len(losses) == 8
+    assert len(valid) == 4
+    assert losses[-1] < losses[0] / 2
+    assert trainer.best_valid_loss == min(valid)
+    tensors, config = load_checkpoint(tmp_path / "run")
+    assert config["kind"] == "line"
+    for name, array in model.state_dict().items():
+        np.testing.assert_array_equal(array, tensors[name])
+    assert trainer.validation_loss() == pytest.approx(min(valid), rel=1e-6)
+    assert (tmp_path / "run/loss.png").stat().st_size > 1000
+    assert "validation loss" in capsys.readouterr().out, "without a terminal there is a line for each validation"
+
+
+def test_the_same_seed_gives_the_same_file(tmp_path) -> None:
+    for name, seed in [("a", 0), ("b", 0), ("c", 1)]:
+        fit(tmp_path / name, seed=seed)
+    first, second, other = ((tmp_path / name / "metrics.jsonl").read_bytes() for name in "abc")
+    assert first == second
+    assert first != other
+
+
+def test_a_diverged_run_says_so(tmp_path) -> None:
+    with pytest.raises(FloatingPointError, match="learning rate"), np.errstate(all="ignore"):
+        fit(tmp_path / "run", rate=1e30, steps=200)
+
+
+def test_noam_peaks_at_the_end_of_warm_up() -> None:
+    rate = noam(512, 4000)
+    rates = [rate(step) for step in range(1, 10_001)]
+    assert np.argmax(rates) + 1 == 4000
+    assert max(rates) == pytest.approx(1 / np.sqrt(512 * 4000))
+    assert rates[999] == pytest.approx(max(rates) / 4)
+    assert rates[8000 - 1] == pytest.approx(max(rates) / np.sqrt(2))
+    with pytest.raises(ValueError, match="warmup = 0"):
+        noam(512, 0)
+
+
+def test_clipping_bounds_the_joint_norm() -> None:
+    module = nn.Linear(3, 2)
+    module.weight.grad, module.bias.grad = np.full((2, 3), 3.0, np.float32), np.full(2, 4.0, np.float32)
+    norm = np.sqrt(6 * 9 + 2 * 16)
+    assert clip_grad_norm(module.parameters(), None) == pytest.approx(norm)
+    assert clip_grad_norm(module.parameters(), 100.0) == pytest.approx(norm)
+    assert module.bias.grad[0] == 4
+    assert clip_grad_norm(module.parameters(), 1.0) == pytest.approx(norm)
+    assert clip_grad_norm(module.parameters(), None) == pytest.approx(1, rel=1e-6)
+
+
+def test_adam_state_carries_over_bit_for_bit() -> None:
+    def updated(optimizer: Adam, module: nn.Linear, seeds) -> np.ndarray:
+        for seed in seeds:
+            module.weight.grad = np.random.default_rng(seed).normal(size=(2, 3)).astype(np.float32)
+            optimizer.step()
+        return module.weight.data.copy()
+
+    manual_seed(0)
+    one = nn.Linear(3, 2)
+    straight = Adam(one.parameters(), 0.1)
+    updated(straight, one, range(4))
+    other = nn.Linear(3, 2)
+    other.load_state_dict(one.state_dict())
+    resumed = Adam(other.parameters(), 0.1)
+    state = straight.state_dict()
+    resumed.load_state_dict({**state, "moments": {k: m.copy() for k, m in state["moments"].items()}})
+    np.testing.assert_array_equal(updated(straight, one, range(4, 8)), updated(resumed, other, range(4, 8)))
+    with pytest.raises(ValueError, match="other number or shapes"):
+        Adam(nn.Linear(4, 2).parameters()).load_state_dict(state)
+    with pytest.raises(ValueError, match="no parameters"):
+        Adam([])
+
+
+def test_a_parameter_changed_between_forward_and_backward_is_noticed() -> None:
+    module = nn.Linear(3, 2)
+    x = Tensor(np.ones((1, 3), np.float32), requires_grad=True)
+    loss = module(x).sum()
+    module.weight.grad = np.ones((2, 3), np.float32)
+    Adam(module.parameters()).step()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        loss.backward()
