@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from handloom.autograd import manual_seed, no_grad, ops
-from handloom.models import Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search, length_penalty
 from hypothesis import given
 from hypothesis import strategies as st
+
+from handloom.autograd import manual_seed, no_grad, ops
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search, length_penalty
 
 PAD, BOS, EOS = 0, 2, 3
 SPECIAL = {"bos_id": BOS, "eos_id": EOS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from handloom.autograd import Tensor, manual_seed, no_grad, ops
 from handloom.autograd.gradcheck import gradcheck
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer

@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
+
 from handloom import nn
 from handloom.autograd import Generator, Parameter, Tensor, manual_seed, ops
 from handloom.autograd.gradcheck import gradcheck

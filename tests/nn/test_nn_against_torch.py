@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from handloom import nn
 from handloom.autograd import Tensor, grad, manual_seed
 
@@ -135,7 +136,9 @@ def test_stacks_carry_pytorch_names() -> None:
     ours = nn.TransformerEncoder([nn.TransformerEncoderLayer(D, HEADS, FF) for _ in range(2)], nn.LayerNorm(D))
     layer = torch.nn.TransformerEncoderLayer(D, HEADS, FF, batch_first=True)
     peer = torch.nn.TransformerEncoder(layer, 2, torch.nn.LayerNorm(D), enable_nested_tensor=False)
-    assert {n: a.shape for n, a in ours.state_dict().items()} == {n: tuple(t.shape) for n, t in peer.state_dict().items()}
+    assert {n: a.shape for n, a in ours.state_dict().items()} == {
+        n: tuple(t.shape) for n, t in peer.state_dict().items()
+    }
 
 
 def test_adam_follows_pytorch() -> None:

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+
 from handloom import nn
 from handloom.autograd import Tensor, manual_seed
 from handloom.train.checkpoints import load_checkpoint

@@ -1,0 +1,154 @@
+"""The example as a user runs it: a tiny training, translating with its model, and everything one can type wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "examples" / "translate_de_en.py"
+
+
+def run(*arguments: object, folder: Path, stdin: bytes = b"") -> subprocess.CompletedProcess:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+    environment.pop("HANDLOOM_DATA", None)
+    command = [sys.executable, "-W", "error", str(SCRIPT), *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, input=stdin, capture_output=True, env=environment, timeout=300)
+    done.out, done.err = done.stdout.decode(), done.stderr.decode()
+    return done
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A folder with a tiny data set of the user's own, data.tsv, and a run trained on it."""
+    folder = tmp_path_factory.mktemp("example")
+    nouns = {"Hund": "dog", "Vogel": "bird", "Fisch": "fish", "Mann": "man", "Baum": "tree", "Ball": "ball"}
+    colours = {"rote": "red", "blaue": "blue", "kleine": "small", "alte": "old", "neue": "new"}
+    verbs = {"ist hier": "is here", "ist da": "is there", "ist weg": "is gone", "schläft": "sleeps"}
+    lines = [
+        f"Der {a} {n} {v}.\tThe {b} {m} {w}."
+        for n, m in nouns.items() for a, b in colours.items() for v, w in verbs.items()
+    ]  # fmt: skip
+    (folder / "data.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = run("--data", "data.tsv", "--preset", "smoke", "--out", "run", "--seed", 3, folder=folder)
+    assert done.returncode == 0, done.err
+    (folder / "output.txt").write_text(done.out, encoding="utf-8")
+    return folder
+
+
+def test_training_leaves_a_whole_run_folder(trained: Path) -> None:
+    names = {path.name for path in (trained / "run").iterdir()}
+    assert names >= {"config.json", "metrics.jsonl", "loss.png", "attention.png", "samples.txt"}
+    assert names >= {"model.safetensors", "tokenizer.json"}
+    assert json.loads((trained / "run/config.json").read_text())["options"]["seed"] == 3
+    output = (trained / "output.txt").read_text(encoding="utf-8")
+    assert output.splitlines()[-1].startswith("BLEU = ")
+    assert "Worst translations" in output
+    assert "13a" in output, "the metric's signature"
+    losses = [json.loads(line)["loss"] for line in (trained / "run/metrics.jsonl").open() if '"loss"' in line]
+    assert losses[-1] < losses[0] - 0.5
+
+
+def test_the_same_seed_gives_the_same_losses(trained: Path) -> None:
+    for out, seed in [("again", 3), ("other", 4)]:
+        done = run("--data", "data.tsv", "--preset", "smoke", "--out", out, "--seed", seed, folder=trained)
+        assert done.returncode == 0, done.err
+    first, again, other = ((trained / name / "metrics.jsonl").read_bytes() for name in ("run", "again", "other"))
+    assert first == again
+    assert first != other
+
+
+def test_translating_arguments_and_standard_input(trained: Path) -> None:
+    done = run("--checkpoint", "run", "Der rote Hund ist hier.", "Der alte Mann schläft.", folder=trained)
+    assert done.returncode == 0, done.err
+    assert len(done.out.splitlines()) == 2
+    piped = run(
+        "--checkpoint", "run", folder=trained, stdin="Der rote Hund ist hier.\n\nDer alte Mann schläft.".encode()
+    )
+    assert piped.out == done.out
+
+
+def test_help_names_every_option(trained: Path) -> None:
+    done = run("--help", folder=trained)
+    assert done.returncode == 0
+    for option in ("--data", "--preset", "--out", "--seed", "--steps", "--device", "--checkpoint", "--beam"):
+        assert option in done.out
+
+
+def wrong(trained: Path, *arguments: object, stdin: bytes = b"") -> str:
+    """Run it with something wrong: one paragraph on standard error, exit code 2, no traceback. Returns the paragraph."""
+    done = run(*arguments, folder=trained, stdin=stdin)
+    assert done.returncode == 2, done.out + done.err
+    assert "Traceback" not in done.err
+    assert "\n\n" not in done.err.strip()
+    return done.err
+
+
+def test_wrong_options(trained: Path) -> None:
+    assert "tatoeba" in wrong(trained, "--data", "tatoebo"), "an unknown set lists those known"
+    assert "not a whole number" in wrong(trained, "--steps", "-3")
+    assert "--checkpoint" in wrong(trained, "Ein Hund.")
+    assert "cuda" in wrong(trained, "--data", "data.tsv", "--preset", "smoke", "--out", "gpu", "--device", "cuda")
+    assert "unknown device" in wrong(
+        trained, "--data", "data.tsv", "--preset", "smoke", "--out", "gpu2", "--device", "tpu"
+    )
+
+
+def test_an_existing_run_is_not_overwritten(trained: Path) -> None:
+    before = {path.name: path.read_bytes() for path in (trained / "run").iterdir()}
+    message = wrong(trained, "--data", "data.tsv", "--preset", "smoke", "--out", "run")
+    assert "run" in message
+    assert {path.name: path.read_bytes() for path in (trained / "run").iterdir()} == before
+
+
+def test_wrong_data_files(trained: Path) -> None:
+    def parallel(name: str, german: bytes, english: bytes) -> str:
+        (trained / f"{name}.de").write_bytes(german)
+        (trained / f"{name}.en").write_bytes(english)
+        return wrong(trained, "--data", name, "--preset", "smoke", "--out", f"runs/{name}")
+
+    assert "3" in parallel("ragged", b"a\nb\nc\n", b"a\nb\n")
+    assert "UTF-8" in parallel("latin", "schön\n".encode("latin-1") * 40, b"nice\n" * 40)
+    assert "empty" in parallel("empty", b"", b"")
+    assert "missing" in wrong(trained, "--data", "missing.tsv")
+    assert not (trained / "runs").exists(), "nothing is left behind when the data can't be used"
+
+
+def test_wrong_sentences(trained: Path) -> None:
+    assert "takes at most" in wrong(trained, "--checkpoint", "run", "Hund " * 200)
+    assert "empty" in wrong(trained, "--checkpoint", "run", " ")
+    assert "UTF-8" in wrong(trained, "--checkpoint", "run", stdin="schön".encode("latin-1"))
+
+
+def test_damaged_checkpoints(trained: Path) -> None:
+    def damaged(name: str) -> Path:
+        shutil.copytree(trained / "run", trained / name)
+        return trained / name
+
+    folder = damaged("truncated")
+    model = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(model[: len(model) // 2])
+    assert "damaged" in wrong(trained, "--checkpoint", "truncated", "Hund")
+    folder = damaged("no_tokenizer")
+    (folder / "tokenizer.json").unlink()
+    assert "tokenizer.json" in wrong(trained, "--checkpoint", "no_tokenizer", "Hund")
+    assert "not an existing folder" in wrong(trained, "--checkpoint", "nowhere", "Hund")
+    (trained / "foreign").mkdir()
+    assert "config.json" in wrong(trained, "--checkpoint", "foreign", "Hund")
+
+
+def test_a_checkpoint_of_another_shape(trained: Path) -> None:
+    from handloom.train.checkpoints import load_checkpoint, save_checkpoint
+
+    shutil.copytree(trained / "run", trained / "reshaped")
+    tensors, config = load_checkpoint(trained / "reshaped")
+    config["model"]["d_model"] = 48
+    save_checkpoint(trained / "reshaped", tensors, config)
+    message = wrong(trained, "--checkpoint", "reshaped", "Hund")
+    assert "does not fit the model" in message
