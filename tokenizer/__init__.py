@@ -1,1 +1,36 @@
-"""Text to token ids and back."""
+"""Text to token ids and back: byte-level BPE, characters, words.
+
+base.py           what every tokenizer can do
+bpe.py            byte-level BPE: train, encode, decode, save, load
+bpe_reference.py  its trainer, to read
+bpe_encoder.py    merging the bytes of one word
+byte_alphabet.py  a printable character for each byte
+pre_tokenizer.py  cutting text into words
+word_counts.py    counting them
+added_tokens.py   special tokens in a text
+tokenizer_json.py the file that Hugging Face's tokenizers reads too
+vocabulary.py     what character.py and word.py have in common
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .base import SPECIAL_TOKENS, Tokenizer
+from .bpe import BPETokenizer
+from .character import CharacterTokenizer
+from .tokenizer_json import read_json
+from .word import WordTokenizer
+
+
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """Read a tokenizer of any class from its file.
+
+    Raises:
+        InputError: the file is missing or damaged, or needs something that is not done here.
+    """
+    kind = read_json(path).get("handloom_tokenizer")
+    for tokenizer_class in (CharacterTokenizer, WordTokenizer):
+        if kind == tokenizer_class.kind:
+            return tokenizer_class.load(path)
+    return BPETokenizer.load(path)

@@ -1,0 +1,143 @@
+"""What every tokenizer can do: text to ids and back, special tokens, a file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+from ..errors import InputError
+
+# Ids 0 to 3 of a tokenizer trained with the defaults: padding, a token that is not in the vocabulary, the beginning
+# and the end of a sequence.
+SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
+
+
+class Tokenizer(ABC):
+    """Text to token ids and back.
+
+    A subclass says how a text without special tokens becomes ids (`_encode`), how ids become text (`decode`), what
+    each token looks like (`token_strings`), and how it is written to a file.
+
+    Attributes:
+        special_ids: the special tokens' texts and ids. A special token has one of the four roles if its text is the
+            role's name in angle brackets, in any case: `<bos>` and `<BOS>` both give `bos_id`.
+    """
+
+    special_ids: dict[str, int]
+
+    @property
+    @abstractmethod
+    def vocab_size(self) -> int:
+        """The number of ids: every id is in `range(vocab_size)`."""
+
+    @abstractmethod
+    def _encode(self, text: str) -> list[int]:
+        """The ids of `text`, without beginning and end."""
+
+    @abstractmethod
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        """The text of `ids`; special tokens are left out, or written as they are called.
+
+        Raises:
+            InputError: an id is not in `range(vocab_size)`.
+        """
+
+    @abstractmethod
+    def token_strings(self, ids: Iterable[int]) -> list[str]:
+        """A printable text for each id, for display: not to be joined to a text again.
+
+        Raises:
+            InputError: an id is not in `range(vocab_size)`.
+        """
+
+    @abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer to one JSON file.
+
+        Raises:
+            InputError: the file can't be written.
+        """
+
+    @classmethod
+    @abstractmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: the file is missing, is not JSON, or holds another kind of tokenizer.
+        """
+
+    def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
+        """The ids of `text`, with `bos_id` before and `eos_id` behind them if asked for."""
+        ids = self._encode(text)
+        if add_bos:
+            ids = [self.bos_id, *ids]
+        if add_eos:
+            ids = [*ids, self.eos_id]
+        return ids
+
+    def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
+        """`encode` of each text, without padding."""
+        return [self.encode(text, add_bos=add_bos, add_eos=add_eos) for text in texts]
+
+    def decode_batch(self, batch: Iterable[Iterable[int]], *, skip_special_tokens: bool = True) -> list[str]:
+        """`decode` of each sequence."""
+        return [self.decode(ids, skip_special_tokens=skip_special_tokens) for ids in batch]
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of `text` as printable strings, for display."""
+        return self.token_strings(self.encode(text))
+
+    @property
+    def pad_id(self) -> int:
+        return self._special_id("pad")
+
+    @property
+    def unk_id(self) -> int:
+        return self._special_id("unk")
+
+    @property
+    def bos_id(self) -> int:
+        return self._special_id("bos")
+
+    @property
+    def eos_id(self) -> int:
+        return self._special_id("eos")
+
+    def _special_id(self, role: str) -> int:
+        for token, token_id in self.special_ids.items():
+            if token.lower() == f"<{role}>":
+                return token_id
+        known = ", ".join(self.special_ids) or "none"
+        raise InputError(
+            f"This tokenizer has no special token <{role}> (it has: {known}). Train it with special_tokens that "
+            f"hold <{role}>, or do without it."
+        )
+
+    def _check_ids(self, ids: Sequence[int]) -> None:
+        """Raise an `InputError` that names the first id which is no token's."""
+        if ids and not (min(ids) >= 0 and max(ids) < self.vocab_size):
+            wrong = next(id for id in ids if not 0 <= id < self.vocab_size)
+            raise InputError(
+                f"Id {wrong} is no token's: this tokenizer's ids go from 0 to {self.vocab_size - 1}. The ids may come "
+                "from another tokenizer, or from a model with a larger output layer."
+            )
+
+
+def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
+    """The special tokens as a tuple, if they are distinct non-empty strings.
+
+    Raises:
+        InputError: a token is empty, no string, or there twice.
+    """
+    if isinstance(special_tokens, str):
+        raise InputError(f"special_tokens is the single string {special_tokens!r}; give a list of strings.")
+    for token in special_tokens:
+        if not isinstance(token, str) or not token:
+            raise InputError(f"The special token {token!r} is not a non-empty string. Leave it out or name it.")
+    repeated = [token for token in special_tokens if special_tokens.count(token) > 1]
+    if repeated:
+        raise InputError(f"The special token {repeated[0]!r} is there twice. Special tokens must differ.")
+    return tuple(special_tokens)

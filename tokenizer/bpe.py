@@ -1,0 +1,216 @@
+"""Byte-level byte-pair encoding: the tokenizer of the translation and language models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from ..errors import InputError
+from .added_tokens import AddedToken, AddedTokenSplitter
+from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
+from .bpe_encoder import BPEEncoder
+from .bpe_reference import train_reference
+from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, text_to_bytes
+from .pre_tokenizer import PreTokenizer
+from .tokenizer_json import bpe_from_json, bpe_to_json, read_json, write_json
+from .word_counts import count_words
+
+
+class BPETokenizer(Tokenizer):
+    """Byte-level BPE (Sennrich et al. 2016; on bytes: Radford et al. 2019), equal to Hugging Face's id for id.
+
+    Any text and any bytes can be encoded and come back unchanged: each of the 256 bytes is a token.
+
+    Args:
+        vocab: the tokens, written with a character for each byte (`byte_alphabet`), and their ids.
+        merges: the pairs of tokens that become one, in the order in which they were learned.
+        added_tokens: special and other tokens that are looked for in a text before it is cut into words.
+        pattern: how a text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
+        add_prefix_space: a blank is put before a text that does not begin with one.
+        ignore_merges: a word that is a token is that token, whatever the merges make of it.
+        dropout: BPE-dropout (Provilkov et al. 2020): the probability with which a possible merge is left out.
+
+    Raises:
+        InputError: a byte or a merge's part is missing in the vocabulary, or ids are not 0, 1, 2, ...
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[str, int],
+        merges: Sequence[tuple[str, str]],
+        *,
+        added_tokens: Sequence[AddedToken] = (),
+        pattern: str = "gpt2",
+        add_prefix_space: bool = False,
+        ignore_merges: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        self.vocab = dict(vocab)
+        self.merges = list(merges)
+        self.added_tokens = list(added_tokens)
+        self.add_prefix_space = add_prefix_space
+        self.ignore_merges = ignore_merges
+        self.dropout = dropout
+        self.special_ids = {token.content: token.id for token in self.added_tokens if token.special}
+        self._special = set(self.special_ids.values())
+        self._pre_tokenizer = PreTokenizer(pattern)
+        self._splitter = AddedTokenSplitter(self.added_tokens)
+        self._token_bytes = _token_bytes(self.vocab, self.added_tokens)
+        missing = [byte for byte in range(256) if BYTE_TO_CHARACTER[byte] not in self.vocab]
+        if missing:
+            raise InputError(
+                f"The vocabulary lacks {len(missing)} of the 256 bytes, so some texts could not be encoded. Train "
+                "again with the whole byte alphabet (in Hugging Face's trainer: "
+                "initial_alphabet=ByteLevel.alphabet())."
+            )
+        try:
+            pairs = [((self.vocab[left], self.vocab[right]), self.vocab[left + right]) for left, right in self.merges]
+        except KeyError as error:
+            raise InputError(
+                f"A merge needs the token {error}, which the vocabulary lacks. Restore the file."
+            ) from None
+        self._encoder = BPEEncoder(pairs, [self.vocab[character] for character in BYTE_TO_CHARACTER])
+        self._cache: dict[str, list[int]] = {}
+
+    @classmethod
+    def train(
+        cls,
+        files_or_texts: str | Path | Iterable[str | Path],
+        vocab_size: int,
+        *,
+        special_tokens: Sequence[str] = SPECIAL_TOKENS,
+        min_frequency: int = 0,
+        pattern: str = "gpt2",
+    ) -> Self:
+        """Learn a vocabulary of `vocab_size` tokens, or fewer if the text has no more pairs.
+
+        Args:
+            files_or_texts: the path of a UTF-8 file; or an iterable of paths (`pathlib.Path`) or of texts (`str`).
+                Files are read line by line, a text is taken as a whole.
+            vocab_size: the number of tokens with the special tokens and the 256 bytes.
+            special_tokens: texts of the tokens that get the first ids.
+            min_frequency: pairs that occur less often are not merged.
+            pattern: how text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
+
+        Raises:
+            InputError: a file can't be read or is not UTF-8, there is no text, `vocab_size` has no room for the bytes
+                and the special tokens, or special tokens collide.
+        """
+        special = check_special_tokens(special_tokens)
+        alphabet = [BYTE_TO_CHARACTER[byte] for byte in BYTES_IN_ID_ORDER]
+        for token in special:
+            if token in alphabet:
+                raise InputError(f"The special token {token!r} is a byte's token as well. Choose a longer one.")
+        vocabulary = [*special, *alphabet]
+        if vocab_size < len(vocabulary):
+            raise InputError(
+                f"vocab_size={vocab_size} has no room for the 256 bytes and {len(special)} special tokens. Ask for "
+                f"{len(vocabulary)} at least; some thousands are usual."
+            )
+        words = count_words(files_or_texts, PreTokenizer(pattern))
+        byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
+        pairs = list(train_reference(words, vocabulary, byte_ids, vocab_size, min_frequency))
+        return cls(
+            {token: id for id, token in enumerate(vocabulary)},
+            [(vocabulary[left], vocabulary[right]) for left, right in pairs],
+            added_tokens=[AddedToken(id, token) for id, token in enumerate(special)],
+            pattern=pattern,
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._token_bytes)
+
+    @property
+    def pattern(self) -> str:
+        """How a text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression."""
+        return self._pre_tokenizer.pattern
+
+    def _encode(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for part in self._splitter.split(text):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                self._encode_words(part, ids)
+        return ids
+
+    def _encode_words(self, text: str, ids: list[int]) -> None:
+        if self.add_prefix_space and not text.startswith(" "):
+            text = " " + text
+        for word in self._pre_tokenizer.split(text):
+            word_ids = self._cache.get(word)
+            if word_ids is None:
+                word_ids = self._cache[word] = self._encoder.encode(word.encode("utf-8", "surrogatepass"))
+            ids += word_ids
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        ids = list(ids)
+        if skip_special_tokens:
+            ids = [id for id in ids if id not in self._special]
+        data = self.decode_bytes(ids)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return data.decode("utf-8", "replace")
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """The bytes of `ids`, special tokens included; they need not be UTF-8.
+
+        Raises:
+            InputError: an id is not in `range(vocab_size)`.
+        """
+        ids = list(ids)
+        self._check_ids(ids)
+        return b"".join([self._token_bytes[id] for id in ids])
+
+    def token_strings(self, ids: Iterable[int]) -> list[str]:
+        return [self.decode_bytes([id]).decode("utf-8", "backslashreplace") for id in ids]
+
+    def save(self, path: str | Path) -> None:
+        """Write a `tokenizer.json`, which `tokenizers.Tokenizer.from_file` reads too.
+
+        Raises:
+            InputError: the file can't be written.
+        """
+        write_json(
+            path,
+            bpe_to_json(
+                self.vocab,
+                self.merges,
+                self.added_tokens,
+                self._pre_tokenizer,
+                add_prefix_space=self.add_prefix_space,
+                ignore_merges=self.ignore_merges,
+                dropout=self.dropout,
+            ),
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a `tokenizer.json` that `save` or Hugging Face's `tokenizers` wrote for byte-level BPE.
+
+        Raises:
+            InputError: the file is missing or damaged, or needs something that is not done here (it says what).
+        """
+        return cls(**bpe_from_json(read_json(path)))
+
+
+def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -> list[bytes]:
+    """The bytes of each token by id.
+
+    Raises:
+        InputError: the ids are not 0, 1, 2, ... without a gap.
+    """
+    texts = {id: text for text, id in vocab.items()} | {token.id: token.content for token in added_tokens}
+    if sorted(texts) != list(range(len(texts))):
+        raise InputError("The vocabulary's ids have a gap or a double. Restore the tokenizer file from a copy.")
+    return [_bytes_of(texts[id]) for id in range(len(texts))]
+
+
+def _bytes_of(text: str) -> bytes:
+    try:
+        return text_to_bytes(text)
+    except UnicodeEncodeError:  # an added token in plain text
+        return text.encode()

@@ -1,0 +1,88 @@
+"""Byte-pair encoding as the paper tells it: the trainer to read, and the one the fast trainer is held against.
+
+Training (Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2)
+starts with every word as a sequence of bytes and repeats: count all pairs of neighbours, make the most frequent pair a
+token, and replace the pair by it everywhere. The list of merges, in this order, is the tokenizer.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+Pair = tuple[int, int]
+
+
+def merge_pair(tokens: list[int], pair: Pair, merged: int) -> list[int]:
+    """`tokens` with every occurrence of `pair` replaced by `merged`, from left to right: (a, a) in a a a gives aa a."""
+    result = []
+    i = 0
+    while i < len(tokens):
+        if i + 1 < len(tokens) and (tokens[i], tokens[i + 1]) == pair:
+            result.append(merged)
+            i += 2
+        else:
+            result.append(tokens[i])
+            i += 1
+    return result
+
+
+def train_reference(
+    words: Mapping[bytes, int], vocabulary: list[str], byte_ids: list[int], vocab_size: int, min_frequency: int = 0
+) -> Iterator[Pair]:
+    """Yield the merges in order, as pairs of ids, and append each new token to `vocabulary`.
+
+    Of two pairs that are equally frequent, the one with the smaller ids is merged first. Pairs are counted once and
+    then kept up to date: a merge changes only the words that hold its pair. The most frequent pair comes from a heap
+    whose counts may be too high, for a count only falls after its pair is formed; an entry whose count is out of date
+    goes back with the right one.
+
+    Args:
+        words: how often each word occurs; no pair reaches across two words.
+        vocabulary: the tokens so far, by id: the special tokens, then the 256 bytes as `byte_alphabet` writes them.
+        byte_ids: the id of each byte.
+        vocab_size: training ends when `vocabulary` is as long as this.
+        min_frequency: it also ends when no pair occurs this often (or once, if this is 0).
+    """
+    ids = {token: id for id, token in enumerate(vocabulary)}
+    texts = [[byte_ids[byte] for byte in word] for word in words]
+    frequencies = list(words.values())
+
+    counts: Counter[Pair] = Counter()
+    places: defaultdict[Pair, set[int]] = defaultdict(set)
+    for i, tokens in enumerate(texts):
+        for pair in pairwise(tokens):
+            counts[pair] += frequencies[i]
+            places[pair].add(i)
+    heap = [(-count, pair) for pair, count in counts.items()]
+    heapq.heapify(heap)
+
+    while len(ids) < vocab_size and heap:
+        negative_count, pair = heapq.heappop(heap)
+        if counts[pair] != -negative_count:
+            heapq.heappush(heap, (-counts[pair], pair))
+            continue
+        if counts[pair] < max(min_frequency, 1):
+            break
+        token = vocabulary[pair[0]] + vocabulary[pair[1]]
+        # A special token can have the same text; then the merge gives that token and makes no new one.
+        merged = ids.setdefault(token, len(vocabulary))
+        if merged == len(vocabulary):
+            vocabulary.append(token)
+        yield pair
+
+        formed = set()
+        for i in places.pop(pair):
+            before, after = texts[i], merge_pair(texts[i], pair, merged)
+            for old in pairwise(before):
+                counts[old] -= frequencies[i]
+            for new in pairwise(after):
+                counts[new] += frequencies[i]
+                if merged in new:
+                    places[new].add(i)
+                    formed.add(new)
+            texts[i] = after
+        for new in formed:
+            heapq.heappush(heap, (-counts[new], new))

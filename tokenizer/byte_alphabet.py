@@ -1,0 +1,44 @@
+"""A printable character for each of the 256 bytes: how byte-level BPE writes its tokens down.
+
+A token is a string of bytes and need not be valid UTF-8, but JSON holds text. GPT-2's tokenizer (Radford et al. 2019,
+"Language Models are Unsupervised Multitask Learners", section 2.2, and the code released with it) therefore gives each
+byte a character of its own: a byte that is a visible character of Latin-1 stands for itself, and the other 68 (white
+space, control characters, the soft hyphen) take the characters from U+0100 on: the blank is `Ġ`, the line feed `Ċ`.
+"""
+
+from __future__ import annotations
+
+_VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_HIDDEN = [byte for byte in range(256) if byte not in set(_VISIBLE)]
+
+_CHARACTERS = {byte: chr(byte) for byte in _VISIBLE} | {byte: chr(0x100 + i) for i, byte in enumerate(_HIDDEN)}
+
+BYTE_TO_CHARACTER: list[str] = [_CHARACTERS[byte] for byte in range(256)]
+CHARACTER_TO_BYTE: dict[str, int] = {character: byte for byte, character in enumerate(BYTE_TO_CHARACTER)}
+
+# The bytes in the order of their characters' code points: in this order they get their ids.
+BYTES_IN_ID_ORDER: list[int] = sorted(range(256), key=BYTE_TO_CHARACTER.__getitem__)
+
+
+class _ByteTable(dict[int, str]):
+    """A table for `str.translate`; what stands for no byte becomes a character that Latin-1 refuses."""
+
+    def __missing__(self, code: int) -> str:
+        return "\uffff"
+
+
+_BYTE_TABLE = _ByteTable({ord(character): chr(byte) for character, byte in CHARACTER_TO_BYTE.items()})
+
+
+def bytes_to_text(token: bytes) -> str:
+    """The token as it stands in a vocabulary file: a character for each byte."""
+    return "".join([BYTE_TO_CHARACTER[byte] for byte in token])
+
+
+def text_to_bytes(text: str) -> bytes:
+    """The bytes that `text`, from a vocabulary file, stands for.
+
+    Raises:
+        UnicodeEncodeError: a character is not one of the 256.
+    """
+    return text.translate(_BYTE_TABLE).encode("latin-1")

@@ -1,0 +1,59 @@
+"""Cutting a text into pieces that BPE never merges across: words, numbers, punctuation, white space."""
+
+from __future__ import annotations
+
+import regex
+
+from ..errors import InputError
+
+# Each pattern matches every character of any text, so its matches, joined, are the text.
+# gpt2: Radford et al. 2019. gpt4: the pattern published with OpenAI's cl100k_base, without its possessive quantifiers,
+# which change its speed only. whitespace: words as people see them, each with the blank before it.
+PATTERNS = {
+    "gpt2": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    "gpt4": (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    "whitespace": r" ?\S+|\s+(?!\S)|\s+",
+}
+
+
+class PreTokenizer:
+    """Cuts texts by a regular expression: each match is a piece, and so is what lies between two matches.
+
+    Args:
+        pattern: a name of `PATTERNS`, or a regular expression in the syntax of the `regex` package.
+
+    Raises:
+        InputError: the regular expression can't be compiled.
+    """
+
+    def __init__(self, pattern: str = "gpt2") -> None:
+        names = {expression: name for name, expression in PATTERNS.items()}
+        self.pattern = names.get(pattern, pattern)
+        try:
+            self._expression = regex.compile(PATTERNS.get(pattern, pattern))
+        except regex.error as error:
+            raise InputError(
+                f"The pattern {pattern!r} is no regular expression: {error}. Name one of {', '.join(PATTERNS)}, or "
+                "give an expression in the syntax of the regex package."
+            ) from None
+        self._covers_all = self.pattern in PATTERNS
+
+    @property
+    def expression(self) -> str:
+        """The regular expression itself."""
+        return self._expression.pattern
+
+    def split(self, text: str) -> list[str]:
+        """The pieces of `text`, none of them empty; joined they are `text`."""
+        if self._covers_all:
+            return self._expression.findall(text)
+        pieces = []
+        end = 0
+        for match in self._expression.finditer(text):
+            pieces += [text[end : match.start()], match.group()]
+            end = match.end()
+        pieces.append(text[end:])
+        return [piece for piece in pieces if piece]

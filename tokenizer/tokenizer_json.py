@@ -1,0 +1,185 @@
+"""Byte-level BPE in the file format of Hugging Face's `tokenizers`, both ways."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import regex
+
+from ..errors import InputError
+from .added_tokens import AddedToken
+from .pre_tokenizer import PATTERNS, PreTokenizer
+
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """The JSON object in the file `path`.
+
+    Raises:
+        InputError: the file is missing, empty, not UTF-8, not JSON or no object.
+    """
+    try:
+        text = Path(path).read_bytes().decode()
+        if not text.strip():
+            raise InputError(f"The tokenizer file {path} is empty. Restore a copy, or train the tokenizer again.")
+        value = json.loads(text)
+    except FileNotFoundError:
+        raise InputError(f"The tokenizer file {path} does not exist. Check the path.") from None
+    except OSError as error:
+        raise InputError(f"The tokenizer file {path} can't be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no tokenizer file: its byte {error.start + 1:,} is not UTF-8.") from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"The tokenizer file {path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}. "
+            "Restore a copy; the file may have been edited or cut short."
+        ) from None
+    if not isinstance(value, dict):
+        raise InputError(f"The tokenizer file {path} holds a JSON {type(value).__name__} where an object is expected.")
+    return value
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write `value` to the file `path`, which appears whole or not at all.
+
+    Raises:
+        InputError: the file can't be written.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8", newline="\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"The tokenizer can't be written to {path}: {error.strerror or error}.") from None
+
+
+def bpe_to_json(
+    vocab: Mapping[str, int],
+    merges: Sequence[tuple[str, str]],
+    added_tokens: Sequence[AddedToken],
+    pre_tokenizer: PreTokenizer,
+    *,
+    add_prefix_space: bool = False,
+    ignore_merges: bool = False,
+    dropout: float = 0.0,
+) -> dict[str, Any]:
+    """The content of a `tokenizer.json`."""
+    byte_level = {**_BYTE_LEVEL, "add_prefix_space": add_prefix_space}
+    if pre_tokenizer.pattern == "gpt2":
+        cutting: dict[str, Any] = byte_level
+    else:
+        split = {
+            "type": "Split",
+            "pattern": {"Regex": pre_tokenizer.expression},
+            "behavior": "Isolated",
+            "invert": False,
+        }
+        cutting = {"type": "Sequence", "pretokenizers": [split, {**byte_level, "use_regex": False}]}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {
+                "id": token.id,
+                "content": token.content,
+                "single_word": token.single_word,
+                "lstrip": token.lstrip,
+                "rstrip": token.rstrip,
+                "normalized": token.normalized,
+                "special": token.special,
+            }
+            for token in sorted(added_tokens, key=lambda token: token.id)
+        ],
+        "normalizer": None,
+        "pre_tokenizer": cutting,
+        "post_processor": None,
+        "decoder": _BYTE_LEVEL,
+        "model": {
+            "type": "BPE",
+            "dropout": dropout or None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": ignore_merges,
+            "vocab": dict(vocab),
+            "merges": [list(pair) for pair in merges],
+        },
+    }
+
+
+def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `BPETokenizer` that a `tokenizer.json` holds.
+
+    Raises:
+        InputError: the file is damaged, or asks for something that byte-level BPE here does not do.
+    """
+    try:
+        model = data["model"]
+        if model.get("type", "BPE") != "BPE":
+            raise InputError(f"The tokenizer file holds a {model['type']} model; only byte-level BPE can be read.")
+        for name in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
+            if model.get(name):
+                raise InputError(f"The tokenizer file sets {name}; only plain byte-level BPE can be read.")
+        if data.get("normalizer") is not None:
+            raise InputError(
+                f"The tokenizer file normalises text ({data['normalizer'].get('type')}); only files without a "
+                "normalizer can be read, because others don't give back the text they were given."
+            )
+        return {
+            "vocab": model["vocab"],
+            "merges": [_merge(entry) for entry in model["merges"]],
+            "added_tokens": [AddedToken(**entry) for entry in data.get("added_tokens", [])],
+            "ignore_merges": model.get("ignore_merges", False),
+            "dropout": model.get("dropout") or 0.0,
+            **_pre_tokenizer_from_json(data.get("pre_tokenizer")),
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"The tokenizer file is no byte-level BPE tokenizer.json: {type(error).__name__}: {error}. Restore a copy, "
+            "or train the tokenizer again."
+        ) from None
+
+
+def _merge(entry: str | list[str]) -> tuple[str, str]:
+    """Files until 2024 write a merge as one string with a blank between its parts, later ones as a list."""
+    left, right = entry.split(" ") if isinstance(entry, str) else entry
+    return left, right
+
+
+def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
+    if value is None:
+        raise InputError("The tokenizer file has no pre_tokenizer; only byte-level BPE can be read.")
+    steps = value["pretokenizers"] if value["type"] == "Sequence" else [value]
+    splits, last = steps[:-1], steps[-1]
+    if last["type"] != "ByteLevel" or len(splits) > 1 or (splits and last.get("use_regex", True)):
+        kinds = " then ".join(step["type"] for step in steps)
+        raise InputError(
+            f"The tokenizer file cuts text by {kinds}; only ByteLevel, or Split then ByteLevel, can be read."
+        )
+    pattern = PATTERNS["gpt2"]
+    if splits:
+        pattern = _split_pattern(splits[0])
+    elif not last.get("use_regex", True):
+        pattern = r"(?s:.+)"
+    return {"pattern": pattern, "add_prefix_space": last.get("add_prefix_space", True)}
+
+
+def _split_pattern(step: Mapping[str, Any]) -> str:
+    if step["type"] != "Split" or (step["behavior"], step["invert"]) not in {("Isolated", False), ("Removed", True)}:
+        raise InputError(
+            f"The tokenizer file cuts text by {step['type']} ({step.get('behavior')}); only Split with the behaviour "
+            "Isolated can be read."
+        )
+    ((kind, text),) = step["pattern"].items()
+    return regex.escape(text) if kind == "String" else text

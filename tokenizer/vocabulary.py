@@ -1,0 +1,108 @@
+"""Tokenizers whose tokens are whole units (characters or words) in a list: what the two have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from ..errors import InputError
+from .base import Tokenizer, check_special_tokens
+from .tokenizer_json import read_json, write_json
+
+
+class VocabularyTokenizer(Tokenizer):
+    """Cuts a text into units and looks each up in a list; a unit that is not in it becomes `unk_id`.
+
+    Args:
+        vocabulary: the units by id, the special tokens first.
+        special_tokens: the first units of `vocabulary`.
+
+    Raises:
+        InputError: a unit is there twice.
+    """
+
+    kind: str  # the name of the tokenizer in its file
+
+    def __init__(self, vocabulary: Sequence[str], special_tokens: Sequence[str]) -> None:
+        special = check_special_tokens(special_tokens)
+        self.vocabulary = [*special, *vocabulary]
+        self._ids = {unit: id for id, unit in enumerate(self.vocabulary)}
+        if len(self._ids) != len(self.vocabulary):
+            repeated = Counter(self.vocabulary).most_common(1)[0][0]
+            raise InputError(f"The vocabulary holds {repeated!r} twice. Each unit and special token must differ.")
+        self.special_ids = {token: self._ids[token] for token in special}
+
+    @abstractmethod
+    def split(self, text: str) -> list[str]:
+        """The units of `text`, after its clean-up."""
+
+    @abstractmethod
+    def join(self, units: list[str]) -> str:
+        """A text of these units."""
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocabulary)
+
+    def _encode(self, text: str) -> list[int]:
+        ids, unknown = self._ids, self.unk_id
+        return [ids.get(unit, unknown) for unit in self.split(text)]
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        ids = list(ids)
+        self._check_ids(ids)
+        skipped = set(self.special_ids.values()) if skip_special_tokens else set()
+        return self.join([self.vocabulary[id] for id in ids if id not in skipped])
+
+    def token_strings(self, ids: Iterable[int]) -> list[str]:
+        ids = list(ids)
+        self._check_ids(ids)
+        return [self.vocabulary[id] for id in ids]
+
+    @abstractmethod
+    def _settings(self) -> dict[str, Any]:
+        """The arguments of the class besides the vocabulary, as JSON."""
+
+    def save(self, path: str | Path) -> None:
+        special = len(self.special_ids)
+        write_json(
+            path,
+            {
+                "handloom_tokenizer": self.kind,
+                "special_tokens": self.vocabulary[:special],
+                "vocabulary": self.vocabulary[special:],
+                **self._settings(),
+            },
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        data = read_json(path)
+        if data.pop("handloom_tokenizer", None) != cls.kind:
+            raise InputError(f"{path} is no file of a {cls.kind} tokenizer. load_tokenizer finds the right class.")
+        try:
+            return cls(**data)
+        except TypeError as error:
+            raise InputError(f"{path} is a damaged {cls.kind} tokenizer file: {error}. Restore a copy.") from None
+
+
+def most_common(
+    counts: Counter[str], vocab_size: int | None, special_tokens: Sequence[str], min_frequency: int
+) -> list[str]:
+    """The most frequent units, equal counts in alphabetical order, as many as `vocab_size` has room for.
+
+    Raises:
+        InputError: there is nothing to count, or `vocab_size` has no room behind the special tokens.
+    """
+    if not counts:
+        raise InputError("There is no text to build a vocabulary from: the texts are empty. Check what was given.")
+    room = None if vocab_size is None else vocab_size - len(special_tokens)
+    if room is not None and room < 1:
+        raise InputError(
+            f"vocab_size={vocab_size} has no room behind the {len(special_tokens)} special tokens. Ask for more."
+        )
+    units = sorted(counts, key=lambda unit: (-counts[unit], unit))
+    return [unit for unit in units if counts[unit] >= min_frequency and unit not in special_tokens][:room]
