@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping
@@ -142,9 +143,8 @@ class RunFolder:
 
     def close(self) -> None:
         """Close the open files; a later `log` opens them again."""
-        for stream in self._streams.values():
-            stream.close()
-        self._streams.clear()
+        while self._streams:
+            self._streams.popitem()[1].close()
 
     def __enter__(self) -> RunFolder:
         return self
@@ -160,6 +160,8 @@ class RunFolder:
             self._streams[path].write(line + "\n")
             self._streams[path].flush()
         except OSError as error:
+            with contextlib.suppress(OSError):  # closing tries to write the row again
+                self._streams.pop(path).close()
             raise InputError(f"{path} could not be written: {error.strerror}. Make room on the disk.") from error
 
 

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic and mathematical functions, with NumPy's broadcasting.
+"""Elementwise arithmetic, with NumPy's broadcasting.
 
 `g` is the gradient that arrives from above: d(loss)/d(output).
 """
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function
+from ..function import Function, raw
 from ..tensor import Tensor
 from .registry import declare
 
@@ -67,6 +67,8 @@ def multiply(x: Any, y: Any) -> Tensor:
 
 
 class Divide(Function):
+    """x / y; with q = x / y, dx = g / y and dy = -q g / y (no y^2, which underflows first)."""
+
     broadcasts = True
 
     def forward(self, x, y):
@@ -75,14 +77,32 @@ class Divide(Function):
 
     def backward(self, g):
         x, y = self.saved
-        needs_x, needs_y = self.needs
-        return g / y if needs_x else None, -g * x / (y * y) if needs_y else None
+        _, needs_y = self.needs
+        gradient_x = g / y
+        return gradient_x, -gradient_x * (x / y) if needs_y else None
 
 
 @declare(np.divide)
 def divide(x: Any, y: Any) -> Tensor:
     """x / y, elementwise. Integers give float64, as in NumPy."""
     return Divide()(x, y)
+
+
+class Reciprocal(Function):
+    def forward(self, x):
+        out = 1.0 / x
+        self.save(out)
+        return out
+
+    def backward(self, g):
+        (out,) = self.saved
+        return -g * out * out
+
+
+@declare(lambda x: np.divide(1.0, x))
+def reciprocal(x: Any) -> Tensor:
+    """1 / x, elementwise. Integers give float64 (NumPy's own truncates them)."""
+    return Reciprocal()(x)
 
 
 class Negative(Function):
@@ -114,13 +134,19 @@ class Power(Function):
         needs_x, needs_y = self.needs
         gradient_x = gradient_y = None
         if needs_x:
-            # Where the exponent is 0 the derivative is 0 even at x = 0, where x**(y-1) is infinite.
-            constant = y == 0
-            gradient_x = g * xp.where(constant, 0.0, y * x ** xp.where(constant, 1.0, y - 1).astype(g.dtype))
+            gradient_x = g * _power_slope(x, y, xp)
         if needs_y:
-            zero = x == 0
+            zero = raw(x) == 0
             gradient_y = g * xp.where(zero, 0.0, x**y * xp.log(xp.where(zero, 1.0, x)))
         return gradient_x, gradient_y
+
+
+def _power_slope(x: Any, y: Any, xp: Any) -> Any:
+    """y x**(y-1); 0 where y is 0, even at x = 0, where the other factor is infinite."""
+    if isinstance(y, int | float):
+        return y * x ** (y - 1) if y else xp.zeros_like(x)
+    constant = raw(y) == 0
+    return xp.where(constant, 0.0, y * x ** xp.where(constant, 1.0, y - 1).astype(x.dtype))
 
 
 @declare(np.power)
@@ -129,54 +155,20 @@ def power(x: Any, y: Any) -> Tensor:
     return Power()(x, y)
 
 
-class Exp(Function):
-    def forward(self, x):
-        out = array_module(x).exp(x)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * out
-
-
-@declare(np.exp)
-def exp(x: Any) -> Tensor:
-    """e to the power x, elementwise."""
-    return Exp()(x)
-
-
-class Log(Function):
+class Square(Function):
     def forward(self, x):
         self.save(x)
-        return array_module(x).log(x)
+        return x * x
 
     def backward(self, g):
         (x,) = self.saved
-        return g / x
+        return 2 * g * x
 
 
-@declare(np.log)
-def log(x: Any) -> Tensor:
-    """Natural logarithm, elementwise."""
-    return Log()(x)
-
-
-class Sqrt(Function):
-    def forward(self, x):
-        out = array_module(x).sqrt(x)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * 0.5 / out
-
-
-@declare(np.sqrt)
-def sqrt(x: Any) -> Tensor:
-    """Square root, elementwise."""
-    return Sqrt()(x)
+@declare(np.square)
+def square(x: Any) -> Tensor:
+    """x * x."""
+    return Square()(x)
 
 
 class Abs(Function):
@@ -197,42 +189,71 @@ def abs(x: Any) -> Tensor:
     return Abs()(x)
 
 
-class Sign(Function):
+class Step(Function):
+    """A function that is constant between its jumps: its gradient is 0 everywhere."""
+
+    def __init__(self, function):
+        self.function = function
+
+    @property
+    def name(self):
+        return self.function
+
     def forward(self, x):
-        return array_module(x).sign(x)
+        return getattr(array_module(x), self.function)(x)
 
     def backward(self, g):
-        return g * 0
+        return array_module(g).zeros_like(g)
 
 
 @declare(np.sign)
 def sign(x: Any) -> Tensor:
     """-1, 0 or 1, elementwise; the gradient is 0 everywhere."""
-    return Sign()(x)
+    return Step("sign")(x)
 
 
-class Where(Function):
+@declare(np.floor)
+def floor(x: Any) -> Tensor:
+    """The largest integer not above x; the gradient is 0 everywhere."""
+    return Step("floor")(x)
+
+
+@declare(np.ceil)
+def ceil(x: Any) -> Tensor:
+    """The smallest integer not below x; the gradient is 0 everywhere."""
+    return Step("ceil")(x)
+
+
+@declare(np.trunc)
+def trunc(x: Any) -> Tensor:
+    """x without its fraction; the gradient is 0 everywhere."""
+    return Step("trunc")(x)
+
+
+@declare(np.rint)
+def rint(x: Any) -> Tensor:
+    """The nearest integer, halves to even; the gradient is 0 everywhere."""
+    return Step("rint")(x)
+
+
+class Remainder(Function):
+    """x - y floor(x / y): the slope in y is minus the quotient."""
+
     broadcasts = True
 
-    def forward(self, condition, x, y):
-        self.keep(condition)
-        return array_module(condition, x, y).where(condition, x, y)
+    def forward(self, x, y):
+        self.save(x, y)
+        return x % y
 
     def backward(self, g):
-        (condition,) = self.kept
-        xp = array_module(g)
-        _, needs_x, needs_y = self.needs
-        return (
-            None,
-            xp.where(condition, g, 0.0) if needs_x else None,
-            xp.where(condition, 0.0, g) if needs_y else None,
-        )
+        x, y = map(raw, self.saved)
+        return g, -g * (x // y) if self.needs[1] else None
 
 
-@declare(np.where)
-def where(condition: Any, x: Any, y: Any) -> Tensor:
-    """x where `condition` (boolean) holds, y elsewhere; all three broadcast. No gradient for the condition."""
-    return Where()(condition, x, y)
+@declare(np.remainder)
+def remainder(x: Any, y: Any) -> Tensor:
+    """x mod y with the sign of y, elementwise."""
+    return Remainder()(x, y)
 
 
 class AsType(Function):

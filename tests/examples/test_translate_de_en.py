@@ -68,9 +68,8 @@ def test_translating_arguments_and_standard_input(trained: Path) -> None:
     done = run("--checkpoint", "run", "Der rote Hund ist hier.", "Der alte Mann schläft.", folder=trained)
     assert done.returncode == 0, done.err
     assert len(done.out.splitlines()) == 2
-    piped = run(
-        "--checkpoint", "run", folder=trained, stdin="Der rote Hund ist hier.\n\nDer alte Mann schläft.".encode()
-    )
+    lines = "Der rote Hund ist hier.\n\nDer alte Mann schläft.".encode()
+    piped = run("--checkpoint", "run", folder=trained, stdin=lines)
     assert piped.out == done.out
 
 

@@ -155,7 +155,7 @@ def test_wrong_sizes_are_explained() -> None:
         nn.MultiHeadAttention(10, 3)
     with pytest.raises(ValueError, match="unknown activation 'swish'"):
         nn.FeedForward(4, 8, activation="swish")
-    with pytest.raises(ValueError, match="p = 1.5 is not a probability"):
+    with pytest.raises(ValueError, match=r"p = 1\.5 is not a probability"):
         nn.Dropout(1.5)
     with pytest.raises(ValueError, match="5 features, the weight"):
         nn.Linear(4, 2)(Tensor(np.zeros((1, 5), np.float32)))
