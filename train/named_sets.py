@@ -34,7 +34,7 @@ TATOEBA_NAMES = {"de": "deu", "fr": "fra"}
 def load_embedded(source: str, target: str, seed: int) -> TranslationData:
     """The bilingual grammar in the package; German and English, either way."""
     _check_languages("embedded", source, target, [{"de", "en"}])
-    from .grammar import build_corpus  # builds a word list on import; other sets don't pay for it
+    from .grammar import build_corpus  # other sets don't pay for the import
 
     corpus = build_corpus(seed)
     step = 1 if source == "de" else -1
@@ -144,17 +144,16 @@ def _load_hub(name: str, configuration: str) -> Any:
     try:
         return datasets.load_dataset(name, configuration)
     except Exception as error:  # the library and its HTTP client raise dozens of kinds, all meaning "can't be had"
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise InputError(
-            f"{name} could not be loaded from the Hugging Face hub: "
-            f"{str(error).splitlines()[0] if str(error) else error!r}. Check the network and the disk's free space (it "
-            "needs about 5 GB). Or download the training text from "
-            "https://www.statmt.org/wmt17/translation-task.html, save it as PATH.de and PATH.en with one sentence a "
-            f"line, and give --data PATH. {EMBEDDED_WORKS}"
+            f"{name} could not be loaded from the Hugging Face hub: {reason}. Check the network and the room on the "
+            "disk. Or download the training text from https://www.statmt.org/wmt17/translation-task.html, save it as "
+            f"PATH.de and PATH.en with one sentence a line, and give --data PATH. {EMBEDDED_WORKS}"
         ) from error
 
 
 def _translations(part: Any) -> Iterator[dict[str, str]]:
-    for rows in part.iter(batch_size=10_000):  # row by row takes ten times as long
+    for rows in part.iter(batch_size=10_000):  # row by row takes thirty times as long
         yield from rows["translation"]
 
 

@@ -160,8 +160,9 @@ class RunFolder:
             self._streams[path].write(line + "\n")
             self._streams[path].flush()
         except OSError as error:
-            with contextlib.suppress(OSError):  # closing tries to write the row again
-                self._streams.pop(path).close()
+            if path in self._streams:
+                with contextlib.suppress(OSError):  # closing tries to write the row again
+                    self._streams.pop(path).close()
             raise InputError(f"{path} could not be written: {error.strerror}. Make room on the disk.") from error
 
 
