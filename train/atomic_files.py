@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from ..errors import InputError
 
 
@@ -31,10 +29,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     kept = "The file that was there is untouched. " if path.exists() else ""
     try:
         try:
-            with open(temporary, "wb") as file:
-                permissions = os.fstat(file.fileno()).st_mode & 0o777
             yield temporary
-            os.chmod(temporary, permissions)  # safetensors makes files that only their owner can read
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -42,7 +37,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             _sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
         raise InputError(
             f"{path} could not be written: {error}. {kept}Make room on the disk, or choose another folder."
         ) from error

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from ..errors import InputError
 from .atomic_files import atomic_path
@@ -59,9 +59,11 @@ def save_checkpoint(
         "version": str(VERSION),
         "config": json.dumps(dict(config), ensure_ascii=False, allow_nan=False),
     }
+    # save_file would write to a temporary file of its own, under a new name each time, and leave it behind when killed.
+    content = save(contiguous, metadata=metadata)
     folder = make_folder(folder)
     with atomic_path(folder / file_name) as temporary:
-        save_file(contiguous, temporary, metadata=metadata)
+        temporary.write_bytes(content)
     return folder / file_name
 
 

@@ -6,18 +6,22 @@ import errno
 import json
 import os
 import pickle
+import random
+import subprocess
+import sys
+import time
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
-from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from handloom.errors import InputError
-from handloom.train import atomic_files, checkpoints
+from handloom.train import atomic_files
 from handloom.train.checkpoints import MODEL_FILE, check_shapes, load_checkpoint, save_checkpoint
 
 TENSORS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "a.bias": np.ones(3)}
@@ -99,9 +103,10 @@ def no_room(*_args, **_kwargs):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def no_room_in_safetensors(_tensors, path, **_kwargs):
-    path.write_bytes(b"half of the file")
-    raise SafetensorError("I/O error: No space left on device (os error 28)")
+def room_for_half(path, content):
+    with open(path, "wb") as file:
+        file.write(content[: len(content) // 2])
+    no_room()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +114,7 @@ def no_room_in_safetensors(_tensors, path, **_kwargs):
     [
         (atomic_files.os, "fsync", no_room),
         (atomic_files.os, "replace", no_room),
-        (checkpoints, "save_file", no_room_in_safetensors),
+        (Path, "write_bytes", room_for_half),
     ],
 )
 def test_full_disk_keeps_the_older_checkpoint(tmp_path, monkeypatch, module, name, failure):
@@ -121,6 +126,29 @@ def test_full_disk_keeps_the_older_checkpoint(tmp_path, monkeypatch, module, nam
     assert loaded.config == CONFIG
     np.testing.assert_array_equal(loaded.tensors["a.weight"], TENSORS["a.weight"])
     assert os.listdir(tmp_path) == [MODEL_FILE]
+
+
+def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path):
+    code = (
+        "import itertools, sys, numpy as np\n"
+        "from handloom.train.checkpoints import save_checkpoint\n"
+        "for step in itertools.count(1):\n"
+        "    save_checkpoint(sys.argv[1], {'w': np.full(500_000, step)}, {'step': step})\n"
+        "    print(step, flush=True)\n"
+    )
+    generator = random.Random(0)
+    for _ in range(4):
+        with subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(generator.uniform(0, 0.05))
+            process.kill()
+            saved = process.stdout.read().split()
+        tensors, config = load_checkpoint(tmp_path)
+        last = int(saved[-1]) if saved else 1
+        assert config["step"] in (last, last + 1)  # the newest may have been in place before it was announced
+        assert (tensors["w"] == config["step"]).all()
+    assert set(os.listdir(tmp_path)) <= {MODEL_FILE, atomic_files.temporary_name(MODEL_FILE)}
 
 
 def test_a_file_in_the_way_of_the_folder(tmp_path):
