@@ -217,7 +217,7 @@ class TokenBatches:
         if not len(self.dropped):
             return ""
         pairs = len(self.dropped) + len(self.kept)
-        return f"{len(self.dropped):,} of {pairs:,} pairs are longer than {self.max_length} tokens and were left out."
+        return f"Left out {len(self.dropped):,} of {pairs:,} pairs that are longer than {self.max_length} tokens."
 
 
 def source_batches(

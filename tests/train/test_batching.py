@@ -105,7 +105,7 @@ def test_pairs_over_the_limit_are_dropped_and_counted():
     target_ids = [[6] * n for n in (3, 4, 1, 4)]  # with <bos> or <eos>: 4, 5, 2, 5
     batches = TokenBatches(source_ids, target_ids, tokens_per_batch=100, seed=0, max_length=4, **SPECIAL)
     assert batches.dropped.tolist() == [1, 2, 3]
-    assert batches.note() == "3 of 4 pairs are longer than 4 tokens and were left out."
+    assert batches.note() == "Left out 3 of 4 pairs that are longer than 4 tokens."
     assert list(itertools.chain(*batches.plan(0))) == [0]
     everything = TokenBatches(source_ids, target_ids, tokens_per_batch=100, seed=0, max_length=5, **SPECIAL)
     assert everything.note() == ""
