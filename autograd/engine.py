@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from .backend import array_module, is_array
-from .tensor import Origin, Tensor
+from .tensor import Leaf, Origin, Tensor
 
 if TYPE_CHECKING:
     from .function import Function
@@ -26,14 +26,14 @@ class _GradMode(threading.local):
     enabled = True
 
 
-_grad_mode = _GradMode()
+grad_mode = _GradMode()
 # Two threads may differentiate two graphs that share leaves.
 _leaf_lock = threading.Lock()
 
 
 def is_grad_enabled() -> bool:
     """Whether operations in this thread are being recorded."""
-    return _grad_mode.enabled
+    return grad_mode.enabled
 
 
 class _SetGradMode(ContextDecorator):
@@ -43,11 +43,11 @@ class _SetGradMode(ContextDecorator):
         self._previous: list[bool] = []
 
     def __enter__(self) -> None:
-        self._previous.append(_grad_mode.enabled)
-        _grad_mode.enabled = self.value
+        self._previous.append(grad_mode.enabled)
+        grad_mode.enabled = self.value
 
     def __exit__(self, *exception: object) -> None:
-        _grad_mode.enabled = self._previous.pop()
+        grad_mode.enabled = self._previous.pop()
 
     def _recreate_cm(self) -> _SetGradMode:
         return type(self)()  # a decorated function may run in several threads at once
@@ -77,97 +77,113 @@ class _Gradient:
     def add(self, value: Any) -> None:
         if self.owned:
             self.value += value
+        elif isinstance(self.value, Tensor):
+            self.value = self.value + value
         else:
             # The first gradient may be shared (a + b hands one array to both), so the sum gets a buffer of its own.
-            self.value = self.value + value
-            if isinstance(self.value, np.generic):
-                self.value = np.asarray(self.value)  # NumPy's sum of two 0-d arrays is a scalar
-            self.owned = not isinstance(self.value, Tensor)
+            xp = array_module(self.value)
+            self.value = xp.add(self.value, value, out=xp.empty_like(self.value))
+            self.owned = True
+
+    def unshared(self, value: Any) -> Any:
+        """`value`, which is the gradient or what a hook made of it, as an array that shares memory with nothing."""
+        return value if self.owned and value is self.value else value.copy()
 
 
 class _Pass:
     """One backward pass: the gradients collected so far and the calls that wait."""
 
-    def __init__(self, create_graph: bool, targets: dict[Any, int]):
+    def __init__(self, create_graph: bool = False, targets: dict[Any, int] | None = None):
         self.create_graph = create_graph
-        self.targets = targets  # origins whose gradient is asked for, by key -> position in the answer
-        self.found: list[Any] = [None] * len(targets)
+        self.targets = targets or {}  # results whose gradient is asked for, by call and output -> place in `found`
+        self.found: dict[int, Any] = {}
         self.nodes: dict[Function, list[_Gradient | None]] = {}
-        self.leaves: dict[Origin, _Gradient] = {}
+        self.leaves: dict[Leaf, _Gradient] = {}
         self.heap: list[tuple[int, Function]] = []
 
     def give(self, origin: Origin, value: Any, owned: bool) -> None:
         """Add `value` to the gradient of the tensor that `origin` stands for."""
         node = origin.node
         if node is None:
-            collected = self.leaves.get(origin)
-            if collected is None:
+            existing = self.leaves.get(origin)
+            if existing is None:
                 self.leaves[origin] = _Gradient(value, owned)
-            else:
-                collected.add(value)
-            return
-        slots = self.nodes.get(node)
-        if slots is None:
-            self.nodes[node] = slots = []
-            heapq.heappush(self.heap, (-node.number, node))
-        while len(slots) <= origin.slot:
-            slots.append(None)
-        existing = slots[origin.slot]
-        if existing is None:
-            slots[origin.slot] = _Gradient(value, owned)
+                return
         else:
-            existing.add(value)
+            slots = self.nodes.get(node)
+            if slots is None:
+                self.nodes[node] = slots = [None] * node.output_count
+                heapq.heappush(self.heap, (-node.number, node))
+            existing = slots[origin.slot]
+            if existing is None:
+                slots[origin.slot] = _Gradient(value, owned)
+                return
+        existing.add(value)
 
     def run(self, retain_graph: bool, oldest: int = -1) -> None:
         """Go back through the calls, down to number `oldest`: what is older can't lead to a target any more."""
         while self.heap and -self.heap[0][0] >= oldest:
-            _, node = heapq.heappop(self.heap)
-            slots = self.nodes.pop(node)
-            incoming = [None if g is None else self._arrived(node, slot, g.value) for slot, g in enumerate(slots)]
-            if len(incoming) < node.output_count:
-                incoming += [None] * (node.output_count - len(incoming))
-            del slots
-            if node.number == oldest:
-                return
-            outgoing = node.input_gradients(incoming, self.create_graph)
-            for position, (origin, value) in enumerate(zip(node.inputs, outgoing, strict=True)):
-                if origin is not None and value is not None:
-                    others = outgoing[:position] + outgoing[position + 1 :]
-                    self.give(origin, value, _is_fresh(value, incoming, others))
-            if not retain_graph:
-                node.release()
+            # In a function of its own, so that its buffers are gone before the next one asks for more.
+            self._step(heapq.heappop(self.heap)[1], retain_graph, oldest)
+
+    def _step(self, node: Function, retain_graph: bool, oldest: int) -> None:
+        incoming = [None if gradient is None else gradient.value for gradient in self.nodes.pop(node)]
+        if node.hooks is not None or self.targets:
+            incoming = [
+                None if value is None else self._arrived(node, slot, value) for slot, value in enumerate(incoming)
+            ]
+        if node.number == oldest:
+            return
+        outgoing = node.input_gradients(incoming, self.create_graph)
+        for origin, value in zip(node.inputs, outgoing, strict=True):
+            if value is not None:
+                self.give(origin, value, _is_unshared(value, incoming, outgoing))
+        if not retain_graph:
+            node.release()
 
     def _arrived(self, node: Function, slot: int, value: Any) -> Any:
         """The whole gradient of one output is here: call its hooks and note it if it was asked for."""
-        if node.hooks:
+        if node.hooks is not None:
             value = _run_hooks(node.hooks.get(slot), value)
-        position = self.targets.get((node, slot))
-        if position is not None:
-            self.found[position] = value
+        place = self.targets.get((node, slot))
+        if place is not None:
+            # The walk goes on with the array itself.
+            self.found[place] = value if self.create_graph else value.copy()
         return value
 
 
-def _is_fresh(value: Any, incoming: list[Any], others: list[Any]) -> bool:
-    """Whether a backward rule made this array just now and for one input only, so that it may be added to in place."""
-    return (
-        isinstance(value, np.ndarray)
-        and value.base is None
-        and value.flags.writeable
-        and not any(value is other for other in incoming)
-        and not any(value is other for other in others)
-    )
+def _is_unshared(value: Any, incoming: list[Any], outgoing: list[Any]) -> bool:
+    """Whether a backward rule made this array just now and for one input only: it may be added to in place."""
+    if isinstance(value, Tensor) or value.base is not None:
+        return False
+    if isinstance(value, np.ndarray) and not value.flags.writeable:
+        return False
+    uses = 0
+    for other in outgoing:
+        if other is value or (other is not None and other.base is value):
+            uses += 1
+    return uses == 1 and id(value) not in map(id, incoming)
 
 
 def _run_hooks(hooks: dict[int, Any] | None, value: Any) -> Any:
     for hook in list((hooks or {}).values()):
-        changed = hook(value)
-        if changed is not None:
-            if changed.shape != value.shape or changed.dtype != value.dtype:
-                raise ValueError(
-                    f"a gradient hook returned {changed.dtype}{list(changed.shape)} for a gradient of "
-                    f"{value.dtype}{list(value.shape)}: return the same shape and dtype, or None to leave it as it is"
-                )
-            value = changed
+        shown = value
+        if isinstance(value, np.ndarray):
+            shown = value[...]  # read-only: another tensor's gradient may be the same array
+            shown.flags.writeable = False
+        changed = hook(shown)
+        if changed is None:
+            continue
+        if changed.shape != value.shape or changed.dtype != value.dtype:
+            raise ValueError(
+                f"a gradient hook returned {changed.dtype}{list(changed.shape)} for a gradient of "
+                f"{value.dtype}{list(value.shape)}: return the same shape and dtype, or None to leave it as it is"
+            )
+        if isinstance(value, Tensor):
+            value = changed if isinstance(changed, Tensor) else Tensor(changed)
+        else:
+            value = changed.data if isinstance(changed, Tensor) else changed
+            value = value if is_array(value) else np.asarray(value)  # arithmetic on 0-d arrays gives scalars
     return value
 
 
@@ -192,10 +208,12 @@ def _start(outputs: Sequence[Tensor], gradients: Sequence[Any], work: _Pass, cal
             value = array_module(output.data).asarray(value, dtype=output.dtype)
         if value.shape != output.shape:
             raise ValueError(f"{caller}: output gradient of shape {value.shape} for a result of shape {output.shape}")
+        if value.dtype.kind not in "fiub":
+            raise TypeError(f"{caller}: an output gradient of {value.dtype} for a result of {output.dtype}")
+        if work.create_graph:
+            value = gradient if isinstance(gradient, Tensor) else Tensor(value)
         if value.dtype != output.dtype:
             value = value.astype(output.dtype)
-        if work.create_graph:
-            value = gradient if isinstance(gradient, Tensor) and gradient.dtype == output.dtype else Tensor(value)
         work.give(output.origin, value, owned=False)
 
 
@@ -205,21 +223,28 @@ def backward(output: Tensor, gradient: Any = None, *, retain_graph: bool = False
     `gradient` has the output's shape; it may be left out for a single number. The graph is freed on the way unless
     `retain_graph`. Raises RuntimeError if nothing requires a gradient or the graph was freed before.
     """
-    work = _Pass(create_graph=False, targets={})
+    work = _Pass()
     _start([output], [gradient], work, "backward")
     with no_grad():
         work.run(retain_graph)
-    for origin, collected in work.leaves.items():
-        leaf = origin.leaf()
-        if leaf is None:  # the tensor is gone, and with it the only place to put the gradient
-            continue
-        value = _run_hooks(origin.hooks, collected.value)
-        with _leaf_lock:
-            if leaf.grad is not None:
-                leaf.grad += value
-            else:
-                # `grad` is the caller's to change, so it must not share memory with anything.
-                leaf.grad = value if collected.owned and value is collected.value else value.copy()
+        for origin, collected in work.leaves.items():
+            leaf = origin.tensor()
+            if leaf is not None:  # else the tensor is gone, and with it the only place to put the gradient
+                _deliver(leaf, collected.unshared(_run_hooks(origin.hooks, collected.value)))
+
+
+def _deliver(leaf: Tensor, value: Any) -> None:
+    """Add to `leaf.grad`, whose array is the caller's to change: `value` shares memory with nothing."""
+    if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
+        raise RuntimeError(
+            f"backward: a leaf's array was replaced between the forward and the backward pass: it is now "
+            f"{leaf.dtype}{list(leaf.shape)}, the gradient is {value.dtype}{list(value.shape)}"
+        )
+    with _leaf_lock:
+        if leaf.grad is None:
+            leaf.grad = value
+        else:
+            leaf.grad += value
 
 
 def grad(
@@ -246,25 +271,35 @@ def grad(
     for position, tensor in enumerate(many_inputs):
         if not tensor.requires_grad:
             raise RuntimeError(f"grad: input {position} (shape {tensor.shape}) does not require a gradient")
-    targets = {_key(tensor.origin): position for position, tensor in enumerate(many_inputs)}
-    work = _Pass(create_graph, targets)
-    work.found = [None] * len(many_inputs)
+    places = {_key(tensor.origin): place for place, tensor in enumerate(many_inputs)}
+    work = _Pass(create_graph, places)
     _start(many_outputs, gradients, work, "grad")
     with enable_grad() if create_graph else no_grad():
         work.run(
             create_graph if retain_graph is None else retain_graph,
-            oldest=min((t.origin.number for t in many_inputs), default=0),
+            oldest=min((_number(tensor.origin) for tensor in many_inputs), default=0),
         )
-    for origin, collected in work.leaves.items():
-        if origin in targets:
-            work.found[targets[origin]] = _run_hooks(origin.hooks, collected.value)
+        for origin, collected in work.leaves.items():
+            if origin in places:
+                value = _run_hooks(origin.hooks, collected.value)
+                work.found[places[origin]] = value if create_graph else collected.unshared(value)
     results = []
     for tensor in many_inputs:
-        value = work.found[targets[_key(tensor.origin)]]
-        if value is None:
-            value = array_module(tensor.data).zeros_like(tensor.data)
-        results.append(value if isinstance(value, Tensor) else Tensor(value))
+        value = work.found.get(places[_key(tensor.origin)])
+        results.append(Tensor(array_module(tensor.data).zeros_like(tensor.data)) if value is None else _own(value))
     return results[0] if isinstance(inputs, Tensor) else results
+
+
+def _own(value: Any) -> Tensor:
+    """A Tensor object of its own for a gradient: under create_graph two inputs may share one."""
+    result = Tensor(value if is_array(value) else value.data)
+    if isinstance(value, Tensor) and value.requires_grad:
+        result.requires_grad, result._origin = True, value.origin
+    return result
+
+
+def _number(origin: Origin) -> int:
+    return origin.number if isinstance(origin, Leaf) else origin.node.number
 
 
 def _key(origin: Origin) -> Any:

@@ -7,16 +7,19 @@ is done here, once: recording, summing a broadcast gradient back, and checking e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .backend import Array, array_module, device_of, is_array
-from .engine import grad, is_grad_enabled
-from .tensor import Origin, Tensor, call_numbers
+from .engine import grad, grad_mode
+from .tensor import Leaf, Memory, Origin, Tensor, call_numbers
 
-# Operands that `forward` takes as they are. Python scalars stay weak: float32 * 2.0 is float32.
-_PLAIN = (np.ndarray, int, float, bool, complex)
+# Looks over the shoulder of every call while `detect_anomaly` is on: `forward`, `before_backward`, `after_backward`.
+observer: Any = None
+
+_new = object.__new__
 
 
 class Function:
@@ -25,20 +28,24 @@ class Function:
     `forward` may `save` inputs and outputs (differentiable: seen as Tensors when the gradient is recorded) and `keep`
     anything else (masks, indices, statistics); `backward` finds them in `saved` and `kept` and returns one gradient
     an input, None where there is none. A gradient is a fresh array, the incoming gradient or a view of it; never a
-    saved array. `needs[i]` tells whether input i wants a gradient at all.
+    saved array. A rule does not write into the incoming gradient: others may hold it. `needs[i]` tells whether input i
+    wants a gradient at all.
     """
 
     #: forward broadcasts its inputs against each other: gradients are summed back to each input's shape.
     broadcasts: ClassVar[bool] = False
-    inputs: tuple[Origin | None, ...]
-    number: int
-    _sources: tuple[int | None, ...]
-    _versions: tuple[int | None, ...]
+    #: A fused op whose `backward` works on arrays only gives the same function of its inputs in small ops here, and
+    #: saves all its inputs: when the gradient is to be recorded, it is taken through these.
+    composed: Any = None
+
+    inputs: Sequence[Origin | None] = ()
+    number = -1  # the call's, once it is recorded
+    output_count = 1
+    hooks: dict[int, dict[int, Any]] | None = None  # output number -> hooks on that tensor's gradient
     _saved: tuple[Any, ...] | None = ()
     _kept: tuple[Any, ...] = ()
-    hooks: dict[int, dict[int, Any]] | None = None  # output number -> hooks on that tensor's gradient
-    output_count = 1
-    _recorded = False
+    _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
+    _watched: dict[int, Memory] | None = None  # inputs without a gradient that are views of a leaf's memory
     _as_tensors = False
 
     def forward(self, *arrays: Array) -> Any:
@@ -46,10 +53,6 @@ class Function:
 
     def backward(self, *gradients: Any) -> Any:
         raise NotImplementedError
-
-    #: A fused op whose `backward` works on arrays only gives the same function of its inputs in small ops here, and
-    #: saves all its inputs: when the gradient is to be recorded, it is taken through these.
-    composed: Any = None
 
     def save(self, *values: Any) -> None:
         """Hold inputs and outputs (the very arrays) for the backward rule."""
@@ -63,96 +66,100 @@ class Function:
     def saved(self) -> tuple[Any, ...]:
         saved = self._saved
         assert saved is not None
-        return tuple(map(self._restore, range(len(saved)))) if self._as_tensors else saved
+        return tuple(map(self._restore, saved)) if self._as_tensors else saved
 
     @property
     def kept(self) -> tuple[Any, ...]:
         return self._kept
 
     @property
-    def needs(self) -> tuple[bool, ...]:
-        return tuple(origin is not None for origin in self.inputs)
+    def needs(self) -> Sequence[bool]:
+        return [origin is not None for origin in self.inputs]
 
     @property
     def name(self) -> str:
         return type(self).__name__
 
-    def __call__(self, *inputs: Any) -> Any:
+    # -- the call --------------------------------------------------------------------------------------------------
+
+    def __call__(self, *operands: Any) -> Any:
         arrays: list[Any] = []
         origins: list[Origin | None] = []
-        needs_grad = False
-        for value in inputs:
-            if isinstance(value, Tensor):
-                arrays.append(value.data)
-                if value.requires_grad:
-                    needs_grad = True
-                    origins.append(value._origin or value.origin)
-                else:
-                    origins.append(None)
+        record = plain = False
+        for operand in operands:
+            if isinstance(operand, Tensor):
+                arrays.append(operand.data)
+                if operand.requires_grad:
+                    origins.append(operand._origin or operand.origin)
+                    record = True
+                    continue
+                if operand._origin is not None:
+                    self._watched = {**(self._watched or {}), len(origins): operand._origin.memory}
             else:
-                arrays.append(value if isinstance(value, _PLAIN) else _as_operand(value))
-                origins.append(None)
-        if needs_grad and len(set(map(id, arrays))) < len(arrays):
-            _tell_apart(arrays, origins)
+                arrays.append(operand if isinstance(operand, np.ndarray) else _as_operand(operand))
+                plain = True
+            origins.append(None)
+        if plain:
+            _weaken_scalars(arrays)
+        if record:
+            record = grad_mode.enabled
+            if len(arrays) > 1 and (arrays[0] is arrays[1] or len(arrays) > 2):
+                _tell_apart(arrays, origins)
         try:
-            output = self.forward(*arrays)
+            output = self.forward(*arrays) if observer is None else observer.forward(self, arrays)
         except (ValueError, TypeError, IndexError) as error:
             raise _explain(self.name, error, arrays) from error
+        if record:
+            if self.number >= 0:
+                raise RuntimeError(f"{self.name}: a Function object is one call; make a new object for another call")
+            self.number = next(call_numbers)
+            self.inputs = origins
+            self._identities = list(map(id, arrays))
         if type(output) is not tuple:
-            return self._wrap(output, 0, arrays, origins, needs_grad and is_grad_enabled())
+            return self._wrap(output, 0, record, operands, arrays)
         self.output_count = len(output)
-        record = needs_grad and is_grad_enabled()
-        return tuple(self._wrap(array, slot, arrays, origins, record) for slot, array in enumerate(output))
+        return tuple([self._wrap(array, slot, record, operands, arrays) for slot, array in enumerate(output)])
 
-    def _wrap(self, array: Any, slot: int, arrays: list, origins: list, record: bool) -> Tensor:
-        """Make the tensor for one output and, the first time, the node for the call."""
-        result = Tensor.__new__(Tensor)
-        result.grad = None
-        result.requires_grad = False
-        result._origin = None
+    def _wrap(self, array: Any, slot: int, record: bool, operands: tuple[Any, ...], arrays: list[Any]) -> Tensor:
+        """Make the tensor for one output."""
+        identity = id(array)
         if not isinstance(array, np.ndarray) and not is_array(array):
-            scalar, array = array, np.asarray(array)  # NumPy reductions answer with scalars
-            if self._saved:
-                self._saved = tuple(array if value is scalar else value for value in self._saved)
-        if not record or array.dtype.kind != "f":
-            result.data = array
-            return result
-        if not self._recorded:
-            self._record(arrays, origins)
-        if any(array is operand for operand in arrays):
-            array = array[...]  # an own view: what is set on it must not reach the input
-        if isinstance(array, np.ndarray):
-            # A backward rule may need it as it is now: writing into it raises instead of falsifying a gradient.
-            array.flags.writeable = False
-        if self._saved:
-            self._sources = tuple(
-                -1 - slot if value is array else source
-                for value, source in zip(self._saved, self._sources, strict=True)
-            )
+            array = np.asarray(array)  # NumPy's arithmetic on 0-d arrays answers with scalars
+        result = _new(Tensor)
+        result.grad = result._origin = None
+        if record:
+            if identity in self._identities:
+                array = array[...]  # an own view: what is set on it must not reach the input
+            self._identities.append(identity)
+            record = array.dtype.kind == "f" or self._cuts_graph(array)
+        memory = None if array.base is None else _viewed_memory(array, operands, arrays)
         result.data = array
-        result.requires_grad = True
-        result._origin = Origin(array, self, slot)
-        if array.base is not None:
-            result._origin.changes = _changes_of_viewed(array, arrays, origins)
+        result.requires_grad = record
+        if record:
+            result._origin = Origin(array, self, slot, memory)
+            if isinstance(array, np.ndarray):
+                # A backward rule may need it as it is now: writing into it raises instead of falsifying a gradient.
+                array.flags.writeable = False
+        elif memory is not None:
+            result._origin = Leaf(result, memory)
         return result
 
-    def _record(self, arrays: list, origins: list) -> None:
-        self._recorded = True
-        self.inputs = tuple(origins)
-        self.number = next(call_numbers)
-        self._sources = tuple(_index_of(value, arrays) for value in self._saved or ())
-        self._versions = tuple(None if o is None or o.changes is None else o.changes[0] for o in origins)
+    def _cuts_graph(self, array: Any) -> bool:
+        """False for a result that by its nature has no gradient, such as an index or a comparison."""
+        if array.dtype.kind not in "iub":
+            raise TypeError(f"{self.name}: a result of {array.dtype} can't carry a gradient; detach() the inputs")
+        return False
 
-    def _restore(self, position: int) -> Any:
+    def _restore(self, value: Any) -> Any:
         """A saved value as a Tensor that still knows its origin, for a backward pass that is recorded."""
-        assert self._saved is not None
-        value, source = self._saved[position], self._sources[position]
-        if source is None or not is_array(value):
+        if id(value) not in self._identities or not hasattr(value, "dtype"):
             return value
-        tensor = Tensor.__new__(Tensor)
-        tensor.data, tensor.grad = value, None
-        origin = self.inputs[source] if source >= 0 else Origin(value, self, -1 - source)
-        tensor.requires_grad, tensor._origin = origin is not None, origin
+        position = self._identities.index(id(value))
+        tensor = _new(Tensor)
+        tensor.data, tensor.grad = value if is_array(value) else np.asarray(value), None
+        slot = position - len(self.inputs)
+        tensor._origin = self.inputs[position] if slot < 0 else Origin(tensor.data, self, slot, None)
+        tensor.requires_grad = tensor._origin is not None
         return tensor
 
     # -- what the engine calls -------------------------------------------------------------------------------------
@@ -164,25 +171,42 @@ class Function:
                 f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, "
                 "or compute the result again before the second one."
             )
-        for source in {s for s in self._sources if s is not None and s >= 0}:
-            origin = self.inputs[source]
-            if origin is not None and origin.changes is not None and origin.changes[0] != self._versions[source]:
-                raise RuntimeError(
-                    f"{self.name}: its input {source} of shape {origin.shape} was changed in place after the forward "
-                    "pass, so its gradient would be wrong. Change it after backward(), or change a copy."
-                )
+        for position, origin in enumerate(self.inputs):
+            if origin is not None and origin.memory is not None and origin.memory.changed > self.number:
+                self._refuse_if_saved(position)
+        if self._watched is not None:
+            for position, memory in self._watched.items():
+                if memory.changed > self.number:
+                    self._refuse_if_saved(position)
+        if observer is not None:
+            observer.before_backward(self, gradients)
         self._as_tensors = as_tensors
-        results = self._backward_composed(*gradients) if as_tensors and self.composed else self.backward(*gradients)
-        self._as_tensors = False
+        try:
+            results = self._backward_composed(*gradients) if as_tensors and self.composed else self.backward(*gradients)
+        except (ValueError, TypeError, IndexError) as error:
+            error.add_note(f"in {self.name}.backward")
+            raise
+        finally:
+            self._as_tensors = False
         if type(results) is not tuple:
             results = (results,)
         if len(results) != len(self.inputs):
             raise RuntimeError(f"{self.name}.backward returned {len(results)} gradients for {len(self.inputs)} inputs")
-        output_dtype = next(g.dtype for g in gradients if g is not None)
-        return [
-            None if origin is None or result is None else self._checked(result, origin, output_dtype)
+        fitted = [
+            None if origin is None or result is None else self._fitted(result, origin, gradients, as_tensors)
             for result, origin in zip(results, self.inputs, strict=True)
         ]
+        if observer is not None:
+            observer.after_backward(self, fitted)
+        return fitted
+
+    def _refuse_if_saved(self, position: int) -> None:
+        for value in (*(self._saved or ()), *self._kept):
+            if id(value) == self._identities[position]:
+                raise RuntimeError(
+                    f"{self.name}: its input {position} of shape {value.shape} was changed in place after the forward "
+                    "pass, so its gradient would be wrong. Change it after backward(), or change a copy."
+                )
 
     def _backward_composed(self, *gradients: Any) -> tuple[Any, ...]:
         # Through aliases, newer than every input: the walk stops at them. One input may be computed from another, or be
@@ -192,17 +216,23 @@ class Function:
         found = iter(grad(self.composed(*tensors), wanted, gradients[0], create_graph=True))
         return tuple(next(found) if needed else None for needed in self.needs)
 
-    def _checked(self, gradient: Any, origin: Origin, output_dtype: np.dtype) -> Any:
+    def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
+        """The gradient for one input, with the input's shape and dtype. RuntimeError if the rule is wrong."""
         if isinstance(gradient, np.generic):
-            gradient = np.asarray(gradient)  # NumPy's arithmetic on 0-d arrays answers with scalars
+            gradient = np.asarray(gradient)
+        if as_tensors and not isinstance(gradient, Tensor):
+            raise RuntimeError(f"{self.name}.backward computes on arrays only: its gradient can't be differentiated")
         if gradient.shape != origin.shape:
             if not self.broadcasts:
                 raise RuntimeError(
                     f"{self.name}.backward returned a gradient of shape {gradient.shape} for an input {origin.shape}"
                 )
-            gradient = unbroadcast(gradient, origin.shape)
+            try:
+                gradient = unbroadcast(gradient, origin.shape)
+            except ValueError as error:
+                raise RuntimeError(f"{self.name}.backward: {error}") from error
         if gradient.dtype != origin.dtype:
-            if output_dtype == origin.dtype:
+            if any(g is not None and g.dtype == origin.dtype for g in gradients):
                 raise RuntimeError(f"{self.name}.backward returned {gradient.dtype} for an input of {origin.dtype}")
             gradient = gradient.astype(origin.dtype)
         return gradient
@@ -244,19 +274,24 @@ def raw(value: Any) -> Any:
 def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     """Sum `gradient` (an array or a Tensor) over the axes along which `shape` was broadcast to its shape.
 
-    The adjoint of broadcasting: a value used n times collects n gradients.
+    The adjoint of broadcasting: a value used n times collects n gradients. float16 is summed in float32. Raises
+    ValueError if `shape` does not broadcast to the gradient's.
     """
     extra = len(gradient.shape) - len(shape)
-    stretched = tuple(
-        axis + extra for axis, size in enumerate(shape) if size == 1 and gradient.shape[axis + extra] != 1
-    )
+    spread = gradient.shape[max(extra, 0) :]
+    if extra < 0 or any(size not in (1, wide) for size, wide in zip(shape, spread, strict=True)):
+        raise ValueError(f"a gradient of shape {gradient.shape} is not one of {shape} broadcast")
+    stretched = tuple(axis + extra for axis, size in enumerate(shape) if size == 1 and spread[axis] != 1)
     if axes := tuple(range(extra)) + stretched:
-        gradient = gradient.sum(axis=axes, keepdims=True)
+        if isinstance(gradient, Tensor) or gradient.dtype != np.float16:
+            gradient = gradient.sum(axis=axes, keepdims=True)
+        else:
+            gradient = gradient.sum(axis=axes, keepdims=True, dtype=np.float32).astype(np.float16)
     return gradient.reshape(shape)
 
 
-def _tell_apart(arrays: list, origins: list) -> None:
-    """Give an array that two different tensors share (x and x.detach()) a second identity.
+def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
+    """Give an array that two different tensors share (x and Tensor(x.data)) a second identity.
 
     What is saved is traced to its origin by identity, and only one of the two may lead to a gradient.
     """
@@ -267,28 +302,27 @@ def _tell_apart(arrays: list, origins: list) -> None:
             arrays[position] = array[...]
 
 
-def _changes_of_viewed(array: Any, arrays: list, origins: list) -> list[int] | None:
-    """The counter of changes of the leaf that `array` is a view of, if it is one."""
-    for operand, origin in zip(arrays, origins, strict=True):
-        if origin is not None and origin.changes is not None:
-            xp = array_module(array)
-            if xp.may_share_memory(array, operand):
-                return origin.changes
-    return None
-
-
-def _index_of(value: Any, arrays: list) -> int | None:
-    for index, array in enumerate(arrays):
-        if value is array:
-            return index
+def _viewed_memory(array: Any, operands: tuple[Any, ...], arrays: list[Any]) -> Memory | None:
+    """The memory that `array` shares with a leaf among the operands, if it is a view of one."""
+    for operand, data in zip(operands, arrays, strict=True):
+        if isinstance(operand, Tensor) and (data is array.base or data.base is array.base):
+            memory = operand.shared_memory()
+            if memory is not None and array_module(array).may_share_memory(array, data):
+                return memory
     return None
 
 
 def _as_operand(value: Any) -> Any:
-    return value if isinstance(value, np.generic) or is_array(value) else np.asarray(value)
+    return value if isinstance(value, int | float | complex | np.generic) or is_array(value) else np.asarray(value)
 
 
-def _explain(name: str, error: Exception, arrays: list) -> Exception:
+def _weaken_scalars(arrays: list[Any]) -> None:
+    """Make NumPy's scalars as weak as Python's: float32 * np.sqrt(2.0) and float32 / mask.sum() stay float32."""
+    if any(isinstance(a, np.generic) for a in arrays) and any(is_array(a) and a.dtype.kind in "fc" for a in arrays):
+        arrays[:] = [a.item() if isinstance(a, np.generic) else a for a in arrays]
+
+
+def _explain(name: str, error: Exception, arrays: list[Any]) -> Exception:
     """The same kind of error, naming the op and its operands."""
     operands = ", ".join(f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a) for a in arrays)
     devices = {device_of(a) for a in arrays if is_array(a)}

@@ -21,25 +21,42 @@ from .backend import Array, device_of, is_array, register_namespace, to_device
 call_numbers = itertools.count()
 
 
+class Memory:
+    """Memory of a leaf, shared by all tensors that are views of it; knows when it was last changed in place."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self) -> None:
+        self.changed = -1  # on the clock of `call_numbers`
+
+
 class Origin:
-    """Where a tensor that needs a gradient came from: one output of a call, or a leaf.
+    """Where a tensor that needs a gradient came from: one output of a call, or (in the class below) a leaf.
 
     A call keeps its inputs' origins, not the tensors: a value that no backward rule saved is free to go.
     """
 
-    __slots__ = ("__weakref__", "changes", "dtype", "hooks", "leaf", "node", "number", "shape", "slot")
+    __slots__ = ("dtype", "memory", "node", "shape", "slot")
 
-    def __init__(self, array: Array, node: Any = None, slot: int = 0, leaf: Any = None):
+    def __init__(self, array: Array, node: Any, slot: int, memory: Memory | None):
         self.shape: tuple[int, ...] = array.shape
         self.dtype = array.dtype
         self.node = node  # the Function that made it; None for a leaf
-        # Calls that use the tensor have larger numbers: a pass that looks for its gradient may stop here.
-        self.number: int = next(call_numbers) if node is None else node.number
         self.slot = slot  # which of the node's outputs it is
-        self.leaf = leaf  # a weak reference to the leaf tensor: a strong one would be a cycle
-        # Counts the changes made in place to a leaf's array; one counter for the leaf and for all views of it.
-        self.changes: list[int] | None = [0] if node is None else None
-        self.hooks: dict[int, Callable[[Any], Any]] | None = None
+        self.memory = memory  # where a change in place could reach it; None for a result in memory of its own
+
+
+class Leaf(Origin):
+    """The origin of a tensor that no recorded call made."""
+
+    __slots__ = ("hooks", "number", "tensor")
+
+    def __init__(self, tensor: Tensor, memory: Memory | None = None):
+        super().__init__(tensor.data, None, 0, memory or Memory())
+        self.tensor = weakref.ref(tensor)  # a strong reference would be a cycle
+        # Calls that use the tensor have larger numbers: a pass that looks for its gradient may stop here.
+        self.number: int = next(call_numbers)
+        self.hooks: dict[int, Callable[[Any], Any]] = {}
 
 
 class Tensor:
@@ -67,8 +84,10 @@ class Tensor:
     _origin: Origin | None
 
     def __init__(self, data: Any, requires_grad: bool = False, *, dtype: Any = None):
+        shared = None
         if isinstance(data, Tensor):
-            data = data.data
+            # A view of its own: what tells two inputs of a call apart is the array object.
+            shared, data = data.shared_memory(), data.data[...]
         if not is_array(data):
             was_numpy = isinstance(data, np.generic)
             data = np.asarray(data)
@@ -83,7 +102,7 @@ class Tensor:
         self.data = data
         self.grad = None
         self.requires_grad = requires_grad
-        self._origin = None
+        self._origin = None if shared is None else Leaf(self, shared)
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -117,8 +136,13 @@ class Tensor:
     def origin(self) -> Origin:
         """Where the value came from; made on first use for a leaf. Only for tensors that require a gradient."""
         if self._origin is None:
-            self._origin = Origin(self.data, leaf=weakref.ref(self))
+            self._origin = Leaf(self)
         return self._origin
+
+    def shared_memory(self) -> Memory | None:
+        """What views of this tensor share with it so that a change in place is noticed; None if none can happen."""
+        origin = self.origin if self.requires_grad else self._origin
+        return None if origin is None else origin.memory
 
     def __repr__(self) -> str:
         text = np.array2string(np.asarray(to_device(self.data, "cpu")), separator=", ", prefix="Tensor(")
@@ -154,8 +178,8 @@ class Tensor:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self.requires_grad:
             raise TypeError(
-                "a Tensor that requires a gradient does not turn into a NumPy array silently: the gradient would be lost; "
-                "use handloom's functions, or .numpy() if that is what you want"
+                "a Tensor that requires a gradient does not turn into a NumPy array silently: the gradient would be "
+                "lost; use handloom's functions, or .numpy() if that is what you want"
             )
         return np.array(self.data, dtype=dtype, copy=copy)
 
@@ -178,29 +202,38 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same values, cut from the graph. They share memory with this tensor."""
-        return Tensor(self.data)
+        return Tensor(self)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Callable[[], None]:
         """Call `hook(gradient)` when this tensor's gradient is complete, in every backward pass.
 
-        The hook gets the array (a Tensor under create_graph) and may return another of the same shape and dtype to
-        take its place. Returns a function that removes the hook. Raises RuntimeError without requires_grad.
+        The hook gets the array, read-only (a Tensor under create_graph), and may return another of the same shape and
+        dtype to take its place. Hooks run in the order in which they were registered. Returns a function that removes
+        the hook. Raises RuntimeError without requires_grad.
         """
         if not self.requires_grad:
             raise RuntimeError("register_hook: this tensor does not require a gradient, so none will ever arrive")
         origin = self.origin
         # A result's hooks stay with its call: the origin of a saved output may be made anew.
-        hooks = origin.node.hooks_of(origin.slot) if origin.node is not None else origin.hooks
-        if hooks is None:
-            hooks = origin.hooks = {}
-        key = max(hooks, default=0) + 1
+        hooks = origin.hooks if isinstance(origin, Leaf) else origin.node.hooks_of(origin.slot)
+        key = next(call_numbers)
         hooks[key] = hook
         return lambda: hooks.pop(key, None) and None
 
     def mark_changed(self) -> None:
-        """Say that a leaf's array was changed in place, so that a graph that saved it refuses to use it."""
-        if self._origin is not None and self._origin.changes is not None:
-            self._origin.changes[0] += 1
+        """Say that this leaf's array was changed in place, so that a graph that saved it refuses to use it."""
+        if self._origin is not None and self._origin.memory is not None:
+            self._origin.memory.changed = next(call_numbers)
+
+    def __getstate__(self) -> tuple[Any, Any, bool]:
+        """For copy, deepcopy and pickle: a copy is a leaf of its own."""
+        if not self.is_leaf:
+            raise RuntimeError("the recorded result of an operation can't be copied with its graph: use detach()")
+        return self.data, self.grad, self.requires_grad
+
+    def __setstate__(self, state: tuple[Any, Any, bool]) -> None:
+        self.data, self.grad, self.requires_grad = state
+        self._origin = None
 
     # -- moving and casting ----------------------------------------------------------------------------------------
 
@@ -287,12 +320,29 @@ class Tensor:
         return _ops.getitem(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Set elements. The tensor becomes the result of a recorded operation on its old value and `value`.
+        """Set elements, the index as in NumPy.
 
-        Under `no_grad` the array of a leaf is changed in place. Raises RuntimeError on a leaf that requires a
-        gradient while operations are recorded.
+        The tensor becomes the result of `setitem` on its old value and `value`: whoever holds the old value keeps it,
+        and gradients reach both. Only the array of a leaf that requires a gradient is changed in place, under
+        `no_grad`. Raises RuntimeError for such a leaf while operations are recorded, and for a recorded result while
+        they are not: either would lose a gradient silently.
         """
-        _ops.setitem_(self, index, value)
+        if not self.requires_grad or (not self.is_leaf and _engine.is_grad_enabled()):
+            result = _ops.setitem(self, index, value)
+            self.data, self.requires_grad, self._origin = result.data, result.requires_grad, result._origin
+        elif not self.is_leaf:
+            raise RuntimeError(
+                "setting elements of a recorded result under no_grad() would cut it from its graph: set them outside, "
+                "or in its detach()"
+            )
+        elif _engine.is_grad_enabled():
+            raise RuntimeError(
+                "setting elements of a leaf that requires a gradient would cut it from its own gradient: set them "
+                "under no_grad(), or in a result computed from it (x * 1), or use setitem(x, index, value)"
+            )
+        else:
+            self.data[_ops.indexing.plain_index(index)] = _array(value)
+            self.mark_changed()
 
     # -- methods that NumPy arrays have too, so that backward rules serve both ----------------------------------------
 
