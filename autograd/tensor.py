@@ -277,6 +277,12 @@ class Tensor:
     def __rpow__(self, other: Any) -> Tensor:
         return _ops.power(other, self)
 
+    def __mod__(self, other: Any) -> Tensor:
+        return _ops.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return _ops.remainder(other, self)
+
     def __neg__(self) -> Tensor:
         return _ops.negative(self)
 
@@ -358,8 +364,41 @@ class Tensor:
     def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
         return _ops.min(self, axis=axis, keepdims=keepdims)
 
-    def argmax(self, axis: int | None = None) -> Tensor:
-        return Tensor(self.data.argmax(axis=axis))
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.prod(self, axis=axis, keepdims=keepdims)
+
+    def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+        return _ops.var(self, axis=axis, keepdims=keepdims, ddof=ddof)
+
+    def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+        return _ops.std(self, axis=axis, keepdims=keepdims, ddof=ddof)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return _ops.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return _ops.argmin(self, axis=axis, keepdims=keepdims)
+
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        return _ops.cumsum(self, axis=axis)
+
+    def clip(self, min: Any = None, max: Any = None) -> Tensor:
+        return _ops.clip(self, min, max)
+
+    def dot(self, other: Any) -> Tensor:
+        return _ops.dot(self, other)
+
+    def take(self, indices: Any, axis: int | None = None) -> Tensor:
+        return _ops.take(self, indices, axis=axis)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
+        return _ops.repeat(self, repeats, axis=axis)
+
+    def squeeze(self, axis: Any = None) -> Tensor:
+        return _ops.squeeze(self, axis=axis)
+
+    def flatten(self) -> Tensor:
+        return _ops.ravel(self)
 
     def reshape(self, *shape: Any) -> Tensor:
         return _ops.reshape(self, shape[0] if len(shape) == 1 else shape)

@@ -1,16 +1,72 @@
 """The differentiable operations, one subject a file. Array functions carry NumPy's names, neural ones PyTorch's."""
 
-from .activation import relu
+from .activation import elu, gelu, leaky_relu, log_sigmoid, mish, relu, selu, sigmoid, silu, softplus, softsign
 from .attention import attention
+from .creation import ones_like, zeros_like
+from .diagonal import diagonal, trace, tril, triu
 from .dropout import dropout
-from .elementwise import abs, add, astype, divide, exp, log, multiply, negative, power, sign, sqrt, subtract, where
+from .einsum import einsum
+from .elementwise import (
+    abs,
+    add,
+    astype,
+    ceil,
+    divide,
+    floor,
+    multiply,
+    negative,
+    power,
+    reciprocal,
+    remainder,
+    rint,
+    sign,
+    square,
+    subtract,
+    trunc,
+)
+from .elementwise_loss import binary_cross_entropy, binary_cross_entropy_with_logits, l1_loss, mse_loss
 from .embedding import embedding
+from .erf import erf
+from .exponential import exp, exp2, expm1, log, log1p, log2, log10, logaddexp, rsqrt, sqrt
+from .gated import geglu, glu, reglu, swiglu
 from .heads import merge_heads, split_heads
-from .indexing import getitem, setitem, setitem_
-from .linalg import linear, matmul
+from .indexing import getitem, scatter_add, setitem, take, take_along_axis
+from .joining import concatenate, pad, repeat, split, stack, tile
+from .linalg import dot, inner, linear, matmul, outer, tensordot
 from .loss import cross_entropy
-from .normalization import layer_norm
-from .reduction import max, mean, min, sum
+from .normalization import layer_norm, rms_norm
+from .reduction import argmax, argmin, max, mean, min, prod, sum
 from .registry import OPS
-from .shape import broadcast_to, concatenate, reshape, swapaxes, to_device, transpose
+from .selection import clip, masked_fill, maximum, minimum, where
+from .shape import (
+    broadcast_to,
+    expand_dims,
+    flip,
+    moveaxis,
+    ravel,
+    reshape,
+    roll,
+    squeeze,
+    swapaxes,
+    to_device,
+    transpose,
+)
 from .softmax import log_softmax, softmax
+from .sorting import argsort, sort, topk
+from .statistics import cumsum, logsumexp, norm, std, var
+from .trigonometric import (
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    cos,
+    cosh,
+    hypot,
+    sin,
+    sinh,
+    tan,
+    tanh,
+)

@@ -1,7 +1,8 @@
-"""Activation functions."""
+"""Activation functions, elementwise."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor
+from .elementwise import negative
+from .erf import erf_array
 from .registry import declare
 
 
@@ -29,3 +32,216 @@ class ReLU(Function):
 def relu(x: Any) -> Tensor:
     """max(x, 0), elementwise; the gradient at 0 is 0."""
     return ReLU()(x)
+
+
+class LeakyReLU(Function):
+    def __init__(self, negative_slope):
+        self.negative_slope = negative_slope
+
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).where(x > 0, x, x * self.negative_slope)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return array_module(g).where(x > 0, g, g * self.negative_slope)
+
+
+@declare(lambda x, negative_slope=0.01: np.where(x > 0, x, negative_slope * x))
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
+    """x where positive, negative_slope * x elsewhere. Source: Maas, Hannun, Ng 2013."""
+    return LeakyReLU(negative_slope)(x)
+
+
+class ELU(Function):
+    """scale * x where positive, scale * alpha (exp(x) - 1) elsewhere."""
+
+    def __init__(self, alpha, scale):
+        self.alpha, self.scale = alpha, scale
+
+    def forward(self, x):
+        self.save(x)
+        xp = array_module(x)
+        return xp.where(x > 0, x * self.scale, xp.expm1(xp.minimum(x, 0)) * (self.alpha * self.scale))
+
+    def backward(self, g):
+        (x,) = self.saved
+        xp = array_module(g)
+        slope = xp.exp(xp.minimum(x, 0)) * (self.alpha * self.scale)
+        return g * xp.where(x > 0, self.scale, slope)
+
+
+@declare(lambda x, alpha=1.0: np.where(x > 0, x, alpha * (np.exp(x) - 1)))
+def elu(x: Any, alpha: float = 1.0) -> Tensor:
+    """x where positive, alpha (exp(x) - 1) elsewhere. Source: arXiv 1511.07289."""
+    return ELU(alpha, 1.0)(x)
+
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # the fixed point of the paper, equation 14
+
+
+@declare(lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)))
+def selu(x: Any) -> Tensor:
+    """The ELU, scaled so that activations keep mean 0 and variance 1. Source: arXiv 1706.02515."""
+    return ELU(_SELU_ALPHA, _SELU_SCALE)(x)
+
+
+def sigmoid_array(x: Any) -> Any:
+    """1 / (1 + e^-x) of an array or a Tensor, through tanh, which never overflows."""
+    return array_module(x).tanh(x * 0.5) * 0.5 + 0.5
+
+
+class Sigmoid(Function):
+    """y = 1 / (1 + e^-x); dx = g y (1 - y)."""
+
+    def forward(self, x):
+        out = sigmoid_array(x)
+        self.save(out)
+        return out
+
+    def backward(self, g):
+        (out,) = self.saved
+        return g * out * (1 - out)
+
+
+@declare(lambda x: 1 / (1 + np.exp(-x)))
+def sigmoid(x: Any) -> Tensor:
+    """1 / (1 + exp(-x)), elementwise; never overflows."""
+    return Sigmoid()(x)
+
+
+class Softplus(Function):
+    """log(1 + e^x); the slope is the sigmoid."""
+
+    def forward(self, x):
+        self.save(x)
+        xp = array_module(x)
+        return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
+
+    def backward(self, g):
+        (x,) = self.saved
+        return g * sigmoid_array(x)
+
+
+@declare(lambda x: np.log(1 + np.exp(x)))
+def softplus(x: Any) -> Tensor:
+    """log(1 + exp(x)), elementwise; never overflows."""
+    return Softplus()(x)
+
+
+@declare(lambda x: -np.log(1 + np.exp(-x)))
+def log_sigmoid(x: Any) -> Tensor:
+    """log(sigmoid(x)), elementwise; never overflows."""
+    return negative(softplus(negative(x)))
+
+
+class SiLU(Function):
+    """x s(x) with the sigmoid s; the slope is s (1 + x (1 - s))."""
+
+    def forward(self, x):
+        self.save(x)
+        return x * sigmoid_array(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        s = sigmoid_array(x)
+        return g * (s * (1 + x * (1 - s)))
+
+
+@declare(lambda x: x / (1 + np.exp(-x)))
+def silu(x: Any) -> Tensor:
+    """x * sigmoid(x), elementwise, also called swish. Source: arXiv 1702.03118."""
+    return SiLU()(x)
+
+
+class Mish(Function):
+    """x t with t = tanh(softplus(x)); the slope is t + x (1 - t^2) sigmoid(x)."""
+
+    def forward(self, x):
+        self.save(x)
+        xp = array_module(x)
+        return x * xp.tanh(xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x))))
+
+    def backward(self, g):
+        (x,) = self.saved
+        xp = array_module(x)
+        t = xp.tanh(xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x))))
+        return g * (t + x * (1 - t * t) * sigmoid_array(x))
+
+
+@declare(lambda x: x * np.tanh(np.log(1 + np.exp(x))))
+def mish(x: Any) -> Tensor:
+    """x * tanh(softplus(x)), elementwise. Source: arXiv 1908.08681."""
+    return Mish()(x)
+
+
+class Softsign(Function):
+    """x / (1 + |x|); the slope is 1 / (1 + |x|)^2."""
+
+    def forward(self, x):
+        self.save(x)
+        return x / (1 + array_module(x).abs(x))
+
+    def backward(self, g):
+        (x,) = self.saved
+        bottom = 1 + array_module(x).abs(x)
+        return g / (bottom * bottom)
+
+
+@declare(lambda x: x / (1 + np.where(x > 0, x, -x)))
+def softsign(x: Any) -> Tensor:
+    """x / (1 + |x|), elementwise."""
+    return Softsign()(x)
+
+
+class GELU(Function):
+    """x F(x) with the normal distribution F; the slope is F(x) + x f(x) with its density f."""
+
+    def forward(self, x):
+        self.save(x)
+        distribution = erf_array(x * math.sqrt(0.5)) * 0.5 + 0.5
+        self.keep(distribution)
+        return x * distribution
+
+    def backward(self, g):
+        (x,) = self.saved
+        (distribution,) = self.kept
+        xp = array_module(x)
+        if isinstance(x, Tensor):
+            distribution = xp.erf(x * math.sqrt(0.5)) * 0.5 + 0.5  # recorded: it depends on x
+        density = xp.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
+        return g * (distribution + x * density)
+
+
+class GELUTanh(Function):
+    """x (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3)."""
+
+    def forward(self, x):
+        self.save(x)
+        return x * ((self.curve(x) + 1) * 0.5)
+
+    def curve(self, x):
+        return array_module(x).tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
+
+    def backward(self, g):
+        (x,) = self.saved
+        t = self.curve(x)
+        slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
+        return g * (0.5 * (1 + t + x * (1 - t * t) * slope))
+
+
+def _gelu_reference(x: np.ndarray, approximate: str = "none") -> np.ndarray:
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return x * np.vectorize(lambda value: 0.5 * math.erfc(-value / math.sqrt(2)), otypes=[float])(x)
+
+
+@declare(_gelu_reference)
+def gelu(x: Any, approximate: str = "none") -> Tensor:
+    """x times the standard normal distribution at x, elementwise; approximate="tanh" is the paper's quick formula.
+
+    Raises ValueError for another `approximate`. Source: Hendrycks and Gimpel 2016, arXiv 1606.08415.
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
+    return GELU()(x) if approximate == "none" else GELUTanh()(x)

@@ -15,9 +15,10 @@ from ..backend import array_module
 from ..function import Function, unbroadcast
 from ..random import Generator, default_generator
 from ..tensor import Tensor
-from .elementwise import exp, where
+from .exponential import exp
 from .linalg import matmul
 from .registry import declare
+from .selection import where
 
 
 def attention_mask(

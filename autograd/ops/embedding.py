@@ -31,7 +31,7 @@ class SumRows(Function):
         self.ids, self.shape, self.padding_id = ids, shape, padding_id
 
     def forward(self, g):
-        out = add_rows(self.ids.reshape(-1), g.reshape(-1, self.shape[1]), self.shape)
+        out = add_rows(self.ids.reshape(-1), g.reshape((self.ids.size, self.shape[1])), self.shape)
         if self.padding_id is not None:
             out[self.padding_id] = 0
         return out
@@ -55,7 +55,8 @@ def add_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> Array:
         order = np.argsort(ids, kind="stable")
         ordered = ids[order]
         starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-        out[ordered[starts]] = np.add.reduceat(rows[order], starts, axis=0)
+        wide = np.float32 if rows.dtype == np.float16 else rows.dtype
+        out[ordered[starts]] = np.add.reduceat(rows[order], starts, axis=0, dtype=wide)
     return out
 
 

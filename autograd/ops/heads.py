@@ -19,10 +19,13 @@ class SplitHeads(Function):
         self.heads, self.parts = heads, parts
 
     def forward(self, x):
+        if x.ndim != 3:
+            raise ValueError(f"heads are split off (batch, length, features), not {x.shape}")
         batch, length, features = x.shape
-        if features % (self.parts * self.heads):
+        width, rest = divmod(features, self.parts * self.heads)
+        if rest:
             raise ValueError(f"{features} features don't divide into {self.parts} parts of {self.heads} heads")
-        views = x.reshape(batch, length, self.parts, self.heads, -1).transpose(2, 0, 3, 1, 4)
+        views = x.reshape(batch, length, self.parts, self.heads, width).transpose(2, 0, 3, 1, 4)
         return tuple(views[part] for part in range(self.parts))
 
     def backward(self, *gradients):
@@ -38,7 +41,7 @@ class MergeHeads(Function):
         out = array_module(parts[0]).empty((batch, length, len(parts), heads, width), dtype=parts[0].dtype)
         for position, part in enumerate(parts):
             out[:, :, position] = part.transpose(0, 2, 1, 3)
-        return out.reshape(batch, length, -1)
+        return out.reshape(batch, length, len(parts) * heads * width)
 
     def backward(self, g):
         return run(SplitHeads(self.heads, len(self.inputs)), g)

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..engine import is_grad_enabled
-from ..function import Function, run
+from ..function import Function, raw, run
 from ..tensor import Tensor
+from .reduction import normalized_axes
 from .registry import declare
+from .shape import ravel
 
 
 def plain_index(index: Any) -> Any:
     """The index with Tensors in it turned into their arrays."""
     if isinstance(index, tuple):
         return tuple(plain_index(part) for part in index)
-    return index.data if isinstance(index, Tensor) else index
+    return raw(index)
 
 
 def _is_basic(index: Any) -> bool:
@@ -80,6 +81,7 @@ class SetItem(Function):
         self.index = index
 
     def forward(self, x, value):
+        self.value_shape = np.shape(value)
         out = x.copy()
         out[self.index] = value
         if not _is_basic(self.index):
@@ -87,7 +89,12 @@ class SetItem(Function):
         return out
 
     def backward(self, g):
-        return run(ZeroAt(self.index), g), g[self.index]
+        gradient_value = g[self.index]
+        if len(self.value_shape) > len(gradient_value.shape):  # NumPy lets a (1, 1, n) value into n places
+            gradient_value = gradient_value.reshape(
+                (1,) * (len(self.value_shape) - len(gradient_value.shape)) + gradient_value.shape
+            )
+        return run(ZeroAt(self.index), g), gradient_value
 
 
 class ZeroAt(Function):
@@ -127,20 +134,72 @@ def setitem(x: Any, index: Any, value: Any) -> Tensor:
     return SetItem(plain_index(index))(x, value)
 
 
-def setitem_(x: Tensor, index: Any, value: Any) -> None:
-    """`x[index] = value`: x becomes the result of `setitem`; under no_grad a leaf is changed in place."""
-    if (
-        x.is_leaf
-        and not (x.requires_grad and is_grad_enabled())
-        and not (is_grad_enabled() and isinstance(value, Tensor) and value.requires_grad)
-    ):
-        x.data[plain_index(index)] = value.data if isinstance(value, Tensor) else value
-        x.mark_changed()
-        return
-    if x.is_leaf and x.requires_grad:
-        raise RuntimeError(
-            "setting elements of a leaf that requires a gradient would cut it from its own gradient: set them under "
-            "no_grad(), or in a result computed from it (x * 1), or use setitem(x, index, value)"
-        )
-    result = setitem(x, index, value)
-    x.data, x.requires_grad, x._origin = result.data, result.requires_grad, result._origin
+class ScatterAdd(Function):
+    """A copy of x with values added at an index, as often as it names a place."""
+
+    broadcasts = True
+
+    def __init__(self, index):
+        self.index = index
+
+    def forward(self, x, values):
+        out = x.copy()
+        add_at(out, self.index, values)
+        return out
+
+    def backward(self, g):
+        return g, g[self.index]
+
+
+def _scatter_add_reference(x: np.ndarray, index: Any, values: Any) -> np.ndarray:
+    out = x.copy()
+    np.add.at(out, index, values)
+    return out
+
+
+@declare(_scatter_add_reference)
+def scatter_add(x: Any, index: Any, values: Any) -> Tensor:
+    """A copy of x in which `values` (broadcast there) are added to x[index]; a place named twice gets both."""
+    return ScatterAdd(plain_index(index))(x, values)
+
+
+@declare(np.take)
+def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
+    """Elements of x at integer `indices` (any shape) along `axis`, of the flattened x for None."""
+    indices = _integers("take", indices)
+    if axis is None:
+        return getitem(ravel(x), (indices,))
+    (axis,) = normalized_axes(axis, np.ndim(raw(x)))
+    return getitem(x, (*(slice(None),) * axis, indices))
+
+
+def _integers(name: str, indices: Any) -> Any:
+    indices = raw(indices)
+    if not hasattr(indices, "dtype"):
+        indices = np.asarray(indices, dtype=None if np.size(indices) else int)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"{name}: indices must be integers, not {indices.dtype}")
+    return indices
+
+
+@declare(lambda x, indices, axis=-1: np.take_along_axis(x, indices, axis))
+def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
+    """out[i, j, k] = x[i, indices[i, j, k], k] (for axis 1); the other axes of x and `indices` broadcast.
+
+    With axis None x is flattened and `indices` is 1-d. Raises ValueError unless x and `indices` have as many axes.
+    """
+    indices = _integers("take_along_axis", indices)
+    if axis is None:
+        x, axis = ravel(x), 0
+    return getitem(x, along_axis("take_along_axis", np.shape(raw(x)), indices, axis))
+
+
+def along_axis(name: str, shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:
+    """The index that reads or writes an array of `shape` at `indices` along `axis` and in place along the others."""
+    (axis,) = normalized_axes(axis, len(shape))
+    if indices.ndim != len(shape):
+        raise ValueError(f"{name}: indices of shape {indices.shape} for a tensor of shape {shape}")
+    xp = array_module(indices)
+    places = [xp.arange(size).reshape((1,) * a + (size,) + (1,) * (len(shape) - a - 1)) for a, size in enumerate(shape)]
+    places[axis] = indices
+    return tuple(places)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..function import Function
+from ..function import Function, raw
 from ..tensor import Tensor
+from .elementwise import multiply
+from .reduction import normalized_axes
 from .registry import declare
+from .shape import ravel, reshape, transpose
+
+
+def rows_of(x: Any) -> Any:
+    """(..., features) as a matrix (rows, features); no -1, which an empty array leaves undetermined."""
+    return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 class MatMul(Function):
@@ -20,7 +30,7 @@ class MatMul(Function):
         self.save(x, y)
         if y.ndim == 2 and x.ndim > 2:
             # NumPy makes one product a matrix of the stack; one over all rows is many times quicker.
-            return (x.reshape(-1, x.shape[-1]) @ y).reshape(*x.shape[:-1], y.shape[-1])
+            return (rows_of(x) @ y).reshape((*x.shape[:-1], y.shape[-1]))
         return x @ y
 
     def backward(self, g):
@@ -28,11 +38,11 @@ class MatMul(Function):
         needs_x, needs_y = self.needs
         gradient_x = gradient_y = None
         if y.ndim == 2 and x.ndim > 2:
-            rows = g.reshape(-1, g.shape[-1])
+            rows = rows_of(g)
             if needs_x:
                 gradient_x = (rows @ y.T).reshape(x.shape)
             if needs_y:
-                gradient_y = x.reshape(-1, x.shape[-1]).T @ rows
+                gradient_y = rows_of(x).T @ rows
         else:
             if needs_x:
                 gradient_x = g @ y.swapaxes(-1, -2)
@@ -47,19 +57,15 @@ def matmul(x: Any, y: Any) -> Tensor:
 
     Raises ValueError for a 0-d operand or sizes that don't fit.
     """
-    x_ndim, y_ndim = np.ndim(x.data if isinstance(x, Tensor) else x), np.ndim(y.data if isinstance(y, Tensor) else y)
-    if x_ndim == 1 or y_ndim == 1:
-        rows = x if x_ndim != 1 else as_tensor(x).reshape(1, -1)
-        columns = y if y_ndim != 1 else as_tensor(y).reshape(-1, 1)
-        out = MatMul()(rows, columns)
-        shape = out.shape[: -2 if x_ndim == 1 else -1] + (() if y_ndim == 1 else out.shape[-1:])
-        return out.reshape(shape)
-    return MatMul()(x, y)
-
-
-def as_tensor(x: Any) -> Tensor:
-    """x itself if it is a Tensor, else a Tensor around it."""
-    return x if isinstance(x, Tensor) else Tensor(x)
+    x_shape, y_shape = np.shape(raw(x)), np.shape(raw(y))
+    if len(x_shape) != 1 and len(y_shape) != 1:
+        return MatMul()(x, y)
+    if x_shape and y_shape and x_shape[-1] != (y_shape[0] if len(y_shape) == 1 else y_shape[-2]):
+        raise ValueError(f"matmul: shapes {x_shape} and {y_shape} don't fit")
+    rows = x if len(x_shape) != 1 else reshape(x, (1, x_shape[0]))
+    columns = y if len(y_shape) != 1 else reshape(y, (y_shape[0], 1))
+    out = MatMul()(rows, columns)
+    return out.reshape(out.shape[: -2 if len(x_shape) == 1 else -1] + (() if len(y_shape) == 1 else out.shape[-1:]))
 
 
 class Linear(Function):
@@ -67,19 +73,21 @@ class Linear(Function):
 
     def forward(self, x, weight, bias=None):
         self.save(x, weight)
-        if x.shape[-1] != weight.shape[1]:
-            raise ValueError(f"the input has {x.shape[-1]} features, the weight (out, in) takes {weight.shape[1]}")
-        out = x.reshape(-1, x.shape[-1]) @ weight.T
+        if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+            raise ValueError(f"an input of shape {x.shape} does not fit a weight (out, in) of shape {weight.shape}")
+        if bias is not None and bias.shape != weight.shape[:1]:
+            raise ValueError(f"a bias of shape {bias.shape} for {weight.shape[0]} output features")
+        out = rows_of(x) @ weight.T
         if bias is not None:
             out += bias
-        return out.reshape(*x.shape[:-1], weight.shape[0])
+        return out.reshape((*x.shape[:-1], weight.shape[0]))
 
     def backward(self, g):
         x, weight = self.saved
         needs = self.needs
-        rows = g.reshape(-1, g.shape[-1])
+        rows = rows_of(g)
         gradient_x = (rows @ weight).reshape(x.shape) if needs[0] else None
-        gradient_weight = rows.T @ x.reshape(-1, x.shape[-1]) if needs[1] else None
+        gradient_weight = rows.T @ rows_of(x) if needs[1] else None
         if len(needs) == 2:
             return gradient_x, gradient_weight
         return gradient_x, gradient_weight, rows.sum(axis=0) if needs[2] else None
@@ -94,3 +102,53 @@ def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """x @ weight.T + bias: x (..., in_features), weight (out_features, in_features), bias (out_features,) or None."""
     return Linear()(x, weight) if bias is None else Linear()(x, weight, bias)
+
+
+@declare(np.outer)
+def outer(x: Any, y: Any) -> Tensor:
+    """x_i y_j for all pairs of elements of the flattened x and y: (x.size, y.size)."""
+    return multiply(reshape(x, (np.size(raw(x)), 1)), ravel(y))
+
+
+@declare(np.tensordot)
+def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
+    """Products summed over pairs of axes: the last `axes` of x with the first of y, or two lists of axes, pair by pair.
+
+    The result has the remaining axes of x, then those of y. Raises ValueError for axes that don't fit.
+    """
+    x_shape, y_shape = np.shape(raw(x)), np.shape(raw(y))
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(len(x_shape), len(y_shape)):
+            raise ValueError(f"tensordot: {axes} axes of shapes {x_shape} and {y_shape}")
+        over_x, over_y = tuple(range(len(x_shape) - axes, len(x_shape))), tuple(range(axes))
+    else:
+        both = [(a,) if isinstance(a, int) else tuple(a) for a in axes]
+        over_x, over_y = normalized_axes(both[0], len(x_shape)), normalized_axes(both[1], len(y_shape))
+    if [x_shape[a] for a in over_x] != [y_shape[a] for a in over_y]:
+        raise ValueError(f"tensordot: shapes {x_shape} and {y_shape} don't fit along axes {axes}")
+    kept_x = tuple(a for a in range(len(x_shape)) if a not in over_x)
+    kept_y = tuple(a for a in range(len(y_shape)) if a not in over_y)
+    rows, columns = tuple(x_shape[a] for a in kept_x), tuple(y_shape[a] for a in kept_y)
+    summed = math.prod(x_shape[a] for a in over_x)
+    left = reshape(transpose(x, kept_x + over_x), (math.prod(rows), summed))
+    right = reshape(transpose(y, over_y + kept_y), (summed, math.prod(columns)))
+    return MatMul()(left, right).reshape(rows + columns)
+
+
+@declare(np.dot)
+def dot(x: Any, y: Any) -> Tensor:
+    """NumPy's dot: the inner product of vectors, the product of matrices, of numbers with anything; in general the sum
+    over the last axis of x and the last but one of y. Raises ValueError for shapes that don't fit."""
+    x_ndim, y_ndim = np.ndim(raw(x)), np.ndim(raw(y))
+    if x_ndim == 0 or y_ndim == 0:
+        return multiply(x, y)
+    return tensordot(x, y, ((x_ndim - 1,), (max(y_ndim - 2, 0),)))
+
+
+@declare(np.inner)
+def inner(x: Any, y: Any) -> Tensor:
+    """The sum over the last axes of both. Raises ValueError for shapes that don't fit."""
+    x_ndim, y_ndim = np.ndim(raw(x)), np.ndim(raw(y))
+    if x_ndim == 0 or y_ndim == 0:
+        return multiply(x, y)
+    return tensordot(x, y, ((x_ndim - 1,), (y_ndim - 1,)))

@@ -45,7 +45,7 @@ class CrossEntropy(Function):
         lse = (xp.log(total) + top)[:, 0]
         loss = own * (lse - logits[xp.arange(rows), target])
         if self.label_smoothing:
-            loss += real * (lse * each.sum() - logits @ each.astype(logits.dtype))
+            loss += real * (lse * each.sum() - logits.astype(dtype, copy=False) @ each)
         # An all-padding batch has loss 0, not 0/0.
         count = row_weight.sum()
         count = xp.where(count == 0, count.dtype.type(1), count)

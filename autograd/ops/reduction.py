@@ -1,4 +1,4 @@
-"""Sums, means and extrema over axes, as NumPy defines them."""
+"""Sums, means, products and extrema over axes, as NumPy defines them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function
+from ..function import Function, raw
 from ..tensor import Tensor
 from .registry import declare
+from .selection import where
 
 Axis = int | tuple[int, ...] | None
 
@@ -31,6 +32,24 @@ def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
     return g.reshape(tuple(1 if a in axes else size for a, size in enumerate(shape)))
 
 
+def count(axis: Axis, shape: tuple[int, ...]) -> int:
+    """How many elements a reduction of an array of `shape` over `axis` takes together."""
+    total = 1
+    for a in normalized_axes(axis, len(shape)):
+        total *= shape[a]
+    return total
+
+
+def widened(x: Any) -> Any:
+    """float16 as float32, whose 24 bits can hold a sum or a statistic; anything else as it is."""
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def narrowed(out: Any, x: Any) -> Any:
+    """The result of a computation on `widened(x)` in x's own precision."""
+    return out.astype(np.float16) if x.dtype == np.float16 else out
+
+
 class Reduction(Function):
     def __init__(self, axis: Axis, keepdims: bool):
         self.axis = axis
@@ -40,7 +59,7 @@ class Reduction(Function):
 class Sum(Reduction):
     def forward(self, x):
         self.shape = x.shape
-        return x.sum(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)).astype(x.dtype, copy=False)
+        return narrowed(x.sum(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)), x)
 
     def backward(self, g):
         return array_module(g).broadcast_to(spread(g, self.axis, self.shape), self.shape)
@@ -53,20 +72,18 @@ def accumulator(x: Any) -> Any:
 
 @declare(np.sum)
 def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Sum over `axis` (all axes by default). float16 is accumulated in float32."""
+    """Sum over `axis` (all axes by default). float16 is accumulated in float32, integers and booleans in int64."""
     return Sum(axis, keepdims)(x)
 
 
 class Mean(Reduction):
     def forward(self, x):
         self.shape = x.shape
-        return x.mean(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)).astype(x.dtype, copy=False)
+        return narrowed(x.mean(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)), x)
 
     def backward(self, g):
-        count = 1
-        for axis in normalized_axes(self.axis, len(self.shape)):
-            count *= self.shape[axis]
-        return array_module(g).broadcast_to(spread(g / max_(count, 1), self.axis, self.shape), self.shape)
+        g = g / max_(count(self.axis, self.shape), 1)
+        return array_module(g).broadcast_to(spread(g, self.axis, self.shape), self.shape)
 
 
 max_ = max  # Python's, before NumPy's name takes its place below
@@ -74,8 +91,49 @@ max_ = max  # Python's, before NumPy's name takes its place below
 
 @declare(np.mean)
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Arithmetic mean over `axis` (all axes by default). float16 is accumulated in float32."""
+    """Arithmetic mean over `axis` (all axes by default). float16 is accumulated in float32; integers give float64."""
     return Mean(axis, keepdims)(x)
+
+
+class Prod(Reduction):
+    """The slope in one element is the product of all others, also where elements are 0."""
+
+    def forward(self, x):
+        self.save(x)
+        return x.prod(axis=self.axis, keepdims=self.keepdims)
+
+    def backward(self, g):
+        (x,) = self.saved
+        xp = array_module(x)
+        axes = normalized_axes(self.axis, x.ndim)
+        kept = tuple(a for a in range(x.ndim) if a not in axes)
+        # One row for each product, (rows, n).
+        lines = x.transpose(kept + axes).reshape((-1 if x.size else 0, max_(count(self.axis, x.shape), 1)))
+        others = _others_recorded(lines) if isinstance(x, Tensor) else _others(lines, xp)
+        sizes = tuple(x.shape[a] for a in kept + axes)
+        back = sorted(range(x.ndim), key=(kept + axes).__getitem__)
+        return spread(g, self.axis, x.shape) * others.reshape(sizes).transpose(back)
+
+
+def _others(lines: Any, xp: Any) -> Any:
+    """For each element the product of the others in its row: of those before it, times of those behind it."""
+    before, behind = xp.ones_like(lines), xp.ones_like(lines)
+    before[:, 1:] = xp.cumprod(lines[:, :-1], axis=1)
+    behind[:, :-1] = xp.cumprod(lines[:, :0:-1], axis=1)[:, ::-1]
+    return before * behind
+
+
+def _others_recorded(lines: Tensor) -> Any:
+    """The same in recorded ops: n copies of each row, a different element of each replaced by 1."""
+    rows, n = lines.shape
+    xp = array_module(lines.data)
+    return prod(where(xp.eye(n, dtype=bool), 1.0, lines.reshape((rows, 1, n))), axis=-1)
+
+
+@declare(np.prod)
+def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Product over `axis` (all axes by default); the gradient is right where elements are 0."""
+    return Prod(axis, keepdims)(x)
 
 
 class Extremum(Reduction):
@@ -84,15 +142,17 @@ class Extremum(Reduction):
     method: str
 
     def forward(self, x):
-        self.shape = x.shape
         out = getattr(x, self.method)(axis=self.axis, keepdims=self.keepdims)
-        hits = x == spread(np.asarray(out) if isinstance(out, np.generic) else out, self.axis, x.shape)
-        self.keep(hits / hits.sum(axis=self.axis, keepdims=True))
+        self.save(x, out)
         return out
 
     def backward(self, g):
-        (share,) = self.kept
-        return spread(g, self.axis, self.shape) * share.astype(g.dtype)
+        x, out = map(raw, self.saved)
+        hits = x == spread(out, self.axis, x.shape)
+        # A row with NaN in it has a NaN for a result, which nothing equals.
+        hits |= x != x
+        share = hits / hits.sum(axis=self.axis, keepdims=True)
+        return spread(g, self.axis, x.shape) * share.astype(g.dtype)
 
 
 class Max(Extremum):
@@ -105,11 +165,38 @@ class Min(Extremum):
 
 @declare(np.max)
 def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Largest element over `axis`. Equal largest elements share the gradient evenly."""
+    """Largest element over `axis`; NaN if one is. Equal largest elements share the gradient evenly."""
     return Max(axis, keepdims)(x)
 
 
 @declare(np.min)
 def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Smallest element over `axis`. Equal smallest elements share the gradient evenly."""
+    """Smallest element over `axis`; NaN if one is. Equal smallest elements share the gradient evenly."""
     return Min(axis, keepdims)(x)
+
+
+class ArgExtremum(Reduction):
+    method: str
+
+    def forward(self, x):
+        return getattr(x, self.method)(axis=self.axis, keepdims=self.keepdims)
+
+
+class ArgMax(ArgExtremum):
+    method = "argmax"
+
+
+class ArgMin(ArgExtremum):
+    method = "argmin"
+
+
+@declare(np.argmax)
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Place of the largest element along `axis` (of the flattened x for None), the first of equals; no gradient."""
+    return ArgMax(axis, keepdims)(x)
+
+
+@declare(np.argmin)
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Place of the smallest element along `axis` (of the flattened x for None), the first of equals; no gradient."""
+    return ArgMin(axis, keepdims)(x)

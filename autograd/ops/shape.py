@@ -9,8 +9,9 @@ import numpy as np
 
 from ..backend import array_module, device_of
 from ..backend import to_device as move_array
-from ..function import Function
+from ..function import Function, raw
 from ..tensor import Tensor
+from .reduction import Axis, normalized_axes
 from .registry import declare
 
 
@@ -90,28 +91,82 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Tensor:
     return BroadcastTo(tuple(shape))(x)
 
 
-class Concatenate(Function):
+@declare(np.ravel)
+def ravel(x: Any) -> Tensor:
+    """All elements in one axis, last axis fastest."""
+    return Reshape((-1,))(x)
+
+
+def _moved(x: Any, axes: Axis) -> tuple[int, ...]:
+    return normalized_axes(axes, np.ndim(raw(x)))
+
+
+@declare(np.moveaxis)
+def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
+    """Axes `source` moved to the places `destination`, the others in their old order around them."""
+    old, new = _moved(x, source), _moved(x, destination)
+    if len(old) != len(new):
+        raise ValueError(f"moveaxis: {len(old)} axes ({source}) can't go to {len(new)} places ({destination})")
+    order = [axis for axis in range(np.ndim(raw(x))) if axis not in old]
+    for place, axis in sorted(zip(new, old, strict=True)):
+        order.insert(place, axis)
+    return transpose(x, order)
+
+
+@declare(np.expand_dims)
+def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
+    """Axes of size 1 put in, at the places `axis` of the result."""
+    shape = np.shape(raw(x))
+    places = normalized_axes(axis, len(shape) + (len(axis) if isinstance(axis, tuple) else 1))
+    sizes = iter(shape)
+    return reshape(x, tuple(1 if i in places else next(sizes) for i in range(len(shape) + len(places))))
+
+
+@declare(np.squeeze)
+def squeeze(x: Any, axis: Axis = None) -> Tensor:
+    """Axes of size 1 taken out: those named, or all. Raises ValueError if one named has another size."""
+    shape = np.shape(raw(x))
+    if axis is None:
+        axis = tuple(i for i, size in enumerate(shape) if size == 1)
+    axes = normalized_axes(axis, len(shape))
+    if any(shape[i] != 1 for i in axes):
+        raise ValueError(f"squeeze: axis {axis} of shape {shape} is not of size 1")
+    return reshape(x, tuple(size for i, size in enumerate(shape) if i not in axes))
+
+
+class Flip(Function):
     def __init__(self, axis):
         self.axis = axis
 
-    def forward(self, *arrays):
-        self.sizes = [a.shape[self.axis] for a in arrays]
-        return array_module(*arrays).concatenate(arrays, axis=self.axis)
+    def forward(self, x):
+        return array_module(x).flip(x, axis=self.axis)
 
     def backward(self, g):
-        pieces, start = [], 0
-        for size in self.sizes:
-            index = [slice(None)] * len(g.shape)
-            index[self.axis] = slice(start, start + size)
-            pieces.append(g[tuple(index)])
-            start += size
-        return tuple(pieces)
+        return array_module(g).flip(g, axis=self.axis)
 
 
-@declare(np.concatenate)
-def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Tensors joined along an axis that they have; all other sizes agree."""
-    return Concatenate(axis)(*tensors)
+@declare(np.flip)
+def flip(x: Any, axis: Axis = None) -> Tensor:
+    """The order of the elements reversed along `axis` (all axes by default)."""
+    return Flip(axis)(x)
+
+
+class Roll(Function):
+    def __init__(self, shift, axis):
+        self.shift, self.axis = shift, axis
+
+    def forward(self, x):
+        return array_module(x).roll(x, self.shift, axis=self.axis)
+
+    def backward(self, g):
+        back = tuple(-s for s in self.shift) if isinstance(self.shift, tuple) else -self.shift
+        return array_module(g).roll(g, back, axis=self.axis)
+
+
+@declare(np.roll)
+def roll(x: Any, shift: int | tuple[int, ...], axis: Axis = None) -> Tensor:
+    """Elements moved `shift` places along `axis`, the last ones back to the front; of the flattened x for None."""
+    return Roll(shift, axis)(x)
 
 
 class ToDevice(Function):

@@ -9,7 +9,14 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor
+from .reduction import narrowed, widened
 from .registry import declare
+
+
+def _below_top(x: Any, axis: int) -> Any:
+    """x minus the largest element along `axis`, in at least float32."""
+    wide = widened(x if x.dtype.kind == "f" else x.astype(np.float64))
+    return wide - wide.max(axis=axis, keepdims=True) if x.size else wide.copy()
 
 
 class Softmax(Function):
@@ -19,11 +26,9 @@ class Softmax(Function):
         self.axis = axis
 
     def forward(self, x):
-        xp = array_module(x)
-        wide = x.astype(np.float32) if x.dtype == np.float16 else x
-        out = xp.exp(wide - wide.max(axis=self.axis, keepdims=True))
+        out = array_module(x).exp(_below_top(x, self.axis))
         out /= out.sum(axis=self.axis, keepdims=True)
-        out = out.astype(x.dtype, copy=False)
+        out = narrowed(out, x)
         self.save(out)
         return out
 
@@ -51,10 +56,9 @@ class LogSoftmax(Function):
 
     def forward(self, x):
         xp = array_module(x)
-        wide = x.astype(np.float32) if x.dtype == np.float16 else x
-        out = wide - wide.max(axis=self.axis, keepdims=True)
+        out = _below_top(x, self.axis)
         out -= xp.log(xp.exp(out).sum(axis=self.axis, keepdims=True))
-        out = out.astype(x.dtype, copy=False)
+        out = narrowed(out, x)
         self.save(out)
         return out
 

@@ -1,0 +1,21 @@
+"""Constants shaped like another tensor, for backward rules that serve arrays and Tensors alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend import array_module
+from ..function import raw
+from ..tensor import Tensor
+
+
+def zeros_like(x: Any) -> Tensor:
+    """Zeros of x's shape and dtype; no gradient flows through them."""
+    x = raw(x)
+    return Tensor(array_module(x).zeros_like(x))
+
+
+def ones_like(x: Any) -> Tensor:
+    """Ones of x's shape and dtype; no gradient flows through them."""
+    x = raw(x)
+    return Tensor(array_module(x).ones_like(x))

@@ -1,0 +1,66 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function, raw
+from ..tensor import Tensor
+from .indexing import getitem
+from .reduction import normalized_axes, sum
+from .registry import declare
+from .shape import moveaxis
+
+
+@declare(np.diagonal)
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The elements x[..., i, i + offset] of the plane of two axes, as the last axis of the result (a copy)."""
+    shape = np.shape(raw(x))
+    if len(shape) < 2 or len(set(normalized_axes((axis1, axis2), len(shape)))) < 2:
+        raise ValueError(f"diagonal: shape {shape} has no plane of the axes {axis1} and {axis2}")
+    rows, columns = np.arange(shape[axis1]), np.arange(shape[axis1]) + offset
+    inside = (columns >= 0) & (columns < shape[axis2])
+    return getitem(moveaxis(x, (axis1, axis2), (-2, -1)), (..., rows[inside], columns[inside]))
+
+
+@declare(np.trace)
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The sum along the diagonal."""
+    return sum(diagonal(x, offset, axis1, axis2), axis=-1)
+
+
+class Triangle(Function):
+    """The elements on one side of a diagonal, zeros elsewhere."""
+
+    def __init__(self, lower, k):
+        self.lower, self.k = lower, k
+
+    def triangle(self, x):
+        xp = array_module(x)
+        rows, columns = x.shape[-2:]
+        # Built by comparison: CuPy's tri can't make booleans.
+        distance = xp.arange(columns) - xp.arange(rows)[:, None] - self.k
+        return xp.where(distance <= 0 if self.lower else distance >= 0, x, x.dtype.type(0))
+
+    def forward(self, x):
+        if x.ndim < 2:
+            raise ValueError("a triangle needs at least two dimensions")
+        return self.triangle(x)
+
+    def backward(self, g):
+        return Triangle(self.lower, self.k)(g) if isinstance(g, Tensor) else self.triangle(g)
+
+
+@declare(np.tril)
+def tril(x: Any, k: int = 0) -> Tensor:
+    """The lower triangles of matrices (..., rows, columns): zeros above diagonal k."""
+    return Triangle(True, k)(x)
+
+
+@declare(np.triu)
+def triu(x: Any, k: int = 0) -> Tensor:
+    """The upper triangles of matrices (..., rows, columns): zeros below diagonal k."""
+    return Triangle(False, k)(x)

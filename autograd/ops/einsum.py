@@ -1,0 +1,128 @@
+"""Einstein summation."""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function, raw, run
+from ..tensor import Tensor
+from .diagonal import diagonal
+from .registry import declare
+from .shape import moveaxis
+
+
+class Einsum(Function):
+    """A sum of products over indices, each at most once in an operand.
+
+    The gradient of an operand is the sum of products of g with the other operands, over the operand's own indices;
+    an index that stands nowhere else was summed away and gets the same gradient everywhere.
+    """
+
+    broadcasts = True
+
+    def __init__(self, inputs, output):
+        self.subscripts, self.output = inputs, output
+
+    @property
+    def name(self):
+        return "einsum"
+
+    def forward(self, *arrays):
+        self.save(*arrays)
+        equation = ",".join(self.subscripts) + "->" + self.output
+        return array_module(*arrays).einsum(equation, *arrays, optimize=len(arrays) > 2 or _is_product(self.subscripts))
+
+    def backward(self, g):
+        operands = self.saved
+        needs = self.needs
+        return tuple(self._gradient(g, i, operands) if needs[i] else None for i in range(len(operands)))
+
+    def _gradient(self, g, position, operands):
+        own = self.subscripts[position]
+        others = [i for i in range(len(operands)) if i != position]
+        subscripts = [self.output, *(self.subscripts[i] for i in others)]
+        found = [letter for letter in own if any(letter in s for s in subscripts)]
+        result = run(Einsum(subscripts, "".join(found)), g, *(operands[i] for i in others))
+        if len(found) < len(own):
+            sizes = dict(zip(own, operands[position].shape, strict=True))
+            shape = iter(result.shape)
+            result = result.reshape(tuple(next(shape) if letter in found else 1 for letter in own))
+            full = tuple(
+                sizes[letter] if letter not in found else size for letter, size in zip(own, result.shape, strict=True)
+            )
+            result = array_module(result).broadcast_to(result, full)
+        return result
+
+
+def _is_product(subscripts: list[str]) -> bool:
+    """Whether two operands share an index: then `optimize` lets BLAS do it."""
+    return len(subscripts) == 2 and bool(set(subscripts[0]) & set(subscripts[1]))
+
+
+def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:
+    """Subscripts of the operands and of the output, with a letter for each axis that an ellipsis stands for."""
+    text = equation.replace(" ", "")
+    left, arrow, output = text.partition("->")
+    inputs = left.split(",")
+    if not re.fullmatch(r"[A-Za-z.,]*(->[A-Za-z.]*)?", text) or any(
+        part.replace("...", "", 1).count(".") for part in (*inputs, output)
+    ):
+        raise ValueError(f"einsum: {equation!r} is not of the form 'ij,jk->ik', with '...' for leading axes")
+    if len(inputs) != len(ndims):
+        raise ValueError(f"einsum: {equation!r} names {len(inputs)} operands, {len(ndims)} were given")
+    spare = [letter for letter in string.ascii_letters if letter not in text]
+    widths = []
+    for part, ndim in zip(inputs, ndims, strict=True):
+        width = ndim - len(part.replace("...", ""))
+        if width < 0 or (width and "..." not in part):
+            raise ValueError(f"einsum: {part!r} in {equation!r} for an operand of {ndim} dimensions")
+        widths.append(width)
+    widest = max(widths, default=0)
+    dots = "".join(spare[:widest])
+    inputs = [part.replace("...", dots[widest - width :]) for part, width in zip(inputs, widths, strict=True)]
+    if not arrow:
+        letters = "".join(inputs)
+        output = dots + "".join(sorted(x for x in set(letters) if letters.count(x) == 1 and x not in dots))
+    output = output.replace("...", dots)
+    if len(set(output)) < len(output) or not set(output) <= set("".join(inputs)):
+        raise ValueError(f"einsum: the output of {equation!r} repeats an index or has one that no operand has")
+    return inputs, output
+
+
+@declare(np.einsum)
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Sums of products by NumPy's index notation: einsum("bij,bjk->bik", x, y).
+
+    An index that is not in the output is summed over; one that stands twice in an operand takes the diagonal; "..."
+    stands for axes that broadcast. Raises ValueError for an equation that doesn't fit the operands.
+    """
+    if not operands:
+        raise ValueError("einsum: no operands")
+    inputs, output = _parse(equation, [np.ndim(raw(x)) for x in operands])
+    tensors = list(operands)
+    for i, part in enumerate(inputs):
+        while repeated := next((letter for letter in part if part.count(letter) > 1), None):
+            first, second = part.index(repeated), part.index(repeated, part.index(repeated) + 1)
+            shape = np.shape(raw(tensors[i]))
+            if shape[first] != shape[second]:
+                raise ValueError(f"einsum: {repeated!r} of {equation!r} has sizes {shape[first]} and {shape[second]}")
+            tensors[i] = moveaxis(diagonal(tensors[i], axis1=first, axis2=second), -1, first)
+            part = inputs[i] = part[:second] + part[second + 1 :]
+    _check_sizes(equation, inputs, [np.shape(raw(x)) for x in tensors])
+    return Einsum(inputs, output)(*tensors)
+
+
+def _check_sizes(equation: str, inputs: list[str], shapes: list[tuple[int, ...]]) -> None:
+    sizes: dict[str, int] = {}
+    for part, shape in zip(inputs, shapes, strict=True):
+        for letter, size in zip(part, shape, strict=True):
+            known = sizes.setdefault(letter, size)
+            if known == 1:
+                sizes[letter] = size
+            elif size not in (1, known):
+                raise ValueError(f"einsum: {equation!r} with shapes {shapes}: an index has sizes {known} and {size}")

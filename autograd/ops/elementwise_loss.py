@@ -1,0 +1,145 @@
+"""Losses on numbers and probabilities: squared and absolute error, binary cross-entropy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function, raw
+from ..tensor import Tensor
+from .activation import softplus
+from .elementwise import abs, add, multiply, negative, square, subtract
+from .loss import REDUCTIONS
+from .registry import declare
+
+
+def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{name}: reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def _same_shape(name: str, x: Any, target: Any) -> None:
+    if np.shape(raw(x)) != np.shape(raw(target)):
+        # A (n, 1) against a (n,) would broadcast to (n, n): a classic that trains on nonsense.
+        raise ValueError(f"{name}: prediction {np.shape(raw(x))} and target {np.shape(raw(target))} differ in shape")
+
+
+def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
+    return {"none": loss, "sum": loss.sum(), "mean": loss.sum() / loss.size if loss.size else loss.sum()}[reduction]
+
+
+@declare(lambda x, target, *, reduction="mean": _reduced_reference((x - target) ** 2, reduction))
+def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
+    """(x - target)^2, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
+    _same_shape("mse_loss", x, target)
+    return _reduced("mse_loss", square(subtract(x, target)), reduction)
+
+
+@declare(lambda x, target, *, reduction="mean": _reduced_reference(abs_reference(x - target), reduction))
+def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
+    """|x - target|, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
+    _same_shape("l1_loss", x, target)
+    return _reduced("l1_loss", abs(subtract(x, target)), reduction)
+
+
+def abs_reference(x: np.ndarray) -> np.ndarray:
+    """|x|, which goes on being differentiable when a complex step is taken."""
+    return np.where(x.real > 0, x, -x)
+
+
+def _bce_with_logits_reference(
+    logits: np.ndarray,
+    target: np.ndarray,
+    *,
+    weight: np.ndarray | None = None,
+    pos_weight: np.ndarray | None = None,
+    reduction: str = "mean",
+) -> Any:
+    p = 1 / (1 + np.exp(-logits))
+    positive = np.ones(()) if pos_weight is None else pos_weight
+    loss = -(positive * target * np.log(p) + (1 - target) * np.log(1 - p))
+    return _reduced_reference(loss if weight is None else loss * weight, reduction)
+
+
+@declare(_bce_with_logits_reference)
+def binary_cross_entropy_with_logits(
+    logits: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
+) -> Tensor:
+    """-(w+ t log s(x) + (1 - t) log(1 - s(x))) with the sigmoid s, in nats; never overflows.
+
+    Args:
+        logits: x, any shape.
+        target: t, the same shape, probabilities in [0, 1].
+        weight: factor for each element, broadcasts to the logits.
+        pos_weight: w+, factor for the positive part, broadcasts to the logits.
+        reduction: "mean" (over all elements), "sum" or "none".
+
+    Raises ValueError for shapes that differ or an unknown reduction.
+    """
+    name = "binary_cross_entropy_with_logits"
+    _same_shape(name, logits, target)
+    if pos_weight is None:
+        loss = subtract(softplus(logits), multiply(target, logits))
+    else:
+        # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
+        negatives = subtract(1.0, target)
+        each = add(multiply(pos_weight, target), negatives)
+        loss = add(multiply(negatives, logits), multiply(each, softplus(negative(logits))))
+    return _reduced(name, loss if weight is None else multiply(loss, weight), reduction)
+
+
+class BinaryCrossEntropy(Function):
+    """-(t log p + (1 - t) log(1 - p)); dp = g (p - t) / (p (1 - p)), dt = g (log(1 - p) - log p).
+
+    As in PyTorch a logarithm is at least -100 and p (1 - p) at least 1e-12, so that p = 0 and p = 1 stay finite.
+    """
+
+    broadcasts = True
+
+    def logarithms(self, p):
+        xp = array_module(p)
+        inside, below = (raw(p) > 0), (raw(p) < 1)
+        return (
+            xp.maximum(xp.where(inside, xp.log(xp.where(inside, p, 1.0)), -100.0), -100.0),
+            xp.maximum(xp.where(below, xp.log1p(-xp.where(below, p, 0.0)), -100.0), -100.0),
+        )
+
+    def forward(self, p, target):
+        self.save(p, target)
+        if ((p < 0) | (p > 1)).any():
+            raise ValueError("probabilities must lie in [0, 1]; for logits use binary_cross_entropy_with_logits")
+        log_p, log_q = self.logarithms(p)
+        return -(target * log_p + (1 - target) * log_q)
+
+    def backward(self, g):
+        p, target = self.saved
+        xp = array_module(g)
+        needs_p, needs_target = self.needs
+        gradient_p = gradient_target = None
+        if needs_p:
+            gradient_p = g * (p - target) / xp.maximum(p * (1 - p), 1e-12)
+        if needs_target:
+            log_p, log_q = self.logarithms(p)
+            gradient_target = g * (log_q - log_p)
+        return gradient_p, gradient_target
+
+
+def _bce_reference(
+    p: np.ndarray, target: np.ndarray, *, weight: np.ndarray | None = None, reduction: str = "mean"
+) -> Any:
+    loss = -(target * np.log(p) + (1 - target) * np.log(1 - p))
+    return _reduced_reference(loss if weight is None else loss * weight, reduction)
+
+
+@declare(_bce_reference)
+def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: str = "mean") -> Tensor:
+    """-(t log p + (1 - t) log(1 - p)) for probabilities p, in nats; logarithms are cut off at -100.
+
+    `weight` broadcasts to p. Raises ValueError for shapes that differ, p outside [0, 1] or an unknown reduction.
+    """
+    _same_shape("binary_cross_entropy", p, target)
+    loss = BinaryCrossEntropy()(p, target)
+    return _reduced("binary_cross_entropy", loss if weight is None else multiply(loss, weight), reduction)

@@ -1,0 +1,66 @@
+"""Gated linear units: the first half of an axis, times an activation of the second half.
+
+Source: Dauphin et al. 2017 (arXiv 1612.08083), Shazeer 2020 (arXiv 2002.05202).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..function import raw
+from ..tensor import Tensor
+from .activation import gelu, relu, sigmoid, silu
+from .indexing import getitem
+from .reduction import normalized_axes
+from .registry import declare
+
+
+def _halves(name: str, x: Any, axis: int) -> tuple[Tensor, Tensor]:
+    shape = np.shape(raw(x))
+    (axis,) = normalized_axes(axis, len(shape))
+    if shape[axis] % 2:
+        raise ValueError(f"{name}: axis {axis} of shape {shape} is odd and has no halves")
+    half, before = shape[axis] // 2, (slice(None),) * axis
+    return getitem(x, (*before, slice(None, half))), getitem(x, (*before, slice(half, None)))
+
+
+@declare(lambda x, axis=-1: np.split(x, 2, axis)[0] / (1 + np.exp(-np.split(x, 2, axis)[1])))
+def glu(x: Any, axis: int = -1) -> Tensor:
+    """a * sigmoid(b) for the halves a, b of x along `axis`, which must be even (ValueError)."""
+    a, b = _halves("glu", x, axis)
+    return a * sigmoid(b)
+
+
+@declare(lambda x, axis=-1: np.split(x, 2, axis)[0] * np.where(np.split(x, 2, axis)[1] > 0, np.split(x, 2, axis)[1], 0))
+def reglu(x: Any, axis: int = -1) -> Tensor:
+    """a * relu(b) for the halves a, b of x along `axis`."""
+    a, b = _halves("reglu", x, axis)
+    return a * relu(b)
+
+
+def _geglu_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    from .activation import _gelu_reference
+
+    a, b = np.split(x, 2, axis)
+    return a * _gelu_reference(b)
+
+
+@declare(_geglu_reference)
+def geglu(x: Any, axis: int = -1) -> Tensor:
+    """a * gelu(b) for the halves a, b of x along `axis`."""
+    a, b = _halves("geglu", x, axis)
+    return a * gelu(b)
+
+
+def _swiglu_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    a, b = np.split(x, 2, axis)
+    return a * b / (1 + np.exp(-b))
+
+
+@declare(_swiglu_reference)
+def swiglu(x: Any, axis: int = -1) -> Tensor:
+    """a * silu(b) for the halves a, b of x along `axis`."""
+    a, b = _halves("swiglu", x, axis)
+    return a * silu(b)

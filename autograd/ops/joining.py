@@ -1,0 +1,184 @@
+"""Ops that join, cut, repeat and pad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function, raw, run
+from ..tensor import Tensor
+from .indexing import take
+from .reduction import normalized_axes
+from .registry import declare
+from .shape import ravel
+
+
+class Concatenate(Function):
+    def __init__(self, axis):
+        self.axis = axis
+
+    def forward(self, *arrays):
+        self.sizes = [a.shape[self.axis] for a in arrays]
+        return array_module(*arrays).concatenate(arrays, axis=self.axis)
+
+    def backward(self, g):
+        pieces, start = [], 0
+        for size in self.sizes:
+            pieces.append(g[_along(self.axis, slice(start, start + size), len(g.shape))])
+            start += size
+        return tuple(pieces)
+
+
+def _along(axis: int, part: Any, ndim: int) -> tuple[Any, ...]:
+    """The index that takes `part` along one axis and everything along the others."""
+    index: list[Any] = [slice(None)] * ndim
+    index[axis] = part
+    return tuple(index)
+
+
+@declare(np.concatenate)
+def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Tensors joined along an axis that they have; all other sizes agree."""
+    return Concatenate(axis)(*tensors)
+
+
+class Stack(Function):
+    def __init__(self, axis):
+        self.axis = axis
+
+    def forward(self, *arrays):
+        return array_module(*arrays).stack(arrays, axis=self.axis)
+
+    def backward(self, g):
+        return tuple(g[_along(self.axis, i, len(g.shape))] for i in range(len(self.inputs)))
+
+
+@declare(np.stack)
+def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new axis."""
+    return Stack(axis)(*tensors)
+
+
+class Split(Function):
+    def __init__(self, sections, axis):
+        self.sections, self.axis = sections, axis
+
+    def forward(self, x):
+        parts = tuple(array_module(x).split(x, self.sections, axis=self.axis))
+        self.shapes = [part.shape for part in parts]
+        return parts
+
+    def backward(self, *gradients):
+        present = raw(next(g for g in gradients if g is not None))
+        xp = array_module(present)
+        filled = [
+            xp.zeros(shape, dtype=present.dtype) if g is None else g
+            for g, shape in zip(gradients, self.shapes, strict=True)
+        ]
+        return run(Concatenate(self.axis), *filled)
+
+
+@declare(np.split)
+def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+    """x cut along `axis`: into that many equal parts, or before each of the places in a list.
+
+    Raises ValueError if it doesn't divide evenly.
+    """
+    return Split(sections if isinstance(sections, int) else list(sections), axis)(x)
+
+
+class Tile(Function):
+    """x repeated as a whole. Seen as shape (r1, n1, r2, n2, ...), the gradient is the sum over the r axes."""
+
+    def __init__(self, reps):
+        self.reps = reps
+
+    def forward(self, x):
+        self.shape = x.shape
+        return array_module(x).tile(x, self.reps)
+
+    def backward(self, g):
+        ndim = max(len(self.reps), len(self.shape))
+        reps = (1,) * (ndim - len(self.reps)) + self.reps
+        sizes = (1,) * (ndim - len(self.shape)) + self.shape
+        pairs = tuple(part for pair in zip(reps, sizes, strict=True) for part in pair)
+        return g.reshape(pairs).sum(axis=tuple(range(0, 2 * ndim, 2))).reshape(self.shape)
+
+
+@declare(np.tile)
+def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
+    """x laid out `reps[i]` times along axis i; the shorter of shape and reps is filled with ones in front."""
+    return Tile((reps,) if isinstance(reps, int) else tuple(reps))(x)
+
+
+class Repeat(Function):
+    """Each element repeated n times. Seen as shape (..., size, n, ...), the gradient is the sum over n."""
+
+    def __init__(self, repeats, axis):
+        self.repeats, self.axis = repeats, axis
+
+    def forward(self, x):
+        self.shape = x.shape
+        return array_module(x).repeat(x, self.repeats, axis=self.axis)
+
+    def backward(self, g):
+        (axis,) = normalized_axes(self.axis, len(self.shape))
+        return g.reshape((*self.shape[: axis + 1], self.repeats, *self.shape[axis + 1 :])).sum(axis=axis + 1)
+
+
+@declare(np.repeat)
+def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
+    """Each element along `axis` (of the flattened x for None) repeated as often as the number or the list says."""
+    if axis is None:
+        x, axis = ravel(x), 0
+    repeats = raw(repeats)
+    if isinstance(repeats, int):
+        return Repeat(repeats, axis)(x)
+    (axis,) = normalized_axes(axis, np.ndim(raw(x)))
+    counts = np.broadcast_to(np.asarray(repeats), np.shape(raw(x))[axis])
+    return take(x, np.repeat(np.arange(len(counts)), counts), axis=axis)
+
+
+class Pad(Function):
+    def __init__(self, widths, value):
+        self.widths, self.value = widths, value
+
+    def forward(self, x):
+        return array_module(x).pad(x, self.widths, mode="constant", constant_values=self.value)
+
+    def backward(self, g):
+        return g[tuple(slice(b, size - a) for (b, a), size in zip(self.widths, g.shape, strict=True))]
+
+
+@declare(lambda x, pad_width, mode="constant", constant_values=0: _pad_reference(x, pad_width, mode, constant_values))
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0) -> Tensor:
+    """x with places added before and after along each axis.
+
+    Args:
+        pad_width: (before, after) for each axis, one such pair for all, or one number for all.
+        mode: "constant", or NumPy's "edge", "reflect", "symmetric", "wrap", which repeat elements of x.
+        constant_values: one number.
+
+    Raises ValueError for another mode or negative widths.
+    """
+    ndim = np.ndim(raw(x))
+    widths = [(int(b), int(a)) for b, a in np.broadcast_to(np.asarray(pad_width), (ndim, 2))]
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
+        raise ValueError(f"pad: mode {mode!r} is none of constant, edge, reflect, symmetric, wrap")
+    if any(b < 0 or a < 0 for b, a in widths):
+        raise ValueError(f"pad: widths can't be negative: {pad_width}")
+    if mode == "constant" or not any(any(pair) for pair in widths):
+        return Pad(widths, constant_values)(x)
+    for axis, pair in enumerate(widths):
+        if any(pair):
+            x = take(x, np.pad(np.arange(np.shape(raw(x))[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
+    return x
+
+
+def _pad_reference(x: np.ndarray, pad_width: Any, mode: Any, constant_values: float) -> np.ndarray:
+    if mode == "constant":
+        return np.pad(x, pad_width, mode=mode, constant_values=constant_values)
+    return np.pad(x, pad_width, mode=mode)

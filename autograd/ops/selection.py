@@ -1,0 +1,135 @@
+"""Elementwise choice: which of several values an element takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function, raw
+from ..tensor import Tensor
+from .registry import declare
+
+
+class Where(Function):
+    broadcasts = True
+
+    def forward(self, condition, x, y):
+        self.keep(condition)
+        return array_module(condition, x, y).where(condition, x, y)
+
+    def backward(self, g):
+        (condition,) = self.kept
+        xp = array_module(g)
+        _, needs_x, needs_y = self.needs
+        return (
+            None,
+            xp.where(condition, g, 0.0) if needs_x else None,
+            xp.where(condition, 0.0, g) if needs_y else None,
+        )
+
+
+@declare(np.where)
+def where(condition: Any, x: Any, y: Any) -> Tensor:
+    """x where `condition` (boolean) holds, y elsewhere; all three broadcast. No gradient for the condition."""
+    return Where()(condition, x, y)
+
+
+@declare(lambda x, mask, value: np.where(mask, np.asarray(value, dtype=x.dtype), x))
+def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
+    """x with `value` (a number or a 0-d tensor) where `mask` (boolean, broadcasts with x) holds.
+
+    Raises TypeError for a mask that is not boolean, ValueError for a value with axes.
+    """
+    mask = raw(mask)
+    if np.result_type(mask).kind != "b":
+        raise TypeError(f"masked_fill: the mask must be boolean, not {np.result_type(mask)}")
+    if np.ndim(raw(value)):
+        raise ValueError(f"masked_fill: one value fills all places, not an array of shape {np.shape(raw(value))}")
+    return Where()(mask, value, x)
+
+
+class Extreme(Function):
+    """The larger (or smaller) of two; where they are equal they share the gradient evenly."""
+
+    broadcasts = True
+
+    def __init__(self, function):
+        self.function = function
+
+    @property
+    def name(self):
+        return self.function
+
+    def forward(self, x, y):
+        self.save(x, y)
+        return getattr(array_module(x, y), self.function)(x, y)
+
+    def backward(self, g):
+        x, y = map(raw, self.saved)
+        first, second = (x, y) if self.function == "maximum" else (y, x)
+        xp = array_module(first, second)
+        share = xp.where(x == y, 0.5, first > second).astype(g.dtype)
+        needs_x, needs_y = self.needs
+        return g * share if needs_x else None, g * (1 - share) if needs_y else None
+
+
+@declare(np.maximum)
+def maximum(x: Any, y: Any) -> Tensor:
+    """The larger of two, elementwise; NaN if either is. Equal values share the gradient evenly."""
+    return Extreme("maximum")(x, y)
+
+
+@declare(np.minimum)
+def minimum(x: Any, y: Any) -> Tensor:
+    """The smaller of two, elementwise; NaN if either is. Equal values share the gradient evenly."""
+    return Extreme("minimum")(x, y)
+
+
+class Clip(Function):
+    """min(max(x, low), high); the gradient goes to whichever of the three the result is, to x on the bounds."""
+
+    broadcasts = True
+
+    def __init__(self, has_low, has_high):
+        self.has_low, self.has_high = has_low, has_high
+
+    def bounds(self, operands):
+        bounds = iter(operands)
+        return next(bounds) if self.has_low else None, next(bounds) if self.has_high else None
+
+    def forward(self, x, *bounds):
+        self.save(x, *bounds)
+        low, high = self.bounds(bounds)
+        return array_module(x, *bounds).clip(x, low, high)
+
+    def backward(self, g):
+        x, *bounds = map(raw, self.saved)
+        low, high = self.bounds(bounds)
+        above = False if high is None else x > high
+        below = False if low is None else x < low
+        if low is not None and high is not None:
+            above, below = above | (low > high), below & (low <= high)  # crossed bounds: the result is `high`
+        gradients = [g * (~(above | below))]
+        if self.has_low:
+            gradients.append(g * below)
+        if self.has_high:
+            gradients.append(g * above)
+        return tuple(gradients)
+
+
+def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None) -> np.ndarray:
+    out = x if min is None else np.where(np.real(x) < np.real(min), min, x)
+    return out if max is None else np.where(np.real(out) > np.real(max), max, out)
+
+
+@declare(_clip_reference)
+def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+    """x kept between `min` and `max`, numbers or arrays that broadcast, None for no bound.
+
+    The gradient passes where min <= x <= max; elsewhere it goes to the bound. Raises ValueError without any bound.
+    """
+    if min is None and max is None:
+        raise ValueError("clip: give min, max or both")
+    return Clip(min is not None, max is not None)(x, *(bound for bound in (min, max) if bound is not None))

@@ -1,0 +1,60 @@
+"""Sorting and selecting along an axis. The order itself has no gradient; the values carry it back to their places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import Array, array_module
+from ..function import raw
+from ..tensor import Tensor
+from .indexing import take_along_axis
+from .reduction import normalized_axes
+from .registry import declare
+from .shape import ravel
+
+
+def _order(x: Any, axis: int) -> Array:
+    """The places of the elements in ascending order; equal ones as they stand."""
+    x = raw(x)
+    xp = array_module(x)
+    # CuPy's argsort takes no `kind`; it is stable as it is.
+    return np.argsort(x, axis=axis, kind="stable") if xp is np else xp.argsort(x, axis=axis)
+
+
+@declare(lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"))
+def argsort(x: Any, axis: int | None = -1) -> Tensor:
+    """The places of the elements of x in ascending order along `axis`, of the flattened x for None; no gradient."""
+    return Tensor(_order(np.reshape(raw(x), -1) if axis is None else x, -1 if axis is None else axis))
+
+
+@declare(np.sort)
+def sort(x: Any, axis: int | None = -1) -> Tensor:
+    """The elements of x in ascending order along `axis`, of the flattened x for None; NaN last."""
+    if axis is None:
+        x, axis = ravel(x), 0
+    normalized_axes(axis, np.ndim(raw(x)))
+    return take_along_axis(x, _order(x, axis), axis)
+
+
+def _topk_reference(x: np.ndarray, k: int, axis: int = -1, largest: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(-x if largest else x, axis=axis)
+    places = np.take(order, np.arange(k), axis=axis)
+    return np.take_along_axis(x, places, axis), places
+
+
+@declare(_topk_reference)
+def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The k largest (or smallest) elements along `axis`, best first: values and places (integers).
+
+    Raises ValueError unless 0 <= k <= size of the axis.
+    """
+    shape = np.shape(raw(x))
+    (axis,) = normalized_axes(axis, len(shape))
+    if not 0 <= k <= shape[axis]:
+        raise ValueError(f"topk: k = {k} of axis {axis} of shape {shape}")
+    order = _order(x, axis)
+    best = slice(shape[axis] - 1, shape[axis] - 1 - k if k < shape[axis] else None, -1) if largest else slice(k)
+    places = order[(*(slice(None),) * axis, best)]
+    return take_along_axis(x, places, axis), Tensor(places)

@@ -1,0 +1,192 @@
+"""Reductions of more than one step: variance, norms, log-sum-exp, running sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function, raw
+from ..tensor import Tensor
+from .elementwise import abs
+from .reduction import Axis, Reduction, accumulator, count, max, min, narrowed, normalized_axes, spread, sum, widened
+from .registry import declare
+from .shape import reshape
+
+
+def _safe_divisor(axis: Axis, shape: tuple[int, ...], ddof: int) -> int:
+    """n - ddof. Raises ValueError where it is not positive: the variance of too few numbers is undefined."""
+    n = count(axis, shape)
+    if n - ddof <= 0:
+        raise ValueError(f"the variance of {n} numbers with ddof={ddof} is undefined")
+    return n - ddof
+
+
+def _variance(x: Any, axis: Axis, keepdims: bool, divisor: int) -> Any:
+    centred = x - x.mean(axis=axis, keepdims=True)
+    return (centred * centred).sum(axis=axis, keepdims=keepdims) / divisor
+
+
+class Var(Reduction):
+    """sum (x - mean)^2 / (n - ddof); dx = 2 g (x - mean) / (n - ddof): what the mean contributes cancels."""
+
+    def __init__(self, axis, keepdims, ddof):
+        super().__init__(axis, keepdims)
+        self.ddof = ddof
+
+    def forward(self, x):
+        self.save(x)
+        divisor = _safe_divisor(self.axis, x.shape, self.ddof)
+        return narrowed(_variance(widened(x), self.axis, self.keepdims, divisor), x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        scale = 2 / _safe_divisor(self.axis, x.shape, self.ddof)
+        return spread(g * scale, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
+
+
+@declare(lambda x, axis=None, keepdims=False, ddof=0: np.var(x, axis=axis, keepdims=keepdims, ddof=ddof))
+def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+    """Variance over `axis` (all axes by default), divided by n - ddof. Raises ValueError unless n > ddof."""
+    return Var(axis, keepdims, ddof)(x)
+
+
+class Std(Var):
+    """The square root of the variance; dx = g (x - mean) / ((n - ddof) std), and 0 where std is 0."""
+
+    def forward(self, x):
+        divisor = _safe_divisor(self.axis, x.shape, self.ddof)
+        variance = _variance(widened(x), self.axis, self.keepdims, divisor)
+        out = narrowed(array_module(x).sqrt(variance), x)
+        self.save(x, out)
+        return out
+
+    def backward(self, g):
+        x, out = self.saved
+        xp = array_module(g)
+        zero = raw(out) == 0
+        scaled = xp.where(zero, 0.0, g) / xp.where(zero, 1.0, out) / _safe_divisor(self.axis, x.shape, self.ddof)
+        return spread(scaled, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
+
+
+def _std_reference(x: np.ndarray, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
+    return np.sqrt(_variance(x, axis, keepdims, count(axis, x.shape) - ddof))
+
+
+@declare(_std_reference)
+def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+    """Standard deviation over `axis`; the gradient where it is 0 is 0. Raises ValueError unless n > ddof."""
+    return Std(axis, keepdims, ddof)(x)
+
+
+class LogSumExp(Reduction):
+    """log sum exp x; the gradient is the softmax."""
+
+    def forward(self, x):
+        xp = array_module(x)
+        wide = widened(x)
+        top = wide.max(axis=self.axis, keepdims=True)
+        top = xp.where(xp.isfinite(top), top, 0)  # a row of nothing but -inf has the sum 0, not NaN
+        total = xp.exp(wide - top).sum(axis=self.axis, keepdims=self.keepdims)
+        with np.errstate(divide="ignore"):
+            out = narrowed(xp.log(total) + top.reshape(total.shape), x)
+        self.save(x, out)
+        return out
+
+    def backward(self, g):
+        x, out = self.saved
+        xp = array_module(g)
+        finite = xp.where(raw(out) == -np.inf, 0.0, out)
+        return spread(g, self.axis, x.shape) * xp.exp(x - spread(finite, self.axis, x.shape))
+
+
+@declare(lambda x, axis=None, keepdims=False: np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)))
+def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))) over `axis` (all axes by default), without overflow; -inf for a row of nothing but -inf."""
+    return LogSumExp(axis, keepdims)(x)
+
+
+class PNorm(Reduction):
+    """(sum |x|^p)^(1/p); dx = g sign(x) (|x| / norm)^(p-1), and 0 where the norm is 0."""
+
+    def __init__(self, p, axis, keepdims):
+        super().__init__(axis, keepdims)
+        self.p = p
+
+    def forward(self, x):
+        wide = array_module(x).abs(widened(x))
+        top = wide.max(axis=self.axis, keepdims=True) if x.size else wide.sum(axis=self.axis, keepdims=True)
+        top = array_module(x).where((top == 0) | (top == np.inf), 1, top)  # divided by it, no power overflows
+        total = ((wide / top) ** self.p).sum(axis=self.axis, keepdims=self.keepdims)
+        out = narrowed(total ** (1 / self.p) * top.reshape(total.shape), x)
+        self.save(x, out)
+        return out
+
+    def backward(self, g):
+        x, out = self.saved
+        xp = array_module(g)
+        zero = raw(out) == 0
+        norm = spread(xp.where(zero, 1.0, out), self.axis, x.shape)
+        g = spread(xp.where(zero, 0.0, g), self.axis, x.shape)
+        if self.p == 2:
+            return g * (x / norm)
+        ratio = xp.abs(x) / norm
+        absent = raw(x) == 0  # for p < 1 the power of 0 is infinite; the slope there counts as 0, as sign(x) says
+        return g * xp.sign(x) * xp.where(absent, 1.0, ratio) ** (self.p - 1)
+
+
+def _norm_reference(x: np.ndarray, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Any:
+    size = np.where(x.real > 0, x, -x)
+    if ord in (np.inf, -np.inf):
+        return (np.max if ord == np.inf else np.min)(size, axis=axis, keepdims=keepdims)
+    p: Any = 2.0 if ord in (None, "fro") else ord
+    return np.sum(size**p, axis=axis, keepdims=keepdims) ** (1 / p)
+
+
+@declare(_norm_reference)
+def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The p-norm of vectors, (sum |x|^p)^(1/p), or Frobenius' norm of matrices.
+
+    Args:
+        ord: p > 0, inf (largest |x|), -inf (smallest |x|), None (2) or "fro" (two axes).
+        axis: one axis of vectors, two of matrices, None for all elements. As in numpy.linalg.norm a number for `ord`
+            goes with vectors only; the other matrix norms are not offered.
+
+    The gradient where the norm is 0 is 0. Raises ValueError for another `ord`.
+    """
+    ndim = np.ndim(raw(x))
+    axes = normalized_axes(axis, ndim)
+    if ord == "fro" and len(axes) != 2:
+        raise ValueError(f"norm: ord='fro' takes two axes, not {axis} of {ndim} dimensions")
+    if isinstance(ord, int | float) and (len(axes) != 1 or (ord != -np.inf and ord <= 0)):
+        raise ValueError(f"norm: ord={ord} with axis={axis}: a p-norm has p > 0 (or -inf) and goes along one axis")
+    if ord in (np.inf, -np.inf):
+        return (max if ord == np.inf else min)(abs(x), axis=axes, keepdims=keepdims)
+    if ord == 1:
+        return sum(abs(x), axis=axes, keepdims=keepdims)
+    if ord not in (None, "fro") and not isinstance(ord, int | float):
+        raise ValueError(f"norm: ord={ord!r} is none of a number, None and 'fro'")
+    return PNorm(2 if ord in (None, "fro") else ord, axes, keepdims)(x)
+
+
+class CumSum(Function):
+    """y_i = sum of x_j for j <= i; dx_j = sum of g_i for i >= j: the running sum from the other end."""
+
+    def __init__(self, axis):
+        self.axis = axis
+
+    def forward(self, x):
+        return narrowed(array_module(x).cumsum(x, axis=self.axis, dtype=accumulator(x)), x)
+
+    def backward(self, g):
+        xp = array_module(g)
+        return xp.flip(xp.cumsum(xp.flip(g, axis=self.axis), axis=self.axis), axis=self.axis)
+
+
+@declare(np.cumsum)
+def cumsum(x: Any, axis: int | None = None) -> Tensor:
+    """Running sum along `axis`, of the flattened x for None. float16 is accumulated in float32."""
+    if axis is None:
+        return CumSum(0)(reshape(x, -1))
+    return CumSum(axis)(x)

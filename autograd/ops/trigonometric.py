@@ -1,0 +1,253 @@
+"""Trigonometric and hyperbolic functions and their inverses, elementwise. Angles are radians."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function
+from ..tensor import Tensor
+from .registry import declare
+
+
+class Sin(Function):
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).sin(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return g * array_module(x).cos(x)
+
+
+@declare(np.sin)
+def sin(x: Any) -> Tensor:
+    """Sine, elementwise."""
+    return Sin()(x)
+
+
+class Cos(Function):
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).cos(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return -g * array_module(x).sin(x)
+
+
+@declare(np.cos)
+def cos(x: Any) -> Tensor:
+    """Cosine, elementwise."""
+    return Cos()(x)
+
+
+class Tan(Function):
+    def forward(self, x):
+        out = array_module(x).tan(x)
+        self.save(out)
+        return out
+
+    def backward(self, g):
+        (out,) = self.saved
+        return g * (1 + out * out)
+
+
+@declare(lambda x: np.sin(x) / np.cos(x))
+def tan(x: Any) -> Tensor:
+    """Tangent, elementwise."""
+    return Tan()(x)
+
+
+class ArcSin(Function):
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).arcsin(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return g / array_module(x).sqrt(1 - x * x)
+
+
+@declare(np.arcsin)
+def arcsin(x: Any) -> Tensor:
+    """The angle in [-pi/2, pi/2] whose sine is x, elementwise."""
+    return ArcSin()(x)
+
+
+class ArcCos(Function):
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).arccos(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return -g / array_module(x).sqrt(1 - x * x)
+
+
+@declare(np.arccos)
+def arccos(x: Any) -> Tensor:
+    """The angle in [0, pi] whose cosine is x, elementwise."""
+    return ArcCos()(x)
+
+
+class ArcTan(Function):
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).arctan(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return g / (1 + x * x)
+
+
+@declare(np.arctan)
+def arctan(x: Any) -> Tensor:
+    """The angle in (-pi/2, pi/2) whose tangent is x, elementwise."""
+    return ArcTan()(x)
+
+
+class ArcTan2(Function):
+    """The angle of the point (x, y): d/dy = x / (x^2 + y^2), d/dx = -y / (x^2 + y^2)."""
+
+    broadcasts = True
+
+    def forward(self, y, x):
+        self.save(y, x)
+        return array_module(y, x).arctan2(y, x)
+
+    def backward(self, g):
+        y, x = self.saved
+        scaled = g / (x * x + y * y)
+        needs_y, needs_x = self.needs
+        return scaled * x if needs_y else None, -scaled * y if needs_x else None
+
+
+def _arctan2_reference(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """By the half-angle formula, which holds off the negative x axis."""
+    return 2 * np.arctan(y / (np.sqrt(x * x + y * y) + x))
+
+
+@declare(_arctan2_reference)
+def arctan2(y: Any, x: Any) -> Tensor:
+    """The angle in [-pi, pi] of the point (x, y), elementwise. NumPy's order: y first."""
+    return ArcTan2()(y, x)
+
+
+class Hypot(Function):
+    broadcasts = True
+
+    def forward(self, x, y):
+        out = array_module(x, y).hypot(x, y)
+        self.save(x, y, out)
+        return out
+
+    def backward(self, g):
+        x, y, out = self.saved
+        needs_x, needs_y = self.needs
+        return g * (x / out) if needs_x else None, g * (y / out) if needs_y else None
+
+
+@declare(lambda x, y: np.sqrt(x * x + y * y))
+def hypot(x: Any, y: Any) -> Tensor:
+    """sqrt(x^2 + y^2), elementwise, without overflow on the way."""
+    return Hypot()(x, y)
+
+
+class Sinh(Function):
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).sinh(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return g * array_module(x).cosh(x)
+
+
+@declare(lambda x: (np.exp(x) - np.exp(-x)) / 2)
+def sinh(x: Any) -> Tensor:
+    """Hyperbolic sine, elementwise."""
+    return Sinh()(x)
+
+
+class Cosh(Function):
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).cosh(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return g * array_module(x).sinh(x)
+
+
+@declare(lambda x: (np.exp(x) + np.exp(-x)) / 2)
+def cosh(x: Any) -> Tensor:
+    """Hyperbolic cosine, elementwise."""
+    return Cosh()(x)
+
+
+class Tanh(Function):
+    def forward(self, x):
+        out = array_module(x).tanh(x)
+        self.save(out)
+        return out
+
+    def backward(self, g):
+        (out,) = self.saved
+        return g * (1 - out * out)
+
+
+@declare(np.tanh)
+def tanh(x: Any) -> Tensor:
+    """Hyperbolic tangent, elementwise."""
+    return Tanh()(x)
+
+
+class ArcSinh(Function):
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).arcsinh(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return g / array_module(x).sqrt(x * x + 1)
+
+
+@declare(np.arcsinh)
+def arcsinh(x: Any) -> Tensor:
+    """Inverse of the hyperbolic sine, elementwise."""
+    return ArcSinh()(x)
+
+
+class ArcCosh(Function):
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).arccosh(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return g / array_module(x).sqrt(x * x - 1)
+
+
+@declare(np.arccosh)
+def arccosh(x: Any) -> Tensor:
+    """Inverse of the hyperbolic cosine for x >= 1, elementwise."""
+    return ArcCosh()(x)
+
+
+class ArcTanh(Function):
+    def forward(self, x):
+        self.save(x)
+        return array_module(x).arctanh(x)
+
+    def backward(self, g):
+        (x,) = self.saved
+        return g / (1 - x * x)
+
+
+@declare(np.arctanh)
+def arctanh(x: Any) -> Tensor:
+    """Inverse of the hyperbolic tangent for |x| < 1, elementwise."""
+    return ArcTanh()(x)
