@@ -14,11 +14,12 @@ from pathlib import Path
 from handloom.autograd import manual_seed
 from handloom.models.presets import PRESET_NAMES, translation_preset
 from handloom.train.command_line import free_run_folder, run_main, sentences_from
+from handloom.train.datasets import DATA_NAMES, load_translation_data
 from handloom.train.metrics import best_and_worst, bleu, chrf, samples_table
 from handloom.train.plots import plot_attention
 from handloom.train.run_folder import RunFolder
 from handloom.train.translation import Translator, train_translator
-from handloom.train.translation_data import DATA_NAMES, TranslationData, load_translation_data
+from handloom.train.translation_data import TranslationData
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -7,7 +7,7 @@ from .dropout import Dropout
 from .linear import Linear
 from .module import Module
 
-ACTIVATIONS = {name: getattr(ops, name) for name in ("relu", "gelu", "silu") if hasattr(ops, name)}
+ACTIVATIONS = {"relu": ops.relu, "gelu": ops.gelu, "silu": ops.silu}
 
 
 def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, activation: str) -> Tensor:

@@ -51,7 +51,8 @@ def test_training_leaves_a_whole_run_folder(trained: Path) -> None:
     assert output.splitlines()[-1].startswith("BLEU = ")
     assert "Worst translations" in output
     assert "13a" in output, "the metric's signature"
-    losses = [json.loads(line)["loss"] for line in (trained / "run/metrics.jsonl").open() if '"loss"' in line]
+    rows = (trained / "run/metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(row)["loss"] for row in rows if '"loss"' in row]
     assert losses[-1] < losses[0] - 0.5
 
 
@@ -81,7 +82,7 @@ def test_help_names_every_option(trained: Path) -> None:
 
 
 def wrong(trained: Path, *arguments: object, stdin: bytes = b"") -> str:
-    """Run it with something wrong: one paragraph on standard error, exit code 2, no traceback. Returns the paragraph."""
+    """Run it with something wrong: exit code 2 and one paragraph on standard error, which is returned."""
     done = run(*arguments, folder=trained, stdin=stdin)
     assert done.returncode == 2, done.out + done.err
     assert "Traceback" not in done.err
