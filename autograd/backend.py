@@ -76,16 +76,26 @@ def device_of(array: Array) -> str:
 def to_device(array: Array, device: str) -> Array:
     """Copy `array` to `device` ("cpu", "cuda" or "cuda:N"); the array itself if it is there already.
 
-    Raises DeviceError where CuPy or a GPU is missing, ValueError for a device of another name.
+    Raises DeviceError as `check_device` does.
     """
-    kind, _, number = device.partition(":")
-    if kind == "cpu":
+    check_device(device)
+    if device == "cpu":
         return array if isinstance(array, np.ndarray) else array.get()
-    if kind != "cuda" or (number and not number.isdigit()):
-        raise ValueError(f"unknown device {device!r}: use 'cpu', 'cuda' or 'cuda:N'")
     cupy = import_cupy()
-    with cupy.cuda.Device(int(number or 0)):
+    with cupy.cuda.Device(int(device.partition(":")[2] or 0)):
         return cupy.asarray(array)
+
+
+def check_device(device: str) -> None:
+    """Raise DeviceError, which names the cure, unless "cpu", "cuda" or "cuda:N" can be used here."""
+    if device == "cpu":
+        return
+    kind, colon, number = device.partition(":")
+    if kind != "cuda" or (colon and not number.isdecimal()):
+        raise DeviceError(f"unknown device {device!r}: use 'cpu', 'cuda' or 'cuda:N'")
+    count = import_cupy().cuda.runtime.getDeviceCount()
+    if int(number or 0) >= count:
+        raise DeviceError(f"there is no device {device!r}: this machine has {count}, counted from cuda:0")
 
 
 def import_cupy() -> Any:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from handloom.autograd import manual_seed
+from handloom.autograd.backend import check_device
 from handloom.models.presets import PRESET_NAMES, translation_preset
 from handloom.train.command_line import free_run_folder, run_main, sentences_from
 from handloom.train.datasets import DATA_NAMES, load_translation_data
@@ -74,6 +75,7 @@ def translate(arguments: argparse.Namespace) -> None:
 
 def train(arguments: argparse.Namespace) -> None:
     start = time.perf_counter()
+    check_device(arguments.device)
     data = load_translation_data(arguments.data, seed=arguments.seed)
     print(data.summary(), *data.notes, sep="\n")
 
