@@ -10,7 +10,7 @@ from ..errors import InputError
 from .added_tokens import AddedToken, AddedTokenSplitter
 from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
 from .bpe_encoder import BPEEncoder
-from .bpe_reference import train_reference
+from .bpe_trainer import train_fast
 from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, text_to_bytes
 from .pre_tokenizer import PreTokenizer
 from .tokenizer_json import bpe_from_json, bpe_to_json, read_json, write_json
@@ -82,6 +82,7 @@ class BPETokenizer(Tokenizer):
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
         min_frequency: int = 0,
         pattern: str = "gpt2",
+        processes: int = 2,
     ) -> Self:
         """Learn a vocabulary of `vocab_size` tokens, or fewer if the text has no more pairs.
 
@@ -92,6 +93,7 @@ class BPETokenizer(Tokenizer):
             special_tokens: texts of the tokens that get the first ids.
             min_frequency: pairs that occur less often are not merged.
             pattern: how text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
+            processes: files of some size are read in this many processes at most, where the system can fork.
 
         Raises:
             InputError: a file can't be read or is not UTF-8, there is no text, `vocab_size` has no room for the bytes
@@ -108,9 +110,9 @@ class BPETokenizer(Tokenizer):
                 f"vocab_size={vocab_size} has no room for the 256 bytes and {len(special)} special tokens. Ask for "
                 f"{len(vocabulary)} at least; some thousands are usual."
             )
-        words = count_words(files_or_texts, PreTokenizer(pattern))
+        words = count_words(files_or_texts, PreTokenizer(pattern), processes)
         byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
-        pairs = list(train_reference(words, vocabulary, byte_ids, vocab_size, min_frequency))
+        pairs = list(train_fast(words, vocabulary, byte_ids, vocab_size, min_frequency))
         return cls(
             {token: id for id, token in enumerate(vocabulary)},
             [(vocabulary[left], vocabulary[right]) for left, right in pairs],

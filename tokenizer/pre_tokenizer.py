@@ -40,6 +40,9 @@ class PreTokenizer:
                 "give an expression in the syntax of the regex package."
             ) from None
         self._covers_all = self.pattern in PATTERNS
+        # True if a cut can be made before each blank that does not follow white space: no word holds such a blank
+        # behind its first character, and nothing that is matched depends on what stands on the other side.
+        self.begins_words_at_blanks = self.pattern in PATTERNS
 
     @property
     def expression(self) -> str:

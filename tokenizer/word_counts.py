@@ -1,52 +1,226 @@
-"""How often each word of a corpus occurs: all that BPE training needs to know of the text."""
+"""How often each word of a corpus occurs: all that BPE training needs to know of the text.
+
+A plain loop runs the pre-tokenizer's expression over the whole text, and that takes longer than everything else in
+training. Here the text is first cut at blanks, which is far cheaper, and equal chunks are counted together; the
+expression then sees each *different* chunk once. That gives the same words wherever a word can begin at a blank and
+can't hold a blank behind its first character, white space aside: so it is with the patterns in `PATTERNS`.
+
+White space is the hard part, because a run of it is cut depending on what follows. So no cut is made at a blank that
+follows white space; the run stays whole, together with the word behind it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from ..errors import InputError
+from .parallel import run_all
 from .pre_tokenizer import PreTokenizer
 
+_BLOCK = 1 << 18  # bytes: small enough to stay in the processor's cache
+_FLUSH = 1 << 25  # bytes of different chunks after which they are cut into words and forgotten
+_PROCESS = 1 << 22  # bytes of text that make another process worth its start
 
-def count_words(files_or_texts: str | Path | Iterable[str | Path], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
+# Two bytes that UTF-8 never uses mark what a split at blanks would lose.
+_START = b"\xff"  # this chunk begins a line or text: no blank stands before it
+_KEPT = b"\xfe"  # a blank that follows white space: no cut is made here
+
+# The white space of the expression's \s besides the blank and the line feed, which ends a line.
+_OTHER_WHITE_SPACE = (
+    rb"[\t\v\f\r]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
+)
+_ENDS_IN_WHITE_SPACE = re.compile(rb"(?:%b)\Z" % _OTHER_WHITE_SPACE)
+_LAST_BYTES = frozenset(b"\t\v\f\r\x85\xa0\x9f\xa8\xa9\xaf" + bytes(range(0x80, 0x8B)))
+_BLANK_AFTER_WHITE_SPACE = re.compile(rb"(%b|\n) (?!\xff)" % _OTHER_WHITE_SPACE)
+
+Segment = tuple[Path, int, int]
+
+
+def count_words(
+    files_or_texts: str | Path | Iterable[str | Path], pre_tokenizer: PreTokenizer, processes: int = 1
+) -> dict[bytes, int]:
     """How often each word, as UTF-8 bytes, occurs in the files or texts.
+
+    Files are read in `processes` processes at most, where the system can fork.
 
     Raises:
         InputError: a file can't be read or is not UTF-8, or there is no text at all.
     """
-    lines: Counter[str] = Counter()
-    for text in _texts(files_or_texts):
-        lines[text] += 1
-    words: Counter[bytes] = Counter()
-    for text, count in lines.items():
-        for word in pre_tokenizer.split(text):
-            words[word.encode("utf-8", "surrogatepass")] += count
+    paths, texts = _paths_and_texts(files_or_texts)
+    if texts is None:
+        jobs = [partial(_count_files, segments, pre_tokenizer) for segments in _divide(paths, processes)]
+    else:
+        jobs = [partial(_count, _text_blocks(texts), pre_tokenizer)]
+    words = _add({}, *run_all(jobs))
     if not words:
         raise InputError("There is no text to train on: the files or texts are empty. Check what was given.")
-    return dict(words)
+    return words
 
 
-def _texts(files_or_texts: str | Path | Iterable[str | Path]) -> Iterator[str]:
-    for item in [Path(files_or_texts)] if isinstance(files_or_texts, str | Path) else files_or_texts:
-        if isinstance(item, Path):
-            yield from _lines(item)
-        elif isinstance(item, str):
-            yield item
-        else:
-            raise InputError(f"Training takes texts (str) or files (Path), not {type(item).__name__}.")
+def _paths_and_texts(items: str | Path | Iterable[str | Path]) -> tuple[list[Path], Iterator[str] | None]:
+    """Sort out what was given: files, or texts, which need not fit in memory."""
+    if isinstance(items, str | Path):
+        return [Path(items)], None
+    iterator = iter(items)
+    first = next(iterator, None)
+    if isinstance(first, Path):
+        paths = [first, *iterator]
+        if not all(isinstance(path, Path) for path in paths):
+            raise InputError("Training takes either files (pathlib.Path) or texts (str), not both at once.")
+        return [path for path in paths if isinstance(path, Path)], None
+    if isinstance(first, str) and len(first) < 256 and "\n" not in first and Path(first).is_file():
+        raise InputError(f"The first text is {first!r}, the name of a file. To read files, give pathlib.Path objects.")
+    return [], _checked(first, iterator)
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file, each with its line feed."""
+def _checked(first: object, rest: Iterator[object]) -> Iterator[str]:
+    text = first
+    while text is not None:
+        if not isinstance(text, str):
+            raise InputError(f"Training takes texts (str) or files (pathlib.Path), not {type(text).__name__}.")
+        yield text
+        text = next(rest, None)
+
+
+def _divide(paths: list[Path], processes: int) -> list[list[Segment]]:
+    """The files in `processes` parts of about the same size, or fewer; a part may end within a file, at a line."""
     try:
-        with path.open("rb") as file:
-            for line in file:
-                yield line.decode()
+        sizes = [path.stat().st_size for path in paths]
+    except OSError as error:
+        raise InputError(f"The file {error.filename} can't be read: {error.strerror}. Check the path.") from None
+    parts = max(1, min(processes, sum(sizes) // _PROCESS))
+    share = -(-sum(sizes) // parts)
+    divided: list[list[Segment]] = [[] for _ in range(parts)] if paths else []
+    done = 0
+    for path, size in zip(paths, sizes, strict=True):
+        for part in range(parts):
+            start, end = max(part * share - done, 0), min((part + 1) * share - done, size)
+            if start < end:
+                divided[part].append((path, start, end))
+        done += size
+    return divided
+
+
+def _count_files(segments: list[Segment], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
+    return _count(_file_blocks(segments), pre_tokenizer)
+
+
+def _file_blocks(segments: Iterable[Segment]) -> Iterator[bytes]:
+    """The segments in blocks of whole lines. A line belongs to the segment in which it begins."""
+    for path, start, end in segments:
+        try:
+            with path.open("rb") as file:
+                if start:
+                    file.seek(start - 1)
+                    start += len(file.readline()) - 1
+                while start < end:
+                    block = file.read(min(_BLOCK, end - start))
+                    if not block.endswith(b"\n"):
+                        block += file.readline()
+                    if not block:
+                        break
+                    start += len(block)
+                    _check_utf8(block, path)
+                    yield _START + _keep_runs(block).replace(b"\n", b"\n " + _START)
+        except OSError as error:
+            raise InputError(f"The file {path} can't be read: {error.strerror or error}.") from None
+
+
+def _check_utf8(block: bytes, path: Path) -> None:
+    try:
+        block.decode()
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path} is not UTF-8 ({error.reason}). Convert it, or unpack it if it is compressed."
+            f"{path} is not UTF-8: the byte 0x{error.object[error.start]:02x} ({error.reason}). Convert the file to "
+            "UTF-8, or unpack it if it is compressed."
         ) from None
-    except OSError as error:
-        raise InputError(f"The file {path} can't be read: {error.strerror or error}. Check the path.") from None
+
+
+def _text_blocks(texts: Iterator[str]) -> Iterator[bytes]:
+    """The texts, many in a block. A line feed within a text does not end it, so a blank behind one is kept too."""
+    while batch := list(islice(texts, 4096)):
+        block = _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
+        block = _keep_runs(block)
+        if b"\n" in block:
+            block = _keep_blanks(block)
+        yield block.replace(_START, b" " + _START)[1:]
+
+
+def _keep_runs(block: bytes) -> bytes:
+    """Keep the blanks that follow a blank."""
+    if b"  " not in block:
+        return block
+    return block.replace(b"  ", b" " + _KEPT).replace(_KEPT + b" ", _KEPT + _KEPT)
+
+
+def _keep_blanks(block: bytes) -> bytes:
+    """Keep the blanks that follow other white space."""
+    return _BLANK_AFTER_WHITE_SPACE.sub(rb"\1" + _KEPT, block)
+
+
+def _count(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
+    if not pre_tokenizer.begins_words_at_blanks:
+        return _count_plainly(blocks, pre_tokenizer)
+    words: dict[bytes, int] = {}
+    chunks: Counter[bytes] = Counter()
+    careful: Counter[bytes] = Counter()
+    size = 0
+    for block in blocks:
+        known = len(chunks)
+        chunks.update(block.split(b" "))
+        new = list(islice(reversed(chunks), len(chunks) - known))
+        torn = [chunk for chunk in new if chunk and chunk[-1] in _LAST_BYTES and _ENDS_IN_WHITE_SPACE.search(chunk)]
+        if torn:  # a cut behind white space: rare, so it is cheaper to count first and take the block back
+            chunks.subtract(block.split(b" "))
+            for chunk in torn:
+                del chunks[chunk]
+            careful.update(_keep_blanks(block).split(b" "))
+        size += sum(map(len, new))
+        if size > _FLUSH:
+            words = _add(words, _cut(chunks, pre_tokenizer), _cut(careful, pre_tokenizer))
+            chunks.clear()
+            careful.clear()
+            size = 0
+    return _add(words, _cut(chunks, pre_tokenizer), _cut(careful, pre_tokenizer))
+
+
+def _count_plainly(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
+    words: Counter[str] = Counter()
+    for block in blocks:
+        for text in block[1:].split(b" " + _START):
+            words.update(pre_tokenizer.split(text.replace(_KEPT, b" ").decode("utf-8", "surrogatepass")))
+    return {word.encode("utf-8", "surrogatepass"): count for word, count in words.items()}
+
+
+def _cut(chunks: Counter[bytes], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
+    """The counts of words from the counts of chunks."""
+    words: dict[bytes, int] = {}
+    seen = words.get
+    split = pre_tokenizer.split
+    for chunk, count in chunks.items():
+        if not count:
+            continue
+        if chunk.isalpha():  # ASCII letters after a blank: the most frequent case, and one word in each pattern
+            word = b" " + chunk
+            words[word] = seen(word, 0) + count
+            continue
+        chunk = chunk[1:] if chunk[:1] == _START else b" " + chunk
+        for piece in split(chunk.replace(_KEPT, b" ").decode("utf-8", "surrogatepass")):
+            word = piece.encode("utf-8", "surrogatepass")
+            words[word] = seen(word, 0) + count
+    return words
+
+
+def _add(words: dict[bytes, int], *others: dict[bytes, int]) -> dict[bytes, int]:
+    for more in others:
+        if not words:
+            words = more
+            continue
+        for word, count in more.items():
+            words[word] = words.get(word, 0) + count
+    return words

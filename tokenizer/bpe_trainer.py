@@ -1,0 +1,173 @@
+"""The fast trainer: the same merges as `bpe_reference`, many at a time, on NumPy arrays.
+
+Three ideas, each of which leaves the result exactly as it was.
+
+Batches. Take the pairs from the most frequent down and stop at the first whose left token is the right token of one
+taken before, or the other way round. No occurrence of one of these pairs overlaps an occurrence of another, so they
+can be replaced in one go. Nor would a pair formed by one of them have come before a later one: if (a, b) becomes X, a
+pair (X, y) is at most as frequent as (b, y) was, and if that is more frequent than some pair taken, (b, y) stood
+before it and ended the batch. Where they are equally frequent the new pair comes later, for X is the largest id.
+
+Epochs. Only pairs that occur at least `floor` times are tracked. A pair's count never grows after it is formed, so no
+other pair can matter until all of these are used up; then everything is counted again with a lower floor. Most pairs
+are rare and are never looked at.
+
+One array. All words lie in one array of tokens, a separator between them; links to the next and the previous token
+skip what was merged away, and each token knows how often its word occurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from .token_array import GONE, SEPARATOR, Ints, TokenArray, pack, unpack
+
+Pair = tuple[int, int]
+
+_CANDIDATES = 256  # pairs that are kept sorted
+_EPOCH_RANGE = 8  # an epoch goes down to this fraction of the largest count
+
+
+def train_fast(
+    words: Mapping[bytes, int], vocabulary: list[str], byte_ids: list[int], vocab_size: int, min_frequency: int = 0
+) -> Iterator[Pair]:
+    """Yield the merges in order and append the new tokens to `vocabulary`, as `bpe_reference.train_reference` does."""
+    text = _Text(words, byte_ids)
+    ids = {token: id for id, token in enumerate(vocabulary)}
+    lowest = max(min_frequency, 1)
+    while len(ids) < vocab_size:
+        text.compact()
+        pairs = _TrackedPairs(text, lowest)
+        while batch := _next_batch(pairs, vocabulary, ids, vocab_size):
+            yield from batch
+            _merge(text, pairs, batch)
+        if pairs.floor == lowest:
+            return
+
+
+def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int], vocab_size: int) -> dict[Pair, int]:
+    """The next pairs that can be merged at once, each with the id it becomes; empty when the epoch is over."""
+    batch: dict[Pair, int] = {}
+    lefts: set[int] = set()
+    rights: set[int] = set()
+    for left, right in pairs.most_frequent():
+        if len(ids) >= vocab_size or left in rights or right in lefts or (left == right and batch):
+            break
+        token = vocabulary[left] + vocabulary[right]
+        merged = batch[left, right] = ids.setdefault(token, len(vocabulary))
+        if merged < len(vocabulary):  # a special token's id is smaller than those of later pairs, and would win a tie
+            break
+        vocabulary.append(token)
+        lefts.add(left)
+        rights.add(right)
+        if left == right:  # its occurrences overlap one another: it goes alone
+            break
+    return batch
+
+
+class _Text:
+    """All words as one array of tokens.
+
+    Attributes:
+        array: their tokens.
+        weights: (n,) how often the token's word occurs.
+    """
+
+    def __init__(self, words: Mapping[bytes, int], byte_ids: list[int]) -> None:
+        longer = [word for word in words if len(word) > 1]
+        data = np.frombuffer(b"\xff".join([b"", *longer, b""]), dtype=np.uint8)  # UTF-8 never holds 0xff
+        table = np.array(byte_ids, dtype=np.int64)
+        table[0xFF] = SEPARATOR
+        self.array = TokenArray(table[data])
+        counts = np.fromiter((words[word] for word in longer), dtype=np.int64, count=len(longer))
+        lengths = np.fromiter(map(len, longer), dtype=np.int64, count=len(longer))
+        self.weights = np.concatenate([[0], np.repeat(counts, lengths + 1)])
+
+    def compact(self) -> None:
+        """Drop the tokens that were merged away, and words that are one token."""
+        alive = self.array.tokens != GONE
+        tokens, weights = self.array.tokens[alive], self.weights[alive]
+        between = tokens == SEPARATOR
+        needed = np.ones(len(tokens), dtype=bool)
+        needed[1:-1] = ~(between[:-2] & between[2:])
+        self.array, self.weights = TokenArray(tokens[needed]), weights[needed]
+
+
+class _TrackedPairs:
+    """The pairs that occur at least `floor` times, their counts, and where they occur."""
+
+    def __init__(self, text: _Text, lowest: int) -> None:
+        left, right = text.array.tokens[:-1], text.array.tokens[1:]
+        codes = pack(left, right)
+        places = np.flatnonzero((left >= 0) & (right >= 0))
+        codes, counts, starts, order = _sum_by_code(codes[places], text.weights[places])
+        places = places[order]
+        self.floor = max(lowest, int(counts.max(initial=0)) // _EPOCH_RANGE)
+        kept = counts >= self.floor
+        self._codes, self._counts = codes[kept], counts[kept]
+        ends = np.append(starts[1:], len(places))
+        bounds = zip(self._codes.tolist(), starts[kept].tolist(), ends[kept].tolist(), strict=True)
+        self._places = {code: places[start:end] for code, start, end in bounds}
+        self._level = np.iinfo(np.int64).max  # the count from which on pairs are sorted; it is lowered step by step
+
+    def most_frequent(self) -> Iterator[Pair]:
+        """The pairs with the highest counts, the smaller ids first where counts are equal. Not all that are tracked."""
+        chosen = np.flatnonzero(self._counts >= self._level)
+        if not chosen.size:
+            cut = max(len(self._counts) - _CANDIDATES, 0)
+            self._level = max(self.floor, int(np.partition(self._counts, cut)[cut])) if self._counts.size else 1
+            chosen = np.flatnonzero(self._counts >= self._level)
+        in_order = chosen[np.argsort(-self._counts[chosen], kind="stable")[:_CANDIDATES]]
+        left, right = unpack(self._codes[in_order])
+        return zip(left.tolist(), right.tolist(), strict=True)
+
+    def take(self, left: Ints, right: Ints) -> list[Ints]:
+        """The places of each of these pairs, some of them out of date. The pairs are tracked no longer."""
+        codes = pack(left, right)
+        self._counts[np.searchsorted(self._codes, codes)] = 0
+        return [self._places.pop(code) for code in codes.tolist()]
+
+    def subtract(self, codes: Ints, weights: Ints) -> None:
+        """Lower the counts of those of the pairs that are tracked."""
+        slots = np.searchsorted(self._codes, codes)
+        slots[slots == len(self._codes)] = 0
+        tracked = self._codes[slots] == codes
+        np.subtract.at(self._counts, slots[tracked], weights[tracked])
+
+    def add(self, codes: Ints, weights: Ints, places: Ints) -> None:
+        """Track those of the new pairs that are frequent enough."""
+        codes, counts, starts, order = _sum_by_code(codes, weights)
+        places = places[order]
+        ends = np.append(starts[1:], len(places))
+        kept = counts >= self.floor
+        if not kept.any():
+            return
+        codes, counts = codes[kept], counts[kept]
+        for code, start, end in zip(codes.tolist(), starts[kept].tolist(), ends[kept].tolist(), strict=True):
+            self._places[code] = places[start:end]
+        slots = np.searchsorted(self._codes, codes)
+        self._codes = np.insert(self._codes, slots, codes)
+        self._counts = np.insert(self._counts, slots, counts)
+
+
+def _merge(text: _Text, pairs: _TrackedPairs, batch: dict[Pair, int]) -> None:
+    """Replace the pairs of a batch everywhere and bring the counts up to date."""
+    left, right = np.array(list(batch)).T
+    done = text.array.replace(left, right, np.array(list(batch.values())), pairs.take(left, right))
+    first, second = done.has_before, done.has_behind
+    weights = text.weights[done.place]
+    weights = np.concatenate([weights[first], weights[second]])
+    lost = [pack(done.old_before, done.left)[first], pack(done.right, done.behind)[second]]
+    formed = [pack(done.new_before, done.merged)[first], pack(done.merged, done.behind)[second]]
+    pairs.subtract(np.concatenate(lost), weights)
+    pairs.add(np.concatenate(formed), weights, np.concatenate([done.before[first], done.place[second]]))
+
+
+def _sum_by_code(codes: Ints, weights: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """The distinct codes, ascending; their weights' sums; where each begins in the sorting order; that order."""
+    order = np.argsort(codes)
+    ordered = codes[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(codes)]
+    return ordered[starts], np.add.reduceat(weights[order], starts) if len(codes) else weights, starts, order
