@@ -2,18 +2,27 @@
 
 from .tensor import Parameter, Tensor  # isort: skip  (first: every other module of the engine needs it)
 from . import ops
+from .anomaly import AnomalyError, detect_anomaly
+from .drawing import draw_graph
 from .engine import enable_grad, grad, is_grad_enabled, no_grad
 from .function import Function
+from .gradcheck import assert_gradients, gradcheck, gradgradcheck
 from .random import Generator, default_generator, manual_seed
 
 __all__ = [
+    "AnomalyError",
     "Function",
     "Generator",
     "Parameter",
     "Tensor",
+    "assert_gradients",
     "default_generator",
+    "detect_anomaly",
+    "draw_graph",
     "enable_grad",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "is_grad_enabled",
     "manual_seed",
     "no_grad",

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from .backend import array_module, is_array
-from .tensor import Leaf, Origin, Tensor
+from .origin import Leaf, Origin
+from .tensor import Tensor
 
 if TYPE_CHECKING:
     from .function import Function
@@ -103,13 +104,13 @@ class _Pass:
 
     def give(self, origin: Origin, value: Any, owned: bool) -> None:
         """Add `value` to the gradient of the tensor that `origin` stands for."""
-        node = origin.node
-        if node is None:
+        if isinstance(origin, Leaf):
             existing = self.leaves.get(origin)
             if existing is None:
                 self.leaves[origin] = _Gradient(value, owned)
                 return
         else:
+            node = origin.node
             slots = self.nodes.get(node)
             if slots is None:
                 self.nodes[node] = slots = [None] * node.output_count
@@ -136,7 +137,7 @@ class _Pass:
             return
         outgoing = node.input_gradients(incoming, self.create_graph)
         for origin, value in zip(node.inputs, outgoing, strict=True):
-            if value is not None:
+            if origin is not None and value is not None:
                 self.give(origin, value, _is_unshared(value, incoming, outgoing))
         if not retain_graph:
             node.release()

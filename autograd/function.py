@@ -14,9 +14,10 @@ import numpy as np
 
 from .backend import Array, array_module, device_of, is_array
 from .engine import grad, grad_mode
-from .tensor import Leaf, Memory, Origin, Tensor, call_numbers
+from .origin import Leaf, Memory, Origin, call_numbers
+from .tensor import Tensor
 
-# Looks over the shoulder of every call while `detect_anomaly` is on: `forward`, `before_backward`, `after_backward`.
+# Runs the forward and backward computation of every call instead, while `detect_anomaly` is on.
 observer: Any = None
 
 _new = object.__new__
@@ -45,8 +46,9 @@ class Function:
     _saved: tuple[Any, ...] | None = ()
     _kept: tuple[Any, ...] = ()
     _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
-    _watched: dict[int, Memory] | None = None  # inputs without a gradient that are views of a leaf's memory
+    _watched: dict[int, Memory | None] | None = None  # inputs without a gradient that are views of a leaf's memory
     _as_tensors = False
+    _seen: Any = None  # what the observer noted of this call
 
     def forward(self, *arrays: Array) -> Any:
         raise NotImplementedError
@@ -176,13 +178,12 @@ class Function:
                 self._refuse_if_saved(position)
         if self._watched is not None:
             for position, memory in self._watched.items():
-                if memory.changed > self.number:
+                if memory is not None and memory.changed > self.number:
                     self._refuse_if_saved(position)
-        if observer is not None:
-            observer.before_backward(self, gradients)
+        rule = self._backward_composed if as_tensors and self.composed else self.backward
         self._as_tensors = as_tensors
         try:
-            results = self._backward_composed(*gradients) if as_tensors and self.composed else self.backward(*gradients)
+            results = rule(*gradients) if observer is None else observer.backward(self, rule, gradients)
         except (ValueError, TypeError, IndexError) as error:
             error.add_note(f"in {self.name}.backward")
             raise
@@ -192,13 +193,10 @@ class Function:
             results = (results,)
         if len(results) != len(self.inputs):
             raise RuntimeError(f"{self.name}.backward returned {len(results)} gradients for {len(self.inputs)} inputs")
-        fitted = [
+        return [
             None if origin is None or result is None else self._fitted(result, origin, gradients, as_tensors)
             for result, origin in zip(results, self.inputs, strict=True)
         ]
-        if observer is not None:
-            observer.after_backward(self, fitted)
-        return fitted
 
     def _refuse_if_saved(self, position: int) -> None:
         for value in (*(self._saved or ()), *self._kept):
@@ -218,19 +216,20 @@ class Function:
 
     def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
         """The gradient for one input, with the input's shape and dtype. RuntimeError if the rule is wrong."""
-        if isinstance(gradient, np.generic):
-            gradient = np.asarray(gradient)
         if as_tensors and not isinstance(gradient, Tensor):
             raise RuntimeError(f"{self.name}.backward computes on arrays only: its gradient can't be differentiated")
         if gradient.shape != origin.shape:
             if not self.broadcasts:
                 raise RuntimeError(
-                    f"{self.name}.backward returned a gradient of shape {gradient.shape} for an input {origin.shape}"
+                    f"{self.name}.backward returned a gradient of shape {gradient.shape} for an input {origin.shape}; "
+                    "an op whose forward broadcasts sets `broadcasts = True` to have it summed back"
                 )
             try:
                 gradient = unbroadcast(gradient, origin.shape)
             except ValueError as error:
                 raise RuntimeError(f"{self.name}.backward: {error}") from error
+        if isinstance(gradient, np.generic):
+            gradient = np.asarray(gradient)  # NumPy's arithmetic on 0-d arrays answers with scalars
         if gradient.dtype != origin.dtype:
             if any(g is not None and g.dtype == origin.dtype for g in gradients):
                 raise RuntimeError(f"{self.name}.backward returned {gradient.dtype} for an input of {origin.dtype}")
@@ -279,15 +278,14 @@ def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     """
     extra = len(gradient.shape) - len(shape)
     spread = gradient.shape[max(extra, 0) :]
-    if extra < 0 or any(size not in (1, wide) for size, wide in zip(shape, spread, strict=True)):
+    if extra < 0 or any(size not in (1, full) for size, full in zip(shape, spread, strict=True)):
         raise ValueError(f"a gradient of shape {gradient.shape} is not one of {shape} broadcast")
-    stretched = tuple(axis + extra for axis, size in enumerate(shape) if size == 1 and spread[axis] != 1)
-    if axes := tuple(range(extra)) + stretched:
-        if isinstance(gradient, Tensor) or gradient.dtype != np.float16:
-            gradient = gradient.sum(axis=axes, keepdims=True)
-        else:
-            gradient = gradient.sum(axis=axes, keepdims=True, dtype=np.float32).astype(np.float16)
-    return gradient.reshape(shape)
+    stretched = tuple(axis for axis, size in enumerate(shape) if size == 1 and spread[axis] != 1)
+    half = gradient.dtype == np.float16 and not isinstance(gradient, Tensor)
+    wide: dict[str, Any] = {"dtype": np.float32} if half else {}
+    total = gradient.sum(axis=tuple(range(extra)), **wide) if extra else gradient
+    total = total.sum(axis=stretched, keepdims=True, **wide) if stretched else total
+    return total.astype(np.float16) if half else total
 
 
 def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:

@@ -1,0 +1,173 @@
+"""detect_anomaly: which op made the first NaN or infinity, and which line of yours called it."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import function as _function
+from .backend import is_array, to_device
+from .function import Function, raw
+
+
+class AnomalyError(RuntimeError):
+    """An op produced NaN or infinity, or something that it saved was overwritten; the message says which and where."""
+
+
+class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly():`)
+    """Context manager: look at every value and every gradient, in all threads, until the first bad one.
+
+    Raises AnomalyError that names the op, the shapes and the line of your code that called it
+
+    - when a forward or backward computation turns finite numbers into NaN or infinity (an infinity among the inputs or
+      parameters of the op, such as the -inf of a mask, may pass through; a NaN may not);
+    - when an array that a backward rule needs was changed from outside between the forward and the backward pass,
+      which the engine can't notice otherwise (`tensor.data[0] = 1`, or a NumPy array that was passed in and changed).
+
+    NumPy's floating-point warnings are off inside the ops. Several times slower; free when off.
+    """
+
+    _lock = threading.Lock()
+    _depth = 0
+
+    def __enter__(self) -> detect_anomaly:
+        with self._lock:
+            detect_anomaly._depth += 1
+            _function.observer = _Observer()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            detect_anomaly._depth -= 1
+            if detect_anomaly._depth == 0:
+                _function.observer = None
+
+
+class _Seen(NamedTuple):
+    """What is noted of a call: the line and the checksums of what its backward rule will need."""
+
+    line: str
+    checksums: list[int]
+
+
+class _Observer:
+    def forward(self, call: Function, arrays: list[Any]) -> Any:
+        line = _callers_line()
+        for position, array in enumerate(arrays):
+            if _has_nan(array):
+                raise AnomalyError(
+                    f"{call.name}: its input {position} of shape {array.shape} contains NaN already: it stands in "
+                    f"the data or the weights, or was computed outside detect_anomaly()\n{line}"
+                )
+        with np.errstate(all="ignore"):
+            output = call.forward(*arrays)
+        for array in output if isinstance(output, tuple) else (output,):
+            if bad := _bad_kind(array, [*arrays, *vars(call).values()]):
+                raise AnomalyError(f"{call.name} made {bad} from {_describe(arrays)}\n{line}")
+        call._seen = _Seen(line, [_checksum(array) for _, array in _held(call)])
+        return output
+
+    def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
+        for slot, gradient in enumerate(gradients):
+            if bad := _bad_kind(raw(gradient), []):
+                raise AnomalyError(
+                    f"the gradient that arrives at output {slot} of {call.name} contains {bad}: it was passed to "
+                    f"backward() like that, a hook made it, or a sum of gradients overflowed\n{self.line_of(call)}"
+                )
+        for (name, array), checksum in zip(_held(call), call._seen.checksums if call._seen else (), strict=False):
+            if _checksum(array) != checksum:
+                raise AnomalyError(
+                    f"{call.name}: {name} of shape {array.shape}, which its backward pass needs, was changed after the "
+                    f"forward pass\n{self.line_of(call)}"
+                )
+        with np.errstate(all="ignore"):
+            results = rule(*gradients)
+        outgoing = results if isinstance(results, tuple) else (results,)
+        for position, (gradient, origin) in enumerate(zip(outgoing, call.inputs, strict=False)):
+            if origin is not None and (bad := _bad_kind(raw(gradient), [])):
+                shapes = _describe([array for _, array in _held(call)])
+                raise AnomalyError(
+                    f"{call.name}.backward made {bad} in the gradient of input {position}, of shape {gradient.shape}; "
+                    f"it had saved {shapes or 'nothing'}\n{self.line_of(call)}"
+                )
+        return results
+
+    @staticmethod
+    def line_of(call: Function) -> str:
+        return call._seen.line if call._seen is not None else "  (called outside detect_anomaly(): line unknown)"
+
+
+def _is_floating(array: Any) -> bool:
+    return hasattr(array, "dtype") and array.dtype.kind == "f"
+
+
+def _has_nan(array: Any) -> bool:
+    return _is_floating(array) and bool((array != array).any())
+
+
+def _bad_kind(array: Any, sources: list[Any]) -> str:
+    """ "NaN" or "infinity" if `array` contains one that the sources don't explain, else an empty text."""
+    if not _is_floating(array) or bool(np.isfinite(to_device(array, "cpu") if is_array(array) else array).all()):
+        return ""
+    if _has_nan(array):
+        return "NaN"
+    return "" if any(_has_infinity(source) for source in sources) else "infinity"
+
+
+def _has_infinity(source: Any) -> bool:
+    if _is_floating(source):
+        return bool((abs(source) == np.inf).any())
+    return isinstance(source, float) and abs(source) == np.inf
+
+
+def _describe(arrays: list[Any]) -> str:
+    return ", ".join(f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a) for a in arrays)
+
+
+def _held(call: Function) -> Iterator[tuple[str, Any]]:
+    """Every array that a call holds for its backward rule, with a name."""
+    for position, value in enumerate(call._saved or ()):
+        identities = getattr(call, "_identities", [])
+        name = f"saved array {position}"
+        if id(value) in identities and identities.index(id(value)) < len(call.inputs):
+            name = f"input {identities.index(id(value))}"
+        if is_array(value):
+            yield name, value
+    own = {name: value for name, value in vars(call).items() if not name.startswith("_")}
+    for name, value in {"kept array": call._kept, **own}.items():
+        for position, part in enumerate(value if isinstance(value, tuple | list) else (value,)):
+            if is_array(part):
+                yield f"{name} {position}" if isinstance(value, tuple | list) else f"its {name}", part
+
+
+def _checksum(array: Any) -> int:
+    return zlib.crc32(np.ascontiguousarray(to_device(array, "cpu")).data)
+
+
+def _callers_line() -> str:
+    """The nearest line outside handloom that led here, and the layers in between."""
+    frame: FrameType | None = sys._getframe(2)
+    inner: list[str] = []
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith("handloom."):
+            break
+        if not module.startswith("handloom.autograd."):
+            inner.append(f"  through {_place(frame)}")
+        frame = frame.f_back
+    if frame is None:
+        return "\n".join(inner)
+    path, number = frame.f_code.co_filename, frame.f_lineno
+    text = linecache.getline(path, number).strip()
+    return "\n".join([f"  called at {_place(frame)}" + (f"\n    {text}" if text else ""), *inner[::-1]])
+
+
+def _place(frame: FrameType) -> str:
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_qualname}"

@@ -1,0 +1,270 @@
+"""gradcheck: the backward pass against the derivative of the forward pass.
+
+The function's outputs are contracted with a random output gradient v, so that the whole vector-Jacobian product is
+checked. (A plain sum of the outputs hides every mistake that is constant over an axis or cancels in a total.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..backend import is_array, to_device
+from ..engine import enable_grad, grad, is_grad_enabled, no_grad
+from ..random import default_generator
+from ..tensor import Tensor
+from .differences import Estimate, central_difference, complex_step
+from .report import EntryCheck, GradcheckReport
+
+# How often entries that sit on a kink are moved elsewhere.
+REDRAWS = 4
+
+
+def gradcheck(
+    fn: Callable[..., Any],
+    inputs: Any,
+    *,
+    method: str = "central",
+    seed: int = 0,
+    max_entries: int = 50,
+    rtol: float = 1e-7,
+    name: str | None = None,
+) -> GradcheckReport:
+    """Compare the gradient of `fn(*inputs)` with differences of its values, in float64.
+
+    Args:
+        fn: a function of Tensors, or a module: then its parameters are checked too, as float64 copies for the time of
+            the check. Returns a Tensor, or a tuple, list or dict of them. Draws from the default generator are
+            repeated on every evaluation.
+        inputs: one input or a sequence. Floating arrays, and Tensors that require a gradient, are checked; anything
+            else is passed on as it is. Nothing is changed in place.
+        method: "central" differences of sixth order, which work for anything and leave out kinks; "complex" is exact
+            to rounding, for functions that are analytic and whose ops accept complex arrays.
+        seed: of the random output gradient, and of which entries are compared in a large input.
+        max_entries: compare at most so many entries of each input, drawn at random.
+        rtol: the relative difference that is allowed beside rounding.
+        name: for the report; the function's by default.
+
+    Returns a report that is true if all is well and that prints what is wrong: input, entry, both values, a guess why.
+    Raises ValueError if `fn` gives different results for the same inputs or nothing is there to be checked.
+    """
+    if method not in ("central", "complex"):
+        raise ValueError(f"gradcheck: method {method!r} is neither 'central' nor 'complex'")
+    if not isinstance(inputs, Sequence):
+        inputs = [inputs]
+    report = GradcheckReport(name or _name_of(fn), method, seed)
+    with _in_float64(fn) as parameters:
+        check = _Check(fn, inputs, parameters, np.random.default_rng(seed), rtol)
+        try:
+            check.prepare()
+            report.checks = [check.entries(place, method, max_entries) for place in range(len(check.leaves))]
+        except _BackwardRaisedError as error:
+            report.error = str(error)
+    return report
+
+
+def assert_gradients(fn: Callable[..., Any], inputs: Any, **options: Any) -> None:
+    """Raise AssertionError with the report if `gradcheck` finds something wrong. Same arguments."""
+    report = gradcheck(fn, inputs, **options)
+    assert report, str(report)
+
+
+def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> GradcheckReport:
+    """The same for second derivatives: `gradcheck` of the gradient that `grad(..., create_graph=True)` gives.
+
+    The output gradient is one more checked input, since the gradient depends on it as well.
+    """
+    inputs = list(inputs) if isinstance(inputs, Sequence) else [inputs]
+    wanted = [place for place, value in enumerate(inputs) if _is_checked(value)]
+    rng = np.random.default_rng(options.get("seed", 0))
+    with no_grad(), _replayed():
+        shapes = [out.shape for out in _floating(fn(*map(_as_leaf, inputs)))]
+    cotangents = [rng.normal(size=shape) for shape in shapes]
+
+    def gradient(*operands: Any) -> list[Tensor]:
+        recorded = is_grad_enabled()
+        arguments, output_gradients = operands[: len(inputs)], operands[len(inputs) :]
+        with enable_grad():
+            results = zip(_floating(fn(*arguments)), output_gradients, strict=True)
+            pairs = [(out, v) for out, v in results if out.requires_grad]
+            targets = [arguments[place] for place in wanted]
+            if not pairs:
+                return [Tensor(np.zeros(target.shape)) for target in targets]
+            outputs, vs = zip(*pairs, strict=True)
+            return grad(outputs, targets, vs, create_graph=recorded)
+
+    options.setdefault("name", f"the gradient of {_name_of(fn)}")
+    return gradcheck(gradient, [*inputs, *cotangents], **options)
+
+
+class _BackwardRaisedError(Exception):
+    """The rule under test failed; the report says how."""
+
+
+class _Check:
+    """A function, its inputs as float64 leaves, and the random output gradient."""
+
+    def __init__(self, fn: Any, inputs: Sequence[Any], parameters: dict[str, Tensor], rng: Any, rtol: float):
+        self.fn, self.rng, self.rtol = fn, rng, rtol
+        self.arguments = [_as_leaf(value) for value in inputs]
+        self.leaves = {
+            f"input {place}": argument
+            for place, (value, argument) in enumerate(zip(inputs, self.arguments, strict=True))
+            if _is_checked(value)
+        }
+        self.leaves.update(parameters)
+        if not self.leaves:
+            raise ValueError(
+                "gradcheck: no floating array, no Tensor that requires a gradient and no parameter to check"
+            )
+
+    def prepare(self) -> None:
+        """Draw the output gradients; refuse a function that is not a function of its inputs."""
+        first, second = self.values(), self.values()
+        if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True)):
+            raise ValueError(
+                "gradcheck: the function gives different results for the same inputs. Random numbers must come from "
+                "the default generator, which is replayed, or from one that is seeded inside the function"
+            )
+        self.v = [self.rng.normal(size=value.shape) for value in first]
+        self.update()
+
+    def update(self) -> None:
+        """Take values and gradients at the present point."""
+        self.base = self.values()
+        self.rounding = 4 * np.sqrt(
+            sum(
+                (np.finfo(b.dtype).eps * np.linalg.norm((v * b).ravel())) ** 2
+                for v, b in zip(self.v, self.base, strict=True)
+            )
+        )
+        self.gradients = self.backward()
+
+    def outputs(self) -> list[Tensor]:
+        with _replayed():
+            return _floating(self.fn(*self.arguments))
+
+    def values(self) -> list[np.ndarray]:
+        with no_grad(), np.errstate(all="ignore"):
+            return [np.array(to_device(out.data, "cpu")) for out in self.outputs()]
+
+    def backward(self) -> list[np.ndarray]:
+        """The analytic gradient of every leaf."""
+        leaves = list(self.leaves.values())
+        with enable_grad(), np.errstate(all="ignore"):
+            pairs = [(out, v) for out, v in zip(self.outputs(), self.v, strict=True) if out.requires_grad]
+            if not pairs:
+                return [np.zeros(leaf.shape) for leaf in leaves]
+            try:
+                found = grad([out for out, _ in pairs], leaves, [to_device(v, out.device) for out, v in pairs])
+            except Exception as error:
+                text = f"the backward pass raised {type(error).__name__}: {error}"
+                raise _BackwardRaisedError(" ".join([text, *getattr(error, "__notes__", ())])) from error
+        return [np.array(to_device(gradient.data, "cpu")) for gradient in found]
+
+    def entries(self, place: int, method: str, max_entries: int) -> EntryCheck:
+        """Compare the entries of one leaf."""
+        name, leaf = list(self.leaves.items())[place]
+        size = leaf.data.size
+        positions = (
+            np.arange(size) if size <= max_entries else np.sort(self.rng.choice(size, max_entries, replace=False))
+        )
+        analytic, numeric, noise = self.gradients[place].ravel()[positions], *np.full((2, positions.size), np.nan)
+        missing = np.arange(positions.size)
+        for _ in range(REDRAWS):
+            for i in missing:
+                estimate = self.numeric(leaf, positions[i], method)
+                analytic[i], numeric[i], noise[i] = self.gradients[place].ravel()[positions[i]], *estimate
+            missing = np.flatnonzero(np.isnan(numeric))
+            if missing.size == 0:
+                break
+            self.move(leaf, positions[missing])
+        finite = [array[np.isfinite(array)] for array in (analytic, numeric)]
+        scale = max((float(np.abs(array).max()) for array in finite if array.size), default=0.0)
+        with np.errstate(invalid="ignore"):
+            allowed = self.rtol * np.maximum(np.abs(analytic), np.abs(numeric)) + 1e-9 * (1e-3 + scale) + 20 * noise
+        return EntryCheck(name, leaf.shape, positions, analytic, numeric, allowed)
+
+    def move(self, leaf: Tensor, positions: np.ndarray) -> None:
+        """Move entries away from a kink."""
+        steps = self.rng.uniform(0.05, 0.3, positions.size) * self.rng.choice([-1, 1], positions.size)
+        moved = leaf.data.copy()
+        moved.reshape(-1)[positions] += to_device(steps, leaf.device) * (1 + abs(moved.reshape(-1)[positions]))
+        leaf.data = moved
+        self.update()
+
+    def numeric(self, leaf: Tensor, position: int, method: str) -> Estimate:
+        """The derivative of v . fn along one entry."""
+        original = leaf.data
+        entry = float(original.reshape(-1)[position])
+
+        def contracted(step: complex, base: Sequence[Any]) -> Any:
+            leaf.data = original.astype(np.result_type(original.dtype, type(step)), order="C")
+            leaf.data.reshape(-1)[position] = entry + step
+            # Differences output by output: what doesn't depend on the entry cancels exactly.
+            return sum(
+                ((value - b) * v).sum() for value, b, v in zip(self.values(), base, self.v, strict=True) if value.size
+            )
+
+        try:
+            if method == "complex":
+                return complex_step(lambda step: contracted(step, [0.0] * len(self.base)))
+            return central_difference(lambda step: contracted(step, self.base), max(abs(entry), 0.1), self.rounding)
+        finally:
+            leaf.data = original
+
+
+def _name_of(fn: Any) -> str:
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+def _is_checked(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return value.requires_grad
+    return is_array(value) and value.dtype.kind == "f"
+
+
+def _as_leaf(value: Any) -> Any:
+    if not _is_checked(value):
+        return value
+    data = value.data if isinstance(value, Tensor) else value
+    return Tensor(data.astype(np.float64), requires_grad=True)
+
+
+def _floating(output: Any) -> list[Tensor]:
+    """The floating (or, during a complex step, complex) Tensors in what a function returned."""
+    if isinstance(output, Tensor):
+        return [output] if output.dtype.kind in "fc" else []
+    if isinstance(output, dict):
+        output = list(output.values())
+    return [tensor for part in output or () if part is not None for tensor in _floating(part)]
+
+
+@contextmanager
+def _replayed() -> Iterator[None]:
+    """Put the default generator back afterwards: every evaluation draws the same numbers."""
+    state = default_generator.get_state()
+    try:
+        yield
+    finally:
+        default_generator.set_state(state)
+
+
+@contextmanager
+def _in_float64(fn: Any) -> Iterator[dict[str, Tensor]]:
+    """The parameters of a module that require a gradient, as float64 for a while."""
+    if not hasattr(fn, "named_parameters"):
+        yield {}
+        return
+    parameters = {name: parameter for name, parameter in fn.named_parameters() if parameter.requires_grad}
+    originals = [(parameter, parameter.data, parameter._origin) for parameter in parameters.values()]
+    for parameter, data, _ in originals:
+        parameter.data, parameter._origin = data.astype(np.float64), None
+    try:
+        yield parameters
+    finally:
+        for parameter, data, origin in originals:
+            parameter.data, parameter._origin = data, origin

@@ -1,0 +1,55 @@
+"""Derivatives from values alone: central differences that notice kinks, and the complex step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+# Steps relative to the size of the number that is changed; the next one is taken where the function isn't smooth.
+STEPS = (2e-3, 1e-4, 5e-6)
+
+# f(step) -> (the projected change v . (f(x + step) - f(x)), the rounding noise in it)
+Change = Callable[[float], float]
+
+
+class Estimate(NamedTuple):
+    value: float  # the derivative; NaN if the function isn't smooth here
+    noise: float  # what rounding may have added
+
+
+def central_difference(change: Change, size: float, rounding: float) -> Estimate:
+    """The derivative at 0 of `change`, by sixth-order central differences.
+
+    Args:
+        change: a step -> the value there minus the value at 0.
+        size: the magnitude of the number to which the steps are added.
+        rounding: the absolute error of a value of `change`.
+
+    The differences over 1, 2 and 3 steps agree to high order where the function is smooth, and so do the second
+    differences. A kink or a jump within 3 steps spoils that; then smaller steps are tried. NaN if none will do.
+    With q_k = (f(kh) - f(-kh)) / 2kh: f' = (15 q_1 - 6 q_2 + q_3) / 10 + O(h^6) (Fornberg 1988, Math. Comp. 51).
+    """
+    for relative in STEPS:
+        h = relative * size
+        values = [(change(k * h), change(-k * h)) for k in (1, 2, 3)]
+        if not np.isfinite(values).all():
+            continue
+        noise = rounding / h
+        q1, q2, q3 = ((up - down) / (2 * k * h) for k, (up, down) in enumerate(values, start=1))
+        s1, s2 = ((up + down) / (k * h) for k, (up, down) in enumerate(values[:2], start=1))
+        fourth_order, sixth_order = (4 * q1 - q2) / 3, (15 * q1 - 6 * q2 + q3) / 10
+        tolerance = 1e-5 * max(abs(q1), abs(q2), abs(q3)) + 100 * noise
+        if abs(sixth_order - fourth_order) <= tolerance and abs(s2 - 2 * s1) <= tolerance:
+            return Estimate(sixth_order, noise)
+    return Estimate(np.nan, np.nan)
+
+
+def complex_step(value: Callable[[complex], complex]) -> Estimate:
+    """Im f(x + ih) / h: no difference is taken, so nothing cancels and h may be tiny.
+
+    Only for functions that are analytic and are computed without abs, comparisons or conjugation. Source: Squire and
+    Trapp 1998, SIAM Review 40.
+    """
+    return Estimate(value(1e-20j).imag / 1e-20, 0.0)

@@ -1,0 +1,142 @@
+"""What a gradient check found, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass
+class EntryCheck:
+    """One tensor's gradient: the entries that were compared, flat, and the one that fits worst."""
+
+    name: str
+    shape: tuple[int, ...]
+    positions: np.ndarray  # flat positions of the entries
+    analytic: np.ndarray  # what the backward pass says
+    numeric: np.ndarray  # what differences of the forward pass say; NaN where it has a kink at every point tried
+    allowed: np.ndarray  # the largest absolute difference that rounding explains
+
+    @property
+    def kinks(self) -> int:
+        """Entries that were left out because the function has no derivative there."""
+        return int(np.isnan(self.numeric).sum())
+
+    @property
+    def excess(self) -> np.ndarray:
+        """The difference in units of the allowed one; 0 at kinks, infinite where the gradient is not finite."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            excess = np.abs(self.analytic - self.numeric) / self.allowed
+        excess[~np.isfinite(self.analytic)] = np.inf
+        excess[np.isnan(self.numeric)] = 0.0
+        return excess
+
+    @property
+    def ok(self) -> bool:
+        if self.positions.size and self.kinks == self.positions.size:
+            return False
+        return bool((self.excess <= 1).all())
+
+    @property
+    def worst(self) -> int:
+        return int(self.excess.argmax())
+
+    @property
+    def worst_index(self) -> tuple[int, ...]:
+        return tuple(int(i) for i in np.unravel_index(self.positions[self.worst], self.shape))
+
+    @property
+    def relative_error(self) -> float:
+        """Of the worst entry: the difference over the larger of the two, 0 if both are 0."""
+        if self.positions.size == 0:
+            return 0.0
+        analytic, numeric = self.analytic[self.worst], self.numeric[self.worst]
+        if np.isnan(numeric):
+            return 0.0
+        return float(abs(analytic - numeric) / max(abs(analytic), abs(numeric), np.finfo(float).tiny))
+
+    def hint(self) -> str:
+        """A guess at what is wrong, or an empty text."""
+        usable = ~np.isnan(self.numeric)
+        a, n = self.analytic[usable], self.numeric[usable]
+        if a.size == 0:
+            return "the function has a kink or a jump wherever it was tried"
+        if not np.isfinite(a).all():
+            return "the backward pass gives NaN or infinity where the function is smooth"
+        if not a.any():
+            return "no gradient arrives: is the graph cut (detach, .data, numpy) or does the rule return None or zeros?"
+        if a.size > 1 and _same(np.sort(a), np.sort(n)) and not _same(a, n):
+            return "the right numbers in the wrong places: an axis order, a transpose, a shift or an index"
+        ratio = float(a @ n / (n @ n)) if n.any() else 0.0
+        if ratio and _same(a, ratio * n):
+            if abs(ratio + 1) < 1e-6:
+                return "the sign is flipped"
+            whole = round(max(abs(ratio), 1 / abs(ratio)))
+            size = f"{whole}" if abs(ratio) > 1 else f"1/{whole}"
+            if abs(max(abs(ratio), 1 / abs(ratio)) - whole) > 1e-5:
+                return f"everything is off by the factor {ratio:.6g}: a missing scale?"
+            return (
+                f"everything is off by the factor {'-' if ratio < 0 else ''}{size}: a constant is missing, or a sum "
+                f"over an axis of {whole} stands where a mean belongs (or the reverse: look at broadcast inputs)"
+            )
+        wrong = self.excess[usable] > 1
+        if not wrong.all():
+            return (
+                f"{int((~wrong).sum())} of {wrong.size} entries are right: a special case, a mask or an edge is missed"
+            )
+        return ""
+
+    def __str__(self) -> str:
+        text = f"{'ok  ' if self.ok else 'FAIL'} {self.name} {self.shape}: "
+        if self.positions.size == 0:
+            return text + "no entries"
+        checked = self.positions.size - self.kinks
+        total = max(int(np.prod(self.shape)), 1)
+        text += f"{checked} of {total} entries, relative error {self.relative_error:.1e}"
+        text += f", {self.kinks} left out at kinks" if self.kinks else ""
+        if not self.ok:
+            worst = self.worst
+            text += (
+                f"\n       worst at {self.worst_index}: analytic {self.analytic[worst]:.12g}, "
+                f"numeric {self.numeric[worst]:.12g}, allowed difference {self.allowed[worst]:.1e}"
+            )
+            text += f"\n       hint: {hint}" if (hint := self.hint()) else ""
+        return text
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(np.abs(a - b).max() <= 1e-6 * max(np.abs(a).max(), np.abs(b).max()))
+
+
+@dataclass
+class GradcheckReport:
+    """True if the gradients are right; printed, it says which entry of which input is not."""
+
+    name: str
+    method: str
+    seed: int
+    checks: list[EntryCheck] = field(default_factory=list)
+    error: str = ""  # why the gradient could not be computed at all
+
+    @property
+    def ok(self) -> bool:
+        return not self.error and all(check.ok for check in self.checks)
+
+    @property
+    def relative_error(self) -> float:
+        """The largest of all inputs."""
+        return max((check.relative_error for check in self.checks), default=0.0)
+
+    @property
+    def entries(self) -> int:
+        return sum(check.positions.size - check.kinks for check in self.checks)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        lines = [f"gradcheck of {self.name}: {'ok' if self.ok else 'FAILED'} ({self.method}, seed {self.seed})"]
+        lines += [f"  {check}" for check in self.checks]
+        lines += [f"  FAIL {self.error}"] if self.error else []
+        return "\n".join(lines)
