@@ -1,0 +1,41 @@
+"""The package as it is installed: every folder is listed, every module imports, versions agree."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import handloom
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
+
+
+def test_every_folder_of_the_package_is_listed() -> None:
+    subjects = ("autograd", "nn", "models", "tokenizer", "train")
+    folders = {path.parent.relative_to(ROOT) for subject in subjects for path in (ROOT / subject).rglob("*.py")}
+    found = {"handloom", *(".".join(("handloom", *folder.parts)) for folder in folders)}
+    assert sorted(PACKAGES) == sorted(found)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_imports_and_says_what_it_is(package: str) -> None:
+    folder = ROOT.joinpath(*package.split(".")[1:])
+    names = [path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "__main__")]
+    if package == "handloom":
+        names = ["errors"]
+    for name in [package, *(f"{package}.{name}" for name in names)]:
+        assert importlib.import_module(name).__doc__, f"{name} has no docstring"
+
+
+def test_the_version_stands_in_one_voice() -> None:
+    assert handloom.__version__ == PROJECT["project"]["version"]
+
+
+def test_kernel_sources_are_package_data() -> None:
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]["handloom.autograd.kernels"]
+    assert patterns == ["*.cu", "*.cuh"]
