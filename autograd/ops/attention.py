@@ -151,7 +151,10 @@ def _attention_reference(
     batch, heads, queries, width = query.shape
     keys = key.shape[2]
     scale = 1 / np.sqrt(width) if scale is None else scale
-    out = np.zeros((batch, heads, queries, value.shape[3]), dtype=np.result_type(query, key, value))
+    out = np.zeros(
+        (batch, heads, queries, value.shape[3]),
+        dtype=np.result_type(query, key, value, *(() if bias is None else (bias,))),
+    )
     allowed = (
         np.ones((batch, heads, queries, keys), dtype=bool)
         if mask is None

@@ -12,7 +12,7 @@ from ..tensor import Tensor
 from .activation import softplus
 from .elementwise import abs, add, multiply, negative, square, subtract
 from .loss import REDUCTIONS
-from .registry import declare
+from .registry import OPS, declare
 
 
 def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
@@ -38,16 +38,11 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     return _reduced("mse_loss", square(subtract(x, target)), reduction)
 
 
-@declare(lambda x, target, *, reduction="mean": _reduced_reference(abs_reference(x - target), reduction))
+@declare(lambda x, target, *, reduction="mean": _reduced_reference(OPS["abs"].reference(x - target), reduction))
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """|x - target|, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
     _same_shape("l1_loss", x, target)
     return _reduced("l1_loss", abs(subtract(x, target)), reduction)
-
-
-def abs_reference(x: np.ndarray) -> np.ndarray:
-    """|x|, which goes on being differentiable when a complex step is taken."""
-    return np.where(x.real > 0, x, -x)
 
 
 def _bce_with_logits_reference(

@@ -139,6 +139,7 @@ class LogAddExp(Function):
         xp = array_module(g)
         alike = (raw(x) == raw(y)) & (array_module(raw(x)).abs(raw(x)) == np.inf)  # inf - inf would be NaN
         share = xp.tanh((xp.where(alike, 0.0, x) - xp.where(alike, 0.0, y)) * 0.5) * 0.5 + 0.5
+        share = share.astype(g.dtype)
         needs_x, needs_y = self.needs
         return g * share if needs_x else None, g * (1 - share) if needs_y else None
 

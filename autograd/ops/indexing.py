@@ -123,7 +123,7 @@ def _refuse_duplicates(index: Any, shape: tuple[int, ...]) -> None:
 
 
 def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
-    out = x.copy()
+    out = x.astype(np.result_type(x, value))
     out[index] = value
     return out
 
@@ -152,7 +152,7 @@ class ScatterAdd(Function):
 
 
 def _scatter_add_reference(x: np.ndarray, index: Any, values: Any) -> np.ndarray:
-    out = x.copy()
+    out = x.astype(np.result_type(x, values))
     np.add.at(out, index, values)
     return out
 

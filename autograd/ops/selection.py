@@ -36,7 +36,7 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
     return Where()(condition, x, y)
 
 
-@declare(lambda x, mask, value: np.where(mask, np.asarray(value, dtype=x.dtype), x))
+@declare(lambda x, mask, value: np.where(mask, value, x))
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     """x with `value` (a number or a 0-d tensor) where `mask` (boolean, broadcasts with x) holds.
 

@@ -57,7 +57,8 @@ class LogSoftmax(Function):
     def forward(self, x):
         xp = array_module(x)
         out = _below_top(x, self.axis)
-        out -= xp.log(xp.exp(out).sum(axis=self.axis, keepdims=True))
+        if x.size:
+            out -= xp.log(xp.exp(out).sum(axis=self.axis, keepdims=True))
         out = narrowed(out, x)
         self.save(out)
         return out

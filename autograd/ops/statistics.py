@@ -46,7 +46,7 @@ class Var(Reduction):
         return spread(g * scale, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
 
 
-@declare(lambda x, axis=None, keepdims=False, ddof=0: np.var(x, axis=axis, keepdims=keepdims, ddof=ddof))
+@declare(lambda x, axis=None, keepdims=False, ddof=0: _std_reference(x, axis, keepdims, ddof) ** 2)
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
     """Variance over `axis` (all axes by default), divided by n - ddof. Raises ValueError unless n > ddof."""
     return Var(axis, keepdims, ddof)(x)
@@ -71,7 +71,9 @@ class Std(Var):
 
 
 def _std_reference(x: np.ndarray, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    return np.sqrt(_variance(x, axis, keepdims, count(axis, x.shape) - ddof))
+    n = count(axis, x.shape)
+    mean = x.sum(axis=axis, keepdims=True) / n
+    return np.sqrt(((x - mean) ** 2).sum(axis=axis, keepdims=keepdims) / (n - ddof))
 
 
 @declare(_std_reference)

@@ -1,0 +1,175 @@
+"""How inputs for an op are described: once, for the tests (hypothesis draws) and for the command line (a seed draws).
+
+A specification is a function that asks a `Draw` for shapes, axes and arrays and returns a `Sample`. Arrays keep away
+from kinks, poles and ties, where a difference quotient means nothing; what happens there is tested by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..ops import OPS
+
+T = TypeVar("T")
+CLEARANCE = 0.1  # the least distance from a kink or between values whose order matters
+
+
+@dataclass
+class Sample:
+    """Arguments for one call. Arrays are NumPy arrays; gradients are checked for the positional ones that are named."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    differentiable: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.differentiable is None:
+            self.differentiable = tuple(
+                i for i, value in enumerate(self.args) if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+            )
+
+
+class Draw:
+    """Choices and arrays from one source of numbers.
+
+    Args:
+        integer: integer(low, high) gives a number from low to high, both included.
+        rng: fills the arrays.
+        dtype: of the floating point arrays.
+
+    `seen` records for each label how many options there are and which have been chosen.
+    """
+
+    def __init__(self, integer: Callable[[int, int], int], rng: np.random.Generator, dtype: Any = np.float64):
+        self.integer = integer
+        self.rng = rng
+        self.dtype = np.dtype(dtype)
+        self.seen: dict[str, tuple[int, set[int]]] = {}
+
+    @classmethod
+    def seeded(cls, rng: np.random.Generator, dtype: Any = np.float64) -> Draw:
+        return cls(lambda low, high: int(rng.integers(low, high + 1)), rng, dtype)
+
+    # -- choices ---------------------------------------------------------------------------------------------------
+
+    def choice(self, label: str, options: Sequence[T]) -> T:
+        chosen = self.integer(0, len(options) - 1)
+        self.seen.setdefault(label, (len(options), set()))[1].add(chosen)
+        return options[chosen]
+
+    def flag(self, label: str) -> bool:
+        return self.choice(label, (False, True))
+
+    def number(self, low: float, high: float) -> float:
+        return float(self.rng.uniform(low, high))
+
+    # -- shapes and axes -------------------------------------------------------------------------------------------
+
+    def shape(self, least: int = 0, most: int = 3, *, empty: bool = True) -> tuple[int, ...]:
+        """Of `least` to `most` axes of 1 to 3 elements; now and then, with `empty`, one axis of none."""
+        sides = [self.integer(1, 3) for _ in range(self.choice("ndim", range(least, most + 1)))]
+        if empty and sides and self.choice("empty", (False, False, False, False, False, True)):
+            sides[self.integer(0, len(sides) - 1)] = 0
+        return tuple(sides)
+
+    def narrowed(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """A shape that broadcasts to `shape`: leading axes dropped, others set to 1."""
+        dropped = self.choice("dropped axes", (0, 0, 1, len(shape)))
+        return tuple(1 if self.choice("stretched axis", (False, False, True)) else side for side in shape[dropped:])
+
+    def axis(self, shape: tuple[int, ...], *, none: bool = True, many: bool = True) -> Any:
+        """None, one axis counted from either end, or a tuple of them, as an op with `shape` takes it."""
+        ndim = len(shape)
+        kinds = ["first", "last"] * bool(ndim) + ["none"] * none + ["many"] * many
+        kind = self.choice(f"axis of {min(ndim, 1)} or more dimensions", kinds)
+        if kind == "first":
+            return self.integer(0, ndim - 1)
+        if kind == "last":
+            return -self.integer(1, ndim)
+        if kind == "none":
+            return None
+        picked = [a for a in range(ndim) if self.flag("axis in tuple")]
+        return tuple(a - ndim if self.flag("negative axis in tuple") else a for a in picked)
+
+    # -- arrays ----------------------------------------------------------------------------------------------------
+
+    def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, avoid: Sequence[float] = ()) -> Any:
+        """Uniform in [low, high], at least CLEARANCE away from each of `avoid` (where it may pass the bounds)."""
+        values = self.rng.uniform(low, high, shape)
+        for place in avoid:
+            distance = values - place
+            pushed = place + np.where(distance < 0, distance - CLEARANCE, distance + CLEARANCE)
+            values = np.where(np.abs(distance) < CLEARANCE, pushed, values)
+        return np.asarray(values, dtype=self.dtype)
+
+    def distinct(self, *shapes: tuple[int, ...]) -> Any:
+        """Arrays of these shapes with no two values, within or between them, closer than CLEARANCE."""
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        grid = self.rng.permutation(sum(sizes)) - sum(sizes) / 2 + self.rng.uniform(-0.2, 0.2, sum(sizes))
+        pieces = np.split(2.5 * CLEARANCE * grid, np.cumsum(sizes)[:-1])
+        arrays = [np.asarray(p.reshape(s), dtype=self.dtype) for p, s in zip(pieces, shapes, strict=True)]
+        return arrays[0] if len(arrays) == 1 else arrays
+
+    def indices(self, shape: tuple[int, ...], size: int, *, negative: bool = False) -> np.ndarray:
+        """Integers below `size`; counted from the end too with `negative`."""
+        low = -size if negative else 0
+        return np.asarray(self.rng.integers(low, size, shape) if size else np.zeros(shape, int), dtype=np.int64)
+
+    def mask(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.asarray(self.rng.random(shape) < 0.5)
+
+
+@dataclass
+class OpSpec:
+    """What the checks need to know of one public op.
+
+    Attributes:
+        draw: makes a Sample.
+        function: the op, called with the sample's arguments; the result is a Tensor or a tuple of them.
+        reference: the same in slow NumPy.
+        analytic: the reference takes complex numbers and is analytic in the differentiable arguments: complex step.
+        second_order: the gradient can be differentiated again.
+        views: the result may share memory with an input.
+        ulps: how far a result may be from the reference, in units of the last place of its largest element.
+    """
+
+    name: str
+    draw: Callable[[Draw], Sample]
+    function: Callable[..., Any]
+    reference: Callable[..., Any]
+    analytic: bool = True
+    second_order: bool = True
+    views: bool = False
+    ulps: float = 32.0
+
+    def samples(self, rng: np.random.Generator, dtype: Any = np.float64, count: int = 10) -> Iterator[Sample]:
+        """`count` samples, the same for the same state of `rng`."""
+        for _ in range(count):
+            yield self.draw(Draw.seeded(rng, dtype))
+
+
+CATALOGUE: dict[str, OpSpec] = {}
+
+
+def spec(name: str, **facts: Any) -> Callable[[Callable[[Draw], Sample]], Callable[[Draw], Sample]]:
+    """Enter a sampler for the op `name` into the catalogue, with what distinguishes it from the common case."""
+
+    def enter(draw: Callable[[Draw], Sample]) -> Callable[[Draw], Sample]:
+        op = OPS[name]
+        CATALOGUE[name] = OpSpec(name, draw, **{"function": op.function, "reference": op.reference, **facts})
+        return draw
+
+    return enter
+
+
+def gathered(name: str) -> dict[str, Any]:
+    """For an op whose first argument is a list of tensors: the same with the tensors as separate arguments."""
+    op = OPS[name]
+    return {
+        "function": lambda *tensors, **kwargs: op.function(tensors, **kwargs),
+        "reference": lambda *arrays, **kwargs: op.reference(arrays, **kwargs),
+    }

@@ -1,0 +1,208 @@
+"""Specifications of the elementwise ops: the interval each is drawn from and the points it keeps away from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .draw import Draw, Sample, spec
+
+ZERO = (0.0,)
+HALVES = tuple(k / 2 for k in range(-8, 9))
+STEP = {"analytic": False}
+
+# name -> lowest value, highest value, points to avoid, facts
+UNARY: dict[str, tuple[float, float, tuple[float, ...], dict[str, Any]]] = {
+    "negative": (-2, 2, (), {}),
+    "reciprocal": (-2, 2, ZERO, {}),
+    "square": (-2, 2, (), {}),
+    "abs": (-2, 2, ZERO, {}),
+    "sign": (-2, 2, ZERO, STEP),
+    "floor": (-3, 3, HALVES, STEP),
+    "ceil": (-3, 3, HALVES, STEP),
+    "trunc": (-3, 3, HALVES, STEP),
+    "rint": (-3, 3, HALVES, STEP),
+    "exp": (-2, 2, (), {}),
+    "exp2": (-2, 2, (), {}),
+    "expm1": (-2, 2, (), {}),
+    "log": (0.2, 3, (), {}),
+    "log2": (0.2, 3, (), {}),
+    "log10": (0.2, 3, (), {}),
+    "log1p": (-0.7, 3, (), {}),
+    "sqrt": (0.2, 3, (), {}),
+    "rsqrt": (0.2, 3, (), {}),
+    "erf": (-3, 3, (), {"analytic": False}),
+    "sin": (-3, 3, (), {}),
+    "cos": (-3, 3, (), {}),
+    "tan": (-1.2, 1.2, (), {}),
+    "arcsin": (-0.8, 0.8, (), {}),
+    "arccos": (-0.8, 0.8, (), {}),
+    "arctan": (-2, 2, (), {}),
+    "sinh": (-2, 2, (), {}),
+    "cosh": (-2, 2, (), {}),
+    "tanh": (-2, 2, (), {}),
+    "arcsinh": (-2, 2, (), {}),
+    "arccosh": (1.3, 3, (), {}),
+    "arctanh": (-0.8, 0.8, (), {}),
+    "relu": (-2, 2, ZERO, {}),
+    "sigmoid": (-4, 4, (), {}),
+    "softplus": (-4, 4, ZERO, {}),
+    "log_sigmoid": (-4, 4, ZERO, {}),
+    "selu": (-2, 2, ZERO, {}),
+    "silu": (-4, 4, (), {}),
+    "mish": (-4, 4, ZERO, {}),
+    "softsign": (-2, 2, ZERO, {}),
+}
+
+
+def _unary(low: float, high: float, avoid: tuple[float, ...]) -> Any:
+    return lambda d: Sample((d.array(d.shape(), low, high, avoid),))
+
+
+for _name, (_low, _high, _avoid, _facts) in UNARY.items():
+    spec(_name, **_facts)(_unary(_low, _high, _avoid))
+
+
+def pair(d: Draw, low: float = -2, high: float = 2, avoid: tuple[float, ...] = ()) -> tuple[Any, Any]:
+    """Two operands that broadcast against each other; one of them may be a Python number."""
+    shape = d.shape()
+    x, y = (d.array(d.narrowed(shape), low, high, avoid) for _ in range(2))
+    kind = d.choice("operand", ("arrays", "arrays", "arrays", "number left", "number right"))
+    return (x.item(0) if kind == "number left" and x.size else x), (
+        y.item(0) if kind == "number right" and y.size else y
+    )
+
+
+@spec("add")
+def _add(d: Draw) -> Sample:
+    return Sample(pair(d))
+
+
+@spec("subtract")
+def _subtract(d: Draw) -> Sample:
+    return Sample(pair(d))
+
+
+@spec("multiply")
+def _multiply(d: Draw) -> Sample:
+    return Sample(pair(d))
+
+
+@spec("divide")
+def _divide(d: Draw) -> Sample:
+    return Sample(pair(d, avoid=(0.0,)))
+
+
+@spec("power")
+def _power(d: Draw) -> Sample:
+    if d.flag("whole exponent"):
+        # A whole exponent takes negative bases; as an array it has no gradient of its own there.
+        shape = d.shape()
+        exponents: Any = d.choice("exponent", (0, 1, 2, 3, -1, -2, 0.0, 2.0, "array"))
+        if exponents == "array":
+            exponents = d.rng.integers(-2, 4, d.narrowed(shape)).astype(d.dtype)
+        return Sample((d.array(shape, avoid=(0.0,)), exponents), differentiable=(0,))
+    return Sample(pair(d, 0.3, 2))
+
+
+@spec("logaddexp")
+def _logaddexp(d: Draw) -> Sample:
+    return Sample(pair(d))
+
+
+@spec("arctan2")
+def _arctan2(d: Draw) -> Sample:
+    shape = d.shape()
+    y, x = d.array(d.narrowed(shape), avoid=(0.0,)), d.array(d.narrowed(shape), avoid=(0.0,))
+    return Sample((y, x))
+
+
+@spec("hypot")
+def _hypot(d: Draw) -> Sample:
+    return Sample(pair(d, avoid=(0.0,)))
+
+
+@spec("remainder", analytic=False)
+def _remainder(d: Draw) -> Sample:
+    """x = (quotient + fraction) y keeps clear of the jumps where x / y is whole."""
+    shape = d.shape()
+    y = d.array(d.narrowed(shape), 0.5, 2) * (-1 if d.flag("negative divisor") else 1)
+    quotient = d.rng.integers(-2, 3, shape) + d.rng.uniform(0.3, 0.7, shape)
+    return Sample((np.asarray(quotient * y, dtype=d.dtype), y))
+
+
+def ordered_pair(d: Draw) -> Sample:
+    shape = d.shape()
+    return Sample(tuple(d.distinct(d.narrowed(shape), d.narrowed(shape))))
+
+
+spec("maximum")(ordered_pair)
+spec("minimum")(ordered_pair)
+
+
+@spec("clip")
+def _clip(d: Draw) -> Sample:
+    shape = d.shape()
+    bounds = d.choice("bounds", ("numbers", "low number", "high number", "arrays", "low array", "high array"))
+    if bounds.endswith(("number", "numbers")):
+        low, high = -0.8, 0.7
+        x = d.array(shape, avoid=(low, high))
+    else:
+        x, low, high = d.distinct(shape, d.narrowed(shape), d.narrowed(shape))
+    return Sample((x, None if bounds.startswith("high") else low, None if bounds.startswith("low") else high))
+
+
+@spec("where")
+def _where(d: Draw) -> Sample:
+    shape = d.shape()
+    return Sample((d.mask(d.narrowed(shape)), *pair_of(d, shape)))
+
+
+def pair_of(d: Draw, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    return d.array(d.narrowed(shape)), d.array(d.narrowed(shape))
+
+
+@spec("masked_fill")
+def _masked_fill(d: Draw) -> Sample:
+    shape = d.shape()
+    value = d.choice("value", (0.5, "tensor"))
+    return Sample((d.array(d.narrowed(shape)), d.mask(d.narrowed(shape)), d.array(()) if value == "tensor" else value))
+
+
+@spec("astype", reference=lambda x, dtype: x)
+def _astype(d: Draw) -> Sample:
+    """To itself; casts between precisions are tested by themselves, since differences can't see them."""
+    return Sample((d.array(d.shape()), d.dtype))
+
+
+@spec("leaky_relu")
+def _leaky_relu(d: Draw) -> Sample:
+    return Sample((d.array(d.shape(), avoid=(0.0,)),), d.choice("slope", ({}, {"negative_slope": 0.3})))
+
+
+@spec("elu")
+def _elu(d: Draw) -> Sample:
+    return Sample((d.array(d.shape(), avoid=(0.0,)),), d.choice("alpha", ({}, {"alpha": 0.7})))
+
+
+@spec("gelu", analytic=False)
+def _gelu(d: Draw) -> Sample:
+    x = d.array(d.shape(), -2.5, 4)  # further down F(x) is a small difference of large numbers
+    return Sample((x,), d.choice("approximate", ({}, {"approximate": "none"}, {"approximate": "tanh"})))
+
+
+def _halves(d: Draw) -> Sample:
+    shape = list(d.shape(1))
+    axis = d.integer(-len(shape), len(shape) - 1)
+    shape[axis] *= 2
+    # The gate, where relu has its kink, is the second half.
+    return Sample(
+        (d.array(tuple(shape), avoid=(0.0,)),), {} if axis == -1 and d.flag("axis left out") else {"axis": axis}
+    )
+
+
+spec("glu")(_halves)
+spec("reglu")(_halves)
+spec("geglu", analytic=False)(_halves)
+spec("swiglu")(_halves)

@@ -1,0 +1,140 @@
+"""Specifications of softmax, normalisation, losses, dropout and attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ops import OPS
+from ..random import Generator
+from .draw import Draw, Sample, spec
+
+
+def _along_axis(d: Draw) -> Sample:
+    shape = d.shape(1)
+    axis = d.axis(shape, none=False, many=False)
+    return Sample((d.array(shape, -4, 4),), {} if axis == -1 and d.flag("axis left out") else {"axis": axis})
+
+
+spec("softmax")(_along_axis)
+spec("log_softmax")(_along_axis)
+
+
+@spec("layer_norm", ulps=200)
+def _layer_norm(d: Draw) -> Sample:
+    shape = (*d.shape(0, 2), d.integer(3, 5))
+    kwargs = {"eps": 0.1} if d.flag("eps given") else {}
+    return Sample((d.distinct(shape), d.array(shape[-1:]), d.array(shape[-1:])), kwargs)
+
+
+@spec("rms_norm", ulps=64)
+def _rms_norm(d: Draw) -> Sample:
+    shape = (*d.shape(0, 2), d.integer(2, 4))
+    weight = (d.array(shape[-1:]),) if d.flag("weight") else ()
+    return Sample((d.array(shape, avoid=(0.0,)), *weight), {"eps": 0.1} if d.flag("eps given") else {})
+
+
+def _reduction(d: Draw) -> dict[str, Any]:
+    return d.choice("reduction", ({}, {"reduction": "mean"}, {"reduction": "sum"}, {"reduction": "none"}))
+
+
+@spec("cross_entropy", ulps=64)
+def _cross_entropy(d: Draw) -> Sample:
+    shape, classes = d.shape(0, 2), d.integer(1, 4)
+    target = d.indices(shape, classes)
+    kwargs = dict(_reduction(d))
+    if kwargs.get("reduction", "mean") == "mean":
+        shape = tuple(max(side, 1) for side in shape)
+        target = d.indices(shape, classes)
+    if d.flag("padding"):
+        ignored = d.choice("ignored", (-100, 0))
+        kwargs["ignore_index"] = ignored
+        target = np.where(d.mask(shape), ignored, target)
+    if d.flag("class weights"):
+        kwargs["weight"] = d.array((classes,), 0.5, 2)
+    if d.flag("smoothing"):
+        kwargs["label_smoothing"] = 0.2
+    return Sample((d.array((*shape, classes), -3, 3), target), kwargs, differentiable=(0,))
+
+
+def _two_of_a_shape(d: Draw) -> Sample:
+    kwargs = _reduction(d)
+    shape = d.shape(empty=kwargs.get("reduction") in ("sum", "none"))
+    return Sample(tuple(d.distinct(shape, shape)), kwargs)
+
+
+spec("mse_loss")(_two_of_a_shape)
+spec("l1_loss")(_two_of_a_shape)
+
+
+@spec("binary_cross_entropy_with_logits", ulps=64)
+def _bce_with_logits(d: Draw) -> Sample:
+    kwargs = dict(_reduction(d))
+    shape = d.shape(empty=kwargs.get("reduction") in ("sum", "none"))
+    if d.flag("weight"):
+        kwargs["weight"] = d.array(d.narrowed(shape), 0.5, 2)
+    if d.flag("pos_weight"):
+        kwargs["pos_weight"] = d.array(d.narrowed(shape), 0.5, 2)
+    return Sample((d.array(shape, -3, 3, avoid=(0.0,)), d.array(shape, 0, 1)), kwargs)
+
+
+@spec("binary_cross_entropy", ulps=64)
+def _bce(d: Draw) -> Sample:
+    kwargs = dict(_reduction(d))
+    shape = d.shape(empty=kwargs.get("reduction") in ("sum", "none"))
+    if d.flag("weight"):
+        kwargs["weight"] = d.array(d.narrowed(shape), 0.5, 2)
+    return Sample((d.array(shape, 0.1, 0.9), d.array(shape, 0, 1)), kwargs)
+
+
+def _with_seed(function: Any) -> Any:
+    """A random op called with a generator of its own, so that every call draws the same numbers."""
+    return lambda *args, seed=0, **kwargs: function(*args, generator=Generator(seed), **kwargs)
+
+
+@spec(
+    "dropout",
+    views=True,  # x itself unless training
+    function=_with_seed(OPS["dropout"].function),
+    reference=_with_seed(OPS["dropout"].reference),
+)
+def _dropout(d: Draw) -> Sample:
+    kwargs = {
+        "seed": d.integer(0, 9),
+        "p": d.choice("p", (0.0, 0.3, 0.5, 1.0)),
+        "training": d.choice("training", (True, True, False)),
+    }
+    return Sample((d.array(d.shape()),), kwargs)
+
+
+def _bias_last(function: Any) -> Any:
+    """Attention with the bias, which has a gradient too, as fourth argument."""
+    return lambda query, key, value, bias=None, **kwargs: function(query, key, value, bias=bias, **kwargs)
+
+
+@spec(
+    "attention",
+    function=_bias_last(OPS["attention"].function),
+    reference=_bias_last(OPS["attention"].reference),
+    ulps=64,
+)
+def _attention(d: Draw) -> Sample:
+    batch, heads, queries, keys = d.integer(1, 2), d.integer(1, 2), d.integer(1, 3), d.integer(1, 3)
+    width, value_width = d.integer(1, 2), d.integer(1, 2)
+    scores = (batch, heads, queries, keys)
+    kwargs: dict[str, Any] = {}
+    kind = d.choice("restriction", ("none", "mask", "lengths", "causal", "window", "all"))
+    if kind in ("mask", "all"):
+        kwargs["mask"] = d.mask(tuple(1 if d.flag("stretched mask") else side for side in scores))
+    if kind in ("lengths", "all"):
+        kwargs["key_lengths"] = d.indices((batch,), keys + 1)
+    if kind in ("causal", "all"):
+        kwargs["causal"] = True
+    if kind in ("window", "all"):
+        kwargs["window"] = d.integer(0, 2)
+    if d.flag("scale"):
+        kwargs["scale"] = 0.7
+    bias = (d.array(tuple(1 if d.flag("stretched bias") else side for side in scores)),) if d.flag("bias") else ()
+    arrays = d.array((batch, heads, queries, width)), d.array((batch, heads, keys, width))
+    return Sample((*arrays, d.array((batch, heads, keys, value_width)), *bias), kwargs)

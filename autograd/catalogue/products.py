@@ -1,0 +1,109 @@
+"""Specifications of products of matrices and tensors."""
+
+from __future__ import annotations
+
+from .draw import Draw, Sample, spec
+
+
+@spec("matmul")
+def _matmul(d: Draw) -> Sample:
+    m, k, n = (d.integer(1, 3) for _ in range(3))
+    if d.choice("empty", (False, False, False, True)):
+        m, k, n = d.choice("empty side", ((0, k, n), (m, 0, n), (m, k, 0)))
+    kind = d.choice("ranks", ("1 1", "1 2", "2 1", "2 2", "3 2", "2 3", "3 3", "1 3", "3 1", "broadcast"))
+    if kind == "broadcast":
+        batch = d.shape(2, 2, empty=False)
+        return Sample((d.array((*d.narrowed(batch), m, k)), d.array((*d.narrowed(batch), k, n))))
+    left, right = (int(rank) for rank in kind.split())
+    x = {1: (k,), 2: (m, k), 3: (2, m, k)}[left]
+    y = {1: (k,), 2: (k, n), 3: (2, k, n)}[right]
+    return Sample((d.array(x), d.array(y)))
+
+
+@spec("linear")
+def _linear(d: Draw) -> Sample:
+    rows, features, outputs = d.shape(0, 2), d.integer(0, 3), d.integer(1, 3)
+    bias = (d.array((outputs,)),) if d.flag("bias") else ()
+    return Sample((d.array((*rows, features)), d.array((outputs, features)), *bias))
+
+
+spec("outer")(lambda d: Sample((d.array(d.shape(most=2)), d.array(d.shape(most=2)))))
+
+
+@spec("dot")
+def _dot(d: Draw) -> Sample:
+    k = d.integer(0, 3)
+    kind = d.choice("ranks", ("0 n", "n 0", "1 1", "n 1", "1 n", "n m"))
+    if kind == "0 n":
+        return Sample((d.array(()), d.array(d.shape())))
+    if kind == "n 0":
+        return Sample((d.array(d.shape()), d.array(())))
+    left = (k,) if kind.startswith("1") else (*d.shape(1, 2, empty=False), k)
+    right = (k,) if kind.endswith("1") else (*d.shape(0, 1, empty=False), k, d.integer(1, 3))
+    return Sample((d.array(left), d.array(right)))
+
+
+@spec("inner")
+def _inner(d: Draw) -> Sample:
+    k = d.integer(0, 3)
+    if d.choice("a number", (False, False, False, True)):
+        return Sample((d.array(d.shape()), d.array(())))
+    return Sample((d.array((*d.shape(0, 2, empty=False), k)), d.array((*d.shape(0, 2, empty=False), k))))
+
+
+@spec("tensordot")
+def _tensordot(d: Draw) -> Sample:
+    shared = d.shape(0, 2, empty=False)
+    left, right = d.shape(0, 1), d.shape(0, 1)
+    x, y = d.array((*left, *shared)), d.array((*shared, *right))
+    if d.flag("a number of axes"):
+        return Sample((x, y), {"axes": len(shared)})
+    over_x, over_y = tuple(range(len(left), x.ndim)), tuple(range(len(shared)))
+    if d.flag("reversed axes"):
+        x, y = x.transpose(), y.transpose()
+        over_x, over_y = tuple(x.ndim - 1 - a for a in over_x), tuple(-1 - a for a in over_y)
+    return Sample((x, y), {"axes": (over_x, over_y)})
+
+
+EQUATIONS = (
+    "ij,jk->ik",
+    "ij,jk",
+    "bij,bjk->bik",
+    "i,i->",
+    "i,j->ij",
+    "ij->ji",
+    "ij->",
+    "ij->i",
+    "ij",
+    "ji",
+    "ii->i",
+    "ii->",
+    "ii",
+    "iij->j",
+    "iji,j->i",
+    "ij,ij->ij",
+    "ij,k->i",
+    "ij,jk,kl->il",
+    "bhqd,bhkd->bhqk",
+    "...i,...i->...",
+    "...ij,...jk->...ik",
+    "i...,i...->...",
+    "...,...",
+    "b...i->b...",
+    "->",
+    ",i->i",
+    "i,i,i->i",
+)
+
+
+@spec("einsum", views=True)
+def _einsum(d: Draw) -> Sample:
+    equation = d.choice("equation", EQUATIONS)
+    sizes = {letter: d.integer(1, 3) for letter in sorted(set(equation) - set("->,."))}
+    dots = d.shape(0, 2, empty=False)
+    operands = []
+    for part in equation.partition("->")[0].split(","):
+        before, found, behind = part.partition("...")
+        middle = d.narrowed(dots) if found else ()
+        operands.append(d.array((*(sizes[x] for x in before), *middle, *(sizes[x] for x in behind))))
+    return Sample((equation, *operands))

@@ -1,0 +1,66 @@
+"""Derivatives by numbers: the truth that gradients are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+STEP = 1e-3  # of the five-point formula: truncation and rounding are both about 1e-12 there
+
+
+def as_tuple(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, tuple | list) else (result,)
+
+
+def is_float(array: Any) -> bool:
+    return np.asarray(array).dtype.kind in "fc"
+
+
+def contracted(function: Callable[..., Any], cotangents: Sequence[np.ndarray]) -> Callable[..., Any]:
+    """The sum over all floating point outputs of output times cotangent, a single number."""
+
+    def number(*args: Any) -> Any:
+        outputs = [np.asarray(out) for out in as_tuple(function(*args)) if is_float(out)]
+        return sum((g * out).sum() for g, out in zip(cotangents, outputs, strict=True))
+
+    return number
+
+
+def _replaced(args: Sequence[Any], position: int, array: np.ndarray) -> list[Any]:
+    return [*args[:position], array, *args[position + 1 :]]
+
+
+def complex_step(number: Callable[..., Any], args: Sequence[Any], position: int) -> np.ndarray:
+    """d number / d args[position] for an analytic function: Im f(x + ih) / h, exact to the last digits.
+
+    Squire and Trapp 1998, SIAM Review 40, page 110.
+    """
+    x = args[position]
+    gradient = np.zeros(x.shape)
+    for place in np.ndindex(x.shape):
+        stepped = x.astype(complex)
+        stepped[place] += 1e-30j
+        gradient[place] = number(*_replaced(args, position, stepped)).imag / 1e-30
+    return gradient
+
+
+def five_point(number: Callable[[float], float]) -> float:
+    """The derivative of `number` at 0; error of fourth order in STEP."""
+    return (8 * (number(STEP) - number(-STEP)) - (number(2 * STEP) - number(-2 * STEP))) / (12 * STEP)
+
+
+def difference_quotient(number: Callable[..., Any], args: Sequence[Any], position: int) -> np.ndarray:
+    """d number / d args[position] by the five-point formula, for a smooth function that takes real numbers only."""
+    x = args[position]
+    gradient = np.zeros(x.shape)
+    for place in np.ndindex(x.shape):
+
+        def along(t: float, place: tuple[int, ...] = place) -> float:
+            stepped = x.copy()
+            stepped[place] += t
+            return float(number(*_replaced(args, position, stepped)))
+
+        gradient[place] = five_point(along)
+    return gradient
