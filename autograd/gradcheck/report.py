@@ -48,13 +48,13 @@ class EntryCheck:
 
     @property
     def relative_error(self) -> float:
-        """Of the worst entry: the difference over the larger of the two, 0 if both are 0."""
+        """Of the worst entry: the difference over the larger of the two (or of 1e-6: below, rounding is all)."""
         if self.positions.size == 0:
             return 0.0
         analytic, numeric = self.analytic[self.worst], self.numeric[self.worst]
         if np.isnan(numeric):
             return 0.0
-        return float(abs(analytic - numeric) / max(abs(analytic), abs(numeric), np.finfo(float).tiny))
+        return float(abs(analytic - numeric) / max(abs(analytic), abs(numeric), 1e-6))
 
     def hint(self) -> str:
         """A guess at what is wrong, or an empty text."""

@@ -144,7 +144,8 @@ class ScatterAdd(Function):
 
     def forward(self, x, values):
         out = x.copy()
-        add_at(out, self.index, values)
+        # NumPy's add.at (2.4) reads beyond values that are not yet of the index's shape.
+        add_at(out, self.index, array_module(out).broadcast_to(values, out[self.index].shape))
         return out
 
     def backward(self, g):
@@ -153,7 +154,7 @@ class ScatterAdd(Function):
 
 def _scatter_add_reference(x: np.ndarray, index: Any, values: Any) -> np.ndarray:
     out = x.astype(np.result_type(x, values))
-    np.add.at(out, index, values)
+    np.add.at(out, index, np.broadcast_to(values, out[index].shape))
     return out
 
 
