@@ -71,7 +71,7 @@ class Draw:
 
     def shape(self, least: int = 0, most: int = 3, *, empty: bool = True) -> tuple[int, ...]:
         """Of `least` to `most` axes of 1 to 3 elements; now and then, with `empty`, one axis of none."""
-        sides = [self.integer(1, 3) for _ in range(self.choice("ndim", range(least, most + 1)))]
+        sides = [self.integer(1, 3) for _ in range(self.choice(f"{least} to {most} axes", range(least, most + 1)))]
         if empty and sides and self.choice("empty", (False, False, False, False, False, True)):
             sides[self.integer(0, len(sides) - 1)] = 0
         return tuple(sides)

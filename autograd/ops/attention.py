@@ -214,7 +214,11 @@ def attention(
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if len(tensor.shape) != 4:
             raise ValueError(f"attention: {name} must be (batch, heads, length, head_dim), not of shape {tensor.shape}")
-    if key.shape[-1] != query.shape[-1] or key.shape[2] != value.shape[2]:
+    if (
+        key.shape[-1] != query.shape[-1]
+        or key.shape[2] != value.shape[2]
+        or not query.shape[:2] == key.shape[:2] == value.shape[:2]
+    ):
         raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} don't fit together")
     if mask is not None:
         mask = mask.data if isinstance(mask, Tensor) else mask

@@ -1,0 +1,98 @@
+"""One declarative test for every op: its specification is drawn, in any layout and precision, and checked throughout.
+
+What is checked stands in `tests/support/op_checks.py`, what is drawn in `autograd/catalogue`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handloom.autograd import ops
+from handloom.autograd.catalogue import CATALOGUE, Draw
+from handloom.autograd.ops import OPS
+from tests.support.op_checks import LAYOUTS, check_all
+
+# Second derivatives are checked in float64 only, so that half of the draws is.
+DTYPES = (np.float64, np.float64, np.float32, np.float16)
+DRAWS = 500
+
+
+@st.composite
+def sources(draw: Any) -> Draw:
+    """A Draw whose choices are hypothesis's, so that a failing sample shrinks."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return Draw(lambda low, high: draw(st.integers(low, high)), rng, draw(st.sampled_from(DTYPES)))
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+@given(data=st.data())
+def test_op(name: str, data: Any) -> None:
+    # The choices are made while the sample is drawn, interactively.
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1), label="seed"))
+    dtype = data.draw(st.sampled_from(DTYPES), label="dtype")
+    layout = data.draw(st.sampled_from(LAYOUTS), label="layout")
+    check_all(CATALOGUE[name], Draw(lambda low, high: data.draw(st.integers(low, high)), rng, dtype), layout)
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_op_with_even_choices(name: str) -> None:
+    """Hypothesis prefers the simple; a seed picks every option as often, with every layout in every precision."""
+    cases = itertools.cycle(itertools.product(LAYOUTS, DTYPES))
+    for seed, (layout, dtype) in zip(range(2 * settings().max_examples), cases, strict=False):
+        check_all(CATALOGUE[name], Draw.seeded(np.random.default_rng(seed), dtype), layout)
+
+
+def test_every_public_op_has_a_specification() -> None:
+    public = {
+        name for name, value in vars(ops).items() if callable(value) and value.__module__.startswith(ops.__name__)
+    }
+    not_differentiated = {"zeros_like", "ones_like", "to_device"}
+    assert public - not_differentiated == set(OPS) == set(CATALOGUE)
+
+
+def test_every_op_says_what_it_does() -> None:
+    assert [name for name, op in OPS.items() if not (op.function.__doc__ or "").strip()] == []
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_every_branch_of_a_specification_is_drawn(name: str) -> None:
+    rng = np.random.default_rng(0)
+    seen: dict[str, tuple[int, set[int]]] = {}
+    for _ in range(DRAWS):
+        source = Draw.seeded(rng)
+        CATALOGUE[name].draw(source)
+        for label, (options, chosen) in source.seen.items():
+            assert seen.setdefault(label, (options, set()))[0] == options, f"{label!r} names two different choices"
+            seen[label][1].update(chosen)
+    missed = {label: options - len(chosen) for label, (options, chosen) in seen.items() if len(chosen) < options}
+    assert missed == {}, f"{name}: options never drawn"
+
+
+def test_hypothesis_draws_every_layout_precision_and_extreme_shape() -> None:
+    """The strategy itself, over a few ops: no layout, dtype, 0-d, empty or single-element case is out of its reach."""
+    drawn: set[Any] = set()
+
+    @settings(max_examples=300)
+    @given(sources(), st.sampled_from(LAYOUTS), st.sampled_from(("add", "sum", "getitem", "matmul")))
+    def collect(source: Draw, layout: str, name: str) -> None:
+        array = CATALOGUE[name].draw(source).args[0]
+        drawn.update({layout, source.dtype, name})
+        if isinstance(array, np.ndarray):
+            drawn.add(("ndim", array.ndim))
+            drawn.add("empty" if array.size == 0 else "single" if array.size == 1 else "several")
+
+    collect()
+    assert drawn >= {*LAYOUTS, *map(np.dtype, DTYPES), "empty", "single", "several", *(("ndim", n) for n in range(4))}
+
+
+def test_a_seed_gives_the_same_samples() -> None:
+    first, again = (list(CATALOGUE["attention"].samples(np.random.default_rng(3), count=5)) for _ in range(2))
+    for a, b in zip(first, again, strict=True):
+        for x, y in zip(a.args, b.args, strict=True):
+            np.testing.assert_array_equal(x, y)

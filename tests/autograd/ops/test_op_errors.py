@@ -1,0 +1,106 @@
+"""A wrong shape, dtype or axis is an error that names the op and what it was given."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, ops
+
+
+def f(*shape: int, dtype: Any = np.float64) -> Tensor:
+    return Tensor(np.ones(shape, dtype), requires_grad=dtype == np.float64)
+
+
+def attend(query: tuple[int, ...], other: tuple[int, ...] | None = None, **kwargs: Any) -> Any:
+    return ops.attention(f(*query), f(*(other or query)), f(*(other or query)), **kwargs)
+
+
+CASES: list[tuple[str, Any, type[Exception], tuple[str, ...]]] = [
+    ("add", lambda: f(2) + f(3), ValueError, ("2", "3")),
+    ("multiply", lambda: f(2, 3) * f(3, 2), ValueError, ("2, 3", "3, 2")),
+    ("power", lambda: f(2) ** f(3), ValueError, ("2", "3")),
+    ("maximum", lambda: ops.maximum(f(2), f(3)), ValueError, ("2", "3")),
+    ("where", lambda: ops.where(np.array([True]), f(2), f(3)), ValueError, ("2", "3")),
+    ("clip", lambda: ops.clip(f(2)), ValueError, ("min", "max")),
+    ("masked_fill", lambda: ops.masked_fill(f(2), np.ones(2), 0.0), TypeError, ("float64",)),
+    ("masked_fill", lambda: ops.masked_fill(f(2), np.ones(2, bool), f(2)), ValueError, ("2,",)),
+    ("sum", lambda: ops.sum(f(2, 3), axis=2), ValueError, ("2, 3", "axis 2")),
+    ("sum", lambda: ops.sum(f(2, 3), axis=(0, 0)), ValueError, ("2, 3",)),
+    ("mean", lambda: ops.mean(f(2), axis=-2), ValueError, ("2", "axis -2")),
+    ("max", lambda: ops.max(f(0)), ValueError, ("0",)),
+    ("argmax", lambda: ops.argmax(f(0)), ValueError, ("0",)),
+    ("var", lambda: ops.var(f(1), ddof=1), ValueError, ("1", "ddof")),
+    ("norm", lambda: ops.norm(f(2, 2), ord=3), ValueError, ("ord=3",)),
+    ("norm", lambda: ops.norm(f(2), ord="nuc"), ValueError, ("nuc",)),
+    ("reshape", lambda: ops.reshape(f(2, 3), (4, -1)), ValueError, ("2, 3", "4")),
+    ("transpose", lambda: ops.transpose(f(2, 3), (0, 0)), ValueError, ("2, 3",)),
+    ("moveaxis", lambda: ops.moveaxis(f(2, 3), (0, 1), 0), ValueError, ("0, 1",)),
+    ("squeeze", lambda: ops.squeeze(f(2, 1), axis=0), ValueError, ("2, 1", "0")),
+    ("broadcast_to", lambda: ops.broadcast_to(f(2), (3,)), ValueError, ("2", "3")),
+    ("concatenate", lambda: ops.concatenate([f(2, 2), f(3, 3)]), ValueError, ("2, 2", "3, 3")),
+    ("stack", lambda: ops.stack([f(2), f(3)]), ValueError, ("2", "3")),
+    ("split", lambda: ops.split(f(5), 2), ValueError, ("5",)),
+    ("pad", lambda: ops.pad(f(2), 1, mode="median"), ValueError, ("median", "constant")),
+    ("pad", lambda: ops.pad(f(2), -1), ValueError, ("-1",)),
+    ("diagonal", lambda: ops.diagonal(f(2)), ValueError, ("2",)),
+    ("getitem", lambda: f(2, 3)[2], IndexError, ("2, 3",)),
+    ("getitem", lambda: f(2, 3)[0, 0, 0], IndexError, ("2, 3",)),
+    ("setitem", lambda: ops.setitem(f(3), slice(2), f(3)), ValueError, ("3",)),
+    ("setitem", lambda: ops.setitem(f(3), np.array([0, 0]), f(2)), IndexError, ("twice", "scatter_add")),
+    ("take", lambda: ops.take(f(2), np.array([0.5])), TypeError, ("float64",)),
+    ("take_along_axis", lambda: ops.take_along_axis(f(2, 2), np.zeros(2, int)), ValueError, ("2, 2",)),
+    ("topk", lambda: ops.topk(f(3), 4), ValueError, ("4", "3")),
+    ("matmul", lambda: f(2, 3) @ f(2, 3), ValueError, ("2, 3",)),
+    ("matmul", lambda: f(3) @ f(2), ValueError, ("3", "2")),
+    ("matmul", lambda: f() @ f(2), ValueError, ("2",)),
+    ("linear", lambda: ops.linear(f(2, 3), f(4, 5)), ValueError, ("2, 3", "4, 5")),
+    ("linear", lambda: ops.linear(f(2, 3), f(4, 3), f(3)), ValueError, ("3", "4")),
+    ("dot", lambda: ops.dot(f(2, 3), f(2)), ValueError, ("2, 3", "2")),
+    ("tensordot", lambda: ops.tensordot(f(2, 3), f(2, 3), axes=1), ValueError, ("2, 3",)),
+    ("einsum", lambda: ops.einsum("ij,jk->ik", f(2, 3), f(2, 3)), ValueError, ("ij,jk->ik", "3", "2")),
+    ("einsum", lambda: ops.einsum("ij->k", f(2, 3)), ValueError, ("ij->k",)),
+    ("einsum", lambda: ops.einsum("ij,j", f(2, 3)), ValueError, ("ij,j",)),
+    ("einsum", lambda: ops.einsum("i", f(2, 3)), ValueError, ("'i'", "2")),
+    ("softmax", lambda: ops.softmax(f(2), axis=1), ValueError, ("2", "axis 1")),
+    ("layer_norm", lambda: ops.layer_norm(f(2, 3), f(2), f(3)), ValueError, ("2", "3")),
+    ("rms_norm", lambda: ops.rms_norm(f(2, 3), f(1)), ValueError, ("1", "3")),
+    ("glu", lambda: ops.glu(f(2, 3)), ValueError, ("2, 3",)),
+    ("gelu", lambda: ops.gelu(f(2), "quick"), ValueError, ("quick", "tanh")),
+    ("dropout", lambda: ops.dropout(f(2), 1.5), ValueError, ("1.5",)),
+    ("embedding", lambda: ops.embedding(np.array([3]), f(3, 2)), IndexError, ("3",)),
+    ("embedding", lambda: ops.embedding(np.array([-1]), f(3, 2)), IndexError, ("-1",)),
+    ("embedding", lambda: ops.embedding(np.array([0.0]), f(3, 2)), TypeError, ("float64",)),
+    ("cross_entropy", lambda: ops.cross_entropy(f(2, 3), np.zeros(3, int)), ValueError, ("2, 3", "3")),
+    ("cross_entropy", lambda: ops.cross_entropy(f(2, 3), np.array([0, 3])), IndexError, ("3", "2")),
+    ("cross_entropy", lambda: ops.cross_entropy(f(1, 3), np.array([0]), reduction="avg"), ValueError, ("avg", "mean")),
+    ("mse_loss", lambda: ops.mse_loss(f(3, 1), f(3)), ValueError, ("3, 1", "3,")),
+    ("l1_loss", lambda: ops.l1_loss(f(3), f(3), reduction="avg"), ValueError, ("avg", "mean")),
+    ("binary_cross_entropy", lambda: ops.binary_cross_entropy(2 * f(3), f(3)), ValueError, ("with_logits",)),
+    ("binary_cross_entropy", lambda: ops.binary_cross_entropy_with_logits(f(3), f(2)), ValueError, ("3", "2")),
+    ("split_heads", lambda: ops.split_heads(f(1, 2, 5), 2), ValueError, ("5", "2")),
+    ("attention", lambda: ops.attention(f(2, 3), f(2, 3), f(2, 3)), ValueError, ("query", "2, 3")),
+    ("attention", lambda: attend((1, 1, 2, 3), (1, 1, 2, 4)), ValueError, ("2, 3", "2, 4")),
+    ("attention", lambda: attend((2, 1, 2, 3), (1, 1, 2, 3)), ValueError, ("2, 1, 2, 3", "1, 1, 2, 3")),
+    ("attention", lambda: attend((1, 1, 2, 2), mask=np.ones((2, 2))), TypeError, ("boolean", "float64")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "call", "kind", "fragments"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)])
+def test_errors_name_the_op_and_the_shapes(
+    op: str, call: Any, kind: type[Exception], fragments: tuple[str, ...]
+) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    message = str(caught.value)
+    assert op.replace("_", "") in re.sub("_", "", message).lower(), message
+    for fragment in fragments:
+        assert fragment in message, message
+
+
+def test_complex_results_can_not_carry_a_gradient() -> None:
+    with pytest.raises(TypeError, match="complex"):
+        f(2) * 1j
