@@ -155,7 +155,8 @@ def test_python_and_numpy_numbers_are_weak(dtype: Any) -> None:
         x + 1, 2.0 - x, x * 0.1, 1 / x, x**2, 2.0**x, x**0.5, x * np.float64(0.1), x % 0.7, x / np.sqrt(2.0),
         ops.maximum(x, 0.5), ops.where(x > 1.6, x, 0.0), ops.where(x > 1.6, 1.0, x), ops.clip(x, 0.0, 1.0),
         ops.masked_fill(x, np.array([True, False]), -1.5), ops.logaddexp(x, 0.1), ops.hypot(2.0, x),
-        ops.arctan2(1.0, x), ops.leaky_relu(x, 0.3), ops.elu(x, 0.3), ops.softplus(x), ops.pad(x, 1, constant_values=0.1),
+        ops.arctan2(1.0, x), ops.leaky_relu(x, 0.3), ops.elu(x, 0.3), ops.softplus(x),
+        ops.pad(x, 1, constant_values=0.1),
     ]  # fmt: skip
     for result in results:
         assert result.dtype == dtype

@@ -45,7 +45,7 @@ def test_the_hessian_of_the_mlp_is_symmetric() -> None:
     arrays, x, target = problem()
     leaves = [Tensor(a, requires_grad=True) for a in arrays]
     first = grad(mlp_loss(leaves, x, target), leaves, create_graph=True)
-    flat = ops.concatenate([g.ravel() for g in first])
+    flat = ops.concatenate([g.flatten() for g in first])
     rows = []
     for i in range(flat.size):
         row = grad(flat[i], leaves, retain_graph=True)
