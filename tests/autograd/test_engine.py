@@ -1,0 +1,396 @@
+"""The backward pass: deep and branching graphs, accumulation, freeing, grad(), modes."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Function, Tensor, enable_grad, grad, is_grad_enabled, no_grad, ops
+
+
+def leaf(values, dtype=np.float64) -> Tensor:
+    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
+
+
+# -- graphs of every form ------------------------------------------------------------------------------------------
+
+
+def test_a_chain_of_50000_calls() -> None:
+    x = leaf([1.0, 2.0])
+    y = x
+    for _ in range(50_000):
+        y = y * 1.0
+    y.backward(np.array([3.0, 4.0]))
+    np.testing.assert_array_equal(x.grad, [3.0, 4.0])
+
+
+def test_a_chain_that_is_never_used_goes_away_quietly() -> None:
+    limit = sys.getrecursionlimit()
+    x = leaf([1.0])
+    y = x
+    for _ in range(50_000):
+        y = y + 1.0
+    end = weakref.ref(y.origin.node)
+    first = weakref.ref(x)
+    del x, y
+    assert end() is None
+    assert first() is None
+    assert sys.getrecursionlimit() == limit
+
+
+def test_second_derivative_through_a_long_chain() -> None:
+    x = leaf(1.0)
+    y = x * x
+    for _ in range(3000):
+        y = y * 1.0
+    (first,) = grad(y, [x], create_graph=True)
+    assert grad(first, x).data == 2.0
+
+
+def test_diamond_and_repeated_use() -> None:
+    x = leaf([0.3, -0.7])
+    a = x * 2
+    y = a * a + a * x + x
+    y.backward(np.ones(2))
+    np.testing.assert_allclose(x.grad, 12 * x.data + 1)
+
+
+def test_many_diamonds_take_linear_time() -> None:
+    x = leaf(1.0)
+    y = x
+    for _ in range(60):  # 2^60 paths
+        y = (y + y) * 0.5
+    y.backward()
+    assert x.grad == 1.0
+
+
+def test_one_operand_in_every_place() -> None:
+    x = leaf([2.0, 3.0])
+    ops.where(np.array([True, False]), x, x * x).backward(np.ones(2))
+    np.testing.assert_array_equal(x.grad, [1.0, 6.0])
+
+
+def test_a_wide_sum() -> None:
+    x = leaf(np.arange(3.0))
+    total = x * 0.0
+    for factor in range(200):
+        total = total + x * float(factor)
+    total.backward(np.ones(3))
+    np.testing.assert_array_equal(x.grad, np.full(3, 199 * 200 / 2))
+
+
+def test_only_one_of_several_outputs_is_used() -> None:
+    x = leaf(np.arange(24.0).reshape(1, 2, 12))
+    _, key, _ = ops.split_heads(x, 2, parts=3)
+    key.backward(np.ones(key.shape))
+    np.testing.assert_array_equal(x.grad[0, 0], [0] * 4 + [1] * 4 + [0] * 4)
+
+
+def test_a_leaf_is_its_own_derivative() -> None:
+    x = leaf([1.0, 2.0])
+    v = np.array([3.0, 4.0])
+    x.backward(v)
+    np.testing.assert_array_equal(x.grad, v)
+    assert not np.shares_memory(x.grad, v)
+
+
+# -- accumulation and memory that is nobody else's --------------------------------------------------------------------
+
+
+def test_gradients_accumulate_until_they_are_forgotten() -> None:
+    x = leaf([1.0, 2.0])
+    for times in (1, 2, 3):
+        (x * x).sum().backward()
+        np.testing.assert_array_equal(x.grad, times * 2 * x.data)
+    x.grad = None
+    x.sum().backward()
+    np.testing.assert_array_equal(x.grad, [1.0, 1.0])
+
+
+def _all_share_one(v):
+    a, b, c = (leaf([1.0, 2.0]) for _ in range(3))
+    (a + b + c).backward(v)
+    return a, b, c
+
+
+def _views_of_one(v):
+    a, b, c = leaf([1.0, 2.0]), leaf([[1.0, 2.0]]), leaf([[1.0], [2.0]])
+    (a + b.reshape(2) + c.transpose().reshape(2)).backward(v)
+    return a, b, c
+
+
+def _used_often(v):
+    a, b, c = (leaf([1.0, 2.0]) for _ in range(3))
+    (a + b + a + c + (a + b) * 2).backward(v)
+    return a, b, c
+
+
+@pytest.mark.parametrize("graph", [_all_share_one, _views_of_one, _used_often])
+def test_gradients_share_memory_with_nothing(graph) -> None:
+    v = np.array([0.5, 0.25])
+    leaves = graph(v)
+    before = [x.grad.copy() for x in leaves]
+    for changed, x in enumerate(leaves):
+        x.grad[...] = 77
+        for other, y in enumerate(leaves):
+            if other > changed:
+                np.testing.assert_array_equal(y.grad, before[other])
+    np.testing.assert_array_equal(v, [0.5, 0.25])
+
+
+class Twice(Function):
+    """A rule that gives one fresh array to both inputs, and one whose second gradient is a view of the first."""
+
+    def __init__(self, view):
+        self.view = view
+
+    def forward(self, x, y):
+        return x + y
+
+    def backward(self, g):
+        fresh = g * 1.0
+        return fresh, fresh[...] if self.view else fresh
+
+
+@pytest.mark.parametrize("view", [False, True])
+def test_a_rule_may_give_one_array_to_two_inputs(view) -> None:
+    a, b = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    (Twice(view)(a, b) + a * 3).backward(np.ones(2))
+    np.testing.assert_array_equal(a.grad, [4.0, 4.0])
+    np.testing.assert_array_equal(b.grad, [1.0, 1.0])
+    (Twice(view)(a, b) + a * 3).backward(np.ones(2))
+    np.testing.assert_array_equal(a.grad, [8.0, 8.0])
+    np.testing.assert_array_equal(b.grad, [2.0, 2.0])
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_results_of_grad_are_apart(create_graph) -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    gx, gy, again = grad((x + y).sum(), [x, y, x], create_graph=create_graph)
+    gx[0] = 77.0
+    np.testing.assert_array_equal(gy.data, [1.0, 1.0])
+    np.testing.assert_array_equal(again.data, [1.0, 1.0])
+
+
+def test_the_gradient_that_is_passed_in_is_not_kept() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 1.0
+    v = np.ones(2)
+    of_y, of_x = grad(y, [y, x], v)
+    v[...] = 9
+    np.testing.assert_array_equal(of_y.data, [1.0, 1.0])
+    np.testing.assert_array_equal(of_x.data, [1.0, 1.0])
+
+
+def test_gradients_of_single_numbers_are_arrays() -> None:
+    x = leaf(2.0)
+    (x + x).backward()
+    assert isinstance(x.grad, np.ndarray)
+    assert x.grad == 2
+    x.grad[...] = 0
+    (x * x * x).backward()
+    assert isinstance(x.grad, np.ndarray)
+    assert x.grad == 12
+
+
+# -- freeing -------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_backward_explains_itself() -> None:
+    x = leaf([1.0, 2.0])
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match=r"freed by an earlier backward pass.*retain_graph=True"):
+        y.backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 4.0])  # untouched by the failed one
+
+
+def test_retain_graph() -> None:
+    x = leaf([1.0, 2.0])
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    np.testing.assert_array_equal(x.grad, [4.0, 8.0])
+
+
+def test_a_shared_part_is_freed_with_the_first_result() -> None:
+    x = leaf([1.0, 2.0])
+    shared = x * x
+    first, second = shared.sum(), (shared * 2).sum()
+    first.backward()
+    with pytest.raises(RuntimeError, match="Multiply: the graph was freed"):
+        second.backward()
+
+
+def test_without_any_graph() -> None:
+    x = Tensor(np.ones(2))
+    with pytest.raises(RuntimeError, match="does not depend on any tensor with requires_grad=True"):
+        x.sum().backward()
+    with pytest.raises(RuntimeError, match=r"input 0 \(shape \(2,\)\) does not require a gradient"):
+        grad(leaf(1.0) * 1.0, x)
+
+
+def test_a_result_of_many_numbers_needs_an_output_gradient() -> None:
+    x = leaf([1.0, 2.0])
+    with pytest.raises(RuntimeError, match=r"a result of shape \(2,\) needs an output gradient"):
+        (x * 2).backward()
+    with pytest.raises(ValueError, match=r"output gradient of shape \(3,\) for a result of shape \(2,\)"):
+        (x * 2).backward(np.ones(3))
+    with pytest.raises(TypeError, match="output gradient of complex128"):
+        (x * 2).backward(np.ones(2, complex))
+    (x[:1] * 2).backward()  # one number, whatever its shape
+    np.testing.assert_array_equal(x.grad, [2.0, 0.0])
+
+
+def test_an_output_gradient_takes_the_results_dtype() -> None:
+    x = leaf([1.0, 2.0], np.float32)
+    (x * 2).backward(np.array([1.0, 2.0]))
+    assert x.grad.dtype == np.float32
+    x.grad = None
+    (x * 2).backward(Tensor([1, 2]))
+    np.testing.assert_array_equal(x.grad, [2.0, 4.0])
+
+
+# -- grad() --------------------------------------------------------------------------------------------------------
+
+
+def test_grad_touches_no_leaf() -> None:
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    result = grad((x * w).sum(), x)
+    assert isinstance(result, Tensor)
+    np.testing.assert_array_equal(result.data, w.data)
+    assert x.grad is None
+    assert w.grad is None
+
+
+def test_grad_of_leaves_and_results_at_once() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * x
+    z = y * x
+    gz, gy, gx = grad(z, [z, y, x], np.ones(2))
+    np.testing.assert_array_equal(gz.data, [1.0, 1.0])
+    np.testing.assert_array_equal(gy.data, x.data)
+    np.testing.assert_array_equal(gx.data, 3 * x.data**2)
+
+
+def test_an_input_that_is_not_used_gets_zeros() -> None:
+    x, unused = leaf([1.0, 2.0]), leaf(np.ones((2, 3)), np.float32)
+    gx, zeros = grad((x * 2).sum(), [x, unused])
+    np.testing.assert_array_equal(gx.data, [2.0, 2.0])
+    assert zeros.shape == (2, 3)
+    assert zeros.dtype == np.float32
+    assert not zeros.data.any()
+
+
+def test_grad_of_several_outputs() -> None:
+    x = leaf([1.0, 2.0])
+    (result,) = grad([x * 2, (x * 3).sum()], [x], [np.array([1.0, 10.0]), None])
+    np.testing.assert_array_equal(result.data, [5.0, 23.0])
+    with pytest.raises(ValueError, match="2 outputs but 1 gradients"):
+        grad([x * 2, x * 3], [x], [np.ones(2)])
+
+
+class Loud(Function):
+    """Fails if its backward rule is run."""
+
+    def forward(self, x):
+        return x * 1.0
+
+    def backward(self, g):
+        raise AssertionError("this call is older than what was asked for")
+
+
+def test_grad_goes_back_no_further_than_it_must() -> None:
+    y = Loud()(leaf([1.0, 2.0]))
+    z = y * y
+    np.testing.assert_array_equal(grad(z.sum(), y).data, 2 * y.data)
+
+
+def test_grad_can_be_asked_again_where_it_stopped() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * x
+    z = (y * y).sum()
+    grad(z, y)
+    np.testing.assert_array_equal(grad((y * 2).sum(), x).data, 4 * x.data)
+
+
+# -- modes ---------------------------------------------------------------------------------------------------------
+
+
+def test_no_grad_and_enable_grad_nest_and_survive_exceptions() -> None:
+    x = leaf([1.0])
+    with no_grad():
+        assert not (x * 2).requires_grad
+        with enable_grad():
+            assert (x * 2).requires_grad
+        with pytest.raises(ZeroDivisionError), enable_grad():
+            raise ZeroDivisionError
+        assert not is_grad_enabled()
+    assert is_grad_enabled()
+    switch = no_grad()
+    with switch, switch:
+        assert not is_grad_enabled()
+    assert is_grad_enabled()
+
+
+def test_no_grad_decorates() -> None:
+    @no_grad()
+    def double(x, depth):
+        assert not is_grad_enabled()
+        return double(x, depth - 1) if depth else x * 2
+
+    assert not double(leaf([1.0]), 3).requires_grad
+    assert is_grad_enabled()
+
+
+def test_backward_and_grad_inside_no_grad() -> None:
+    x = leaf(3.0)
+    y = x * x
+    with no_grad():
+        (first,) = grad(y, [x], create_graph=True)
+        assert grad(first, x).data == 2.0
+        y.backward()
+    assert x.grad == 6.0
+
+
+def test_detach_cuts() -> None:
+    x = leaf([1.0, 2.0])
+    (x * x.detach()).sum().backward()
+    np.testing.assert_array_equal(x.grad, x.data)
+    assert x.detach().is_leaf
+    assert not x.detach().requires_grad
+    assert np.shares_memory(x.detach().data, x.data)
+
+
+# -- nothing lives longer than it must --------------------------------------------------------------------------------
+
+
+def test_no_reference_cycles() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf(np.ones(4))
+        y = ops.layer_norm(ops.exp(x.reshape(2, 2)) * x[:2], x[:2], x[2:])
+        _, picked = ops.split_heads(y.reshape(1, 2, 2), 1, parts=2)
+        (second,) = grad(picked.sum(), [x], create_graph=True)
+        picked.register_hook(lambda g: None)
+        loss = (second * second).sum() + picked.sum()
+        nodes = [weakref.ref(t.origin.node) for t in (y, picked, second, loss)]
+        tensors = [weakref.ref(t) for t in (x, y, picked, second, loss)]
+        loss.backward()
+        del x, y, _, picked, second, loss
+        assert [node() for node in nodes] == [None] * 4
+        assert [tensor() for tensor in tensors] == [None] * 5
+    finally:
+        gc.enable()
+
+
+def test_a_leaf_that_is_gone_costs_nothing() -> None:
+    kept = leaf([1.0])
+    y = kept * leaf([2.0])
+    y.backward()
+    np.testing.assert_array_equal(kept.grad, [2.0])
