@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import regex
 
+from .pre_tokenizer import WHITE_SPACE
+
 
 @dataclass(frozen=True)
 class AddedToken:
@@ -60,18 +62,15 @@ class _Pass:
             if token.single_word and (_is_word(text[start - 1 : start]) or _is_word(text[stop : stop + 1])):
                 continue
             if token.lstrip:
-                start = end + len(text[end:start].rstrip(_WHITE_SPACE))
+                start = end + len(text[end:start].rstrip(WHITE_SPACE))
             if token.rstrip:
-                stop += len(text) - stop - len(text[stop:].lstrip(_WHITE_SPACE))
+                stop += len(text) - stop - len(text[stop:].lstrip(WHITE_SPACE))
             if start > end:
                 yield text[end:start]
             yield token.id
             end = stop
         if end < len(text):
             yield text[end:]
-
-
-_WHITE_SPACE = "".join(chr(code) for code in range(0x3001) if regex.match(r"\s", chr(code)))
 
 
 def _is_word(character: str) -> bool:

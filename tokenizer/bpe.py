@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Self
 
 from ..errors import InputError
@@ -13,6 +16,7 @@ from .bpe_encoder import BPEEncoder
 from .bpe_trainer import train_fast
 from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, text_to_bytes
 from .pre_tokenizer import PreTokenizer
+from .text_encoder import NeedsCareError, TextEncoder
 from .tokenizer_json import bpe_from_json, bpe_to_json, read_json, write_json
 from .word_counts import count_words
 
@@ -29,7 +33,13 @@ class BPETokenizer(Tokenizer):
         pattern: how a text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
         add_prefix_space: a blank is put before a text that does not begin with one.
         ignore_merges: a word that is a token is that token, whatever the merges make of it.
-        dropout: BPE-dropout (Provilkov et al. 2020): the probability with which a possible merge is left out.
+        dropout: BPE-dropout (Provilkov et al. 2020): the probability with which a possible merge is left out, a
+            regularisation of training. It can be set at any time; 0 encodes as ever.
+        seed: of `generator`, which draws for the dropout.
+
+    Attributes:
+        vocab, merges, added_tokens, add_prefix_space, ignore_merges, dropout: as given.
+        generator: the source of randomness for the dropout; its state can be saved and restored.
 
     Raises:
         InputError: a byte or a merge's part is missing in the vocabulary, or ids are not 0, 1, 2, ...
@@ -45,6 +55,7 @@ class BPETokenizer(Tokenizer):
         add_prefix_space: bool = False,
         ignore_merges: bool = False,
         dropout: float = 0.0,
+        seed: int = 0,
     ) -> None:
         self.vocab = dict(vocab)
         self.merges = list(merges)
@@ -56,6 +67,7 @@ class BPETokenizer(Tokenizer):
         self._special = set(self.special_ids.values())
         self._pre_tokenizer = PreTokenizer(pattern)
         self._splitter = AddedTokenSplitter(self.added_tokens)
+        self.generator = Random(seed)
         self._token_bytes = _token_bytes(self.vocab, self.added_tokens)
         missing = [byte for byte in range(256) if BYTE_TO_CHARACTER[byte] not in self.vocab]
         if missing:
@@ -65,13 +77,22 @@ class BPETokenizer(Tokenizer):
                 "initial_alphabet=ByteLevel.alphabet())."
             )
         try:
-            pairs = [((self.vocab[left], self.vocab[right]), self.vocab[left + right]) for left, right in self.merges]
+            pairs = [(self.vocab[left], self.vocab[right]) for left, right in self.merges]
+            merged = [self.vocab[left + right] for left, right in self.merges]
         except KeyError as error:
             raise InputError(
                 f"A merge needs the token {error}, which the vocabulary lacks. Restore the file."
             ) from None
-        self._encoder = BPEEncoder(pairs, [self.vocab[character] for character in BYTE_TO_CHARACTER])
-        self._cache: dict[str, list[int]] = {}
+        self._encoder = BPEEncoder(pairs, merged, [self.vocab[character] for character in BYTE_TO_CHARACTER])
+        self._whole_words = {text_to_bytes(token): id for token, id in self.vocab.items()} if ignore_merges else {}
+        contents = [token.content for token in self.added_tokens]
+        self._texts = TextEncoder(self._encode_word, self._pre_tokenizer, contents)
+        self._quick = (
+            self._pre_tokenizer.begins_words_at_blanks
+            and not add_prefix_space
+            # An added token without blanks lies within a chunk, where it is seen.
+            and not any(" " in content for content in contents)
+        )
 
     @classmethod
     def train(
@@ -130,22 +151,45 @@ class BPETokenizer(Tokenizer):
         return self._pre_tokenizer.pattern
 
     def _encode(self, text: str) -> list[int]:
+        if self._quick and not self.dropout:
+            try:
+                return self._texts.encode_quickly(text)
+            except NeedsCareError:
+                pass
         ids: list[int] = []
         for part in self._splitter.split(text):
             if isinstance(part, int):
                 ids.append(part)
-            else:
-                self._encode_words(part, ids)
+                continue
+            if self.add_prefix_space and not part.startswith(" "):
+                part = " " + part
+            ids += self._encode_with_dropout(part) if self.dropout else self._texts.encode_words(part)
         return ids
 
-    def _encode_words(self, text: str, ids: list[int]) -> None:
-        if self.add_prefix_space and not text.startswith(" "):
-            text = " " + text
-        for word in self._pre_tokenizer.split(text):
-            word_ids = self._cache.get(word)
-            if word_ids is None:
-                word_ids = self._cache[word] = self._encoder.encode(word.encode("utf-8", "surrogatepass"))
-            ids += word_ids
+    def _encode_with_dropout(self, text: str) -> list[int]:
+        words = (word.encode("utf-8", "surrogatepass") for word in self._pre_tokenizer.split(text))
+        return [id for word in words for id in self._encoder.encode_with_dropout(word, self.dropout, self.generator)]
+
+    def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
+        before = [self.bos_id] if add_bos else []
+        behind = [self.eos_id] if add_eos else []
+        encode = self._encode
+        with _collector_paused():
+            if before or behind:
+                return [before + encode(text) + behind for text in texts]
+            return [encode(text) for text in texts]
+
+    def encode_bytes(self, data: bytes) -> list[int]:
+        """The ids of any bytes; `decode_bytes` gives them back.
+
+        What is not UTF-8 counts as neither letters nor digits nor white space when the bytes are cut into words.
+        """
+        words = self._pre_tokenizer.split(data.decode("utf-8", "surrogateescape"))
+        return [id for word in words for id in self._encode_word(word.encode("utf-8", "surrogateescape"))]
+
+    def _encode_word(self, word: bytes) -> list[int]:
+        ids = self._whole_words.get(word)
+        return [ids] if ids is not None else self._encoder.encode(word)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         ids = list(ids)
@@ -153,7 +197,7 @@ class BPETokenizer(Tokenizer):
             ids = [id for id in ids if id not in self._special]
         data = self.decode_bytes(ids)
         try:
-            return data.decode()
+            return data.decode("utf-8", "surrogatepass")  # lone surrogates come back as they went in
         except UnicodeDecodeError:
             return data.decode("utf-8", "replace")
 
@@ -197,6 +241,19 @@ class BPETokenizer(Tokenizer):
             InputError: the file is missing or damaged, or needs something that is not done here (it says what).
         """
         return cls(**bpe_from_json(read_json(path)))
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """A batch makes many lists and no cycles; the collector of cycles would look through them again and again."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -> list[bytes]:

@@ -1,35 +1,191 @@
-"""Applying merges to one word: the pair that was learned first is merged first."""
+"""Applying merges to one word: of the pairs in it, the one that was learned first is merged first, the leftmost first.
+
+Three ways to the same result. A usual word has a dozen bytes, and looking for the smallest rank in a short list is
+quickest. That takes a time that grows with the square of the length, so a longer word goes through a heap; there
+BPE-dropout can leave out merges too. A word of a megabyte (base64, a script without blanks) is an array in which each
+pair is replaced everywhere at once.
+"""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
+from random import Random
+
+import numpy as np
+
+from .token_array import GONE, SEPARATOR, Ints, TokenArray, pack
 
 Pair = tuple[int, int]
+
+# Measured: from how many bytes on a heap is quicker than looking for the smallest rank, and an array than a heap.
+_HEAP = 60
+_ARRAY = 10_000
 
 
 class BPEEncoder:
     """Bytes of one word to ids.
 
     Args:
-        merges: the pairs of ids in the order in which they were learned, each with the id it becomes.
+        pairs: the pairs of ids in the order in which they were learned.
+        merged: the id that each pair becomes.
         byte_ids: the id of each byte.
     """
 
-    def __init__(self, merges: Sequence[tuple[Pair, int]], byte_ids: Sequence[int]) -> None:
+    def __init__(self, pairs: Sequence[Pair], merged: Sequence[int], byte_ids: Sequence[int]) -> None:
         self._byte_ids = list(byte_ids)
-        self._ranks = {pair: rank for rank, (pair, _) in enumerate(merges)}
-        self._merged = [merged for _, merged in merges]
-        self._never = len(merges)
+        self._ranks = {
+            pair: rank for rank, pair in enumerate(pairs)
+        }  # of a pair that is there twice, the last one counts
+        self._merged = list(merged)
+        self._never = len(self._merged)
+        self._table: _RankTable | None = None
 
     def encode(self, word: bytes) -> list[int]:
         """The ids of a word."""
+        if len(word) < _HEAP:
+            return self._encode_short(word)
+        if len(word) >= _ARRAY:
+            if self._table is None:
+                self._table = _RankTable(self._ranks, self._merged)
+            if self._table.in_order:
+                return self._encode_long(word, self._table)
+        return self._encode_by_heap(word, 0.0, Random(0))
+
+    def encode_with_dropout(self, word: bytes, dropout: float, generator: Random) -> list[int]:
+        """The ids of a word if each merge, each time it could be made, is left out with the probability `dropout`.
+
+        BPE-dropout: Provilkov, Emelianenko and Voita 2020, algorithm 1.
+        """
+        return self._encode_by_heap(word, dropout, generator)
+
+    def _encode_short(self, word: bytes) -> list[int]:
+        rank_of, never = self._ranks.get, self._never
         ids = [self._byte_ids[byte] for byte in word]
-        while len(ids) > 1:
-            ranks = [self._ranks.get(pair, self._never) for pair in pairwise(ids)]
-            best = min(ranks)
-            if best == self._never:
+        ranks = list(map(rank_of, pairwise(ids), repeat(never)))
+        while ranks:
+            rank = min(ranks)
+            if rank == never:
                 break
-            i = ranks.index(best)
-            ids[i : i + 2] = [self._merged[best]]
+            i = ranks.index(rank)
+            merged = ids[i] = self._merged[rank]
+            del ids[i + 1], ranks[i]
+            if i:
+                ranks[i - 1] = rank_of((ids[i - 1], merged), never)
+            if i < len(ranks):
+                ranks[i] = rank_of((merged, ids[i + 1]), never)
         return ids
+
+    def _encode_by_heap(self, word: bytes, dropout: float, generator: Random) -> list[int]:
+        """A heap of (rank, place); a linked list of tokens, in which a token that was merged away is `GONE`."""
+        ids = [self._byte_ids[byte] for byte in word]
+        next = list(range(1, len(ids) + 1))
+        previous = list(range(-1, len(ids) - 1))
+        heap = [(self._ranks[pair], i) for i, pair in enumerate(pairwise(ids)) if pair in self._ranks]
+        heapq.heapify(heap)
+        left_out: list[tuple[int, int]] = []
+        while heap:
+            rank, i = heapq.heappop(heap)
+            j = next[i]
+            if j == len(ids) or self._ranks.get((ids[i], ids[j])) != rank:
+                continue  # one of the two has become a part of another token
+            if dropout and generator.random() < dropout:
+                left_out.append((rank, i))
+                continue
+            for entry in left_out:  # they have their chance again at the next step
+                heapq.heappush(heap, entry)
+            left_out.clear()
+            ids[i], ids[j] = self._merged[rank], GONE
+            next[i] = next[j]
+            if next[i] < len(ids):
+                previous[next[i]] = i
+            for place in (previous[i], i):
+                if place >= 0 and next[place] < len(ids):
+                    formed = self._ranks.get((ids[place], ids[next[place]]))
+                    if formed is not None:
+                        heapq.heappush(heap, (formed, place))
+        return [id for id in ids if id != GONE]
+
+    def _encode_long(self, word: bytes, table: _RankTable) -> list[int]:
+        ids = np.array(self._byte_ids)[np.frombuffer(word, dtype=np.uint8)]
+        array = TokenArray(np.concatenate([[SEPARATOR], ids, [SEPARATOR]]))
+        waiting: dict[int, list[Ints]] = {}  # the places of the pairs of each rank
+        heap: list[int] = []
+
+        def wait(codes: Ints, places: Ints) -> None:
+            ranks = table.ranks(codes)
+            order = np.argsort(ranks)
+            order = order[: np.searchsorted(ranks[order], table.never)]
+            found, starts = np.unique(ranks[order], return_index=True)
+            for rank, of_rank in zip(found.tolist(), np.split(places[order], starts[1:]), strict=False):
+                if rank not in waiting:
+                    heapq.heappush(heap, rank)
+                waiting.setdefault(rank, []).append(of_rank)
+
+        wait(pack(array.tokens[:-1], array.tokens[1:]), np.arange(len(array.tokens) - 1))
+        while heap:
+            batch = table.next_batch(heap)
+            left, right, merged = table.left[batch], table.right[batch], table.merged[batch]
+            done = array.replace(left, right, merged, [np.concatenate(waiting.pop(rank)) for rank in batch])
+            first, second = done.has_before, done.has_behind
+            formed = [pack(done.new_before, done.merged)[first], pack(done.merged, done.behind)[second]]
+            wait(np.concatenate(formed), np.concatenate([done.before[first], done.place[second]]))
+        tokens = array.tokens[1:-1]
+        return tokens[tokens != GONE].tolist()
+
+
+class _RankTable:
+    """The merges as arrays.
+
+    Attributes:
+        left, right, merged: (n,) the pair of each rank and what it becomes.
+        never: a number above all ranks.
+        in_order: each merge stands behind those that make its parts, as in every trained vocabulary. Then a merge
+            never makes a pair of a lower rank, and pairs can be replaced rank by rank.
+    """
+
+    def __init__(self, ranks: dict[Pair, int], merged: list[int]) -> None:
+        self.never = len(merged)
+        self.merged = np.array(merged, dtype=np.int64)
+        pairs = np.array(list(ranks), dtype=np.int64).reshape(-1, 2)
+        values = np.fromiter(ranks.values(), dtype=np.int64, count=len(ranks))
+        self.left, self.right = np.zeros((2, self.never), dtype=np.int64)
+        self.left[values], self.right[values] = pairs.T
+        codes = pack(*pairs.T)
+        order = np.argsort(codes)
+        self._codes, self._values = codes[order], values[order]
+
+        size = int(max(pairs.max(initial=0), self.merged.max(initial=0))) + 1
+        made_last = np.full(size, -1)
+        np.maximum.at(made_last, self.merged[values], values)
+        self.in_order = bool(np.all(values > np.maximum(made_last[pairs[:, 0]], made_last[pairs[:, 1]])))
+        used_first = np.full(size, self.never)  # the lowest rank of the pairs that hold a token
+        np.minimum.at(used_first, pairs[:, 0], values)
+        np.minimum.at(used_first, pairs[:, 1], values)
+        self._next_after = used_first[self.merged].tolist()
+
+    def ranks(self, codes: Ints) -> Ints:
+        """The rank of each pair, `never` for one that is not merged."""
+        slots = np.searchsorted(self._codes, codes)
+        slots[slots == len(self._codes)] = 0
+        return np.where(self._codes[slots] == codes, self._values[slots], self.never)
+
+    def next_batch(self, heap: list[int]) -> list[int]:
+        """Take from the heap the ranks that can be replaced at once: none overlaps another or makes a pair between."""
+        batch: list[int] = []
+        lefts: set[int] = set()
+        rights: set[int] = set()
+        limit = self.never
+        while heap and heap[0] < limit:
+            left, right = int(self.left[heap[0]]), int(self.right[heap[0]])
+            if left in rights or right in lefts or (left == right and batch):
+                break
+            rank = heapq.heappop(heap)
+            batch.append(rank)
+            if left == right:
+                break
+            lefts.add(left)
+            rights.add(right)
+            limit = min(limit, self._next_after[rank])
+        return batch

@@ -18,6 +18,9 @@ PATTERNS = {
     "whitespace": r" ?\S+|\s+(?!\S)|\s+",
 }
 
+# What \s matches; str.isspace is true of four control characters more.
+WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+
 
 class PreTokenizer:
     """Cuts texts by a regular expression: each match is a piece, and so is what lies between two matches.

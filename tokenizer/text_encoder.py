@@ -1,0 +1,83 @@
+"""From a text to ids by looking up what was seen before: most of a text is words that have been merged already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+
+import regex
+
+from .pre_tokenizer import WHITE_SPACE, PreTokenizer
+
+_ENTRIES = 1 << 18  # a cache with as many entries begins anew
+_LONGEST = 100  # characters; a longer piece of text hardly comes again
+_START = "\0"  # before the first chunk, which no blank precedes
+
+
+class NeedsCareError(Exception):
+    """The text can't be cut at blanks, or holds an added token."""
+
+
+class TextEncoder:
+    """Encodes texts by cutting them at blanks and looking up the chunks, which is quicker than to look for words.
+
+    As in `word_counts`, words begin at blanks that don't follow white space. A text with other blanks, or one that
+    holds an added token, raises `NeedsCareError` in `encode_quickly`; the hot path has no test for that, because only a
+    chunk that was never seen can bring the news.
+
+    Args:
+        encode_word: bytes of a word to ids.
+        pre_tokenizer: cuts a text into words.
+        added: the texts of the added tokens.
+    """
+
+    def __init__(
+        self, encode_word: Callable[[bytes], list[int]], pre_tokenizer: PreTokenizer, added: Iterable[str]
+    ) -> None:
+        self._encode_word = encode_word
+        self._pre_tokenizer = pre_tokenizer
+        self._added = regex.compile("|".join(map(regex.escape, added)) or r"(?!)")
+        self._words = _Cache(self._encode_text_of_word)
+        self._chunks = _Cache(self._encode_chunk)
+        # The method of dict, which calls __missing__ where it must.
+        self._look_up_word = self._words.__getitem__
+        self._look_up_chunk = self._chunks.__getitem__
+
+    def encode_quickly(self, text: str) -> list[int]:
+        """The ids of a text.
+
+        Raises:
+            NeedsCareError: the text must be searched for added tokens and go through `encode_words`.
+        """
+        if _START in text:
+            raise NeedsCareError
+        return list(chain.from_iterable(map(self._look_up_chunk, (_START + text).split(" "))))
+
+    def encode_words(self, text: str) -> list[int]:
+        """The ids of a text without added tokens."""
+        return list(chain.from_iterable(map(self._look_up_word, self._pre_tokenizer.split(text))))
+
+    def _encode_chunk(self, chunk: str) -> list[int]:
+        if not chunk or chunk[0] in WHITE_SPACE or self._added.search(chunk):
+            raise NeedsCareError
+        words = self._pre_tokenizer.split(chunk[1:] if chunk[0] == _START else " " + chunk)
+        return self._words[words[0]] if len(words) == 1 else [id for word in words for id in self._words[word]]
+
+    def _encode_text_of_word(self, word: str) -> list[int]:
+        return self._encode_word(word.encode("utf-8", "surrogatepass"))
+
+
+class _Cache(dict[str, list[int]]):
+    """The ids of pieces of text, found when a piece is first looked up."""
+
+    def __init__(self, find: Callable[[str], list[int]]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, piece: str) -> list[int]:
+        ids = self._find(piece)
+        if len(piece) <= _LONGEST:
+            if len(self) >= _ENTRIES:
+                self.clear()
+            self[piece] = ids
+        return ids
