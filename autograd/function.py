@@ -21,6 +21,7 @@ from .tensor import Tensor
 observer: Any = None
 
 _new = object.__new__
+_PLAIN = (np.ndarray, int, float, complex)  # operands that `forward` takes as they are
 
 
 class Function:
@@ -87,7 +88,7 @@ class Function:
     def __call__(self, *operands: Any) -> Any:
         arrays: list[Any] = []
         origins: list[Origin | None] = []
-        record = plain = False
+        record = scalars = False
         for operand in operands:
             if isinstance(operand, Tensor):
                 arrays.append(operand.data)
@@ -98,11 +99,14 @@ class Function:
                 if operand._origin is not None:
                     self._watched = {**(self._watched or {}), len(origins): operand._origin.memory}
             else:
-                arrays.append(operand if isinstance(operand, np.ndarray) else _as_operand(operand))
-                plain = True
+                if isinstance(operand, np.generic):
+                    scalars = True
+                elif not isinstance(operand, _PLAIN) and not is_array(operand):
+                    operand = np.asarray(operand)
+                arrays.append(operand)
             origins.append(None)
-        if plain:
-            _weaken_scalars(arrays)
+        if scalars:
+            _weaken(arrays)
         if record:
             record = grad_mode.enabled
             if len(arrays) > 1 and (arrays[0] is arrays[1] or len(arrays) > 2):
@@ -310,14 +314,10 @@ def _viewed_memory(array: Any, operands: tuple[Any, ...], arrays: list[Any]) -> 
     return None
 
 
-def _as_operand(value: Any) -> Any:
-    return value if isinstance(value, int | float | complex | np.generic) or is_array(value) else np.asarray(value)
-
-
-def _weaken_scalars(arrays: list[Any]) -> None:
+def _weaken(arrays: list[Any]) -> None:
     """Make NumPy's scalars as weak as Python's: float32 * np.sqrt(2.0) and float32 / mask.sum() stay float32."""
-    if any(isinstance(a, np.generic) for a in arrays) and any(is_array(a) and a.dtype.kind in "fc" for a in arrays):
-        arrays[:] = [a.item() if isinstance(a, np.generic) else a for a in arrays]
+    if any(is_array(array) and array.dtype.kind in "fc" for array in arrays):
+        arrays[:] = [array.item() if isinstance(array, np.generic) else array for array in arrays]
 
 
 def _explain(name: str, error: Exception, arrays: list[Any]) -> Exception:
