@@ -63,8 +63,8 @@ LAPTOP_EMBEDDED = TranslationPreset(
 
 #: Real sentence pairs by the ten thousands, such as Multi30k, on a laptop: under an hour.
 LAPTOP = TranslationPreset(
-    vocab_size=8000, d_model=256, nhead=4, layers=3, dim_feedforward=512, dropout=0.3,
-    tokens_per_batch=2048, steps=5000, warmup=1000, lr_factor=1.0, norm_first=True,
+    vocab_size=6000, d_model=256, nhead=4, layers=3, dim_feedforward=512, dropout=0.3,
+    tokens_per_batch=2048, steps=4000, warmup=1000, lr_factor=1.0, norm_first=True, validate_every=250,
 )  # fmt: skip
 
 #: The German-English report's base model: vocabulary 50,000, length 64, warm-up 4,000, Adam 0.9/0.98, eps 1e-9.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from tqdm import tqdm
 from ..autograd import Tensor, no_grad
 from ..nn import Module
 from .checkpoints import load_checkpoint, save_checkpoint
+from .memory import keep_freed_memory
 from .optimizers import Adam, clip_grad_norm
 from .plots import plot_losses
 from .run_folder import RunFolder
@@ -39,6 +41,7 @@ class Trainer:
         steps: updates to make.
         clip_norm: bound on the gradient's norm; None for none.
         log_every, validate_every: steps between two rows in metrics.jsonl, and between two validations.
+        average: at the end, also try the mean of the weights at this many last validations.
     """
 
     def __init__(
@@ -56,18 +59,24 @@ class Trainer:
         clip_norm: float | None = 1.0,
         log_every: int = 20,
         validate_every: int = 200,
+        average: int = 5,
     ):
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
         self.train_batches, self.valid_batches = train_batches, list(valid_batches)
         self.run, self.config, self.steps, self.clip_norm = run, config, steps, clip_norm
         self.log_every, self.validate_every = log_every, validate_every
+        self.average = average
         self.best_valid_loss = math.inf
+        self._snapshots: deque[list[Any]] = deque(maxlen=average)
 
     def fit(self) -> float:
         """Train for `steps` updates; the model ends with its best weights. Returns the best validation loss, in nats.
 
+        Freed memory stays with the process from then on (`keep_freed_memory`).
+
         Raises FloatingPointError when the loss is no longer a number.
         """
+        keep_freed_memory()
         with tqdm(total=self.steps, unit="step", disable=None, dynamic_ncols=True) as bar:
             log_loss = log_tokens = 0.0
             log_start = time.perf_counter()
@@ -88,6 +97,7 @@ class Trainer:
                 if step % self.validate_every == 0 or step == self.steps:
                     self._validate(step, epoch, bar)
                     log_start = time.perf_counter()
+            self._try_average(epoch, bar)
         self.model.load_state_dict(load_checkpoint(self.run.path).tensors)
         return self.best_valid_loss
 
@@ -129,12 +139,28 @@ class Trainer:
                 total, count = total + loss.item() * tokens, count + tokens
         return total / count
 
-    def _validate(self, step: int, epoch: int, bar: tqdm) -> None:
+    def _try_average(self, epoch: int, bar: tqdm) -> None:
+        """Let the mean of the last snapshots be the result if it validates better than each of them.
+
+        The end points of a run's last stretch scatter around something better than themselves (Vaswani et al. 2017,
+        section 6.1, average their last checkpoints).
+        """
+        if len(self._snapshots) > 1:
+            for parameter, *values in zip(self.model.parameters(), *self._snapshots, strict=True):
+                parameter.data[...] = sum(values) / len(values)
+                parameter.mark_changed()
+            self._validate(self.steps, epoch, bar, averaged=len(self._snapshots))
+
+    def _validate(self, step: int, epoch: int, bar: tqdm, averaged: int = 0) -> None:
         loss = self.validation_loss()
-        self.run.log({"step": step, "epoch": epoch, "valid_loss": loss})
+        row = {"step": step, "epoch": epoch, "valid_loss": loss}
+        self.run.log({**row, "averaged": averaged} if averaged else row)
+        if self.average > 1 and not averaged:
+            self._snapshots.append([parameter.data.copy() for parameter in self.model.parameters()])
         if loss < self.best_valid_loss:
             self.best_valid_loss = loss
             save_checkpoint(self.run.path, self.model.state_dict(), {**self.config, "step": step})
         plot_losses(self.run.metrics_path, self.run.loss_picture)
         if bar.disable:  # a log file instead of a terminal: one line for each validation
-            print(f"step {step}/{self.steps}, epoch {epoch + 1}: validation loss {loss:.4f} nats per token", flush=True)
+            what = f"mean of the last {averaged} weights" if averaged else f"epoch {epoch + 1}"
+            print(f"step {step}/{self.steps}, {what}: validation loss {loss:.4f} nats per token", flush=True)

@@ -66,7 +66,7 @@ class Translator:
         return fit_lengths(ids, self.model.config.max_length, too_long=too_long, eos_id=self.tokenizer.eos_id)
 
     def hypotheses(
-        self, sentences: Sequence[str], *, beam: int = 5, alpha: float = 0.6, n_best: int = 1, progress: bool = False
+        self, sentences: Sequence[str], *, beam: int = 5, alpha: float = 1.0, n_best: int = 1, progress: bool = False
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses for each sentence, best first; `beam=1` searches greedily."""
         special = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
@@ -87,7 +87,7 @@ class Translator:
         return found
 
     def translate(
-        self, sentences: Sequence[str], *, beam: int = 5, alpha: float = 0.6, progress: bool = False
+        self, sentences: Sequence[str], *, beam: int = 5, alpha: float = 1.0, progress: bool = False
     ) -> list[str]:
         """The best translation of each sentence.
 

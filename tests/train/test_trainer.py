@@ -53,7 +53,8 @@ def test_it_learns_and_leaves_the_best_weights(tmp_path, capsys) -> None:
     losses = [row["loss"] for row in rows if "loss" in row]
     valid = [row["valid_loss"] for row in rows if "valid_loss" in row]
     assert len(losses) == 8
-    assert len(valid) == 4
+    assert len(valid) == 5
+    assert [row.get("averaged") for row in rows if "valid_loss" in row] == [None, None, None, None, 4]
     assert losses[-1] < losses[0] / 2
     assert trainer.best_valid_loss == min(valid)
     tensors, config = load_checkpoint(tmp_path / "run")
@@ -63,6 +64,32 @@ def test_it_learns_and_leaves_the_best_weights(tmp_path, capsys) -> None:
     assert trainer.validation_loss() == pytest.approx(min(valid), rel=1e-6)
     assert (tmp_path / "run/loss.png").stat().st_size > 1000
     assert "validation loss" in capsys.readouterr().out, "without a terminal there is a line for each validation"
+
+
+def test_the_mean_of_the_last_weights_is_kept_where_it_is_better(tmp_path) -> None:
+    """A rate too high for the noise makes the weights scatter around the solution, and their mean is nearer to it."""
+    manual_seed(0)
+    model = nn.Linear(3, 1)
+    seen: list[np.ndarray] = []
+
+    def noisy(module: nn.Module, batch) -> tuple[Tensor, int]:
+        x, y = batch
+        if module.training:
+            y = y + np.random.default_rng(int(abs(x).sum() * 1e4)).normal(size=y.shape).astype(np.float32)
+        else:
+            seen.append(module.weight.data.copy())
+        return squared_error(module, (x, y))
+
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        trainer = Trainer(
+            model, noisy, Adam(model.parameters()), constant(0.3), Line(), list(Line().epoch(99))[:1], run,
+            config={}, steps=200, validate_every=10, average=5,
+        )  # fmt: skip
+        trainer.fit()
+        rows = [row for row in run.metrics() if "valid_loss" in row]
+    assert rows[-1]["averaged"] == 5
+    assert rows[-1]["valid_loss"] == trainer.best_valid_loss
+    np.testing.assert_allclose(model.weight.data, np.mean(seen[-6:-1], axis=0), rtol=1e-5)
 
 
 def test_the_same_seed_gives_the_same_file(tmp_path) -> None:
