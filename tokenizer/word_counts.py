@@ -11,6 +11,7 @@ follows white space; the run stays whole, together with the word behind it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -73,7 +74,7 @@ def _paths_and_texts(items: str | Path | Iterable[str | Path]) -> tuple[list[Pat
         if not all(isinstance(path, Path) for path in paths):
             raise InputError("Training takes either files (pathlib.Path) or texts (str), not both at once.")
         return [path for path in paths if isinstance(path, Path)], None
-    if isinstance(first, str) and len(first) < 256 and "\n" not in first and Path(first).is_file():
+    if isinstance(first, str) and os.path.isfile(first):
         raise InputError(f"The first text is {first!r}, the name of a file. To read files, give pathlib.Path objects.")
     return [], _checked(first, iterator)
 
@@ -145,10 +146,8 @@ def _text_blocks(texts: Iterator[str]) -> Iterator[bytes]:
     """The texts, many in a block. A line feed within a text does not end it, so a blank behind one is kept too."""
     while batch := list(islice(texts, 4096)):
         block = _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
-        block = _keep_runs(block)
-        if b"\n" in block:
-            block = _keep_blanks(block)
-        yield block.replace(_START, b" " + _START)[1:]
+        block = _keep_runs(block).replace(_START, b" " + _START)[1:]
+        yield _keep_blanks(block) if b"\n" in block else block
 
 
 def _keep_runs(block: bytes) -> bytes:
@@ -159,7 +158,7 @@ def _keep_runs(block: bytes) -> bytes:
 
 
 def _keep_blanks(block: bytes) -> bytes:
-    """Keep the blanks that follow other white space."""
+    """Keep the blanks that follow other white space, but for the one that ends a line or text."""
     return _BLANK_AFTER_WHITE_SPACE.sub(rb"\1" + _KEPT, block)
 
 
