@@ -237,15 +237,19 @@ def backward(output: Tensor, gradient: Any = None, *, retain_graph: bool = False
 def _deliver(leaf: Tensor, value: Any) -> None:
     """Add to `leaf.grad`, whose array is the caller's to change: `value` shares memory with nothing."""
     if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
-        raise RuntimeError(
-            f"backward: a leaf's array was replaced between the forward and the backward pass: it is now "
-            f"{leaf.dtype}{list(leaf.shape)}, the gradient is {value.dtype}{list(value.shape)}"
-        )
+        raise _replaced("backward", leaf, value)
     with _leaf_lock:
         if leaf.grad is None:
             leaf.grad = value
         else:
             leaf.grad += value
+
+
+def _replaced(caller: str, leaf: Tensor, gradient: Any) -> RuntimeError:
+    return RuntimeError(
+        f"{caller}: a leaf's array was replaced between the forward and the backward pass: it is now "
+        f"{leaf.dtype}{list(leaf.shape)}, the gradient is {gradient.dtype}{list(gradient.shape)}"
+    )
 
 
 def grad(
@@ -281,6 +285,9 @@ def grad(
             oldest=min((_number(tensor.origin) for tensor in many_inputs), default=0),
         )
         for origin, collected in work.leaves.items():
+            leaf = origin.tensor()
+            if leaf is not None and leaf.requires_grad and leaf.origin is not origin:
+                raise _replaced("grad", leaf, collected.value)
             if origin in places:
                 value = _run_hooks(origin.hooks, collected.value)
                 work.found[places[origin]] = value if create_graph else collected.unshared(value)

@@ -91,9 +91,15 @@ class Function:
         record = scalars = False
         for operand in operands:
             if isinstance(operand, Tensor):
-                arrays.append(operand.data)
+                array = operand.data
+                arrays.append(array)
                 if operand.requires_grad:
-                    origins.append(operand._origin or operand.origin)
+                    origin = operand._origin
+                    if origin is None or (
+                        origin.node is None and (origin.shape != array.shape or origin.dtype != array.dtype)
+                    ):
+                        origin = operand.origin
+                    origins.append(origin)
                     record = True
                     continue
                 if operand._origin is not None:

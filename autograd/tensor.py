@@ -91,9 +91,15 @@ class Tensor:
     @property
     def origin(self) -> Origin:
         """Where the value came from; made on first use for a leaf. Only for tensors that require a gradient."""
-        if self._origin is None:
-            self._origin = Leaf(self)
-        return self._origin
+        origin = self._origin
+        if origin is None:
+            origin = self._origin = Leaf(self)
+        elif isinstance(origin, Leaf) and (origin.shape != self.data.shape or origin.dtype != self.data.dtype):
+            # `data` was replaced by an array of another form; gradients that were recorded before are not for it.
+            renewed = self._origin = Leaf(self)
+            renewed.number, renewed.hooks = origin.number, origin.hooks
+            return renewed
+        return origin
 
     def shared_memory(self) -> Memory | None:
         """What views of this tensor share with it so that a change in place is noticed; None if none can happen."""

@@ -109,7 +109,7 @@ class Module:
         """Cast all floating parameters and constant tensors in place; gradients are forgotten."""
         for _, tensor in self._named_tensors(Tensor):
             if tensor.dtype.kind == "f":
-                tensor.data, tensor.grad, tensor._origin = tensor.data.astype(dtype), None, None
+                tensor.data, tensor.grad = tensor.data.astype(dtype), None
         return self
 
     # -- state -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,302 @@
+"""What happens to gradients when arrays are changed: right, or an error; never silently wrong."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Parameter, Tensor, grad, no_grad, ops
+
+
+def leaf(values) -> Tensor:
+    return Tensor(np.array(values, dtype=np.float64), requires_grad=True)
+
+
+CHANGED = "was changed in place after the forward pass"
+
+
+# -- leaves that require a gradient -----------------------------------------------------------------------------------
+
+
+def _itself(x):
+    return x * x
+
+
+def _reshaped(x):
+    y = x.reshape(1, 2)
+    return y * y
+
+
+def _row(x):
+    y = x[0:1]
+    return y * y
+
+
+def _view_of_a_view(x):
+    y = x.reshape(2, 1).swapaxes(0, 1)[0]
+    return y * y
+
+
+def _broadcast(x):
+    y = ops.broadcast_to(x, (3, 2))
+    return y * y
+
+
+def _heads(x):
+    first, second = ops.split_heads(x.reshape(1, 1, 2), 1, parts=2)
+    return first * second
+
+
+def _saved_by_the_other_operand(x):
+    return Tensor(np.ones(2), requires_grad=True) * x
+
+
+def _detached(x):
+    return x.detach() * Tensor(np.ones(2), requires_grad=True)
+
+
+def _detached_view(x):
+    return x.detach().reshape(1, 2) * Tensor(np.ones(2), requires_grad=True)
+
+
+def _wrapped(x):
+    return Tensor(x) * Tensor(np.ones(2), requires_grad=True)
+
+
+def _view_under_no_grad(x):
+    with no_grad():
+        y = x.reshape(1, 2)
+    return y * Tensor(np.ones(2), requires_grad=True)
+
+
+SAVED = [
+    _itself,
+    _reshaped,
+    _row,
+    _view_of_a_view,
+    _broadcast,
+    _heads,
+    _saved_by_the_other_operand,
+    _detached,
+    _detached_view,
+    _wrapped,
+    _view_under_no_grad,
+]
+
+
+@pytest.mark.parametrize("graph", SAVED)
+def test_a_saved_leaf_that_is_changed_is_refused(graph) -> None:
+    x = leaf([1.0, 2.0])
+    y = graph(x)
+    with no_grad():
+        x[0] = 5.0
+    with pytest.raises(RuntimeError, match=CHANGED):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("graph", SAVED)
+def test_changed_before_the_forward_pass_or_after_the_backward_pass_is_fine(graph) -> None:
+    x = leaf([1.0, 2.0])
+    graph(x).sum().backward()
+    with no_grad():
+        x[0] = 5.0
+    graph(x).sum().backward()
+    with no_grad():
+        x[1] = 6.0
+
+
+def test_marking_a_change_made_by_hand() -> None:
+    x = leaf([1.0, 2.0])
+    y = (x * x).sum()
+    x.data -= 0.1
+    x.mark_changed()
+    with pytest.raises(
+        RuntimeError, match=rf"Multiply: its input 0 of shape \(2,\) {CHANGED}.*Change it after backward"
+    ):
+        y.backward()
+
+
+def test_a_leaf_that_no_rule_saved_may_change() -> None:
+    x = leaf([1.0, 2.0])
+    y = x + x.reshape(1, 2) - x[0]
+    with no_grad():
+        x[...] = 9.0
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad, [1 + 1 - 2, 2.0])
+
+
+def test_neighbours_in_one_flat_array_are_apart() -> None:
+    """Flat storage: two parameters are views of one array."""
+    flat = np.arange(4.0)
+    a, b = Parameter(flat[:2]), Parameter(flat[2:])
+    y = (a.reshape(1, 2) * a * 2).sum() + b.sum()
+    with no_grad():
+        b[0] = 7.0
+    y.backward()
+    np.testing.assert_array_equal(a.grad, [0.0, 4.0])
+    np.testing.assert_array_equal(flat, [0, 1, 7, 3])
+
+
+def test_setting_elements_of_a_leaf_while_recording_is_refused() -> None:
+    x = leaf([1.0, 2.0])
+    with pytest.raises(RuntimeError, match="a leaf that requires a gradient would cut it from its own gradient"):
+        x[0] = 5.0
+    np.testing.assert_array_equal(x.data, [1.0, 2.0])
+
+
+def test_a_replaced_array_of_another_form_is_refused() -> None:
+    x = leaf([1.0, 2.0])
+    y = (x * x).sum()
+    x.data = np.zeros(3)
+    message = r"array was replaced .* it is now float64\[3\], the gradient is float64\[2\]"
+    with pytest.raises(RuntimeError, match=message):
+        grad(y, x, retain_graph=True)
+    with pytest.raises(RuntimeError, match=message):
+        y.backward()
+
+
+def test_a_replaced_array_of_the_same_form_gives_the_old_gradient() -> None:
+    x = leaf([1.0, 2.0])
+    y = (x * x).sum()
+    x.data = np.zeros(2)
+    y.backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 4.0])
+
+
+def test_an_array_of_another_dtype_or_shape_starts_anew() -> None:
+    x = Tensor(np.ones(2, np.float32), requires_grad=True)
+    (x * x).sum().backward()
+    x.data, x.grad = np.ones(3), None
+    (x * x).sum().backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])
+    assert x.grad.dtype == np.float64
+
+
+# -- results ----------------------------------------------------------------------------------------------------------
+
+
+def test_results_are_read_only() -> None:
+    x = leaf([1.0, 2.0])
+    for result in (x * 2, x.reshape(1, 2), ops.exp(x), x.sum(), x[0], x.astype("float32"), *ops.topk(x, 1)[:1]):
+        with pytest.raises(ValueError, match="read-only"):
+            result.data[...] = 7
+    np.testing.assert_array_equal(x.data, [1.0, 2.0])
+    x.data[...] = 3.0  # the leaf itself stays writable, views of it notwithstanding
+
+
+def test_the_same_array_given_back_is_not_locked() -> None:
+    values = np.ones(2)
+    x = Tensor(values, requires_grad=True)
+    ops.reshape(x, (2,)), ops.broadcast_to(x, (2,)), ops.astype(x, np.float64)
+    values[0] = 3.0
+    x.data[1] = 4.0
+
+
+def test_setting_elements_of_a_result_keeps_every_gradient_right() -> None:
+    x, v = leaf([1.0, 2.0, 3.0]), leaf(10.0)
+    y = x * x
+    before = y
+    z = y * y  # of the old value
+    y[1] = v
+    assert y is before
+    assert not y.is_leaf
+    ((z + y) * np.array([1.0, 10.0, 100.0])).sum().backward()
+    np.testing.assert_allclose(x.grad, [4 + 2, 10 * 4 * 8, 100 * (4 * 27 + 6)])
+    assert v.grad == 10
+
+
+def test_adding_in_place_to_elements_of_a_result() -> None:
+    x = leaf([1.0, 2.0, 3.0])
+    y = x * 1
+    y[:2] += x[1:] * 10
+    y[np.array([True, False, False])] *= 2
+    y.backward(np.array([1.0, 10.0, 100.0]))
+    np.testing.assert_array_equal(x.grad, [2, 20 + 10, 100 + 100])
+
+
+def test_setting_a_result_under_no_grad_is_refused() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 2
+    with no_grad(), pytest.raises(RuntimeError, match="a recorded result under no_grad"):
+        y[0] = 1.0
+
+
+# -- tensors without a gradient -------------------------------------------------------------------------------------
+
+
+def test_a_constant_that_is_set_leaves_the_graph_its_old_value() -> None:
+    x, c = leaf([1.0, 2.0]), Tensor(np.array([3.0, 4.0]))
+    y = (x * c).sum()
+    c[0] = 100.0
+    y.backward()
+    np.testing.assert_array_equal(x.grad, [3.0, 4.0])
+    np.testing.assert_array_equal(c.data, [100.0, 4.0])
+
+
+def test_setting_never_reaches_another_tensor() -> None:
+    x = leaf([1.0, 2.0])
+    with no_grad():
+        view = x.reshape(1, 2)
+        same = x.detach()
+    view[0, 0] = 50.0
+    same[1] = 60.0
+    np.testing.assert_array_equal(x.data, [1.0, 2.0])
+    values = np.array([1.0, 2.0])
+    constant = Tensor(values)
+    constant[0] = 9.0
+    np.testing.assert_array_equal(values, [1.0, 2.0])
+    np.testing.assert_array_equal(constant.data, [9.0, 2.0])
+
+
+def test_a_constant_that_takes_in_a_gradient_becomes_a_result() -> None:
+    x, c = leaf(3.0), Tensor(np.zeros(3))
+    c[1] = x * x
+    (c * np.array([1.0, 2.0, 3.0])).sum().backward()
+    assert x.grad == 12.0
+    assert c.requires_grad
+
+
+def test_setting_broadcasts_and_refuses_a_place_named_twice() -> None:
+    c = Tensor(np.zeros((2, 3)))
+    c[:, 1] = 5.0
+    c[0] = Tensor(np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(c.data, [[1, 2, 3], [0, 5, 0]])
+    with pytest.raises(IndexError, match="names an element twice"):
+        c[[0, 0]] = 1.0
+    with pytest.raises(ValueError, match=r"SetItem\(float64\[2, 3\], float64\[2\]\)"):
+        c[0] = np.zeros(2)
+
+
+# -- copies -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_is_a_leaf_of_its_own(duplicate) -> None:
+    x = Parameter(np.array([1.0, 2.0]))
+    (x * 2).sum().backward()
+    other = duplicate(x)
+    assert type(other) is Parameter
+    np.testing.assert_array_equal(other.grad, [2.0, 2.0])
+    (other * other).sum().backward()
+    np.testing.assert_array_equal(other.grad, [4.0, 6.0])
+    np.testing.assert_array_equal(x.grad, [2.0, 2.0])
+    with no_grad():
+        other[0] = 9.0
+    np.testing.assert_array_equal(x.data, [1.0, 2.0])
+
+
+def test_a_result_can_not_be_copied_with_its_graph() -> None:
+    with pytest.raises(RuntimeError, match=r"use detach\(\)"):
+        copy.deepcopy(leaf([1.0]) * 2)
+
+
+def test_a_second_tensor_on_one_array_has_a_gradient_of_its_own() -> None:
+    x = leaf([1.0, 2.0])
+    other = Tensor(x.data, requires_grad=True)
+    gx, gother = grad((x * other * other).sum(), [x, other], create_graph=True)
+    np.testing.assert_array_equal(gx.data, x.data**2)
+    np.testing.assert_array_equal(gother.data, 2 * x.data**2)
+    np.testing.assert_array_equal(grad(gother.sum(), x).data, 2 * x.data)
