@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
+from typing import TypedDict
 
-from .english import be, question_group, verb_group
+from .english import question_group, verb_group
 from .inflection import HABEN, SEIN, WERDEN, verb_forms, with_preposition
-from .lexicon import FREQUENCY, FUTURE, HABIT, INSTRUMENT, KEIN, KEIN_UNCOUNTED, MANNERS, NOW, PAST
-from .phrases import ROOMS, Phrase, Place, Pronoun, Subject, draw_object, draw_place, draw_subject
-from .verbs import ACTIONS, MODALS, STATES, Modal, Slot, Verb
+from .lexicon import FREQUENCY, FUTURE, HABIT, INSTRUMENT, KEIN, KEIN_UNCOUNTED, NOW, PAST, Noun
+from .phrases import ROOMS, Phrase, Place, Subject, draw_object, draw_place, draw_subject
+from .verbs import ACTIONS, MANNERS, MODALS, STATES, Modal, Slot, Verb
 
 
 @dataclass(slots=True)
@@ -44,6 +45,16 @@ class Clause:
             found += self.place.phrase.combinations()
         return found
 
+    def subject_classes(self) -> frozenset[str]:
+        """The classes of the subject; pronouns are for persons."""
+        return self.subject.noun.classes if isinstance(self.subject, Phrase) else frozenset(["person"])
+
+    def nouns(self) -> list[Noun]:
+        """Every noun of the clause."""
+        phrases = [self.subject] if isinstance(self.subject, Phrase) else []
+        phrases += [phrase for _, phrase in self.objects] + ([self.place.phrase] if self.place else [])
+        return [phrase.noun for phrase in phrases] + [phrase.owner for phrase in phrases if phrase.owner]
+
     @property
     def nicht(self) -> bool:
         """Negation by "nicht": no object says "kein"."""
@@ -67,7 +78,9 @@ def german_middle(clause: Clause, without: object = None) -> list[str]:
 
     `without` is left out: what a relative pronoun or a question word stands for, or what stands before the verb.
     """
-    early, late, prepositional = [], [], []
+    early: list[str] = []
+    late: list[str] = []
+    prepositional: list[str] = []
     for slot, phrase in sorted(clause.objects, key=lambda pair: pair[0].case == "accusative"):
         if phrase is without:
             continue
@@ -108,9 +121,10 @@ def german_main(clause: Clause, front: object = None, subject: str = "") -> str:
 
 
 def german_front(clause: Clause, front: object) -> str:
-    if front is clause.time:
+    """The words that stand before the verb."""
+    if clause.time and front is clause.time:
         return clause.time[0]
-    if front is clause.place:
+    if clause.place and front is clause.place:
         return clause.place.german()
     return next(phrase.german(slot.case) for slot, phrase in clause.objects if phrase is front)
 
@@ -133,7 +147,14 @@ def german_final(clause: Clause, subject: str | None = None, without: object = N
 # --- English ----------------------------------------------------------------------------------------------------------
 
 
-def english_options(clause: Clause) -> dict:
+class _Options(TypedDict):
+    aspect: str
+    negated: bool
+    modal: Modal | None
+
+
+def english_options(clause: Clause) -> _Options:
+    """What `verb_group` asks about a clause."""
     aspect = "simple" if clause.simple or clause.verb.state else "progressive"
     return {"aspect": aspect, "negated": clause.negated, "modal": clause.modal}
 
@@ -148,7 +169,7 @@ def english_rest(clause: Clause, without: object = None) -> list[str]:
     if goal:
         words.append(place)
     if clause.manner:
-        words.append(MANNERS[clause.manner])
+        words.append(MANNERS[clause.manner][0])
     if not goal:
         words.append(place)
     if clause.time and clause.time is not without:
@@ -156,16 +177,15 @@ def english_rest(clause: Clause, without: object = None) -> list[str]:
     return words
 
 
-def english_tense(clause: Clause) -> str:
-    return "past" if clause.tense == "perfect" else clause.tense
+def english_verb(clause: Clause) -> tuple[Verb, str, int]:
+    """Verb, tense and person; Perfekt and Präteritum are one past."""
+    return clause.verb, "past" if clause.tense == "perfect" else clause.tense, clause.subject.person
 
 
 def english_main(clause: Clause, subject: str | None = None, without: object = None) -> str:
     """Subject, verb, rest. `subject` replaces the subject ("" after a relative pronoun)."""
     subject = clause.subject.english() if subject is None else subject
-    auxiliary, no, verb = verb_group(
-        clause.verb, english_tense(clause), clause.subject.person, **english_options(clause)
-    )
+    auxiliary, no, verb = verb_group(*english_verb(clause), **english_options(clause))
     if (auxiliary, no) == ("can", "not"):
         auxiliary, no = "cannot", ""
     often = clause.frequency[1] if clause.frequency else ""
@@ -174,29 +194,17 @@ def english_main(clause: Clause, subject: str | None = None, without: object = N
 
 def english_fronted(clause: Clause, front: object) -> str:
     """A fronted time or place stays in front; a fronted object does not."""
-    if front is clause.time:
+    if clause.time and front is clause.time:
         return join(clause.time[1], english_main(clause, without=front))
-    if front is clause.place:
+    if clause.place and front is clause.place:
         return join(clause.place.english() + ",", english_main(clause, without=front))
     return english_main(clause)
 
 
 def english_question(clause: Clause, word: str = "", without: object = None) -> str:
-    options = english_options(clause)
-    auxiliary, no, verb = question_group(clause.verb, english_tense(clause), clause.subject.person, **options)
+    auxiliary, no, verb = question_group(*english_verb(clause), **english_options(clause))
     often = clause.frequency[1] if clause.frequency else ""
     return join(word, auxiliary, clause.subject.english(), no, often, verb, *english_rest(clause, without))
-
-
-# --- sein with an adjective -------------------------------------------------------------------------------------------
-
-
-def german_is(person: int, tense: str) -> str:
-    return SEIN[tense][person]
-
-
-def english_is(person: int, tense: str) -> str:
-    return be(tense, person)
 
 
 # --- drawing a clause -------------------------------------------------------------------------------------------------
@@ -222,16 +230,19 @@ def draw_clause(
     tense = tense or rng.choice(TENSES)
     modal = None
     if tense.startswith("modal"):
-        if verb.state or (isinstance(subject, Phrase) and not subject.noun.classes & {"person", "animal"}):
+        if verb.state or verb.name == "liegen":
             return None
         modal, tense = rng.choice(MODALS), "past" if tense.endswith("past") else "present"
-    if tense == "past" and subject.person in (1, 4) and modal is None:
-        tense = "perfect"
+    if verb.state and tense in ("perfect", "future"):
+        tense = "past"  # Das Kind hatte einen Ball: few say "hat gehabt"
+    if tense == "past" and subject.person == 1 and modal is None:
+        tense = "present" if verb.state else "perfect"  # nobody says "du backtest"
     clause = Clause(subject, verb, tense, verb.state, rng.random() < negation, modal)
     place = None
     for slot in verb.slots:
         if slot.kind != "object":
-            place = draw_place(rng, slot.nouns, slot.kind == "goal")
+            settled = verb.english == "put"
+            place = draw_place(rng, slot.nouns, slot.kind == "goal", preposition=slot.preposition, settled=settled)
             continue
         phrase = draw_object(rng, slot.nouns, subject, clause.negated and slot.case == "accusative", verb.name)
         if phrase is None or any(other.noun is phrase.noun for _, other in clause.objects):
@@ -242,12 +253,13 @@ def draw_clause(
     clause.place = place
     if not lean:
         _add_adverbials(rng, clause)
-    return clause
+    nouns = clause.nouns()
+    return clause if len(set(nouns)) == len(nouns) else None
 
 
 def _add_adverbials(rng: Random, clause: Clause) -> None:
     verb, roll = clause.verb, rng.random()
-    living = isinstance(clause.subject, Pronoun) or bool(clause.subject.noun.classes & {"person", "animal"})
+    living = bool(clause.subject_classes() & {"person", "animal"})
     if clause.tense == "future":
         clause.time = rng.choice(FUTURE) if roll < 0.5 else None
     elif clause.tense in ("past", "perfect"):
@@ -256,9 +268,9 @@ def _add_adverbials(rng: Random, clause: Clause) -> None:
         clause.time = rng.choice(NOW[:1] + NOW[-1:]) if roll < 0.3 else None
     elif not verb.state and roll < 0.18:
         clause.time = rng.choice(NOW)
-    elif not verb.state and living and roll < 0.36:
+    elif not verb.state and living and not clause.negated and roll < 0.36:
         clause.simple = True
-        if rng.random() < 0.5 and not clause.negated:
+        if rng.random() < 0.5:
             clause.frequency = rng.choice(FREQUENCY)
         else:
             clause.time = rng.choice(HABIT)
@@ -267,6 +279,5 @@ def _add_adverbials(rng: Random, clause: Clause) -> None:
     roll = rng.random()
     if roll < 0.15 and verb.manners:
         clause.manner = rng.choice(verb.manners)
-    elif roll < 0.27 and clause.place is None and verb.state is False and verb.subjects and len(clause.objects) < 2:
-        if not any("room" in p.noun.classes or "furniture" in p.noun.classes for _, p in clause.objects):
-            clause.place = draw_place(rng, ROOMS, goal=False)
+    elif roll < 0.27 and not verb.state and clause.place is None and len(clause.objects) < 2:
+        clause.place = draw_place(rng, ROOMS, goal=False)

@@ -62,12 +62,13 @@ def verb_group(
     return "", "", _finite(verb.english, verb.english_past, tense, person)
 
 
-def question_group(verb: Verb, tense: str, person: int, **options) -> tuple[str, str, str]:
+def question_group(
+    verb: Verb, tense: str, person: int, *, aspect: str = "simple", negated: bool = False, modal: Modal | None = None
+) -> tuple[str, str, str]:
     """Like `verb_group`, with do-support wherever there is no other auxiliary."""
-    auxiliary, no, rest = verb_group(verb, tense, person, **options)
+    auxiliary, no, rest = verb_group(verb, tense, person, aspect=aspect, negated=negated, modal=modal)
     if auxiliary:
         return auxiliary, no, rest
-    modal = options.get("modal")
     return _do(tense, person), no, f"{modal.english} {verb.english}" if modal is not None else verb.english
 
 

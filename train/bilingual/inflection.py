@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from .lexicon import Adjective, Determiner, Noun
-from .verbs import Modal, Verb
+from .verbs import Modal, Verb, needs_e, stem
 
 # The definite article, also the relative pronoun but for the dative plural; columns m, f, n, plural.
 _DER = {
@@ -84,9 +84,7 @@ def noun_form(noun: Noun, plural: bool, case: str) -> str:
     if noun.weak and case != "nominative":
         return noun.plural
     if case == "genitive" and noun.gender != "f":
-        word = noun.german
-        short = word.endswith(("s", "ß", "z", "sch", "d", "t", "f", "g")) or len(word) == 3
-        return word + ("es" if short and not word.endswith(("ling", "ent")) else "s")
+        return noun.german + ("es" if noun.german.endswith(("s", "ß", "z", "d", "t")) else "s")
     return noun.german
 
 
@@ -107,7 +105,7 @@ def with_preposition(preposition: str, phrase: str) -> str:
     return f"{short} {rest}" if short else f"{preposition} {phrase}"
 
 
-# --- verbs: persons are numbered ich 0, du 1, er/sie/es 2, wir 3, ihr 4, sie 5 -----------------------------------------
+# --- verbs: persons are numbered ich 0, du 1, er/sie/es 2, wir 3, ihr 4, sie 5 ----------------------------------------
 
 SEIN = {
     "present": ["bin", "bist", "ist", "sind", "seid", "sind"],
@@ -118,14 +116,10 @@ WERDEN = ["werde", "wirst", "wird", "werden", "werdet", "werden"]
 _IRREGULAR = {"haben": HABEN, "wissen": ["weiß", "weißt", "weiß", "wissen", "wisst", "wissen"]}
 
 
-def _stem(infinitive: str) -> str:
-    return infinitive[:-2] if infinitive.endswith("en") else infinitive[:-1]
-
-
 def _past_forms(third: str) -> list[str]:
     """War, las, spielte in all persons."""
     du = third + ("est" if third.endswith(("s", "ß", "d", "t")) else "st")
-    ihr = third + ("et" if third.endswith(("s", "ß", "d")) else "t")
+    ihr = third + ("et" if third.endswith("d") else "t")
     plural = third + ("n" if third.endswith("e") else "en")
     return [third, du, third, plural, ihr, plural]
 
@@ -133,13 +127,13 @@ def _past_forms(third: str) -> list[str]:
 def _present_forms(infinitive: str, third: str) -> list[str]:
     if infinitive in _IRREGULAR:
         return _IRREGULAR[infinitive]
-    stem = _stem(infinitive)
-    ich = stem[:-2] + "le" if stem.endswith("el") else stem + "e"
+    root = stem(infinitive)
+    ich = root[:-2] + "le" if root.endswith("el") else root + "e"
     if not third.endswith("t"):  # ich mag, er mag
-        ich, du = third, third + "st"
+        ich, du = third, third + ("t" if third.endswith("s") else "st")
     else:
         du = third if third[:-1].endswith(("s", "ß", "z")) else third[:-1] + "st"
-    ihr = stem + ("et" if stem.endswith(("t", "d", "chn", "ffn")) else "t")
+    ihr = root + ("et" if needs_e(root) else "t")
     return [ich, du, third, infinitive, ihr, infinitive]
 
 
@@ -156,8 +150,7 @@ def zu_infinitive(verb: Verb) -> str:
 
 def imperative(verb: Verb) -> str:
     """The form for du, without a separable prefix: hilf, lies, öffne, schlaf."""
-    stem = _stem(verb.infinitive)
-    changed = verb.third.removesuffix("t")
-    if "e" in stem and "i" in changed and "ei" not in stem and "ie" not in stem:
-        return changed if not changed.endswith("iss") else changed
-    return stem + ("e" if stem.endswith(("t", "d", "chn", "ffn", "er", "el")) else "")
+    root, changed = stem(verb.infinitive), verb.third.removesuffix("t")
+    if changed != root and "i" in changed and not needs_e(root):  # nimm, lies; but schlaf, not schläf
+        return changed
+    return root + ("e" if needs_e(root) or root.endswith("er") else "")

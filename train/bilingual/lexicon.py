@@ -130,7 +130,7 @@ _NOUNS = {
         """,
     "thing": """
         m  Schlüssel    =             key          found
-        m  Koffer       =             suitcase     box
+        m  Koffer       =             suitcase     box lid
         m  Korb         Körbe         basket       box
         m  Spiegel      =             mirror       breakable
         m  Besen        =             broom
@@ -152,7 +152,7 @@ _NOUNS = {
         n  Schwert      Schwerter     sword        found
         n  Fernrohr     Fernrohre     telescope    machine
         n  Fahrrad      Fahrräder     bicycle      machine found
-        n  Paket        Pakete        parcel       box
+        n  Paket        Pakete        parcel       box lid
         """,
     "clothes": """
         m  Hut          Hüte          hat
@@ -224,11 +224,17 @@ def _read_nouns() -> Iterator[Noun]:
             usual = {"m": "he", "f": "she", "n": "it"}[gender] if section == "person" else "it"
             yield Noun(
                 german, german if plural == "=" else plural, gender, weak, english,
-                english_plural or _plural_of(english), pronoun or usual, frozenset([section, *" ".join(classes).split()]),
+                english_plural or _plural_of(english), pronoun or usual,
+                frozenset([section, *" ".join(classes).split()]),
             )  # fmt: skip
 
 
 NOUNS = list(_read_nouns())
+
+
+def pairs(table: str) -> list[tuple[str, str]]:
+    """The rows of a table of two columns."""
+    return [(german, english) for german, english in rows(table)]
 
 
 def nouns_of(classes: str) -> list[Noun]:
@@ -275,10 +281,14 @@ _ADJECTIVES = """
     neu         new          thing furniture instrument clothes
     schön       beautiful    thing instrument room clothes
     schwer      heavy        box furniture
+    leer        empty        box
+    krank       sick         person animal
+    dick        fat          animal
+    gefährlich  dangerous    animal
     kaputt      broken       machine breakable instrument
     frisch      fresh        food drink
     süß         sweet        baked drink
-    warm        warm         food soup clothes
+    warm        warm         baked cooked soup clothes
     kalt        cold         soup drink room
     heiß        hot          soup drink
     lecker      delicious    food soup
@@ -291,8 +301,6 @@ _ADJECTIVES = """
     ruhig       quiet        room
 """
 ADJECTIVES = [Adjective(de, en, frozenset(classes.split())) for de, en, classes in rows(_ADJECTIVES)]
-# Only how one feels is a reason to do something or not to do it.
-FEELINGS = [a for a in ADJECTIVES if a.german in ("müde", "hungrig", "neugierig", "traurig", "wütend", "glücklich")]
 ADJECTIVES_OF = {noun: [a for a in ADJECTIVES if a.classes & noun.classes] for noun in NOUNS}
 
 # Positive and comparative of both languages.
@@ -343,43 +351,37 @@ POSSESSIVES = {
 }
 
 # Adverbials of time by what they ask of the verb.
-NOW = list(rows("heute  today\n jetzt  now\n gerade  right now\n heute Abend  this evening"))
-HABIT = list(
-    rows("""
-    jeden Tag        every day
-    jeden Morgen     every morning
-    jeden Abend      every evening
-    am Sonntag       on Sundays
-    im Winter        in winter
-    im Sommer        in summer
+NOW = pairs("""
+    heute           today
+    jetzt           now
+    gerade          right now
+    heute Abend     this evening
 """)
-)
-PAST = list(
-    rows("""
-    gestern             yesterday
-    gestern Abend       yesterday evening
-    letzte Woche        last week
-    vor drei Tagen      three days ago
-    am Montag           on Monday
-    in der Nacht        during the night
+HABIT = pairs("""
+    jeden Tag       every day
+    jeden Morgen    every morning
+    jeden Abend     every evening
+    am Sonntag      on Sundays
+    im Winter       in winter
+    im Sommer       in summer
 """)
-)
-FUTURE = list(rows("morgen  tomorrow\n bald  soon\n nächste Woche  next week\n morgen Abend  tomorrow evening"))
-FREQUENCY = list(rows("oft  often\n immer  always\n manchmal  sometimes\n nie  never"))
-MANNERS: dict[str, str] = dict(
-    rows("""
-    fröhlich    cheerfully
-    geduldig    patiently
-    heimlich    secretly
-    höflich     politely
-    langsam     slowly
-    laut        loudly
-    leise       quietly
-    nervös      nervously
-    ruhig       calmly
-    schnell     quickly
-    stolz       proudly
-    vorsichtig  carefully
-    wütend      angrily
+PAST = pairs("""
+    gestern         yesterday
+    gestern Abend   yesterday evening
+    letzte Woche    last week
+    vor drei Tagen  three days ago
+    am Montag       on Monday
+    in der Nacht    during the night
 """)
-)
+FUTURE = pairs("""
+    morgen          tomorrow
+    bald            soon
+    nächste Woche   next week
+    morgen Abend    tomorrow evening
+""")
+FREQUENCY = pairs("""
+    oft             often
+    immer           always
+    manchmal        sometimes
+    nie             never
+""")

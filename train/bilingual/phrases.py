@@ -33,12 +33,13 @@ from .lexicon import (
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A determiner, perhaps an adjective, and a noun."""
+    """A determiner, perhaps an adjective, a noun, perhaps its owner in the genitive."""
 
     noun: Noun
     plural: bool = False
     determiner: Determiner = DEFINITE
     adjective: Adjective | None = None
+    owner: Noun | None = None  # of a definite phrase: der Hut des Königs, the king's hat
 
     @property
     def person(self) -> int:
@@ -59,10 +60,12 @@ class Phrase:
         return "they" if self.plural else self.noun.pronoun
 
     def german(self, case: str) -> str:
-        return _german(self.noun, self.plural, self.determiner, self.adjective, case)
+        text = _german(self.noun, self.plural, self.determiner, self.adjective, case)
+        return f"{text} {_german(self.owner, False, DEFINITE, None, 'genitive')}" if self.owner else text
 
-    def english(self, case: str = "") -> str:
-        return _english(self.noun, self.plural, self.determiner, self.adjective)
+    def english(self) -> str:
+        text = _english(self.noun, self.plural, self.determiner, self.adjective)
+        return f"the {self.owner.english}'s {text.removeprefix('the ')}" if self.owner else text
 
     def combinations(self) -> list[str]:
         return [f"{self.adjective.german}|{self.noun.german}"] if self.adjective else []
@@ -104,7 +107,7 @@ class Pronoun:
     def german(self, case: str) -> str:
         return self.nominative
 
-    def english(self, case: str = "") -> str:
+    def english(self) -> str:
         return self.english_nominative
 
     def combinations(self) -> list[str]:
@@ -167,10 +170,8 @@ def draw_subject(rng: Random, nouns: tuple[Noun, ...], *, pronouns: bool = True)
 
 
 def draw_object(rng: Random, nouns: tuple[Noun, ...], subject: Subject, negated: bool, verb: str) -> Phrase | None:
-    """An object; None when the draw is the subject itself. After a negated verb "ein" becomes "kein"."""
+    """An object, or None by chance. After a negated verb "ein" becomes "kein"."""
     noun = rng.choice(nouns)
-    if isinstance(subject, Phrase) and noun is subject.noun:
-        return None
     if verb == "spielen" and "instrument" in noun.classes:
         return Phrase(noun, False, INSTRUMENT)
     adjective = draw_adjective(rng, noun, 0.28)
@@ -187,17 +188,22 @@ def draw_object(rng: Random, nouns: tuple[Noun, ...], subject: Subject, negated:
         return Phrase(noun, False, THIS, adjective)
     if roll < 0.70:
         return Phrase(noun, False, EVERY, adjective) if not negated else None
-    if roll < 0.80 and _ownable(noun):
+    if roll < 0.76 and noun.classes & _OWNABLE and verb not in _GETTING:
         return Phrase(noun, False, possessive_of(subject), adjective)
-    if roll < 0.90:
+    if roll < 0.82 and noun.classes & _OWNABLE:
+        return Phrase(noun, False, DEFINITE, adjective, owner=rng.choice(PEOPLE))
+    if "room" in noun.classes:
+        return Phrase(noun, False, DEFINITE, adjective)
+    if roll < 0.91 or "person" in noun.classes:
         return Phrase(noun, True, DEFINITE, adjective)
-    if roll < 0.95:
+    if roll < 0.96:
         return Phrase(noun, True, KEIN if negated else INDEFINITE, adjective)
     return Phrase(noun, True, rng.choice((*NUMBERS, MANY)), adjective) if not negated else None
 
 
-def _ownable(noun: Noun) -> bool:
-    return bool(noun.classes & {"kin", "thing", "clothes", "instrument", "food", "text"})
+_OWNABLE = frozenset({"kin", "thing", "clothes", "instrument", "food", "text"})
+_GETTING = ("kaufen", "stehlen", "finden", "fangen", "jagen")  # nobody buys what is his
+PEOPLE = tuple(nouns_of("person"))
 
 
 # German preposition: where (dative), where to (accusative).
@@ -218,20 +224,24 @@ class Place:
     preposition: str
     phrase: Phrase
     goal: bool
+    settled: bool = False  # what is put in the box is in it then: not "into"
 
     def german(self) -> str:
         return with_preposition(self.preposition, self.phrase.german("accusative" if self.goal else "dative"))
 
     def english(self) -> str:
-        return f"{PREPOSITIONS[self.preposition][self.goal]} {self.phrase.english()}"
+        return f"{PREPOSITIONS[self.preposition][self.goal and not self.settled]} {self.phrase.english()}"
 
 
-def draw_place(rng: Random, nouns: tuple[Noun, ...], goal: bool) -> Place:
+def draw_place(
+    rng: Random, nouns: tuple[Noun, ...], goal: bool, *, preposition: str = "", settled: bool = False
+) -> Place:
+    """A room or a piece of furniture with a preposition that suits it, or with the one given."""
     noun = rng.choice(nouns)
-    preposition = rng.choice([name for name in PREPOSITIONS if name in noun.classes])
+    preposition = preposition or rng.choice([name for name in PREPOSITIONS if name in noun.classes])
     roll = rng.random()
     determiner = INDEFINITE if roll < 0.15 else THIS if roll < 0.2 else DEFINITE
-    return Place(preposition, Phrase(noun, False, determiner, draw_adjective(rng, noun, 0.12)), goal)
+    return Place(preposition, Phrase(noun, False, determiner, draw_adjective(rng, noun, 0.12)), goal, settled)
 
 
 ROOMS = tuple(nouns_of("room"))

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from . import clauses as c
 from .clauses import Clause, draw_clause, join
-from .inflection import imperative, pronoun_form, relative_pronoun, zu_infinitive
-from .lexicon import ADJECTIVES_OF, COMPARISONS, DEFINITE, FEELINGS, NOUNS, nouns_of
-from .phrases import Phrase, Pronoun, Subject, draw_adjective, draw_subject
-from .verbs import ACTIONS, SAYING
+from .english import be
+from .inflection import SEIN, imperative, pronoun_form, relative_pronoun, zu_infinitive
+from .lexicon import ADJECTIVES_OF, COMPARISONS, DEFINITE, NOUNS, nouns_of
+from .phrases import PEOPLE, ROOMS, Phrase, Pronoun, Subject, draw_adjective, draw_subject
+from .verbs import ACTIONS, FEELINGS, HINDRANCES, REASONS, SAYING, Slot
 
 
 class Sentence(NamedTuple):
@@ -23,7 +24,6 @@ class Sentence(NamedTuple):
 
 
 LIVING = tuple(nouns_of("person animal"))
-PEOPLE = tuple(nouns_of("person"))
 _DESCRIBED = tuple(noun for noun in NOUNS if ADJECTIVES_OF[noun])
 
 
@@ -45,22 +45,20 @@ def fronted(rng: Random) -> Sentence | None:
     clause = draw_clause(rng)
     if clause is None:
         return None
-    fronts: list[object] = [x for x in (clause.time, clause.place) if x is not None and not clause.negated]
-    if clause.place is not None and clause.place.goal:
-        fronts.remove(clause.place) if clause.place in fronts else None
-    # only a masculine singular shows by itself that it is the object
-    fronts += [
-        p for slot, p in clause.objects
-        if slot.case == "accusative" and not slot.preposition and p.key == "m" and p.definite and not _points_back(p)
-    ]  # fmt: skip
+    fronts: list[object] = [clause.time] if clause.time else []
+    if clause.place and not clause.place.goal and not clause.negated and not clause.verb.state:
+        fronts.append(clause.place)
+    fronts += [phrase for slot, phrase in clause.objects if _can_stand_first(slot, phrase)]
     if not fronts:
         return None
     front = rng.choice(fronts)
     return _finish(c.german_main(clause, front), c.english_fronted(clause, front), clause.combinations())
 
 
-def _points_back(phrase: Phrase) -> bool:
-    return phrase.determiner.german in ("sein", "ihr", "")
+def _can_stand_first(slot: Slot, phrase: Phrase) -> bool:
+    """Only a masculine singular shows by itself that it is the object; sein and ihr want their owner before them."""
+    shown = slot.case == "accusative" and not slot.preposition and phrase.key == "m"
+    return shown and phrase.definite and phrase.determiner.german not in ("sein", "ihr")
 
 
 def yes_no_question(rng: Random) -> Sentence | None:
@@ -77,17 +75,21 @@ def word_question(rng: Random) -> Sentence | None:
     if clause is None:
         return None
     combinations = clause.combinations()
-    living = isinstance(clause.subject, Pronoun) or bool(clause.subject.noun.classes & {"person", "animal"})
+    living = bool(clause.subject_classes() & {"person", "animal"})
     kind = rng.choice(("warum", "wann", "wer", "object", "object"))
     if kind == "object":
         return _object_question(rng, clause)
     if kind == "wer":
         who = Clause(_WHO, clause.verb, clause.tense, clause.simple, False, clause.modal, clause.objects, clause.place)
-        if not living or any(p.determiner.german in ("sein", "ihr", "mein", "dein", "unser") for _, p in who.objects):
+        if (
+            not living
+            or clause.modal
+            or any(p.determiner.german in ("sein", "ihr", "mein", "dein", "unser") for _, p in who.objects)
+        ):
             return None
         return _finish(c.german_main(who), c.english_main(who), who.combinations(), "?")
     if kind == "wann":
-        if clause.verb.state or (clause.tense == "present" and clause.modal is None):
+        if clause.verb.state or clause.tense == "present" or clause.modal:
             return None
         word, english = "wann", "when"
     else:
@@ -127,15 +129,22 @@ def _object_question(rng: Random, clause: Clause) -> Sentence | None:
 # --- subordinate clauses ----------------------------------------------------------------------------------------------
 
 
-def _feeling(rng: Random, noun_subject: Subject, tense: str, negation: float = 0.15) -> tuple[str, str, list[str]]:
-    """ "(er) müde ist" as (words, English words, combinations), without the subject."""
-    feeling = rng.choice(FEELINGS)
-    negated = rng.random() < negation
-    person = noun_subject.person
-    german = join("nicht" if negated else "", feeling.german, c.german_is(person, tense))
-    english = join(c.english_is(person, tense), "not" if negated else "", feeling.english)
-    found = [f"{feeling.german}|{noun_subject.noun.german}"] if isinstance(noun_subject, Phrase) else []
-    return german, english, found
+def german_is(person: int, tense: str) -> str:
+    """ist, war."""
+    return SEIN[tense][person]
+
+
+def _feeling(rng: Random, clause: Clause, choices: dict[str, set[str]]) -> tuple[str, str, list[str]] | None:
+    """A feeling that goes with what one does: German, English, combinations; None where the table has none."""
+    fitting = [feeling for feeling, verbs in choices.items() if clause.verb.name in verbs]
+    if not fitting:
+        return None
+    feeling = rng.choice(fitting)
+    if isinstance(clause.subject, Pronoun):
+        return feeling, FEELINGS[feeling], []
+    if clause.subject.adjective and clause.subject.adjective.german in FEELINGS:
+        return None  # the sad king is happy
+    return feeling, FEELINGS[feeling], [f"{feeling}|{clause.subject.noun.german}"]
 
 
 def _pronouns(subject: Subject) -> tuple[str, str]:
@@ -146,27 +155,28 @@ def _pronouns(subject: Subject) -> tuple[str, str]:
 
 
 def reason(rng: Random) -> Sentence | None:
-    """Der Hund bellt, weil er hungrig ist. Weil er hungrig ist, ... comes with the noun first in the first clause."""
-    clause = draw_clause(rng, tense=rng.choice(("present", "perfect")), lean=rng.random() < 0.8)
-    if clause is None or clause.verb.state or clause.frequency:
+    """Der Hund schläft, weil er müde ist. Obwohl der Hund müde ist, schläft er nicht."""
+    clause = draw_clause(rng, tense=rng.choice(("present", "perfect")), lean=rng.random() < 0.7, negation=0.3)
+    if clause is None or clause.frequency or not clause.subject_classes() & {"person", "animal"}:
         return None
-    subject = clause.subject
-    if isinstance(subject, Phrase) and not subject.noun.classes & {"person", "animal"}:
+    # tired, so he sleeps; tired, but he works; tired, but he does not sleep
+    because = not clause.negated and rng.random() < 0.65
+    drawn = _feeling(rng, clause, REASONS if because or clause.negated else HINDRANCES)
+    if drawn is None:
         return None
-    tense = "past" if clause.tense == "perfect" else "present"
-    feeling, english_feeling, found = _feeling(rng, subject, tense)
-    word, english_word = rng.choice((("weil", "because"), ("weil", "because"), ("obwohl", "although")))
+    feeling, english_feeling, found = drawn
+    subject, tense = clause.subject, "past" if clause.tense == "perfect" else "present"
+    word, english_word = ("weil", "because") if because else ("obwohl", "although")
+    is_, english_is = german_is(subject.person, tense), be(tense, subject.person)
     he, english_he = _pronouns(subject)
-    combinations = clause.combinations() + found
     if rng.random() < 0.65:
-        german = f"{c.german_main(clause)}, {word} {he} {feeling}"
-        english = f"{c.english_main(clause)} {english_word} {english_he} {english_feeling}"
+        german = f"{c.german_main(clause)}, {word} {he} {feeling} {is_}"
+        english = f"{c.english_main(clause)} {english_word} {english_he} {english_is} {english_feeling}"
     else:
-        finite, end = c.german_verb(clause, subject.person)
-        main = join(finite, he, *c.german_middle(clause), end)
-        german = f"{word} {subject.german('nominative')} {feeling}, {main}"
-        english = f"{english_word} {subject.english()} {english_feeling}, {c.english_main(clause, english_he)}"
-    return _finish(german, english, combinations)
+        german = f"{word} {subject.german('nominative')} {feeling} {is_}, {c.german_question(clause, subject=he)}"
+        english_first = f"{english_word} {subject.english()} {english_is} {english_feeling}"
+        english = f"{english_first}, {c.english_main(clause, english_he)}"
+    return _finish(german, english, clause.combinations() + found)
 
 
 def saying(rng: Random) -> Sentence | None:
@@ -197,7 +207,7 @@ def relative(rng: Random) -> Sentence | None:
         slot, phrase = rng.choice(free)
         if (len(clause.objects) > 1 and slot.case == "dative") or not phrase.noun.plural:
             return None
-        if clause.negated or slot.english:
+        if clause.negated or slot.english or not _clear(slot, phrase, clause.subject):
             return None
         head = Phrase(phrase.noun, phrase.plural, DEFINITE)
         inner = c.german_final(clause, None, phrase)
@@ -216,50 +226,63 @@ def relative(rng: Random) -> Sentence | None:
     if adjective is None:
         return None
     who = "who" if "person" in head.noun.classes else "that"
-    german = f"{head.german('nominative')}, {pronoun} {inner}, {c.german_is(head.person, tense)} {adjective.german}"
-    english = f"{head.english()} {who} {english_inner} {c.english_is(head.person, tense)} {adjective.english}"
+    german = f"{head.german('nominative')}, {pronoun} {inner}, {german_is(head.person, tense)} {adjective.german}"
+    english = f"{head.english()} {who} {english_inner} {be(tense, head.person)} {adjective.english}"
     return _finish(german, english, [*combinations, f"{adjective.german}|{head.noun.german}"])
 
 
-def when(rng: Random) -> Sentence | None:
-    """Wenn der Koch müde ist, trinkt er Kaffee. Als die Hexe schlief, hat der Dieb den Besen gestohlen."""
-    if rng.random() < 0.5:
-        subject = draw_subject(rng, LIVING)
-        clause = draw_clause(rng, tense="present", subject=subject, lean=True, negation=0.1)
-        if clause is None or clause.verb.state:
-            return None
-        clause.simple = True
-        feeling, english_feeling, found = _feeling(rng, subject, "present", 0.0)
-        he, english_he = _pronouns(subject)
-        finite, end = c.german_verb(clause, subject.person)
-        main = join(finite, he, *c.german_middle(clause), end)
-        german = f"wenn {subject.german('nominative')} {feeling}, {main}"
-        english = f"when {subject.english()} {english_feeling}, {c.english_main(clause, english_he)}"
-        return _finish(german, english, clause.combinations() + found)
-    first = draw_clause(rng, tense="past", lean=True, negation=0.0, verbs=ACTIONS)
-    second = draw_clause(rng, tense="past", lean=True, negation=0.0, verbs=ACTIONS)
-    if first is None or second is None or first.tense != "past" or second.tense != "past":
+def _clear(slot: Slot, head: Phrase, subject: Subject) -> bool:
+    """Whether a relative pronoun or the subject shows its case: "die Katze, die die Maus jagt" could be either."""
+    shown = slot.case == "dative" or head.key == "m" or isinstance(subject, Pronoun) or subject.key == "m"
+    return shown or head.person != subject.person
+
+
+def whenever(rng: Random) -> Sentence | None:
+    """Wenn der Koch müde ist, schläft er auf dem Sofa."""
+    clause = draw_clause(rng, tense="present", lean=True, negation=0.0)
+    drawn = clause and _feeling(rng, clause, REASONS)
+    if clause is None or not drawn or not clause.subject_classes() & {"person", "animal"}:
         return None
-    if isinstance(first.subject, Phrase) and isinstance(second.subject, Phrase):
-        if first.subject.noun is second.subject.noun:
-            return None
-    finite, end = c.german_verb(second, second.subject.person)
-    main = join(finite, second.subject.german("nominative"), *c.german_middle(second), end)
-    german = f"als {c.german_final(first)}, {main}"
+    feeling, english_feeling, found = drawn
+    clause.simple = True
+    subject = clause.subject
+    he, english_he = _pronouns(subject)
+    is_, english_is = german_is(subject.person, "present"), be("present", subject.person)
+    german = f"wenn {subject.german('nominative')} {feeling} {is_}, {c.german_question(clause, subject=he)}"
+    english = f"when {subject.english()} {english_is} {english_feeling}, {c.english_main(clause, english_he)}"
+    return _finish(german, english, clause.combinations() + found)
+
+
+def _two_clauses(rng: Random, tense: str) -> tuple[Clause, Clause] | None:
+    """Two clauses without a noun in common."""
+    first = draw_clause(rng, tense=tense, lean=True, negation=0.0, verbs=ACTIONS)
+    second = draw_clause(rng, tense=tense, lean=True, negation=0.0, verbs=ACTIONS)
+    if first is None or second is None or (first.tense, second.tense) != (tense, tense):
+        return None
+    if set(first.nouns()) & set(second.nouns()) or first.verb is second.verb:
+        return None
+    if isinstance(first.subject, Pronoun) and isinstance(second.subject, Pronoun):
+        return None
+    return first, second
+
+
+def when(rng: Random) -> Sentence | None:
+    """Als die Hexe schlief, stahl der Dieb den Besen."""
+    drawn = _two_clauses(rng, "past")
+    if drawn is None:
+        return None
+    first, second = drawn
+    german = f"als {c.german_final(first)}, {c.german_question(second)}"
     english = f"when {c.english_main(first)}, {c.english_main(second)}"
     return _finish(german, english, first.combinations() + second.combinations())
 
 
 def coordination(rng: Random) -> Sentence | None:
     """Der Koch backt einen Kuchen, und die Katze schläft auf dem Sofa."""
-    tense = rng.choice(("present", "perfect"))
-    first = draw_clause(rng, tense=tense, lean=True, negation=0.0)
-    second = draw_clause(rng, tense=tense, lean=True, negation=0.0)
-    if first is None or second is None:
+    drawn = _two_clauses(rng, rng.choice(("present", "perfect")))
+    if drawn is None:
         return None
-    if isinstance(first.subject, Phrase) and isinstance(second.subject, Phrase):
-        if first.subject.noun is second.subject.noun:
-            return None
+    first, second = drawn
     word, english_word = rng.choice((("und", "and"), ("aber", "but")))
     german = f"{c.german_main(first)}, {word} {c.german_main(second)}"
     english = f"{c.english_main(first)}, {english_word} {c.english_main(second)}"
@@ -269,10 +292,16 @@ def coordination(rng: Random) -> Sentence | None:
 def purpose(rng: Random) -> Sentence | None:
     """Der Dieb schleicht in den Keller, um den Schatz zu stehlen."""
     clause = draw_clause(rng, verbs=_GOING, tense=rng.choice(("present", "perfect")), lean=True, negation=0.0)
-    if clause is None:
+    if clause is None or clause.place is None or clause.place.phrase.noun not in ROOMS:
         return None
     aim = draw_clause(rng, tense="present", subject=clause.subject, lean=True, negation=0.0, verbs=ACTIONS)
-    if aim is None or aim.verb in _GOING or not aim.objects or aim.place is not None:
+    if (
+        aim is None
+        or not aim.objects
+        or aim.place is not None
+        or aim.verb.name in _NO_AIMS
+        or set(clause.nouns()[-1:]) & set(aim.nouns())
+    ):
         return None
     german = f"{c.german_main(clause)}, um {join(*c.german_middle(aim))} {zu_infinitive(aim.verb)}"
     english = f"{c.english_main(clause)} to {join(aim.verb.english, *c.english_rest(aim))}"
@@ -280,6 +309,7 @@ def purpose(rng: Random) -> Sentence | None:
 
 
 _GOING = [v for v in ACTIONS if v.name in ("gehen", "laufen", "schleichen")]
+_NO_AIMS = ("träumen", "denken", "mitbringen", "werfen", "lachen")
 
 
 def command(rng: Random) -> Sentence | None:
@@ -299,34 +329,32 @@ _YOU = Pronoun("du", "you", 1, DEFINITE)
 def comparison(rng: Random) -> Sentence | None:
     """Der Riese ist stärker als der Bär."""
     first, second = draw_subject(rng, LIVING, pronouns=False), draw_subject(rng, LIVING, pronouns=False)
-    assert isinstance(first, Phrase) and isinstance(second, Phrase)
-    if first.noun is second.noun:
+    if isinstance(first, Pronoun) or isinstance(second, Pronoun) or first.noun is second.noun:
         return None
     base, more, english_base, english_more = rng.choice(COMPARISONS)
-    person = first.person
+    if base == "groß" and "person" in first.noun.classes | second.noun.classes:
+        return None  # persons are tall
     if rng.random() < 0.6:
         words, english_words = f"{more} als", f"{english_more} than"
     else:
         words, english_words = f"so {base} wie", f"as {english_base} as"
     negated = rng.random() < 0.2
-    german = join(first.german("nominative"), c.german_is(person, "present"), "nicht" if negated else "", words)
-    english = join(first.english(), c.english_is(person, "present"), "not" if negated else "", english_words)
+    german = join(first.german("nominative"), german_is(first.person, "present"), "nicht" if negated else "", words)
+    english = join(first.english(), be("present", first.person), "not" if negated else "", english_words)
     found = first.combinations() + second.combinations() + [f"{base}|{first.noun.german}"]
     return _finish(join(german, second.german("nominative")), join(english, second.english()), found)
 
 
 def description(rng: Random) -> Sentence | None:
     """Die Suppe ist nicht heiß. War der König traurig?"""
-    subject = draw_subject(rng, _DESCRIBED, pronouns=False)
-    assert isinstance(subject, Phrase)
-    if not subject.noun.plural:
-        subject = Phrase(subject.noun)
+    noun = rng.choice(_DESCRIBED)
+    subject = Phrase(noun, bool(noun.plural) and rng.random() < 0.25, DEFINITE)
     adjective = draw_adjective(rng, subject.noun, 1.0)
     if adjective is None or adjective is subject.adjective:
         return None
     tense = rng.choice(("present", "past"))
     negated = rng.random() < 0.2
-    is_, english_is = c.german_is(subject.person, tense), c.english_is(subject.person, tense)
+    is_, english_is = german_is(subject.person, tense), be(tense, subject.person)
     rest = join("nicht" if negated else "", adjective.german)
     english_rest = join("not" if negated else "", adjective.english)
     found = [*subject.combinations(), f"{adjective.german}|{subject.noun.german}"]
@@ -349,7 +377,8 @@ PATTERNS: dict[Callable[[Random], Sentence | None], int] = {
     reason: 14,
     saying: 9,
     relative: 18,
-    when: 10,
+    whenever: 12,
+    when: 8,
     coordination: 5,
     purpose: 25,
     command: 6,

@@ -49,116 +49,171 @@ class Verb:
         return self.prefix + self.infinitive
 
 
-# Infinitive ("|" after a separable prefix), er-form, past, participle ("ist" when the perfect takes sein), English
-# (base/past, "+" before a particle), classes of the subject, complements, manners.
-# Complements: acc:food (object), dat:person, auf+acc=for:person (object with a preposition, and the English one),
-# place:room, goal:room; "?" marks what may be left out.
+# Infinitive ("|" after a separable prefix), er-form, past, participle ("ist" when the perfect takes sein); "-" for what
+# is regular. English (base/past, "+" before a particle), classes of the subject, complements: acc:food (an object),
+# dat:person, auf+acc=for:person (with a preposition, and the English one), place:room, goal:room, auf+goal:room; "?"
+# marks what may be left out.
 _ACTIONS = """
-    essen        isst       aß          gegessen     eat/ate       person animal  acc:food            schnell,langsam,heimlich
-    fressen      frisst     fraß        gefressen    devour        animal         acc:food            schnell,heimlich
-    trinken      trinkt     trank       getrunken    drink/drank   person         acc:drink           schnell,langsam
-    kochen       kocht      kochte      gekocht      cook          person         acc:soup,cooked     geduldig
-    backen       backt      backte      gebacken     bake          person         acc:baked           fröhlich,geduldig
-    probieren    probiert   probierte   probiert     taste         person         acc:food,soup,drink  vorsichtig,heimlich
-    lesen        liest      las         gelesen      read/read     person         acc:text            leise,laut,langsam
-    schreiben    schreibt   schrieb     geschrieben  write/wrote   person         acc:message,tale    heimlich,langsam
-    malen        malt       malte       gemalt       paint         person         acc:animal,furniture  geduldig,fröhlich
-    suchen       sucht      suchte      gesucht      look+for      person animal  acc:found,animal,clothes  nervös,geduldig,heimlich
-    finden       findet     fand        gefunden     find/found    person animal  acc:found,food      -
-    kaufen       kauft      kaufte      gekauft      buy/bought    person         acc:thing,clothes,food,instrument,furniture  stolz,heimlich
-    verkaufen    verkauft   verkaufte   verkauft     sell/sold     person         acc:thing,clothes,instrument,furniture  -
-    stehlen      stiehlt    stahl       gestohlen    steal/stole   person         acc:thing,food,clothes,instrument  heimlich,leise
-    verstecken   versteckt  versteckte  versteckt    hide/hid      person animal  acc:found,food      heimlich,schnell,leise
-    tragen       trägt      trug        getragen     carry         person         acc:box,instrument  langsam,stolz,vorsichtig
-    zeichnen     zeichnet   zeichnete   gezeichnet   draw/drew     person         acc:animal,thing    schnell,geduldig
-    reparieren   repariert  reparierte  repariert    repair        person         acc:machine,breakable,furniture,instrument  geduldig,schnell
-    putzen       putzt      putzte      geputzt      clean         person         acc:room,furniture,instrument  fröhlich
-    streicheln   streichelt  streichelte  gestreichelt  stroke     person         acc:animal          vorsichtig
-    füttern      füttert    fütterte    gefüttert    feed/fed      person         acc:animal          vorsichtig,geduldig,heimlich
-    fangen       fängt      fing        gefangen     catch/caught  person animal  acc:animal          schnell
-    jagen        jagt       jagte       gejagt       chase         animal         acc:animal          wütend,fröhlich
-    rufen        ruft       rief        gerufen      call          person         acc:person,animal   laut,nervös
-    besuchen     besucht    besuchte    besucht      visit         person         acc:person,room     heimlich
-    begrüßen     begrüßt    begrüßte    begrüßt      greet         person         acc:person          höflich,laut
-    fragen       fragt      fragte      gefragt      ask           person         acc:person          höflich,leise,nervös
-    beobachten   beobachtet  beobachtete  beobachtet  watch        person animal  acc:person,animal   heimlich,geduldig
-    retten       rettet     rettete     gerettet     rescue        person animal  acc:person,animal   stolz
-    spielen      spielt     spielte     gespielt     play          person         acc:instrument      laut,leise
-    auf|machen   macht      machte      gemacht      open          person         acc:opening,box     vorsichtig,leise,schnell
-    zu|machen    macht      machte      gemacht      close         person         acc:opening,box     leise,wütend,laut
-    auf|räumen   räumt      räumte      geräumt      tidy+up       person         acc:tidy            schnell,fröhlich
-    auf|essen    isst       aß          gegessen     eat+up/ate    person animal  acc:food,soup       schnell,heimlich
-    an|ziehen    zieht      zog         gezogen      put+on/put    person         acc:clothes         langsam,schnell,stolz
-    mit|bringen  bringt     brachte     gebracht     bring+along/brought  person  acc:food,instrument,text  stolz
-    an|rufen     ruft       rief        gerufen      phone         person         acc:person          nervös,heimlich
-    ein|laden    lädt       lud         geladen      invite        person         acc:person          höflich
-    auf|wecken   weckt      weckte      geweckt      wake+up/woke  person animal  acc:person,animal   laut,vorsichtig
-    an|schauen   schaut     schaute     geschaut     look+at       person animal  acc:person,animal,clothes,machine  geduldig
-    weg|werfen   wirft      warf        geworfen     throw+away/threw  person     acc:text,clothes,breakable  wütend,heimlich
-    ab|schließen  schließt  schloss     geschlossen  lock          person         acc:room            leise
-    helfen       hilft      half        geholfen     help          person animal  dat:person,animal   höflich,fröhlich,geduldig
-    danken       dankt      dankte      gedankt      thank         person         dat:person          höflich,leise
-    folgen       folgt      folgte      ist gefolgt  follow        person animal  dat:person,animal   leise,heimlich,langsam
-    antworten    antwortet  antwortete  geantwortet  answer        person         dat:person          höflich,wütend,leise,nervös
-    zu|hören     hört       hörte       gehört       listen+to     person animal  dat:person          geduldig,nervös
-    zu|schauen   schaut     schaute     geschaut     watch         person animal  dat:person,animal   geduldig,nervös
-    geben        gibt       gab         gegeben      give/gave     person         dat:person acc:thing,food,text,clothes  heimlich,höflich
-    schenken     schenkt    schenkte    geschenkt    give/gave     person         dat:person acc:clothes,found,instrument  -
-    zeigen       zeigt      zeigte      gezeigt      show          person         dat:person acc:thing,text,animal,room  stolz,heimlich
-    bringen      bringt     brachte     gebracht     bring/brought  person        dat:person acc:thing,food,text  schnell,höflich
-    schicken     schickt    schickte    geschickt    send/sent     person         dat:person acc:message,box,clothes  heimlich
-    leihen       leiht      lieh        geliehen     lend/lent     person         dat:person acc:found,paper,instrument  -
-    erzählen     erzählt    erzählte    erzählt      tell/told     person         dat:person acc:tale  leise,geduldig,fröhlich
-    vor|lesen    liest      las         gelesen      read/read     person         dat:person acc:text  leise,laut,geduldig
-    warten       wartet     wartete     gewartet     wait          person animal  auf+acc=for:person,animal  geduldig,nervös
-    denken       denkt      dachte      gedacht      think/thought  person        an+acc=about:person,animal  -
-    träumen      träumt     träumte     geträumt     dream         person animal  von+dat=about:person,animal,food  -
-    sprechen     spricht    sprach      gesprochen   talk          person         mit+dat=to:person,animal  leise,höflich,heimlich
-    spielen      spielt     spielte     gespielt     play          child animal   mit+dat=with:person,animal,thing  fröhlich,leise
-    tanzen       tanzt      tanzte      getanzt      dance         person         mit+dat=with:person  fröhlich,langsam
-    lachen       lacht      lachte      gelacht      laugh         person         über+acc=at:person,animal,tale  laut,leise,fröhlich
-    schlafen     schläft    schlief     geschlafen   sleep/slept   person animal  place?:room,furniture  ruhig
-    schnarchen   schnarcht  schnarchte  geschnarcht  snore         person animal  place?:room         laut,leise
-    weinen       weint      weinte      geweint      cry           person         place?:room         laut,leise
-    singen       singt      sang        gesungen     sing/sang     person         place?:room         laut,leise,fröhlich
-    tanzen       tanzt      tanzte      getanzt      dance         person animal  place?:room         fröhlich,langsam
-    arbeiten     arbeitet   arbeitete   gearbeitet   work          person         place:room          geduldig,langsam
-    sitzen       sitzt      saß         gesessen     sit/sat       person animal  place:furniture,room  ruhig,nervös
-    stehen       steht      stand       gestanden    stand/stood   person animal  place:furniture,room  ruhig,stolz
-    liegen       liegt      lag         gelegen      lie/lay       animal text clothes  place:furniture  -
-    auf|stehen   steht      stand       ist gestanden  get+up/got  person animal  -                   langsam,schnell
-    auf|wachen   wacht      wachte      ist gewacht  wake+up/woke  person animal  -                   langsam
-    ein|schlafen  schläft   schlief     ist geschlafen  fall+asleep/fell  person animal  place?:room,furniture  schnell
-    weg|laufen   läuft      lief        ist gelaufen  run+away/ran  person animal  -                  schnell,heimlich,leise
-    zurück|kommen  kommt    kam         ist gekommen  come+back/came  person animal  -                langsam,leise
-    gehen        geht       ging        ist gegangen  go/went      person animal  goal:room           langsam,ruhig
-    laufen       läuft      lief        ist gelaufen  run/ran      person animal  goal:room           schnell
-    schleichen   schleicht  schlich     ist geschlichen  sneak     person animal  goal:room,furniture  leise,vorsichtig
-    springen     springt    sprang      ist gesprungen  jump       person animal  goal:furniture,room  fröhlich,wütend
-    klettern     klettert   kletterte   ist geklettert  climb      person animal  goal:furniture      vorsichtig,langsam,schnell
-    stellen      stellt     stellte     gestellt     put/put       person         acc:thing goal:furniture  vorsichtig,leise
-    legen        legt       legte       gelegt       lay/laid      person         acc:text,clothes,food goal:furniture  vorsichtig,heimlich,schnell
-    werfen       wirft      warf        geworfen     throw/threw   person         acc:clothes,food,paper goal:furniture  wütend
-    tragen       trägt      trug        getragen     carry         person         acc:box,instrument,animal goal:room  langsam,vorsichtig
+    essen         isst     aß        gegessen         eat/ate               living  acc:food
+    fressen       frisst   fraß      gefressen        devour                animal  acc:food
+    trinken       -        trank     getrunken        drink/drank           person  acc:drink
+    kochen        -        -         -                cook                  person  acc:soup,cooked
+    backen        -        -         gebacken         bake                  person  acc:baked
+    probieren     -        -         -                taste                 person  acc:food,soup,drink
+    lesen         liest    las       gelesen          read/read             person  acc:text
+    schreiben     -        schrieb   geschrieben      write/wrote           person  acc:message,tale
+    malen         -        -         -                paint                 person  acc:animal,furniture
+    suchen        -        -         -                look+for              living  acc:found,animal,clothes
+    finden        -        fand      gefunden         find/found            living  acc:found,food
+    kaufen        -        -         -                buy/bought            person  acc:goods,food
+    verkaufen     -        -         -                sell/sold             person  acc:goods
+    stehlen       stiehlt  stahl     gestohlen        steal/stole           person  acc:goods,food
+    verstecken    -        -         -                hide/hid              living  acc:found,food
+    tragen        trägt    trug      getragen         carry                 person  acc:box,instrument
+    zeichnen      -        -         -                draw/drew             person  acc:animal,thing
+    reparieren    -        -         -                repair                person  acc:machine,furniture,instrument
+    putzen        -        -         -                clean                 person  acc:room,furniture,instrument
+    streicheln    -        -         -                stroke                person  acc:animal
+    füttern       -        -         -                feed/fed              person  acc:animal
+    fangen        fängt    fing      gefangen         catch/caught          living  acc:animal
+    jagen         -        -         -                chase                 animal  acc:animal
+    rufen         -        rief      gerufen          call                  person  acc:living
+    besuchen      -        -         -                visit                 person  acc:person,room
+    begrüßen      -        -         -                greet                 person  acc:person
+    fragen        -        -         -                ask                   person  acc:person
+    beobachten    -        -         -                watch                 living  acc:living
+    retten        -        -         -                rescue                living  acc:living
+    spielen       -        -         -                play                  person  acc:instrument
+    auf|machen    -        -         -                open                  person  acc:opening,lid
+    zu|machen     -        -         -                close                 person  acc:opening,lid
+    auf|räumen    -        -         -                tidy+up               person  acc:tidy
+    auf|essen     isst     aß        gegessen         eat+up/ate            living  acc:food,soup
+    an|ziehen     -        zog       gezogen          put+on/put            person  acc:clothes
+    mit|bringen   -        brachte   gebracht         bring+along/brought   person  acc:food,instrument,text
+    an|rufen      -        rief      gerufen          phone                 person  acc:person
+    ein|laden     lädt     lud       geladen          invite                person  acc:person
+    auf|wecken    -        -         -                wake+up/woke          living  acc:living
+    an|schauen    -        -         -                look+at               living  acc:living,clothes,machine
+    weg|werfen    wirft    warf      geworfen         throw+away/threw      person  acc:text,clothes,breakable
+    ab|schließen  -        schloss   geschlossen      lock                  person  acc:room
+    helfen        hilft    half      geholfen         help                  living  dat:living
+    danken        -        -         -                thank                 person  dat:person
+    folgen        -        -         ist -            follow                living  dat:living
+    antworten     -        -         -                answer                person  dat:person
+    zu|hören      -        -         -                listen+to             living  dat:person
+    zu|schauen    -        -         -                watch                 living  dat:living
+    geben         gibt     gab       gegeben          give/gave             person  dat:person acc:goods,food,text
+    schenken      -        -         -                give/gave             person  dat:person acc:clothes,instrument
+    zeigen        -        -         -                show                  person  dat:person acc:thing,text,animal
+    bringen       -        brachte   gebracht         bring/brought         person  dat:person acc:thing,food,text
+    schicken      -        -         -                send/sent             person  dat:person acc:message,box,clothes
+    leihen        -        lieh      geliehen         lend/lent             person  dat:person acc:goods,paper
+    erzählen      -        -         -                tell/told             person  dat:person acc:tale
+    vor|lesen     liest    las       gelesen          read/read             person  dat:person acc:text
+    warten        -        -         -                wait                  living  auf+acc=for:living
+    denken        -        dachte    gedacht          think/thought         person  an+acc=about:living
+    träumen       -        -         -                dream                 living  von+dat=about:living,food
+    sprechen      spricht  sprach    gesprochen       talk                  person  mit+dat=to:living
+    spielen       -        -         -                play                  child,animal  mit+dat=with:living,thing
+    tanzen        -        -         -                dance                 person  mit+dat=with:person
+    lachen        -        -         -                laugh                 person  über+acc=at:living,tale
+    schlafen      schläft  schlief   geschlafen       sleep/slept           living  place?:room,furniture
+    schnarchen    -        -         -                snore                 living  place?:room
+    weinen        -        -         -                cry                   person  place?:room
+    singen        -        sang      gesungen         sing/sang             person  place?:room
+    tanzen        -        -         -                dance                 living  place?:room
+    arbeiten      -        -         -                work                  person  place:room
+    sitzen        -        saß       gesessen         sit/sat               living  place:furniture,room
+    stehen        -        stand     gestanden        stand/stood           living  place:furniture,room
+    liegen        -        lag       gelegen          lie/lay               animal,text,clothes  place:furniture
+    auf|stehen    -        stand     ist gestanden    get+up/got            living  -
+    auf|wachen    -        -         ist -            wake+up/woke          living  -
+    ein|schlafen  schläft  schlief   ist geschlafen   fall+asleep/fell      living  place?:room,furniture
+    weg|laufen    läuft    lief      ist gelaufen     run+away/ran          living  -
+    zurück|kommen  -        kam       ist gekommen     come+back/came        living  -
+    gehen         -        ging      ist gegangen     go/went               living  goal:room
+    laufen        läuft    lief      ist gelaufen     run/ran               living  goal:room
+    schleichen    -        schlich   ist geschlichen  sneak                 living  goal:room
+    springen      -        sprang    ist gesprungen   jump                  living  auf+goal:furniture,room
+    klettern      -        -         ist -            climb                 living  auf+goal:furniture,room
+    stellen       -        -         -                put/put               person  acc:thing goal:furniture
+    legen         -        -         -                put/put               person  acc:text,clothes,food goal:furniture
+    werfen        wirft    warf      geworfen         throw/threw           person  acc:clothes,food goal:furniture
+    tragen        trägt    trug      getragen         carry                 person  acc:box,instrument,animal goal:room
 """
 _STATES = """
-    kennen       kennt      kannte      gekannt      know/knew     person         acc:person,tale,animal  -
-    lieben       liebt      liebte      geliebt      love          person         acc:person,animal,instrument  heimlich
-    haben        hat        hatte       gehabt       have/had      person         acc:thing,instrument,animal,clothes  -
-    brauchen     braucht    brauchte    gebraucht    need          person         acc:thing,instrument,clothes  -
-    mögen        mag        mochte      gemocht      like          person animal  acc:animal,food,soup,drink  -
-    hassen       hasst      hasste      gehasst      hate          person         acc:animal,instrument,soup  -
-    sehen        sieht      sah         gesehen      see/saw       person animal  acc:person,animal,thing,furniture  -
-    hören        hört       hörte       gehört       hear/heard    person animal  acc:person,animal,instrument  -
-    verstehen    versteht   verstand    verstanden   understand/understood  person  acc:person,text  -
-    vergessen    vergisst   vergaß      vergessen    forget/forgot  person        acc:found,clothes,text  -
-    wohnen       wohnt      wohnte      gewohnt      live          person animal  place:room          -
-    gehören      gehört     gehörte     gehört       belong        thing animal instrument text clothes  dat=to:person  -
-    gefallen     gefällt    gefiel      gefallen     please        thing text instrument room  dat:person  -
-    vertrauen    vertraut   vertraute   vertraut     trust         person animal  dat:person,animal   -
-    glauben      glaubt     glaubte     geglaubt     believe       person         dat:person          -
+    kennen        -        kannte    gekannt          know/knew             person  acc:person,tale,animal
+    lieben        -        -         -                love                  person  acc:living,instrument
+    haben         hat      hatte     -                have/had              person  acc:goods,animal
+    brauchen      -        -         -                need                  person  acc:goods
+    mögen         mag      mochte    gemocht          like                  living  acc:animal,food,soup,drink
+    hassen        -        -         -                hate                  person  acc:animal,soup,drink
+    sehen         sieht    sah       gesehen          see/saw               living  acc:living,thing,furniture
+    hören         -        -         -                hear/heard            living  acc:living,instrument
+    verstehen     -        verstand  verstanden       understand/understood  person  acc:person,text
+    vergessen     vergisst  vergaß    vergessen        forget/forgot         person  acc:found,clothes,text
+    wohnen        -        -         -                live                  living  place:room
+    gehören       -        -         -                belong                goods,animal  dat=to:person
+    gefallen      gefällt  gefiel    gefallen         please                thing,text,instrument,room  dat:person
+    vertrauen     -        -         -                trust                 living  dat:living
+    glauben       -        -         -                believe               person  dat:person
 """
 
+# How an action may be done.
+MANNERS = {
+    german: (english, verbs.split(","))
+    for german, english, verbs in rows("""
+    schnell     quickly     essen,fressen,trinken,verstecken,zeichnen,reparieren,fangen,aufräumen,aufessen,einschlafen
+    langsam     slowly      essen,trinken,lesen,schreiben,tragen,anziehen,folgen,arbeiten,aufstehen,aufwachen,gehen
+    heimlich    secretly    essen,probieren,schreiben,kaufen,verstecken,füttern,besuchen,beobachten,anrufen,schicken
+    geduldig    patiently   kochen,malen,suchen,zeichnen,reparieren,füttern,helfen,zuhören,zuschauen,erzählen,warten
+    fröhlich    cheerfully  backen,malen,putzen,aufräumen,helfen,erzählen,spielen,tanzen,lachen,singen,springen
+    vorsichtig  carefully   probieren,tragen,streicheln,aufmachen,aufwecken,schleichen,klettern,stellen,legen
+    leise       quietly     lesen,fragen,spielen,aufmachen,zumachen,vorlesen,sprechen,weinen,singen,schleichen
+    laut        loudly      rufen,begrüßen,spielen,vorlesen,lachen,schnarchen,weinen,singen
+    nervös      nervously   suchen,rufen,fragen,anrufen,antworten,zuhören,zuschauen,warten,sitzen
+    stolz       proudly     tragen,anziehen,mitbringen,zeigen,stehen
+    wütend      angrily     jagen,zumachen,wegwerfen,antworten,werfen
+    höflich     politely    begrüßen,fragen,einladen,helfen,danken,antworten
+""")
+}
+FEELINGS = dict(
+    rows("""
+    müde       tired
+    hungrig    hungry
+    neugierig  curious
+    traurig    sad
+    wütend     angry
+    glücklich  happy
+    krank      sick
+""")
+)
+# What a feeling makes one do (weil), and what one does in spite of it (obwohl).
+REASONS = {
+    feeling: set(verbs.split(","))
+    for feeling, verbs in rows("""
+    müde       schlafen,einschlafen,schnarchen,sitzen,liegen
+    hungrig    essen,fressen,kochen,backen,stehlen,aufessen,aufwachen,jagen,fangen
+    neugierig  lesen,beobachten,fragen,anschauen,folgen,besuchen,aufmachen,schleichen,zuhören,zuschauen
+    traurig    weinen,denken,anrufen,sitzen,schreiben,weglaufen,träumen
+    wütend     werfen,wegwerfen,zumachen,rufen,weglaufen,aufwecken,jagen
+    glücklich  singen,tanzen,lachen,einladen,schenken,springen,spielen,backen,danken
+    krank      schlafen,liegen,anrufen,zurückkommen,einschlafen
+""")
+}
+HINDRANCES = {
+    feeling: set(verbs.split(","))
+    for feeling, verbs in rows("""
+    müde       arbeiten,tanzen,aufräumen,helfen,lesen,klettern,putzen,tragen,malen,springen,spielen
+    hungrig    warten,schlafen,singen,arbeiten,geben,verkaufen
+    neugierig  schlafen,weglaufen,warten
+    traurig    singen,tanzen,lachen,spielen,einladen,backen
+    wütend     helfen,danken,zuhören,warten,schenken,begrüßen
+    krank      arbeiten,tanzen,gehen,aufstehen,singen,putzen,besuchen,springen
+""")
+}
+
+_GROUPS = {"living": "person,animal", "goods": "thing,clothes,instrument"}
 _CASES = {"acc": "accusative", "dat": "dative"}
 
 
@@ -169,14 +224,40 @@ def _read_slots(text: str) -> list[tuple[Slot, ...]]:
         head, _, classes = part.partition(":")
         head, _, english = head.partition("=")
         preposition, _, kind = head.removesuffix("?").rpartition("+")
-        nouns = tuple(nouns_of(classes.replace(",", " ")))
+        nouns = _nouns(classes)
         if kind in _CASES:
             slot = Slot("object", _CASES[kind], preposition, english, nouns)
         else:
-            slot = Slot(kind, "dative" if kind == "place" else "accusative", "", "", nouns)
+            case = "dative" if kind == "place" else "accusative"
+            slot = Slot(
+                kind, case, preposition, "", tuple(n for n in nouns if not preposition or preposition in n.classes)
+            )
         without = ways if head.endswith("?") else []
         ways = without + [(*way, slot) for way in ways]
     return ways
+
+
+def _nouns(classes: str) -> tuple[Noun, ...]:
+    for group, members in _GROUPS.items():
+        classes = classes.replace(group, members)
+    return tuple(nouns_of(classes.replace(",", " ")))
+
+
+def stem(infinitive: str) -> str:
+    """essen -> ess, füttern -> fütter."""
+    return infinitive[:-2] if infinitive.endswith("en") else infinitive[:-1]
+
+
+def needs_e(stem: str) -> bool:
+    """Whether an e stands before the endings -t and -te: arbeitet, zeichnete."""
+    return stem.endswith(("t", "d", "chn", "ffn"))
+
+
+def regular_forms(infinitive: str) -> tuple[str, str, str]:
+    """The er-form, the past and the participle of a weak verb: arbeitet, arbeitete, gearbeitet."""
+    root = stem(infinitive) + ("e" if needs_e(stem(infinitive)) else "")
+    bare = infinitive.startswith(("be", "ver", "er", "ge")) or infinitive.endswith("ieren")
+    return root + "t", root + "te", ("" if bare else "ge") + root + "t"
 
 
 def _past_of(english: str) -> str:
@@ -189,28 +270,30 @@ def _past_of(english: str) -> str:
 
 def _read_verbs(table: str, state: bool) -> list[Verb]:
     verbs = []
-    for infinitive, third, past, participle, english, subjects, slots, manners in rows(table):
+    for infinitive, third, past, participle, english, subjects, slots in rows(table):
         prefix, _, german = infinitive.rpartition("|")
-        auxiliary = "sein" if participle.startswith("ist ") else "haben"
+        auxiliary = "sein" if participle.startswith("ist") else "haben"
+        regular = regular_forms(german)
+        participle = participle.removeprefix("ist ").replace("-", "") or regular[2]
         words, _, english_past = english.partition("/")
         base, _, particle = words.partition("+")
         for way in _read_slots(slots):
             verbs.append(
                 Verb(
-                    german,
-                    prefix,
-                    third,
-                    past,
-                    prefix + participle.removeprefix("ist "),
-                    auxiliary,
-                    base,
-                    english_past or _past_of(base),
-                    particle,
-                    tuple(nouns_of(subjects)),
-                    way,
-                    tuple(word for word in manners.split(",") if word),
-                    state,
-                )  # fmt: skip
+                    infinitive=german,
+                    prefix=prefix,
+                    third=third or regular[0],
+                    past=past or regular[1],
+                    participle=prefix + participle,
+                    auxiliary=auxiliary,
+                    english=base,
+                    english_past=english_past or _past_of(base),
+                    particle=particle,
+                    subjects=_nouns(subjects),
+                    slots=way,
+                    manners=tuple(word for word, (_, names) in MANNERS.items() if prefix + german in names),
+                    state=state,
+                )
             )
     return verbs
 
@@ -221,7 +304,7 @@ STATES = _read_verbs(_STATES, state=True)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Modal:
-    """A modal verb: the forms with er, in the present and the past; the English forms with it; how each is negated."""
+    """A modal verb; `third` and `past` are its forms with er."""
 
     infinitive: str
     third: str
@@ -242,11 +325,11 @@ MODALS = [
 # The verbs of saying and thinking that a dass-clause follows.
 SAYING = _read_verbs(
     """
-    glauben      glaubt     glaubte     geglaubt     think/thought  person        -                   -
-    hoffen       hofft      hoffte      gehofft      hope          person         -                   -
-    wissen       weiß       wusste      gewusst      know/knew     person         -                   -
-    sagen        sagt       sagte       gesagt       say/said      person         -                   -
-    träumen      träumt     träumte     geträumt     dream/dreamed  person        -                   -
+    glauben       -        -         -                think/thought         person  -
+    hoffen        -        -         -                hope                  person  -
+    wissen        weiß     wusste    gewusst          know/knew             person  -
+    sagen         -        -         -                say/said              person  -
+    träumen       -        -         -                dream/dreamed         person  -
 """,
     state=True,
 )
