@@ -86,9 +86,9 @@ class _Gradient:
             self.value = xp.add(self.value, value, out=xp.empty_like(self.value))
             self.owned = True
 
-    def unshared(self, value: Any) -> Any:
-        """`value`, which is the gradient or what a hook made of it, as an array that shares memory with nothing."""
-        return value if self.owned and value is self.value else value.copy()
+    def finished(self, hooks: dict[int, Any]) -> Any:
+        """What the hooks make of the gradient, as an array that shares memory with nothing that anyone can hold."""
+        return _run_hooks(hooks, self.value).copy() if hooks or not self.owned else self.value
 
 
 class _Pass:
@@ -231,7 +231,7 @@ def backward(output: Tensor, gradient: Any = None, *, retain_graph: bool = False
         for origin, collected in work.leaves.items():
             leaf = origin.tensor()
             if leaf is not None:  # else the tensor is gone, and with it the only place to put the gradient
-                _deliver(leaf, collected.unshared(_run_hooks(origin.hooks, collected.value)))
+                _deliver(leaf, collected.finished(origin.hooks))
 
 
 def _deliver(leaf: Tensor, value: Any) -> None:
@@ -289,8 +289,10 @@ def grad(
             if leaf is not None and leaf.requires_grad and leaf.origin is not origin:
                 raise _replaced("grad", leaf, collected.value)
             if origin in places:
-                value = _run_hooks(origin.hooks, collected.value)
-                work.found[places[origin]] = value if create_graph else collected.unshared(value)
+                if create_graph:
+                    work.found[places[origin]] = _run_hooks(origin.hooks, collected.value)
+                else:
+                    work.found[places[origin]] = collected.finished(origin.hooks)
     results = []
     for tensor in many_inputs:
         value = work.found.get(places[_key(tensor.origin)])

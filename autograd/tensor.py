@@ -52,7 +52,7 @@ class Tensor:
         if dtype is not None:
             data = data.astype(dtype, copy=False)
         if data.dtype.kind not in "fiubc":
-            raise TypeError(f"Tensor: data of dtype {data.dtype} is not numeric (ragged nested lists end up here too)")
+            raise TypeError(f"Tensor: data of dtype {data.dtype} is not numeric")
         if requires_grad:
             _check_differentiable(data.dtype)
         self.data = data

@@ -1,0 +1,139 @@
+"""Function: what the base class does for every op, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Function, Tensor, detect_anomaly, grad, no_grad, ops
+from handloom.autograd.function import run, unbroadcast
+
+
+def leaf(values, dtype=np.float64) -> Tensor:
+    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
+
+
+class Rule(Function):
+    """x + y with a backward rule of the test's choice."""
+
+    def __init__(self, rule, broadcasts=False):
+        self.rule, self.broadcasts = rule, broadcasts
+
+    def forward(self, x, y):
+        self.save(x, y)
+        return x + y
+
+    def backward(self, g):
+        return self.rule(g)
+
+
+@pytest.mark.parametrize(
+    ("rule", "broadcasts", "message"),
+    [
+        (lambda g: (g,), False, "returned 1 gradients for 2 inputs"),
+        (lambda g: (g, g, g), False, "returned 3 gradients for 2 inputs"),
+        (lambda g: (g, g), False, r"shape \(3, 2\) for an input \(2,\); an op whose forward broadcasts sets"),
+        (lambda g: (g, g.T), True, r"shape \(2, 3\) is not one of \(2,\) broadcast"),
+        (lambda g: (g.T, g), True, r"shape \(2, 3\) is not one of \(3, 2\) broadcast"),
+        (lambda g: (g[0], g), True, r"shape \(2,\) is not one of \(3, 2\) broadcast"),
+        (lambda g: (g.astype(np.float32), None), True, "returned float32 for an input of float64"),
+    ],
+)
+def test_wrong_rules_are_refused(rule, broadcasts, message) -> None:
+    y = Rule(rule, broadcasts)(leaf(np.ones((3, 2))), leaf(np.ones(2)))
+    with pytest.raises(RuntimeError, match=f"Rule.backward.*{message}"):
+        y.backward(np.ones((3, 2)))
+
+
+def test_an_exception_in_a_rule_says_in_which() -> None:
+    y = Rule(lambda g: (g @ g, g), True)(leaf(np.ones((3, 2))), leaf(np.ones(2)))
+    with pytest.raises(ValueError, match="matmul") as raised:
+        y.backward(np.ones((3, 2)))
+    assert raised.value.__notes__ == ["in Rule.backward"]
+
+
+def test_none_means_no_gradient() -> None:
+    x, y = leaf([1.0]), leaf([2.0])
+    Rule(lambda g: (None, g))(x, y).backward()
+    assert x.grad is None
+    np.testing.assert_array_equal(y.grad, [1.0])
+
+
+def test_a_rule_that_leaves_tensors_can_not_be_differentiated() -> None:
+    x = leaf([1.0, 2.0])
+    y = Rule(lambda g: (np.ones(2), np.ones(2)))(x, x)
+    with pytest.raises(RuntimeError, match="computes on arrays only: its gradient can't be differentiated"):
+        grad(y.sum(), x, create_graph=True)
+
+
+def test_an_object_is_one_call() -> None:
+    call = Rule(lambda g: (g, g))
+    call(leaf([1.0]), leaf([1.0]))
+    with pytest.raises(RuntimeError, match="a Function object is one call"):
+        call(leaf([2.0]), leaf([2.0]))
+
+
+def test_gradients_are_cast_back_to_the_input() -> None:
+    x = leaf([1.0, 2.0], np.float32)
+    (x * np.ones(2)).backward(np.ones(2))
+    assert x.grad.dtype == np.float32
+
+
+def test_mixed_outputs_and_inputs_without_a_gradient() -> None:
+    values, places = ops.topk(leaf([3.0, 1.0, 2.0]), 2)
+    assert values.requires_grad
+    assert not places.requires_grad
+    np.testing.assert_array_equal(places.data, [0, 2])
+
+
+# -- un-broadcasting --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        ((3, 2), (2,)), ((3, 2), (1, 2)), ((3, 2), (3, 1)), ((3, 2), ()), ((4, 3, 2), (3, 1)), ((4, 3, 2), (1, 1, 1)),
+        ((), ()), ((2,), (2,)), ((0, 3), (3,)), ((0, 3), (1, 3)), ((3, 0), (3, 1)), ((1, 1), (1,)), ((5, 1, 3), (1, 3)),
+    ],
+)  # fmt: skip
+def test_unbroadcast_is_the_adjoint_of_broadcasting(wide, narrow) -> None:
+    rng = np.random.default_rng(0)
+    g, x = rng.normal(size=wide), rng.normal(size=narrow)
+    for kind in (np.asarray, Tensor):
+        result = unbroadcast(kind(g), narrow)
+        result = result.data if isinstance(result, Tensor) else result
+        assert result.shape == narrow
+        np.testing.assert_allclose((result * x).sum(), (g * np.broadcast_to(x, wide)).sum(), atol=1e-12)
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [((2, 3), (3, 2)), ((3,), (3, 1)), ((3,), (2, 3)), ((4, 2), (3,))])
+def test_unbroadcast_refuses_what_was_never_broadcast(wide, narrow) -> None:
+    with pytest.raises(ValueError, match="is not one of"):
+        unbroadcast(np.ones(wide), narrow)
+
+
+def test_float16_gradients_are_summed_in_float32() -> None:
+    x = leaf([0.0], np.float16)
+    (x + np.zeros((5000, 1), np.float16)).backward(np.ones((5000, 1), np.float16))
+    assert x.grad[0] == 5000  # float16 additions stop at 2048
+    y = leaf(np.zeros((1, 2)), np.float16)
+    (y + np.zeros((5000, 2), np.float16)).backward(np.ones((5000, 2), np.float16))
+    np.testing.assert_array_equal(y.grad, [[5000, 5000]])
+
+
+# -- the machinery that ops use ---------------------------------------------------------------------------------------
+
+
+def test_run_records_only_tensors() -> None:
+    assert isinstance(run(ops.elementwise.Add(), np.ones(2), np.ones(2)), np.ndarray)
+    assert isinstance(run(ops.elementwise.Add(), Tensor(np.ones(2)), np.ones(2)), Tensor)
+
+
+def test_no_call_is_kept_under_no_grad() -> None:
+    call = Rule(lambda g: (g, g))
+    with no_grad():
+        y = call(leaf([1.0]), leaf([1.0]))
+    assert call.number == -1
+    assert y.is_leaf
+    with detect_anomaly():
+        assert call(Tensor([1.0]), Tensor([1.0])).is_leaf

@@ -1,0 +1,178 @@
+"""Hooks on the gradients of leaves and results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, grad, ops
+
+
+def leaf(values) -> Tensor:
+    return Tensor(np.array(values, dtype=np.float64), requires_grad=True)
+
+
+def test_a_leafs_hook_sees_the_whole_gradient_once() -> None:
+    x = leaf([1.0, 2.0])
+    seen: list[np.ndarray] = []
+    x.register_hook(lambda g: seen.append(g.copy()))
+    (x * 2 + x * x + x).sum().backward()
+    assert len(seen) == 1
+    np.testing.assert_array_equal(seen[0], 2 * x.data + 3)
+    (x * 2).sum().backward()
+    np.testing.assert_array_equal(seen[1], [2.0, 2.0])  # of this pass, not what has accumulated
+
+
+def test_a_results_hook_sees_the_whole_gradient_before_it_goes_on() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 3
+    seen: list[np.ndarray] = []
+    y.register_hook(lambda g: seen.append(g.copy()))
+    y.register_hook(lambda g: g * 10)
+    (y * y + y).sum().backward()
+    np.testing.assert_array_equal(seen, [2 * y.data + 1])
+    np.testing.assert_array_equal(x.grad, 30 * (2 * y.data + 1))
+
+
+def test_hooks_run_in_order_and_can_be_removed() -> None:
+    x = leaf(1.0)
+    order: list[str] = []
+    removers = [x.register_hook(lambda g, name=name: order.append(name)) for name in "abc"]
+    x.register_hook(lambda g: g + 1)
+    (x * 1).backward()
+    assert order == ["a", "b", "c"]
+    assert x.grad == 2
+    assert isinstance(x.grad, np.ndarray)
+    removers[1]()
+    later = x.register_hook(lambda g: order.append("d"))
+    removers[1]()  # removing twice takes no other hook along
+    (x * 1).backward()
+    assert order == ["a", "b", "c", "a", "c", "d"]
+    later()
+    x.sum().backward()
+    assert order == ["a", "b", "c", "a", "c", "d", "a", "c"]
+
+
+def test_a_hook_may_remove_itself() -> None:
+    x = leaf(1.0)
+    seen: list[int] = []
+
+    def once(g):
+        seen.append(1)
+        remove()
+
+    remove = x.register_hook(once)
+    (x * 1).backward()
+    (x * 1).backward()
+    assert seen == [1]
+
+
+def test_a_hook_on_one_operand_of_a_shared_gradient() -> None:
+    """x + y hands the same array to both; what is done to the one must not reach the other."""
+    x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    a, b = x * 1, y * 1
+    a.register_hook(lambda g: g * 5)
+    (a + b).sum().backward()
+    np.testing.assert_array_equal(x.grad, [5.0, 5.0])
+    np.testing.assert_array_equal(y.grad, [1.0, 1.0])
+
+
+def test_a_hook_can_not_write_into_the_gradient() -> None:
+    def scale(g):
+        g *= 2
+
+    x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    x.register_hook(scale)
+    with pytest.raises(ValueError, match="read-only"):
+        (x + y).sum().backward()
+
+
+def test_what_a_hook_kept_stays_as_it_was() -> None:
+    x = leaf([1.0, 2.0])
+    kept: list[np.ndarray] = []
+    x.register_hook(kept.append)
+    (x * x).sum().backward()
+    (x * x).sum().backward()
+    x.grad[...] = 0
+    np.testing.assert_array_equal(kept, [2 * x.data, 2 * x.data])
+
+
+def test_a_hooks_answer_is_not_the_leafs_gradient_itself() -> None:
+    x = leaf([1.0, 2.0])
+    answer = np.array([7.0, 8.0])
+    x.register_hook(lambda g: answer)
+    (x * 1).sum().backward()
+    (x * 1).sum().backward()
+    np.testing.assert_array_equal(answer, [7.0, 8.0])
+    np.testing.assert_array_equal(x.grad, [14.0, 16.0])
+
+
+def test_wrong_answers_are_refused() -> None:
+    for answer in (np.ones(3), np.ones(2, np.float32)):
+        x = leaf([1.0, 2.0])
+        x.register_hook(lambda g, answer=answer: answer)
+        with pytest.raises(ValueError, match=r"a gradient hook returned .* return the same shape and dtype"):
+            (x * 1).sum().backward()
+        assert x.grad is None
+
+
+def test_hooks_under_grad() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * x
+    seen: list[str] = []
+    x.register_hook(lambda g: seen.append("x"))
+    y.register_hook(lambda g: seen.append("y"))
+    y.register_hook(lambda g: g * 2)
+    gy, gx = grad((y * 3).sum(), [y, x])
+    assert sorted(seen) == ["x", "y"]
+    np.testing.assert_array_equal(gy.data, [6.0, 6.0])
+    np.testing.assert_array_equal(gx.data, 12 * x.data)
+    grad((x * x * 3).sum(), leaf([1.0]))
+    assert len(seen) == 2  # x was not asked for
+
+
+def test_hooks_under_create_graph_are_part_of_the_graph() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * x
+    kinds: list[type] = []
+    y.register_hook(lambda g: kinds.append(type(g)))
+    y.register_hook(lambda g: g * x)  # the gradient of sum(y) becomes x * 2x
+    (first,) = grad(y.sum(), [x], create_graph=True)
+    assert kinds == [Tensor]
+    np.testing.assert_array_equal(grad(first.sum(), x).data, 4 * x.data)
+
+
+def test_an_array_from_a_hook_under_create_graph() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * x
+    y.register_hook(lambda g: np.full(2, 3.0))
+    (first,) = grad(y.sum(), [x], create_graph=True)
+    np.testing.assert_array_equal(grad(first.sum(), x).data, [6.0, 6.0])
+
+
+def test_hooks_on_several_outputs_of_one_call() -> None:
+    x = leaf(np.arange(6.0).reshape(1, 1, 6))
+    first, second, _ = ops.split_heads(x, 1, parts=3)
+    seen: dict[str, np.ndarray] = {}
+    first.register_hook(lambda g: seen.update(first=g.copy()))
+    second.register_hook(lambda g: seen.update(second=g.copy()) or g * 0)
+    (first * 2 + second * 3).sum().backward()
+    np.testing.assert_array_equal(seen["first"].ravel(), [2, 2])
+    np.testing.assert_array_equal(seen["second"].ravel(), [3, 3])
+    np.testing.assert_array_equal(x.grad.ravel(), [2, 2, 0, 0, 0, 0])
+
+
+def test_a_hook_needs_a_gradient_to_wait_for() -> None:
+    with pytest.raises(RuntimeError, match="does not require a gradient, so none will ever arrive"):
+        Tensor([1.0]).register_hook(print)
+
+
+def test_a_fused_op_calls_the_hooks_of_its_inputs_once_under_create_graph() -> None:
+    rng = np.random.default_rng(0)
+    x = leaf(rng.normal(size=(1, 1, 3, 2)))
+    query = x * 1
+    calls: list[int] = []
+    query.register_hook(lambda g: calls.append(1))
+    out = ops.attention(query, query * 2, query)
+    grad(out.sum(), x, create_graph=True)
+    assert calls == [1]

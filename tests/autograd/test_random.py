@@ -1,0 +1,70 @@
+"""Generators: the same stream on replay, sound masks."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator, Tensor, default_generator, manual_seed, ops
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    a, b, c = Generator(3), Generator(3), Generator(4)
+    first = a.numpy.normal(size=10)
+    np.testing.assert_array_equal(first, b.numpy.normal(size=10))
+    assert not np.array_equal(first, c.numpy.normal(size=10))
+
+
+def test_a_state_is_plain_data_and_replays() -> None:
+    generator = Generator(1)
+    generator.keep_mask((3,), 0.5)
+    generator.numpy.integers(0, 10, dtype=np.uint32)  # leaves half a word behind
+    state = json.loads(json.dumps(generator.get_state()))
+
+    def draw(g):
+        return g.keep_mask((50,), 0.3)[0], g.numpy.normal(size=5), g.numpy.integers(0, 100, 7, dtype=np.uint32)
+
+    expected = draw(generator)
+    other = Generator(99)
+    other.set_state(state)
+    for a, b in zip(expected, draw(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("state", [{}, {"bit_generator": "PCG64"}, {"bit_generator": "SFC64", "state": [1, 2]}])
+def test_a_foreign_state_is_refused(state) -> None:
+    with pytest.raises(ValueError, match="not the state of an SFC64 generator"):
+        Generator().set_state(state)
+
+
+def test_manual_seed_seeds_the_default_generator() -> None:
+    manual_seed(5)
+    first = ops.dropout(Tensor(np.ones(100)), 0.5).data
+    second = ops.dropout(Tensor(np.ones(100)), 0.5).data
+    manual_seed(5)
+    np.testing.assert_array_equal(ops.dropout(Tensor(np.ones(100)), 0.5).data, first)
+    assert not np.array_equal(first, second)
+    assert default_generator.get_state() != Generator(5).get_state()
+
+
+@pytest.mark.parametrize("drop", [0.0, 0.1, 0.5, 0.9, 1.0, 1e-9, 1 - 1e-9])
+def test_masks_have_the_right_rate_and_keep_expectations(drop) -> None:
+    mask, scale = Generator(0).keep_mask((300, 400), drop)
+    assert mask.shape == (300, 400)
+    assert mask.dtype == bool
+    kept = 1 - round(drop * 65536) / 65536
+    assert mask.mean() == pytest.approx(kept, abs=5 * np.sqrt(kept * (1 - kept) / mask.size) + 1e-12)
+    assert scale * kept == (1.0 if kept else 0.0)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3,), (5, 0, 2), (3, 7)])
+def test_masks_of_any_shape(shape) -> None:
+    assert Generator(0).keep_mask(shape, 0.5)[0].shape == shape
+
+
+def test_neighbouring_elements_are_independent() -> None:
+    mask = Generator(0).keep_mask((200_000,), 0.5)[0].astype(float) - 0.5
+    for lag in (1, 2, 3, 4, 8):
+        assert abs((mask[lag:] * mask[:-lag]).mean() * 4) < 5 / np.sqrt(mask.size)

@@ -1,0 +1,222 @@
+"""Tensor: what it is made of, its dtypes, how it mixes with numbers and arrays, its errors."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Parameter, Tensor, no_grad, ops
+from handloom.autograd.backend import DeviceError, array_module
+
+FLOAT32 = Tensor(np.ones((2, 3), np.float32), requires_grad=True)
+FLOAT64 = Tensor(np.ones((2, 3)), requires_grad=True)
+
+
+# -- making one -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        (1.5, np.float32),
+        ([1.0, 2.0], np.float32),
+        ([[1, 2], [3, 4]], np.int64),
+        (True, np.bool_),
+        (np.ones(2), np.float64),
+        (np.float64(2.0), np.float64),
+        (np.ones(2, np.float16), np.float16),
+        (1j, np.complex128),
+    ],
+)
+def test_dtype_of_new_tensors(data, dtype) -> None:
+    assert Tensor(data).dtype == dtype
+    assert not Tensor(data).requires_grad
+
+
+def test_what_cannot_be_a_tensor() -> None:
+    for data in ("text", ["1.0"], None, object()):
+        with pytest.raises(TypeError, match="not numeric"):
+            Tensor(data)
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        Tensor([[1.0], [1.0, 2.0]])
+
+
+@pytest.mark.parametrize("data", [[1, 2], [True], 1j])
+def test_only_real_floating_point_has_a_gradient(data) -> None:
+    with pytest.raises(
+        TypeError, match=r"can't require a gradient: use a real floating dtype, e.g. .astype\('float32'\)"
+    ):
+        Tensor(data, requires_grad=True)
+    with pytest.raises(TypeError, match="can't require a gradient"):
+        Tensor(data).requires_grad_()
+    assert Tensor([1, 2], requires_grad=True, dtype=np.float32).requires_grad
+
+
+def test_an_array_is_shared_and_not_copied() -> None:
+    array = np.ones(3)
+    assert Tensor(array).data is array
+    assert np.shares_memory(Tensor(Tensor(array)).data, array)
+    assert Parameter(array).requires_grad
+
+
+def test_requires_grad_of_leaves_and_results() -> None:
+    x = Tensor([1.0])
+    assert x.requires_grad_() is x
+    y = x * 2
+    assert x.is_leaf
+    assert not y.is_leaf
+    with pytest.raises(RuntimeError, match=r"only a leaf can be told so; use detach\(\)"):
+        y.requires_grad_(False)
+    x.requires_grad_(False)
+    assert not (x * 2).requires_grad
+
+
+def test_views_of_its_content() -> None:
+    x = Tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    assert (x.shape, x.ndim, x.size, len(x), x.device) == ((2, 3), 2, 6, 2, "cpu")
+    assert x.numpy() is x.data
+    assert [float(row.sum().item()) for row in x] == [3.0, 12.0]
+    assert float(x[1, 2]) == 5.0
+    assert int(x[0, 1]) == 1
+    assert bool(x[0, 1])
+    with pytest.raises(TypeError, match="0-d"):
+        len(x.sum())
+    assert repr(Tensor([1.5])) == "Tensor([1.5], dtype=float32)"
+    assert repr((x * 2).sum()) == "Tensor(30., dtype=float64, requires_grad=True, from=Sum)"
+
+
+def test_comparisons_are_elementwise_and_tensors_hash_by_identity() -> None:
+    x, y = Tensor([1.0, 2.0]), Tensor([2.0, 2.0])
+    for got, expected in (
+        (x < y, [True, False]),
+        (x <= 1.0, [True, False]),
+        (x > np.array([0.0, 3.0]), [True, False]),
+        (x >= y, [False, True]),
+        (x == y, [False, True]),
+        (x != y, [True, False]),
+    ):
+        np.testing.assert_array_equal(got.data, expected)
+    assert len({x, y, x}) == 2
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(x == y)
+
+
+# -- dtypes -----------------------------------------------------------------------------------------------------------
+
+OPERATIONS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "**": lambda a, b: a**b,
+    "maximum": ops.maximum,
+    "where": lambda a, b: ops.where(np.array([True, False, True]), a, b),
+}
+WEAK = [2, 2.0, True, np.float64(2.0), np.int64(2), np.float32(2.0), np.float16(2.0), np.bool_(True)]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("scalar", WEAK, ids=lambda s: f"{type(s).__name__}")
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_scalars_are_weak(operation, scalar, dtype) -> None:
+    """Python's and NumPy's alike: x / mask.sum() and x * np.sqrt(d) do not promote."""
+    x = Tensor(np.ones((2, 3), dtype), requires_grad=True)
+    for result in (OPERATIONS[operation](x, scalar), OPERATIONS[operation](scalar, x)):
+        assert result.dtype == dtype
+        result.backward(np.ones(result.shape, dtype))
+        assert x.grad.dtype == dtype
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_arrays_promote_as_in_numpy(operation) -> None:
+    function = OPERATIONS[operation]
+    for other in (FLOAT64, FLOAT64.data, Tensor(np.array(1.0)), np.arange(1, 4), np.array(1.0)):
+        result = function(FLOAT32, other)
+        plain = other.data if isinstance(other, Tensor) else other
+        assert result.dtype == np.result_type(FLOAT32.data, plain) == np.float64
+        FLOAT32.grad = None
+        result.backward(np.ones(result.shape))
+        assert FLOAT32.grad.dtype == np.float32
+
+
+def test_float32_stays_float32_through_many_ops() -> None:
+    x = FLOAT32
+    results = [
+        x.mean(), x.sum(axis=0), x.var(), x.std(), x.prod(), x.max(axis=1), ops.softmax(x), ops.gelu(x), ops.erf(x),
+        ops.logsumexp(x), x**2, x**0.5, 1 / x, 2 ** x, x @ x.T, x.cumsum(axis=0), ops.norm(x), ops.softplus(x),
+        x % 2, ops.dropout(x, 0.5), ops.silu(x), ops.mse_loss(x, x.detach()), x.astype("float64").astype("float32"), x[0], +x, -x,
+        ops.clip(x, 0.0, 1.0), ops.cross_entropy(x, np.array([0, 1])), abs(x),
+    ]  # fmt: skip
+    assert {str(result.dtype) for result in results} == {"float32"}
+
+
+def test_casting_to_integers_cuts_the_graph_and_complex_numbers_are_refused() -> None:
+    assert not FLOAT32.astype(np.int64).requires_grad
+    assert not (FLOAT32 > 0).requires_grad
+    with pytest.raises(TypeError, match=r"Multiply: a result of complex64 can't carry a gradient"):
+        FLOAT32 * 1j
+    with no_grad():
+        assert (FLOAT32 * 1j).dtype == np.complex64
+
+
+# -- with NumPy -------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_on_the_left() -> None:
+    x = Tensor(np.full(3, 2.0), requires_grad=True)
+    a = np.arange(1.0, 4.0)
+    for result, expected in (
+        (a + x, a + 2), (a - x, a - 2), (a * x, a * 2), (a / x, a / 2), (a**x, a**2), (a % x, a % 2), (a @ x, 12.0),
+    ):  # fmt: skip
+        assert isinstance(result, Tensor)
+        assert result.requires_grad
+        np.testing.assert_array_equal(result.data, expected)
+
+
+def test_no_silent_way_out_of_the_graph() -> None:
+    x = Tensor(np.ones(2), requires_grad=True)
+    with pytest.raises(TypeError, match="does not turn into a NumPy array silently"):
+        np.asarray(x)
+    with pytest.raises(TypeError):
+        np.exp(x)
+    np.testing.assert_array_equal(np.asarray(x.detach()), [1.0, 1.0])
+    assert array_module(x.data) is np
+    assert array_module(x.data, x) is ops
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda: FLOAT32 + np.ones(4), ValueError, r"Add\(float32\[2, 3\], float64\[4\]\): .*broadcast"),
+        (lambda: FLOAT32 @ np.ones((2, 2)), ValueError, r"MatMul\(float32\[2, 3\], float64\[2, 2\]\)"),
+        (lambda: FLOAT32.reshape(4), ValueError, r"Reshape\(float32\[2, 3\]\): cannot reshape"),
+        (lambda: FLOAT32[5], IndexError, r"GetItem\(float32\[2, 3\]\): index 5 is out of bounds"),
+        (lambda: FLOAT32.sum(axis=2), ValueError, r"Sum\(float32\[2, 3\]\): axis 2 is out of bounds"),
+        (lambda: FLOAT32 * None, TypeError, r"Multiply\(float32\[2, 3\], object\[\]\)"),
+        (lambda: FLOAT32.transpose(0, 0), ValueError, r"Transpose\(float32\[2, 3\]\)"),
+    ],
+)
+def test_errors_name_the_op_and_its_operands(call, kind, message) -> None:
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_devices() -> None:
+    x = Tensor(np.ones(2), requires_grad=True)
+    assert x.to("cpu").device == "cpu"
+    for name in ("gpu", "cuda:x", "cuda:-1", "cuda:", "CPU", ""):
+        with pytest.raises(DeviceError, match=f"unknown device '{name}': use 'cpu', 'cuda' or 'cuda:N'"):
+            x.to(name)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="CuPy is installed here")
+def test_a_missing_gpu_is_an_error_that_names_the_cure() -> None:
+    with pytest.raises(DeviceError, match=r"pip install 'handloom\[gpu\]'.*without a GPU use device 'cpu'"):
+        Tensor([1.0]).to("cuda")
+    with pytest.raises(DeviceError, match="needs CuPy"):
+        Tensor([1.0]).to("cuda:1")
