@@ -6,13 +6,17 @@ BIN := $(VENV)/bin
 ORACLES ?= $(if $(CI),1,)
 STAMPS := $(VENV)/stamps
 
-.PHONY: translate test lint bench clean
+.PHONY: translate test mutants lint bench clean
 
 translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
 
 test: $(STAMPS)/test$(if $(ORACLES),-oracles)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+# Plants wrong rules in the engine, one by one; the tests of the ops must notice each.
+mutants: $(STAMPS)/test
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .

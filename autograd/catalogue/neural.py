@@ -110,7 +110,7 @@ def _dropout(d: Draw) -> Sample:
 
 def _bias_last(function: Any) -> Any:
     """Attention with the bias, which has a gradient too, as fourth argument."""
-    return lambda query, key, value, bias=None, **kwargs: function(query, key, value, bias=bias, **kwargs)
+    return _with_seed(lambda query, key, value, bias=None, **kwargs: function(query, key, value, bias=bias, **kwargs))
 
 
 @spec(
@@ -135,6 +135,8 @@ def _attention(d: Draw) -> Sample:
         kwargs["window"] = d.integer(0, 2)
     if d.flag("scale"):
         kwargs["scale"] = 0.7
+    if d.flag("dropout"):
+        kwargs |= {"dropout": 0.4, "seed": d.integer(0, 9)}
     bias = (d.array(tuple(1 if d.flag("stretched bias") else side for side in scores)),) if d.flag("bias") else ()
     arrays = d.array((batch, heads, queries, width)), d.array((batch, heads, keys, width))
     return Sample((*arrays, d.array((batch, heads, keys, value_width)), *bias), kwargs)

@@ -89,6 +89,8 @@ EQUATIONS = (
     "...ij,...jk->...ik",
     "i...,i...->...",
     "...,...",
+    "...,...->...",
+    "...i,...->...",
     "b...i->b...",
     "->",
     ",i->i",
@@ -98,9 +100,11 @@ EQUATIONS = (
 
 @spec("einsum", views=True)
 def _einsum(d: Draw) -> Sample:
-    equation = d.choice("equation", EQUATIONS)
+    dotted = d.flag("ellipsis")
+    equation = d.choice(f"equation with ellipsis: {dotted}", [e for e in EQUATIONS if ("..." in e) == dotted])
     sizes = {letter: d.integer(1, 3) for letter in sorted(set(equation) - set("->,."))}
-    dots = d.shape(0, 2, empty=False)
+    # Sizes that differ: an axis put in the wrong place doesn't fit.
+    dots = d.choice("axes of the ellipsis", ((), (2,), (2, 3), (2, 3)))
     operands = []
     for part in equation.partition("->")[0].split(","):
         before, found, behind = part.partition("...")

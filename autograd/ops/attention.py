@@ -145,7 +145,9 @@ def _attention_reference(
     causal: bool = False,
     window: int | None = None,
     bias: Any = None,
+    dropout: float = 0.0,
     scale: float | None = None,
+    generator: Generator | None = None,
 ) -> np.ndarray:
     """One query at a time, one sum at a time."""
     batch, heads, queries, width = query.shape
@@ -162,6 +164,9 @@ def _attention_reference(
     )
     added = np.zeros(()) if bias is None else bias
     added = np.broadcast_to(added, (batch, heads, queries, keys))
+    keep, factor = np.ones((batch, heads, keys, queries)), 1.0  # weights are dropped in the layout they are held in
+    if dropout and generator is not None:
+        keep, factor = generator.keep_mask(keep.shape, dropout)
     for b, h, i in np.ndindex(batch, heads, queries):
         position = i + keys - queries
         pairs = [
@@ -173,7 +178,7 @@ def _attention_reference(
             and not (window is not None and np.abs(position - j) > window)
         ]
         for weight, j in pairs:
-            out[b, h, i] += weight / sum(w for w, _ in pairs) * value[b, h, j]
+            out[b, h, i] += weight / sum(w for w, _ in pairs) * keep[b, h, j, i] * factor * value[b, h, j]
     return out
 
 

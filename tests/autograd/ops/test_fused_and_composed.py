@@ -99,16 +99,22 @@ def arrays_for(name: str, dtype: Any) -> list[np.ndarray]:
 
 
 def derivatives(function: Any, arrays: list[np.ndarray]) -> tuple[Any, list[Any], list[Any]]:
-    """The output, the gradient against a random one, and the gradient of a random contraction of that."""
+    """The output, the gradient against a random one (as arrays, which must be the recorded one too), and the gradient
+    of a random contraction of that."""
     rng = np.random.default_rng(9)
     leaves = [Tensor(a, requires_grad=True) for a in arrays]
     out = function(*leaves)
     g = Tensor(np.asarray(rng.standard_normal(out.shape), dtype=out.dtype), requires_grad=True)
+    plain = grad(out, leaves, g, retain_graph=True)
     first = grad(out, leaves, g, create_graph=True)
+    for a, b in zip(plain, first, strict=True):
+        np.testing.assert_allclose(
+            a.data, b.data, rtol=3000 * np.finfo(out.dtype).eps, atol=300 * np.finfo(out.dtype).eps
+        )
     total = sum(
         ((d * rng.standard_normal(d.shape).astype(d.dtype)).sum() for d in first), Tensor(np.zeros((), out.dtype))
     )
-    return out.data, [d.data for d in first], [d.data for d in grad(total, [*leaves, g])]
+    return out.data, [d.data for d in plain], [d.data for d in grad(total, [*leaves, g])]
 
 
 @pytest.mark.parametrize("name", PAIRS)

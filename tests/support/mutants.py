@@ -1,0 +1,131 @@
+"""Are the tests of the engine any good? Wrong rules are planted one by one; each must be caught.
+
+    python -m tests.support.mutants
+
+A mutant replaces a piece of one function's source, in memory. It is caught if the checks that the test suite runs on
+every op (`op_checks.check_all`), the random graphs or a named convention fail. Controls are rewrites that change
+nothing: they must pass for many seeds. Prints a table, `caught N of N`, and exits with 1 if a mutant escaped or a
+control raised an alarm.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from handloom.autograd.catalogue import CATALOGUE, Draw
+from tests.support.graph_check import check_graph
+from tests.support.op_checks import LAYOUTS, check_all
+
+SEEDS = 50  # as many as the test suite draws evenly
+CONTROL_SEEDS = 40
+DTYPES = (np.float64, np.float64, np.float32, np.float16)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old` becomes `new` in the source of `where` ("module:function" or "module:Class.method" of the engine).
+
+    `check` is the op whose specification is drawn, "graph" for random graphs, or a test function without arguments.
+    """
+
+    family: str
+    check: str | Callable[[], None]
+    where: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"{self.family:13} {self.where:45} {self.old.strip()!r} -> {self.new.strip()!r}"
+
+
+def function_at(where: str) -> FunctionType:
+    module, _, path = where.partition(":")
+    found: Any = sys.modules[f"handloom.autograd.{module}"]
+    for part in path.split("."):
+        found = vars(found)[part]
+    if isinstance(found, property):
+        found = found.fget
+    assert isinstance(found, FunctionType), where
+    return found
+
+
+@contextmanager
+def planted(mutant: Mutant) -> Iterator[None]:
+    """The function runs the changed source; whoever holds a reference to it sees the change."""
+    function = function_at(mutant.where)
+    source = textwrap.dedent(inspect.getsource(function))
+    if source.count(mutant.old) != 1:
+        raise ValueError(f"{mutant}: the text to replace occurs {source.count(mutant.old)} times")
+    tree = ast.parse(source.replace(mutant.old, mutant.new))
+    definition = tree.body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    definition.decorator_list = []
+    namespace: dict[str, Any] = {}
+    exec(compile(tree, mutant.where, "exec", flags=0), vars(sys.modules[function.__module__]), namespace)
+    original = function.__code__
+    function.__code__ = namespace[function.__name__].__code__
+    try:
+        yield
+    finally:
+        function.__code__ = original
+
+
+def examine(check: str | Callable[[], None], seeds: int) -> None:
+    """Run a check for so many seeds. Raises whatever it raises; a warning counts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if callable(check):
+            check()
+            return
+        for seed in range(seeds):
+            if check == "graph":
+                for variant in range(4):
+                    check_graph(4 * seed + variant)
+            else:
+                source = Draw.seeded(np.random.default_rng(seed), DTYPES[seed % len(DTYPES)])
+                check_all(CATALOGUE[check], source, LAYOUTS[seed % len(LAYOUTS)])
+
+
+def failure(mutant: Mutant, seeds: int) -> Exception | None:
+    """What the checks say of a planted mutant; None if it goes unnoticed."""
+    with planted(mutant):
+        try:
+            examine(mutant.check, seeds)
+        except Exception as error:  # whatever it is, the mutant has been noticed
+            return error
+    return None
+
+
+def main() -> int:
+    from tests.support.mutant_list import CONTROLS, MUTANTS
+
+    for name in sorted({m.check for m in (*MUTANTS, *CONTROLS) if isinstance(m.check, str)}):
+        examine(name, SEEDS)  # unplanted, everything passes
+    caught = 0
+    for mutant in tqdm(MUTANTS, desc="mutants", disable=None):
+        noticed = failure(mutant, SEEDS)
+        caught += noticed is not None
+        said = "ESCAPED" if noticed is None else f"caught by {type(noticed).__name__}"
+        tqdm.write(f"{said:25} {mutant}", file=sys.stdout)
+    alarms = [(control, error) for control in CONTROLS if (error := failure(control, CONTROL_SEEDS)) is not None]
+    for control, error in alarms:
+        print(f"FALSE ALARM {control}: {error}")
+    print(f"caught {caught} of {len(MUTANTS)}")
+    print(f"{len(alarms)} false alarms from {len(CONTROLS)} controls in {CONTROL_SEEDS} seeds each")
+    return int(caught < len(MUTANTS) or bool(alarms))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
