@@ -1,0 +1,247 @@
+"""Choosing what to say: random clauses that make sense. How they are said is the business of `clauses`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from .clauses import Clause
+from .inflection import ACCUSATIVE, DATIVE
+from .lexicon import (
+    ADJECTIVES,
+    ALL,
+    ALL_NOUNS,
+    BARE,
+    DEFINITE,
+    EVERY,
+    INDEFINITE,
+    INSTRUMENT,
+    MANY,
+    NO,
+    NOT_A,
+    NUMBERS,
+    PRONOUNS,
+    THIS,
+    Noun,
+    Pronoun,
+    nouns_of,
+)
+from .phrases import TWO_WAY, Adverbial, Combination, Complement, NounPhrase, Phrase, PronounPhrase, two_way_phrase
+from .times import NOT_YET, TIMES, Tense
+from .verbs import ACTIONS, MANNERS, MODALS, SUDDEN, TURNED, UNWILLED, Slot, Verb
+
+T = TypeVar("T")
+
+ADJECTIVES_OF = {noun: [word for word in ADJECTIVES if word.classes & noun.classes] for noun in ALL_NOUNS}
+PREPOSITIONS_OF = {noun: [word for word in TWO_WAY if word in noun.classes] for noun in ALL_NOUNS}
+ACTIONS_OF = {noun: [verb for verb in ACTIONS if noun in verb.subjects] for noun in ALL_NOUNS}
+PERSONS = nouns_of("person")
+PERSONAL_ACTIONS = [verb for verb in ACTIONS if PERSONS[0] in verb.subjects]
+WILLED = [verb for verb in PERSONAL_ACTIONS if verb.name not in UNWILLED]
+
+SPEAKERS = [PRONOUNS[i] for i in (0, 0, 1, 2, 2, 3, 4, 5, 6, 6)]  # who can be the subject
+_MINE = [PRONOUNS[i].possessive for i in (0, 0, 1, 3, 4)]  # possessives that need no owner in the sentence
+# The pronouns for an object, by its case and the person of the subject, since "ich sehe mich" is another story.
+# The accusative "sie" could be her or them and is left out.
+_OBJECT_PRONOUNS = {
+    (case, person): [PRONOUNS[i] for i in range(count) if i % 3 != person or i % 3 == 2]
+    for case, count in ((ACCUSATIVE, 5), (DATIVE, 7))
+    for person in range(3)
+}
+
+
+def is_person(phrase: Phrase) -> bool:
+    """Whether "his" and "her" can refer to the phrase."""
+    return isinstance(phrase, PronounPhrase) or "person" in phrase.noun.classes
+
+
+def resists_negation(phrase: Phrase) -> bool:
+    """Whether "nicht" in the clause would be wrong (kein Pirat) or ambiguous (alle Piraten)."""
+    return isinstance(phrase, NounPhrase) and phrase.determiner in (NO, ALL, EVERY, MANY)
+
+
+def _weighted(**weights: int) -> list[str]:
+    return [name for name, weight in weights.items() for _ in range(weight)]
+
+
+# How a noun phrase is determined, by what it does in the clause.
+_SUBJECT = _weighted(
+    definite=46, indefinite=8, definite_plural=9, number=5, all=3, many=3, mine=14, this=6, every=3, no=3
+)
+_TOPIC = _weighted(definite=60, definite_plural=10, mine=20, this=6)
+_OBJECT = _weighted(
+    definite=34, indefinite=18, own=16, definite_plural=6, indefinite_plural=5, number=5, this=8, owner=8
+)
+_SURE_OBJECT = _weighted(definite=40, own=18, definite_plural=8, this=8, owner=8)
+_PERSON = _weighted(definite=58, indefinite=8, own=12, definite_plural=10, this=6, mine=6)
+_PLACE = _weighted(definite=80, owner=8, own=4, this=4, indefinite=4)
+_TENSE_WEIGHTS = _weighted(HABIT=5, NOW=3, PAST=8, EXPERIENCE=2, FUTURE=2, PLAN=1)
+_TENSES = [Tense[name] for name in _TENSE_WEIGHTS]
+
+
+class Storyteller:
+    """Draws clauses from `rng` and notes in `combinations` which words it has put together."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.combinations: set[Combination] = set()
+        self.used: set[Noun] = set()
+
+    def start(self) -> None:
+        """Begin a new sentence."""
+        self.combinations = set()
+        self.used = set()
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of the items, all equally likely."""
+        return items[int(self.rng.random() * len(items))]
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return self.rng.random() < probability
+
+    # --- noun phrases -------------------------------------------------------------------------------------------------
+
+    def noun(self, nouns: list[Noun]) -> Noun:
+        """A noun that the sentence doesn't have yet, if it can be helped."""
+        noun = self.pick(nouns)
+        for _ in range(3):
+            if noun not in self.used:
+                break
+            noun = self.pick(nouns)
+        self.used.add(noun)
+        return noun
+
+    def noun_phrase(self, noun: Noun, manner: str, subject: Pronoun | None = None) -> NounPhrase:
+        """`manner` is one of the names in the tables above; `subject` is who "own" refers to."""
+        phrase = NounPhrase(noun, DEFINITE)
+        if manner == "indefinite":
+            phrase.determiner = INDEFINITE
+        elif manner == "definite_plural":
+            phrase.plural = True
+        elif manner == "indefinite_plural":
+            phrase.determiner, phrase.plural = BARE, True
+        elif manner == "number":
+            phrase.determiner, phrase.plural = self.pick(NUMBERS), True
+        elif manner in ("all", "many"):
+            phrase.determiner, phrase.plural = ALL if manner == "all" else MANY, True
+        elif manner in ("this", "every", "no"):
+            phrase.determiner = {"this": THIS, "every": EVERY, "no": NO}[manner]
+        elif manner == "mine" and "kin" in noun.classes:
+            phrase.determiner = self.pick(_MINE)
+        elif manner == "own" and subject and ("kin" in noun.classes or not noun.classes & {"person", "animal", "room"}):
+            phrase.determiner = subject.possessive
+        elif manner == "owner" and not noun.classes & {"person", "animal"}:
+            phrase.owner = self.noun_phrase(self.noun(PERSONS), "definite_plural" if self.chance(0.1) else "definite")
+        if self.chance(0.3) and not phrase.owner:
+            self.describe(phrase)
+        return phrase
+
+    def describe(self, phrase: NounPhrase) -> None:
+        """Add an adjective that suits the noun."""
+        if choices := ADJECTIVES_OF[phrase.noun]:
+            phrase.adjective = self.pick(choices)
+            self.combinations.add(("adjective", phrase.adjective.german, phrase.noun.german))
+
+    def subject(self, verb: Verb, manners: list[str] = _SUBJECT) -> Phrase:
+        """Someone who can do what the verb says."""
+        if self.chance(0.25) and PERSONS[0] in verb.subjects:
+            return PronounPhrase(self.pick(SPEAKERS))
+        return self.noun_phrase(self.noun(verb.subjects), self.pick(manners))
+
+    def topic(self, verb: Verb) -> Phrase:
+        """A subject that is known, so that a pronoun can take it up."""
+        return self.subject(verb, _TOPIC)
+
+    # --- clauses ------------------------------------------------------------------------------------------------------
+
+    def clause(
+        self,
+        verb: Verb,
+        subject: Phrase | None = None,
+        *,
+        tense: Tense = Tense.HABIT,
+        given: NounPhrase | None = None,
+        negated: bool = False,
+        bare: bool = False,
+    ) -> Clause:
+        """Fill the frame of `verb`. `given` is the phrase for its first slot; `bare` leaves out manner and optional
+        parts; negated clauses have no manner."""
+        subject = subject or self.subject(verb)
+        negated = negated and not resists_negation(subject)
+        clause = Clause(verb, subject, tense=tense, negated=negated, turned=verb in TURNED)
+        if isinstance(subject, NounPhrase):
+            self.combinations.add(("subject", verb.name, subject.noun.german))
+        for slot in verb.slots:
+            if slot.optional and (bare or self.chance(0.75)):
+                continue
+            if slot.case in ("goal", "place"):
+                clause.place = self.place(verb, slot, subject)
+            else:
+                clause.objects.append(self.complement(clause, slot, given))
+                given = None
+        if verb.manners and not bare and not negated and self.chance(0.25):
+            manner = self.pick(verb.manners)
+            clause.manner = Adverbial(manner, MANNERS[manner])
+        return clause
+
+    def complement(self, clause: Clause, slot: Slot, given: NounPhrase | None) -> Complement:
+        """The object for a slot."""
+        case = DATIVE if slot.case == "dative" else ACCUSATIVE
+        phrase = given or self._object_phrase(clause, slot, case)
+        if isinstance(phrase, NounPhrase):
+            self.combinations.add(("object", clause.verb.name, phrase.noun.german))
+        return Complement(case, phrase, slot.preposition, companion=slot.optional and bool(slot.preposition))
+
+    def _object_phrase(self, clause: Clause, slot: Slot, case: int) -> Phrase:
+        owner = clause.subject.pronoun() if is_person(clause.subject) else None
+        personal = "person" in slot.nouns[0].classes
+        if personal and self.chance(0.2):
+            return PronounPhrase(self.pick(_OBJECT_PRONOUNS[case, clause.subject.person % 3]))
+        noun = self.noun(slot.nouns)
+        if slot.case == "instrument":
+            return NounPhrase(noun, INSTRUMENT)
+        manners = _PERSON if personal else _SURE_OBJECT if clause.negated or clause.verb.particle else _OBJECT
+        if clause.negated and case == ACCUSATIVE and not slot.preposition and self.chance(0.4):
+            clause.no_not = True
+            phrase = NounPhrase(noun, NOT_A, plural=self.chance(0.4))
+            if self.chance(0.3):
+                self.describe(phrase)
+            return phrase
+        manner = self.pick(manners)
+        return self.noun_phrase(noun, "definite" if clause.negated and manner == "indefinite" else manner, owner)
+
+    def place(self, verb: Verb, slot: Slot, subject: Phrase) -> Adverbial:
+        """A goal or a place, with a preposition that suits the noun."""
+        noun = self.noun(slot.nouns)
+        self.combinations.add(("place", verb.name, noun.german))
+        preposition = slot.preposition or self.pick(PREPOSITIONS_OF[noun])
+        phrase = self.noun_phrase(noun, self.pick(_PLACE), subject.pronoun())
+        return two_way_phrase(preposition, phrase, slot.case == "goal")
+
+    def event(self, verb: Verb, subject: Phrase | None = None) -> Clause:
+        """A clause with a tense, a modal perhaps, and the adverbial of time that goes with it."""
+        if verb.name not in UNWILLED and self.chance(0.22):
+            return self._modal_event(verb, subject)
+        tense = self.pick(_TENSES)
+        if tense is Tense.NOW and verb.name in SUDDEN:
+            tense = Tense.PAST
+        negated = self.chance(0.12) and tense is not Tense.EXPERIENCE
+        not_yet = tense is Tense.EXPERIENCE and self.chance(0.3)
+        clause = self.clause(verb, subject, tense=tense, negated=negated or not_yet)
+        must_say = tense in (Tense.NOW, Tense.PLAN, Tense.EXPERIENCE)
+        if clause.negated and not_yet:
+            clause.time = NOT_YET
+        elif must_say or self.chance(0.6):
+            denied = clause.negated or resists_negation(clause.subject)
+            clause.time = self.pick([time for time in TIMES[tense] if not (denied and time.inner)] or TIMES[tense][:1])
+        return clause
+
+    def _modal_event(self, verb: Verb, subject: Phrase | None) -> Clause:
+        tense = Tense.PAST if self.chance(0.4) else Tense.HABIT
+        clause = self.clause(verb, subject, tense=tense, negated=self.chance(0.2))
+        clause.modal = self.pick(MODALS)
+        if self.chance(0.4):
+            clause.time = self.pick(TIMES[Tense.PAST if tense is Tense.PAST else Tense.FUTURE])
+        return clause
