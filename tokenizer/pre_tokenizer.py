@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import regex
 
 from ..errors import InputError
@@ -42,20 +44,19 @@ class PreTokenizer:
                 f"The pattern {pattern!r} is no regular expression: {error}. Name one of {', '.join(PATTERNS)}, or "
                 "give an expression in the syntax of the regex package."
             ) from None
-        self._covers_all = self.pattern in PATTERNS
+        covers_all = self.pattern in PATTERNS
+        # The pieces of a text, none of them empty; joined they are the text.
+        self.split: Callable[[str], list[str]] = self._expression.findall if covers_all else self._matches_and_gaps
         # True if a cut can be made before each blank that does not follow white space: no word holds such a blank
         # behind its first character, and nothing that is matched depends on what stands on the other side.
-        self.begins_words_at_blanks = self.pattern in PATTERNS
+        self.begins_words_at_blanks = covers_all
 
     @property
     def expression(self) -> str:
         """The regular expression itself."""
         return self._expression.pattern
 
-    def split(self, text: str) -> list[str]:
-        """The pieces of `text`, none of them empty; joined they are `text`."""
-        if self._covers_all:
-            return self._expression.findall(text)
+    def _matches_and_gaps(self, text: str) -> list[str]:
         pieces = []
         end = 0
         for match in self._expression.finditer(text):

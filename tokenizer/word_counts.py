@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from ..errors import InputError
@@ -198,21 +198,18 @@ def _count_plainly(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict
 
 def _cut(chunks: Counter[bytes], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
     """The counts of words from the counts of chunks."""
-    words: dict[bytes, int] = {}
-    seen = words.get
-    split = pre_tokenizer.split
+    words: dict[str, int] = {}
+    texts: defaultdict[int, list[str]] = defaultdict(list)  # by how often they occur, so that Counter does the counting
     for chunk, count in chunks.items():
-        if not count:
-            continue
         if chunk.isalpha():  # ASCII letters after a blank: the most frequent case, and one word in each pattern
-            word = b" " + chunk
-            words[word] = seen(word, 0) + count
-            continue
-        chunk = chunk[1:] if chunk[:1] == _START else b" " + chunk
-        for piece in split(chunk.replace(_KEPT, b" ").decode("utf-8", "surrogatepass")):
-            word = piece.encode("utf-8", "surrogatepass")
-            words[word] = seen(word, 0) + count
-    return words
+            words[" " + chunk.decode()] = count
+        else:
+            chunk = chunk[1:] if chunk[:1] == _START else b" " + chunk
+            texts[count].append(chunk.replace(_KEPT, b" ").decode("utf-8", "surrogatepass"))
+    for count, equally_frequent in texts.items():
+        for word, times in Counter(chain.from_iterable(map(pre_tokenizer.split, equally_frequent))).items():
+            words[word] = words.get(word, 0) + times * count
+    return {word.encode("utf-8", "surrogatepass"): count for word, count in words.items() if count}
 
 
 def _add(words: dict[bytes, int], *others: dict[bytes, int]) -> dict[bytes, int]:
