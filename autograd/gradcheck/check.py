@@ -223,7 +223,7 @@ def _name_of(fn: Any) -> str:
 def _is_checked(value: Any) -> bool:
     if isinstance(value, Tensor):
         return value.requires_grad
-    return is_array(value) and value.dtype.kind == "f"
+    return (is_array(value) or isinstance(value, np.generic)) and value.dtype.kind == "f"
 
 
 def _as_leaf(value: Any) -> Any:

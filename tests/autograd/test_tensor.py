@@ -146,8 +146,8 @@ def test_float32_stays_float32_through_many_ops() -> None:
     results = [
         x.mean(), x.sum(axis=0), x.var(), x.std(), x.prod(), x.max(axis=1), ops.softmax(x), ops.gelu(x), ops.erf(x),
         ops.logsumexp(x), x**2, x**0.5, 1 / x, 2 ** x, x @ x.T, x.cumsum(axis=0), ops.norm(x), ops.softplus(x),
-        x % 2, ops.dropout(x, 0.5), ops.silu(x), ops.mse_loss(x, x.detach()), x.astype("float64").astype("float32"), x[0], +x, -x,
-        ops.clip(x, 0.0, 1.0), ops.cross_entropy(x, np.array([0, 1])), abs(x),
+        x % 2, ops.dropout(x, 0.5), ops.silu(x), ops.mse_loss(x, x.detach()), x.astype("float64").astype("float32"),
+        x[0], +x, -x, ops.clip(x, 0.0, 1.0), ops.cross_entropy(x, np.array([0, 1])), abs(x),
     ]  # fmt: skip
     assert {str(result.dtype) for result in results} == {"float32"}
 

@@ -1,0 +1,190 @@
+"""detect_anomaly: the op, the shapes and the line."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from handloom.autograd import AnomalyError, Tensor, detect_anomaly, function, grad, no_grad, ops
+from handloom.nn import Linear, Sequential
+
+
+def leaf(values) -> Tensor:
+    return Tensor(np.array(values, dtype=np.float64), requires_grad=True)
+
+
+def inside(function) -> str:
+    """ "file:line" of the first line of a function's body."""
+    return f"test_anomaly.py:{inspect.unwrap(function).__code__.co_firstlineno + 1},"
+
+
+def test_forward() -> None:
+    x = leaf([1.0, 0.0])
+
+    def calculate():
+        y = ops.log(x * 1)
+        return y * 2
+
+    with detect_anomaly(), pytest.raises(AnomalyError) as raised:
+        calculate()
+    text = str(raised.value)
+    assert text.startswith("Log made infinity from float64[2]")
+    assert inside(calculate) in text
+    assert "y = ops.log(x * 1)" in text
+
+
+def test_nan_and_infinity_are_told_apart() -> None:
+    with detect_anomaly():
+        with pytest.raises(AnomalyError, match="Sqrt made NaN"):
+            ops.sqrt(leaf([-1.0]))
+        with pytest.raises(AnomalyError, match="Exp made infinity"):
+            ops.exp(leaf([1e4]))
+        with no_grad(), pytest.raises(AnomalyError, match=r"Divide made NaN from float64\[1\], float64\[1\]"):
+            Tensor(np.zeros(1)) / Tensor(np.zeros(1))
+
+
+def test_backward_names_the_forward_line() -> None:
+    x = leaf([4.0, 0.0])
+
+    def calculate():
+        y = ops.sqrt(x)
+        return (y * 2).sum()
+
+    with detect_anomaly():
+        z = calculate()
+        with pytest.raises(AnomalyError) as raised:
+            z.backward()
+    text = str(raised.value)
+    assert text.startswith("Sqrt.backward made infinity in the gradient of input 0, of shape (2,)")
+    assert inside(calculate) in text
+    assert x.grad is None
+
+
+def test_a_graph_made_before() -> None:
+    y = ops.sqrt(leaf([0.0]))
+    with detect_anomaly(), pytest.raises(AnomalyError, match="called outside detect_anomaly"):
+        y.backward()
+
+
+def test_infinity_may_pass_and_masks_are_no_alarm() -> None:
+    with detect_anomaly():
+        scores = ops.where(np.array([True, False]), leaf([1.0, 2.0]), -np.inf)
+        ops.softmax(scores).sum().backward()
+        assert np.isneginf(ops.masked_fill(leaf([1.0, 2.0]), np.array([True, False]), -np.inf).data[0])
+        with pytest.raises(AnomalyError, match="Subtract made NaN"):
+            scores - scores
+
+
+def test_attention_with_rows_that_see_nothing() -> None:
+    x = leaf(np.random.default_rng(0).normal(size=(1, 2, 3, 4)))
+    mask = np.array([[True, False, False], [False, False, False], [True, True, True]])
+    with detect_anomaly():
+        ops.attention(x, x, x, mask=mask).sum().backward()
+    assert np.isfinite(x.grad).all()
+
+
+def test_nan_that_was_there_before() -> None:
+    x = leaf([np.nan, 1.0])
+    with (
+        detect_anomaly(),
+        pytest.raises(AnomalyError, match=r"Multiply: its input 0 of shape \(2,\) contains NaN already"),
+    ):
+        x * 2
+
+
+def test_the_layers_in_between_are_named() -> None:
+    model = Sequential(Linear(2, 3), Linear(3, 1))
+    model[1].weight.data[...] = 3e38
+    x = Tensor(np.full((4, 2), 10.0, np.float32))
+
+    def calculate():
+        return model(x)
+
+    with detect_anomaly(), pytest.raises(AnomalyError) as raised:
+        calculate()
+    lines = str(raised.value).splitlines()
+    assert lines[0].startswith("Linear made infinity from float32[4, 3], float32[1, 3], float32[1]")
+    assert inside(calculate) in lines[1]
+    assert lines[2].strip() == "return model(x)"
+    assert lines[-1].endswith("in Linear.forward")
+
+
+def test_bad_gradients_from_outside() -> None:
+    x = leaf([1.0, 2.0])
+    with detect_anomaly():
+        with pytest.raises(
+            AnomalyError, match=r"arrives at output 0 of Multiply contains NaN: it was passed to backward"
+        ):
+            (x * 2).backward(np.array([1.0, np.nan]))
+        y = x * 2
+        y.register_hook(lambda g: g * np.inf)
+        with pytest.raises(AnomalyError, match="output 0 of Multiply contains infinity"):
+            (y * 3).sum().backward()
+
+
+def _write_to_leaf(x, constant, index):
+    x.data[0] = 9.0
+
+
+def _write_to_constant(x, constant, index):
+    constant[0] = 9.0
+
+
+def _write_to_index(x, constant, index):
+    index[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (_write_to_leaf, r"Multiply: input 0 of shape \(2,\), which its backward pass needs, was changed"),
+        (_write_to_constant, r"Multiply: input 1 of shape \(2,\), which its backward pass needs, was changed"),
+        (_write_to_index, r"GetItem: its index of shape \(2,\), which its backward pass needs, was changed"),
+    ],
+)
+def test_writes_from_outside(write, message) -> None:
+    x, constant, index = leaf([1.0, 2.0]), np.array([3.0, 4.0]), np.array([0, 1])
+    with detect_anomaly():
+        y = ((x * constant)[index] * 1.0).sum()
+        write(x, constant, index)
+        with pytest.raises(AnomalyError, match=message) as raised:
+            y.backward()
+    assert "y = ((x * constant)[index] * 1.0).sum()" in str(raised.value)
+
+
+def test_second_order() -> None:
+    x = leaf([0.0])
+    with detect_anomaly():
+        (first,) = grad((x * ops.sqrt(x + 1)).sum(), [x], create_graph=True)
+        first.sum().backward()
+        assert np.isfinite(x.grad).all()
+        with pytest.raises(AnomalyError, match="made infinity"):
+            grad(ops.sqrt(x).sum(), x, create_graph=True)
+
+
+def test_off_again_whatever_happens() -> None:
+    assert function.observer is None
+    with pytest.raises(AnomalyError), detect_anomaly(), detect_anomaly():
+        ops.log(leaf([0.0]))
+    assert function.observer is None
+    with detect_anomaly():
+        with detect_anomaly():
+            pass
+        assert function.observer is not None
+    assert function.observer is None
+    with np.errstate(divide="ignore"):
+        assert np.isneginf(ops.log(leaf([0.0])).data)
+
+
+def test_the_usual_checks_still_hold() -> None:
+    x = leaf([1.0, 2.0])
+    with detect_anomaly():
+        y = (x * x).sum()
+        y.backward()
+        with pytest.raises(RuntimeError, match="freed"):
+            y.backward()
+        with pytest.raises(ValueError, match="Add"):
+            x + np.ones(3)
+    np.testing.assert_array_equal(x.grad, [2.0, 4.0])

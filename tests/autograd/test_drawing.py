@@ -1,0 +1,84 @@
+"""Pictures of graphs."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, draw_graph, ops
+from handloom.nn import Linear, Sequential
+
+
+def test_dot_shows_calls_shapes_and_parameter_names() -> None:
+    model = Sequential(Linear(2, 3), Linear(3, 1))
+    result = ops.relu(model(Tensor(np.ones((4, 2), np.float32)))).sum()
+    dot = draw_graph(result, module=model)
+    assert dot.startswith("digraph")
+    assert dot.count('label="Linear"') == 2
+    for label in ("0.weight\\nfloat32[3, 2]", "1.bias\\nfloat32[1]", "ReLU", "Sum", "result\\nfloat32[]"):
+        assert f'label="{label}"' in dot
+    assert dot.count("->") == 2 * 3 + 2  # two operands and a bias for each layer (less the input's), relu, sum, result
+    assert draw_graph(result, module=model) == dot  # drawing changes nothing
+    assert "leaf\\nfloat32[3, 2]" in draw_graph(result)
+
+
+def test_repeated_use_is_drawn_as_often() -> None:
+    x = Tensor(np.ones(2), requires_grad=True)
+    y = x * x
+    dot = draw_graph(y + y)
+    assert dot.count('label="float64[2]"') == 5
+    assert dot.count("shape=ellipse") == 1
+
+
+def test_files(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # no Graphviz: the layout of our own
+    x = Tensor(np.ones((2, 3)), requires_grad=True)
+    y = ops.softmax(x @ x.T) + ops.exp(x[:, :2]) * x.sum()
+    dot = draw_graph(y.mean(), tmp_path / "graph.dot")
+    assert (tmp_path / "graph.dot").read_text() == dot
+    draw_graph(y.mean(), tmp_path / "graph.svg")
+    svg = ElementTree.parse(tmp_path / "graph.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    texts = [text.text for text in svg.iter(f"{space}text")]
+    for label in ("MatMul", "Softmax", "Mean", "float64[2, 3]", "result"):
+        assert label in texts
+    boxes = [(float(r.get("x")), float(r.get("y")), float(r.get("width"))) for r in svg.iter(f"{space}rect")]
+    assert len(boxes) == 11
+    for i, (x1, y1, w1) in enumerate(boxes):
+        assert x1 >= 0
+        assert x1 + w1 <= float(svg.get("width"))
+        assert y1 + 36 <= float(svg.get("height"))
+        assert not any(y1 == y2 and x1 < x2 + w2 and x2 < x1 + w1 for x2, y2, w2 in boxes[:i])
+    assert all(float(line.get("y1")) < float(line.get("y2")) for line in svg.iter(f"{space}line"))
+    with pytest.raises(ValueError, match=r"graph.png must end in .dot or .svg"):
+        draw_graph(y.mean(), tmp_path / "graph.png")
+
+
+def test_graphviz_draws_where_it_is_installed(tmp_path, monkeypatch) -> None:
+    program = tmp_path / "dot"
+    program.write_text('#!/bin/sh\necho "<svg>$1 drawn by dot</svg>"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    draw_graph(Tensor([1.0], requires_grad=True) * 2, tmp_path / "graph.svg")
+    assert (tmp_path / "graph.svg").read_text() == "<svg>-Tsvg drawn by dot</svg>\n"
+
+
+def test_what_can_not_be_drawn() -> None:
+    x = Tensor([1.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="nothing was recorded"):
+        draw_graph(x.detach() * 2)
+    y = x * 2
+    y.backward()
+    with pytest.raises(RuntimeError, match=r"freed by backward\(\); draw it before"):
+        draw_graph(y)
+    assert "leaf" in draw_graph(x)
+
+
+def test_a_deep_graph() -> None:
+    y = x = Tensor([1.0], requires_grad=True)
+    for _ in range(5000):
+        y = y * 1.0
+    assert draw_graph(y).count("Multiply") == 5000
+    assert x.grad is None

@@ -1,0 +1,76 @@
+"""What the engine relies on in every op: rules that give away nothing they hold and take nothing that others hold."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, grad
+from handloom.autograd.catalogue import CATALOGUE, OpSpec
+
+
+def calls(spec: OpSpec, dtype: Any = np.float64) -> Iterator[tuple[list[Tensor], list[Tensor], list[np.ndarray]]]:
+    """Leaves, differentiable outputs and output gradients of some calls of an op."""
+    rng = np.random.default_rng(zlib.crc32(spec.name.encode()))
+    for sample in spec.samples(rng, dtype, 8):
+        args = list(sample.args)
+        leaves = []
+        for place in sample.differentiable or ():
+            args[place] = Tensor(args[place].copy(), requires_grad=True)
+            leaves.append(args[place])
+        result = spec.function(*args, **sample.kwargs)
+        outputs = [out for out in (result if isinstance(result, tuple | list) else [result]) if out.requires_grad]
+        if leaves and outputs:
+            yield leaves, outputs, [rng.normal(size=out.shape).astype(out.dtype) for out in outputs]
+
+
+def values(tensors: list[Tensor]) -> list[np.ndarray]:
+    return [tensor.data.copy() for tensor in tensors]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_changed_leaf_is_refused_or_harmless(name) -> None:
+    """Whatever a rule holds of its inputs, it holds it so that the engine can see whether it was changed."""
+    for leaves, outputs, v in calls(CATALOGUE[name]):
+        expected = values(grad(outputs, leaves, v, retain_graph=True))
+        for leaf in leaves:
+            leaf.data[...] = leaf.data * 0.5 + 0.1
+            leaf.mark_changed()
+        found = expected
+        with contextlib.suppress(RuntimeError):  # refused
+            found = values(grad(outputs, leaves, v))
+        for a, b in zip(expected, found, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_rules_give_nothing_away_and_leave_the_output_gradient_alone(name) -> None:
+    for leaves, outputs, v in calls(CATALOGUE[name]):
+        given = [g.copy() for g in v]
+        expected: list[np.ndarray] = []
+        for _ in range(2):
+            for leaf in leaves:
+                leaf.grad = None
+            for output, g in zip(outputs, v, strict=True):
+                output.backward(g, retain_graph=True)
+            found = [np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.copy() for leaf in leaves]
+            for a, b in zip(expected or found, found, strict=True):
+                np.testing.assert_array_equal(a, b)
+            expected = found
+            for leaf in leaves:
+                if leaf.grad is not None:
+                    leaf.grad[...] = np.nan  # would reach the second pass if a rule had given away what it holds
+        for a, b in zip(given, v, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_float32_in_gives_float32_out_and_back(name) -> None:
+    for leaves, outputs, v in calls(CATALOGUE[name], np.float32):
+        assert {out.dtype for out in outputs} == {np.dtype(np.float32)}
+        assert {g.dtype for g in grad(outputs, leaves, v)} == {np.dtype(np.float32)}
