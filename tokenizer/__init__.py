@@ -1,15 +1,20 @@
 """Text to token ids and back: byte-level BPE, characters, words.
 
-base.py           what every tokenizer can do
-bpe.py            byte-level BPE: train, encode, decode, save, load
-bpe_reference.py  its trainer, to read
-bpe_encoder.py    merging the bytes of one word
-byte_alphabet.py  a printable character for each byte
-pre_tokenizer.py  cutting text into words
-word_counts.py    counting them
-added_tokens.py   special tokens in a text
-tokenizer_json.py the file that Hugging Face's tokenizers reads too
-vocabulary.py     what character.py and word.py have in common
+base.py            what every tokenizer can do
+bpe.py             byte-level BPE: train, encode, decode, save, load
+bpe_reference.py   its trainer, to read
+bpe_trainer.py     the same trainer, to use: many merges at a time
+word_counts.py     how often each word occurs; parallel.py does it in two processes
+text_encoder.py    encoding: chunks of text that were seen before are looked up
+bpe_encoder.py     ... and others are merged
+token_array.py     replacing pairs in many places at once
+byte_alphabet.py   a printable character for each byte
+pre_tokenizer.py   cutting text into words
+added_tokens.py    special tokens in a text
+tokenizer_json.py  the file that Hugging Face's tokenizers reads too
+character.py       single characters, with their clean-up
+word.py            whole words, with their preprocessing
+vocabulary.py      what these two have in common
 """
 
 from __future__ import annotations

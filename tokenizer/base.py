@@ -141,3 +141,8 @@ def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
     if repeated:
         raise InputError(f"The special token {repeated[0]!r} is there twice. Special tokens must differ.")
     return tuple(special_tokens)
+
+
+def printable(text: str) -> str:
+    """`text` with its control characters and odd white space written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -9,9 +9,11 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
+from tqdm import tqdm
+
 from ..errors import InputError
 from .added_tokens import AddedToken, AddedTokenSplitter
-from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
+from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens, printable
 from .bpe_encoder import BPEEncoder
 from .bpe_trainer import train_fast
 from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, text_to_bytes
@@ -57,6 +59,8 @@ class BPETokenizer(Tokenizer):
         dropout: float = 0.0,
         seed: int = 0,
     ) -> None:
+        if not 0 <= dropout <= 1:
+            raise InputError(f"dropout={dropout} is no probability. Choose one from 0 to 1; 0.1 is usual.")
         self.vocab = dict(vocab)
         self.merges = list(merges)
         self.added_tokens = list(added_tokens)
@@ -103,6 +107,7 @@ class BPETokenizer(Tokenizer):
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
         min_frequency: int = 0,
         pattern: str = "gpt2",
+        show_progress: bool = False,
         processes: int = 2,
     ) -> Self:
         """Learn a vocabulary of `vocab_size` tokens, or fewer if the text has no more pairs.
@@ -114,6 +119,7 @@ class BPETokenizer(Tokenizer):
             special_tokens: texts of the tokens that get the first ids.
             min_frequency: pairs that occur less often are not merged.
             pattern: how text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
+            show_progress: show a bar that counts merges.
             processes: files of some size are read in this many processes at most, where the system can fork.
 
         Raises:
@@ -133,7 +139,8 @@ class BPETokenizer(Tokenizer):
             )
         words = count_words(files_or_texts, PreTokenizer(pattern), processes)
         byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
-        pairs = list(train_fast(words, vocabulary, byte_ids, vocab_size, min_frequency))
+        merges = train_fast(words, vocabulary, byte_ids, vocab_size, min_frequency)
+        pairs = list(tqdm(merges, "merges", vocab_size - len(vocabulary), unit="", disable=not show_progress))
         return cls(
             {token: id for id, token in enumerate(vocabulary)},
             [(vocabulary[left], vocabulary[right]) for left, right in pairs],
@@ -212,7 +219,7 @@ class BPETokenizer(Tokenizer):
         return b"".join([self._token_bytes[id] for id in ids])
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        return [self.decode_bytes([id]).decode("utf-8", "backslashreplace") for id in ids]
+        return [printable(self.decode_bytes([id]).decode("utf-8", "backslashreplace")) for id in ids]
 
     def save(self, path: str | Path) -> None:
         """Write a `tokenizer.json`, which `tokenizers.Tokenizer.from_file` reads too.
@@ -236,6 +243,9 @@ class BPETokenizer(Tokenizer):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a `tokenizer.json` that `save` or Hugging Face's `tokenizers` wrote for byte-level BPE.
+
+        The file's rules for padding, truncation and special tokens around each text are not followed: `encode` adds
+        the beginning and the end where it is asked to.
 
         Raises:
             InputError: the file is missing or damaged, or needs something that is not done here (it says what).

@@ -2,12 +2,54 @@
 
 from __future__ import annotations
 
+import re
+import string
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from .base import SPECIAL_TOKENS
 from .vocabulary import VocabularyTokenizer, most_common
+
+# What a character language model of English and German books needs.
+DEFAULT_ALPHABET = "\n " + string.ascii_letters + string.digits + "!\"#$%&'()*+,-./:;=?@[]_" + "ÄÖÜäöüß"
+
+# One look for each mark: typographic variants that a small model would have to learn one by one.
+_SAME = str.maketrans(
+    {
+        **dict.fromkeys("‘’‚‛′`´", "'"),
+        **dict.fromkeys("“”„‟″«»", '"'),
+        **dict.fromkeys("‐‑‒–—―−", "-"),
+        "…": "...",
+        **dict.fromkeys("\t\xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B))), " "),
+        **dict.fromkeys("\r\v\f\x85\u2028\u2029", "\n"),
+        **dict.fromkeys("\xad\u200b\u200c\u200d\u2060\ufeff", None),  # soft hyphen and zero-width characters
+    }
+)
+
+
+def clean_text(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
+    """`text` in the characters of `alphabet`.
+
+    Quotation marks, dashes and white space get one form each (a line ends with a line feed). Then runs of blanks
+    become one blank, blanks at the end of a line go, and so does every empty line after the first. A character outside
+    the alphabet is replaced by the letters it is made of (`é` by `e`, `ﬁ` by `fi`) if these are in the alphabet, and
+    left out otherwise. What the alphabet holds stays as it is, typographic marks included.
+    """
+    text = unicodedata.normalize("NFC", text.replace("\r\n", "\n"))
+    text = text.translate({code: mark for code, mark in _SAME.items() if chr(code) not in alphabet})
+    outside = set(text) - set(alphabet)
+    text = text.translate({ord(character): _in_letters(character, alphabet) for character in outside})
+    text = re.sub(" *\n", "\n", re.sub("  +", " ", text))
+    return re.sub("\n{3,}", "\n\n", text)
+
+
+def _in_letters(character: str, alphabet: str) -> str:
+    """The plain letters of an accented letter or a ligature; nothing if the alphabet lacks one of them."""
+    parts = unicodedata.normalize("NFKD", character)
+    letters = "".join(part for part in parts if not unicodedata.combining(part))
+    return letters if all(letter in alphabet for letter in letters) else ""
 
 
 class CharacterTokenizer(VocabularyTokenizer):
@@ -16,16 +58,23 @@ class CharacterTokenizer(VocabularyTokenizer):
     Args:
         vocabulary: the characters, without the special tokens.
         special_tokens: the tokens with the first ids.
-        clean: clean each text first (see `clean_text`).
+        alphabet: the characters that `clean_text` leaves in a text; None leaves the text as it is.
+
+    Raises:
+        InputError: a character is there twice.
     """
 
     kind = "character"
 
     def __init__(
-        self, vocabulary: Sequence[str], *, special_tokens: Sequence[str] = SPECIAL_TOKENS, clean: bool = True
+        self,
+        vocabulary: Sequence[str],
+        *,
+        special_tokens: Sequence[str] = SPECIAL_TOKENS,
+        alphabet: str | None = DEFAULT_ALPHABET,
     ) -> None:
         super().__init__(vocabulary, special_tokens)
-        self.clean = clean
+        self.alphabet = alphabet
 
     @classmethod
     def train(
@@ -35,29 +84,24 @@ class CharacterTokenizer(VocabularyTokenizer):
         *,
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
         min_frequency: int = 1,
-        clean: bool = True,
+        alphabet: str | None = DEFAULT_ALPHABET,
     ) -> Self:
-        """Take the characters of `texts`: all, or the most frequent ones that fit `vocab_size`.
+        """Take the characters of the cleaned texts: all, or the most frequent ones that fit `vocab_size`.
 
         Raises:
-            InputError: there is no text, or no room.
+            InputError: there is no text, or no room for a character.
         """
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(clean_text(text) if clean else text)
+            counts.update(text if alphabet is None else clean_text(text, alphabet))
         characters = most_common(counts, vocab_size, special_tokens, min_frequency)
-        return cls(sorted(characters), special_tokens=special_tokens, clean=clean)
+        return cls(sorted(characters), special_tokens=special_tokens, alphabet=alphabet)
 
     def split(self, text: str) -> list[str]:
-        return list(clean_text(text) if self.clean else text)
+        return list(text if self.alphabet is None else clean_text(text, self.alphabet))
 
     def join(self, units: list[str]) -> str:
         return "".join(units)
 
     def _settings(self) -> dict[str, Any]:
-        return {"clean": self.clean}
-
-
-def clean_text(text: str) -> str:
-    """`text` itself, for now."""
-    return text
+        return {"alphabet": self.alphabet}

@@ -134,6 +134,8 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
                 f"The tokenizer file normalises text ({data['normalizer'].get('type')}); only files without a "
                 "normalizer can be read, because others don't give back the text they were given."
             )
+        if not all(type(id) is int for id in model["vocab"].values()):
+            raise TypeError("an id is no integer")
         return {
             "vocab": model["vocab"],
             "merges": [_merge(entry) for entry in model["merges"]],
@@ -154,7 +156,7 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
 def _merge(entry: str | list[str]) -> tuple[str, str]:
     """Files until 2024 write a merge as one string with a blank between its parts, later ones as a list."""
     left, right = entry.split(" ") if isinstance(entry, str) else entry
-    return left, right
+    return str(left), str(right)
 
 
 def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:

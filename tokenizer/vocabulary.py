@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..errors import InputError
-from .base import Tokenizer, check_special_tokens
+from .base import Tokenizer, check_special_tokens, printable
 from .tokenizer_json import read_json, write_json
 
 
@@ -60,7 +60,7 @@ class VocabularyTokenizer(Tokenizer):
     def token_strings(self, ids: Iterable[int]) -> list[str]:
         ids = list(ids)
         self._check_ids(ids)
-        return [self.vocabulary[id] for id in ids]
+        return [printable(self.vocabulary[id]) for id in ids]
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class VocabularyTokenizer(Tokenizer):
             raise InputError(f"{path} is no file of a {cls.kind} tokenizer. load_tokenizer finds the right class.")
         try:
             return cls(**data)
-        except TypeError as error:
+        except (TypeError, AttributeError) as error:
             raise InputError(f"{path} is a damaged {cls.kind} tokenizer file: {error}. Restore a copy.") from None
 
 

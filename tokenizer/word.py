@@ -2,31 +2,65 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Self
 
-from .base import SPECIAL_TOKENS
+from ..errors import InputError
 from .vocabulary import VocabularyTokenizer, most_common
+
+WORD_SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")
+
+_URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--.*?-->", re.DOTALL)
+# An apostrophe within a word stays: nltk cuts "don't" into "do" and "n't".
+_PUNCTUATION = re.compile(r"(?!(?<=\w)'(?=\w))[^\w\s]|_")
+
+
+def preprocess(text: str, *, lowercase: bool = True, punctuation: bool = False) -> str:
+    """A text as the news classifier reads it, words separated by single blanks.
+
+    In this order: lower case; URLs out; HTML tags out and entities replaced by their characters; punctuation out
+    (unless `punctuation` keeps it); white space made single blanks.
+    """
+    text = text.lower() if lowercase else text
+    text = html.unescape(_TAG.sub(" ", _URL.sub(" ", text)))
+    text = text.replace("’", "'")
+    if not punctuation:
+        text = _PUNCTUATION.sub(" ", text)
+    return " ".join(text.split())
 
 
 class WordTokenizer(VocabularyTokenizer):
-    """One token a word.
+    """One token a word: `preprocess`, then nltk's `NLTKWordTokenizer` (after the Penn Treebank's rules).
+
+    Decoded words are joined by blanks: the text itself can't be had back.
 
     Args:
         vocabulary: the words, without the special tokens.
         special_tokens: the tokens with the first ids.
-        lowercase: words are lower-cased.
+        lowercase, punctuation: see `preprocess`.
+
+    Raises:
+        InputError: a word is there twice.
     """
 
     kind = "word"
 
     def __init__(
-        self, vocabulary: Sequence[str], *, special_tokens: Sequence[str] = SPECIAL_TOKENS, lowercase: bool = True
+        self,
+        vocabulary: Sequence[str],
+        *,
+        special_tokens: Sequence[str] = WORD_SPECIAL_TOKENS,
+        lowercase: bool = True,
+        punctuation: bool = False,
     ) -> None:
         super().__init__(vocabulary, special_tokens)
         self.lowercase = lowercase
+        self.punctuation = punctuation
 
     @classmethod
     def train(
@@ -34,27 +68,39 @@ class WordTokenizer(VocabularyTokenizer):
         texts: Iterable[str],
         vocab_size: int | None = None,
         *,
-        special_tokens: Sequence[str] = SPECIAL_TOKENS,
+        special_tokens: Sequence[str] = WORD_SPECIAL_TOKENS,
         min_frequency: int = 1,
         lowercase: bool = True,
+        punctuation: bool = False,
     ) -> Self:
         """Take the words of `texts`: all, or the most frequent ones that fit `vocab_size`.
 
         Raises:
-            InputError: there is no text, or no room.
+            InputError: there is no text, or no room for a word, or nltk is not installed.
         """
-        tokenizer = cls([], special_tokens=special_tokens, lowercase=lowercase)
+        tokenizer = cls([], special_tokens=special_tokens, lowercase=lowercase, punctuation=punctuation)
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(tokenizer.split(text))
         words = most_common(counts, vocab_size, special_tokens, min_frequency)
-        return cls(words, special_tokens=special_tokens, lowercase=lowercase)
+        return cls(words, special_tokens=special_tokens, lowercase=lowercase, punctuation=punctuation)
 
     def split(self, text: str) -> list[str]:
-        return re.findall(r"\w+|[^\w\s]", text.lower() if self.lowercase else text)
+        return _nltk_split()(preprocess(text, lowercase=self.lowercase, punctuation=self.punctuation))
 
     def join(self, units: list[str]) -> str:
         return " ".join(units)
 
     def _settings(self) -> dict[str, Any]:
-        return {"lowercase": self.lowercase}
+        return {"lowercase": self.lowercase, "punctuation": self.punctuation}
+
+
+@cache
+def _nltk_split() -> Callable[[str], list[str]]:
+    try:
+        from nltk.tokenize import NLTKWordTokenizer
+    except ModuleNotFoundError:
+        raise InputError(
+            "The word tokenizer needs the package nltk, which is not installed: pip install 'handloom[words]'."
+        ) from None
+    return NLTKWordTokenizer().tokenize
