@@ -3,7 +3,7 @@
 German puts the finite verb second in a main clause and last in a subordinate one; what is left of the verb (prefix,
 participle, infinitive) closes the clause: the bracket. Between them stands the middle field:
 
-    subject | pronouns | time | definite objects | often, not | manner | indefinite objects | prepositional | place
+    subject | pronouns | time | definite objects | often, not | manner | indefinite objects | place | bound objects
 
 English keeps subject, verb, object, manner, place, time.
 """
@@ -83,12 +83,12 @@ def middle_field(clause: Clause, omit: object = None) -> list[str]:
     pronouns: list[str] = []
     definite: list[str] = []
     indefinite: list[str] = []
-    prepositional: list[str] = []
+    closely_bound: list[str] = []
     for item in clause.objects:
         if item is omit:
             continue
-        if item.preposition:
-            prepositional.append(item.german())
+        if item.bound:
+            closely_bound.append(item.german())
         elif isinstance(item.phrase, PronounPhrase):
             pronouns.append(item.german())
         else:
@@ -103,10 +103,10 @@ def middle_field(clause: Clause, omit: object = None) -> list[str]:
         words.append("nicht")
     if clause.manner:
         words.append(clause.manner.german)
-    words += indefinite + prepositional
+    words += indefinite
     if clause.place and clause.place is not omit:
         words.append(clause.place.german)
-    return words
+    return words + closely_bound
 
 
 def german_main(clause: Clause, first: str = "", omit: object = None) -> str:
@@ -116,6 +116,11 @@ def german_main(clause: Clause, first: str = "", omit: object = None) -> str:
     subject = "" if omit is SUBJECT else clause.subject.german(NOMINATIVE)
     start = [first, verb.finite, subject] if first or omit is SUBJECT else [subject, verb.finite]
     return _join([*start, *middle_field(clause, omit), verb.closing])
+
+
+def german_continued(clause: Clause) -> str:
+    """A second bracket that shares subject and auxiliary: "Er ist aufgestanden und in den Garten gegangen"."""
+    return _join([*middle_field(clause), bracket(clause).closing])
 
 
 def german_question(clause: Clause) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import cache
 from itertools import pairwise
 
-from .lexicon import Adjective, Determiner, Noun
+from .function_words import Determiner
+from .lexicon import Adjective, Noun
 from .verbs import Modal, Verb
 
 NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
@@ -91,7 +92,7 @@ def noun_form(noun: Noun, plural: bool, case: int) -> str:
         return noun.plural
     if case == GENITIVE and noun.gender != "f":
         syllables = len(_vowel_groups(noun.german))
-        return noun.german + ("es" if noun.german[-1] in "sßxz" or syllables == 1 else "s")
+        return noun.german + ("es" if noun.german.endswith(("s", "ß", "x", "z", "st")) or syllables == 1 else "s")
     return noun.german
 
 
@@ -126,6 +127,11 @@ def _linking_e(stem: str) -> str:
     return "e" if stem[-1] in "td" or hard_cluster else ""
 
 
+def _with_e(stem: str) -> str:
+    """ich streichle, but ich füttere."""
+    return stem[:-2] + "le" if stem.endswith("el") else stem + "e"
+
+
 def _second_person(third: str) -> str:
     """du from er: liest, liest; gibt, gibst."""
     stem = third[:-1]
@@ -150,7 +156,7 @@ def present(verb: Verb, person: int) -> str:
         return third
     if person == 1:
         return _second_person(third)
-    return stem + ("e" if person == 0 else _linking_e(stem) + "t")
+    return _with_e(stem) if person == 0 else stem + _linking_e(stem) + "t"
 
 
 @cache
@@ -178,7 +184,7 @@ def imperative(verb: Verb, person: int) -> str:
     stem = _stem(verb.german)
     if "e" in stem and "i" in verb.third:
         return verb.third[:-1]
-    return stem + ("e" if _linking_e(stem) or stem.endswith(("er", "el", "ig")) else "")
+    return _with_e(stem) if _linking_e(stem) or stem.endswith(("er", "el")) else stem
 
 
 @cache

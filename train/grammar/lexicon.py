@@ -106,46 +106,51 @@ NOUNS = {
         m  Brief      Briefe      letter          message
         m  Liebesbrief  Liebesbriefe  love letter  message
         f  Postkarte  Postkarten  postcard        message
-        f  Geschichte  Geschichten  story         tale
+        f  Geschichte  Geschichten  story         tale story
         f  Zeitung    Zeitungen   newspaper       paper
         n  Gedicht    Gedichte    poem            tale
-        n  Märchen    -           fairy tale      tale
+        n  Märchen    -           fairy tale      tale story
         n  Buch       Bücher      book            paper
         n  Kochbuch   Kochbücher  cookbook        paper
         n  Tagebuch   Tagebücher  diary           paper
     """,
+    "secret": """
+        m  Witz       Witze       joke            amusing
+        m  Traum      Träume      dream
+        n  Geheimnis  Geheimnisse  secret
+    """,
     "thing": """
-        m  Schlüssel  -           key
-        m  Haustürschlüssel  -    front door key
-        m  Koffer     -           suitcase        box
-        m  Korb       Körbe       basket          box
-        m  Spiegel    -           mirror
-        m  Besen      -           broom
-        m  Ball       Bälle       ball
-        m  Ring       Ringe       ring
+        m  Schlüssel  -           key  flat
+        m  Haustürschlüssel  -    front door key  flat
+        m  Koffer     -           suitcase        box upright
+        m  Korb       Körbe       basket          box upright
+        m  Spiegel    -           mirror  upright
+        m  Besen      -           broom  upright
+        m  Ball       Bälle       ball  flat
+        m  Ring       Ringe       ring  flat
         m  Schatz     Schätze     treasure
-        m  Regenschirm  Regenschirme  umbrella
-        m  Hut        Hüte        hat             clothes
-        m  Mantel     Mäntel      coat            clothes
-        m  Handschuh  Handschuhe  glove           clothes
-        f  Krone      Kronen      crown           clothes
-        f  Lampe      Lampen      lamp            machine
-        f  Uhr        Uhren       clock           machine
-        f  Armbanduhr  Armbanduhren  wristwatch   machine
-        f  Kerze      Kerzen      candle
-        f  Tasse      Tassen      cup
-        f  Teekanne   Teekannen   teapot
-        f  Blume      Blumen      flower
-        f  Schatzkarte  Schatzkarten  treasure map
-        f  Zahnbürste  Zahnbürsten  toothbrush
-        n  Bild       Bilder      picture
-        n  Kissen     -           pillow
-        n  Messer     -           knife/knives
-        n  Schwert    Schwerter   sword
+        m  Regenschirm  Regenschirme  umbrella  upright
+        m  Hut        Hüte        hat             headgear flat
+        m  Mantel     Mäntel      coat            clothes flat
+        m  Handschuh  Handschuhe  glove           clothes flat
+        f  Krone      Kronen      crown           headgear
+        f  Lampe      Lampen      lamp            machine upright
+        f  Uhr        Uhren       clock           machine upright
+        f  Armbanduhr  Armbanduhren  wristwatch   machine flat
+        f  Kerze      Kerzen      candle  upright
+        f  Tasse      Tassen      cup  upright
+        f  Teekanne   Teekannen   teapot  upright
+        f  Blume      Blumen      flower  flat
+        f  Schatzkarte  Schatzkarten  treasure map  flat
+        f  Zahnbürste  Zahnbürsten  toothbrush  flat
+        n  Bild       Bilder      picture  flat
+        n  Kissen     -           pillow  flat
+        n  Messer     -           knife/knives  flat
+        n  Schwert    Schwerter   sword  flat
         n  Fernrohr   Fernrohre   telescope       machine
         n  Fahrrad    Fahrräder   bicycle         machine
-        n  Paket      Pakete      parcel          box
-        n  Kleid      Kleider     dress           clothes
+        n  Paket      Pakete      parcel          box upright
+        n  Kleid      Kleider     dress           clothes flat
     """,
     "instrument": """
         n  Klavier    Klaviere    piano/pianos
@@ -172,20 +177,24 @@ NOUNS = {
         n  Schiff     Schiffe     ship            auf ground home work
     """,
     "furniture": """
-        m  Tisch      Tische      table           auf unter neben
-        m  Küchentisch  Küchentische  kitchen table  auf unter neben
-        m  Stuhl      Stühle      chair           auf unter neben
-        m  Teppich    Teppiche    carpet          auf
+        m  Tisch      Tische      table           auf unter neben seat
+        m  Küchentisch  Küchentische  kitchen table  auf unter neben seat
+        m  Stuhl      Stühle      chair           auf unter neben seat
+        m  Teppich    Teppiche    carpet          auf seat
         m  Schrank    Schränke    cupboard        in hinter neben opening
-        m  Ofen       Öfen        stove           hinter neben
-        m  Baum       Bäume       tree            unter hinter neben
+        m  Ofen       Öfen        stove           hinter neben seat
         f  Kiste      Kisten      box             in unter opening
-        f  Schublade  Schubladen  drawer          in opening
         f  Tür        Türen       door            hinter neben vor opening
-        n  Bett       Betten      bed             auf unter neben
-        n  Sofa       Sofas       sofa            auf hinter neben
+        n  Bett       Betten      bed             auf unter neben seat
+        n  Sofa       Sofas       sofa            auf hinter neben seat
         n  Bücherregal  Bücherregale  bookshelf/bookshelves  auf neben
         n  Fenster    -           window          neben vor opening
+    """,
+    "drawer": """
+        f  Schublade  Schubladen  drawer          in opening
+    """,
+    "tree": """
+        m  Baum       Bäume       tree            unter hinter neben seat
     """,
 }
 
@@ -228,10 +237,10 @@ class Adjective:
 
 
 _ADJECTIVES = """
-    alt         old          adult animal thing room furniture text instrument
+    alt         old          adult animal thing room furniture text instrument tree
     jung        young        adult animal
-    klein       little       child animal thing furniture box
-    groß        big          animal thing room furniture
+    klein       little       child animal thing furniture drawer tree
+    groß        big          animal thing room furniture tree
     dick        fat          animal
     arm         poor         person animal
     reich       rich         adult
@@ -246,6 +255,8 @@ _ADJECTIVES = """
     neugierig   curious      person animal
     traurig     sad          person animal
     wütend      angry        person animal
+    schüchtern  shy          person animal
+    verrückt    crazy        person animal
     wild        wild         animal
     weiß        white        animal thing furniture
     schwarz     black        animal thing furniture
@@ -254,7 +265,7 @@ _ADJECTIVES = """
     grün        green        thing furniture
     golden      golden       thing instrument
     neu         new          thing furniture instrument text
-    schön       beautiful    thing instrument room text
+    schön       beautiful    thing instrument room text tree
     schwer      heavy        box furniture
     kaputt      broken       machine instrument furniture
     frisch      fresh        food
@@ -263,8 +274,8 @@ _ADJECTIVES = """
     kalt        cold         cooked room
     lecker      delicious    food
     lang        long         text
-    lustig      funny        text
-    langweilig  boring       text
+    lustig      funny        text amusing
+    langweilig  boring       text amusing
     spannend    exciting     tale paper
     geheim      secret       message
     dunkel      dark         room
@@ -310,81 +321,3 @@ _COMPARISONS = """
     klein    kleiner    small    smaller
 """
 COMPARISONS = list(rows(_COMPARISONS))
-
-# --- determiners and pronouns -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Determiner:
-    """`declension` says which endings it takes and which the adjective after it: "der" has its own forms, "dieser"
-    the same endings; "ein" has gaps, which a strong adjective ending fills; "strong" leaves all to the adjective but
-    inflects (viele); "bare" has no endings at all (zwei, or no word)."""
-
-    german: str
-    declension: str
-    english: str
-    english_plural: str
-    definite: bool = True
-
-
-DEFINITE = Determiner("d", "der", "the", "the")
-INDEFINITE = Determiner("ein", "ein", "a", "", definite=False)
-BARE = Determiner("", "bare", "", "", definite=False)  # the plural of ein: Äpfel
-INSTRUMENT = Determiner("", "bare", "the", "the", definite=False)  # Klavier spielen, "to play the piano"
-THIS = Determiner("dies", "dieser", "this", "these")
-WHICH = Determiner("welch", "dieser", "which", "which")
-EVERY = Determiner("jed", "dieser", "every", "")
-ALL = Determiner("all", "dieser", "", "all the")
-MANY = Determiner("viel", "strong", "", "many", definite=False)
-NO = Determiner("kein", "ein", "no", "no")  # in a subject: "No pirate sleeps."
-NOT_A = Determiner("kein", "ein", "a", "any", definite=False)  # in an object: "doesn't read a book"
-NUMBERS = [
-    Determiner(german, "bare", "", english, definite=False)
-    for german, english in [("zwei", "two"), ("drei", "three"), ("vier", "four"), ("fünf", "five"), ("sieben", "seven")]
-]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Pronoun:
-    """A personal pronoun. `person` counts ich, du, er, wir, ihr, sie from 0 to 5."""
-
-    person: int
-    german_cases: tuple[str, str, str]  # nominative, accusative, dative
-    english_subject: str
-    english_object: str
-    possessive: Determiner
-
-
-_PRONOUNS = """
-    ich  mich  mir    mein  I     me    my
-    du   dich  dir    dein  you   you   your
-    er   ihn   ihm    sein  he    him   his
-    wir  uns   uns    unser  we   us    our
-    ihr  euch  euch   euer  you   you   your
-    sie  sie   ihnen  ihr   they  them  their
-    sie  sie   ihr    ihr   she   her   her
-    es   es    ihm    sein  it    it    its
-"""
-
-
-def _pronoun(person: int, cells: list[str]) -> Pronoun:
-    nominative, accusative, dative, possessive, subject, object_, english_possessive = cells
-    owner = Determiner(possessive, "ein", english_possessive, english_possessive)
-    return Pronoun(person, (nominative, accusative, dative), subject, object_, owner)
-
-
-PRONOUNS = [_pronoun(min(i, 5) if i < 6 else 2, cells) for i, cells in enumerate(rows(_PRONOUNS))]
-
-# The pronoun that takes up a noun: German goes by grammatical gender, English by what is meant (sie, die Katze: it).
-_GERMAN_PRONOUN = {"m": PRONOUNS[2], "f": PRONOUNS[6], "n": PRONOUNS[7]}
-_ENGLISH_PRONOUN = {"he": PRONOUNS[2], "she": PRONOUNS[6], "it": PRONOUNS[7]}
-
-
-def _mixed_pronoun(gender: str, english: str) -> Pronoun:
-    german, other = _GERMAN_PRONOUN[gender], _ENGLISH_PRONOUN[english]
-    owner = Determiner(german.possessive.german, "ein", other.possessive.english, other.possessive.english)
-    return Pronoun(2, german.german_cases, other.english_subject, other.english_object, owner)
-
-
-PRONOUN_FOR = {(gender, english): _mixed_pronoun(gender, english) for gender in "mfn" for english in _ENGLISH_PRONOUN}
-WHO = Pronoun(2, ("wer", "wen", "wem"), "who", "who", PRONOUNS[2].possessive)

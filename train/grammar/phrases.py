@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import english, inflection
+from .function_words import INSTRUMENT, PRONOUN_FOR, PRONOUNS, Determiner, Pronoun
 from .inflection import ACCUSATIVE, DATIVE, GENITIVE
-from .lexicon import PRONOUN_FOR, PRONOUNS, Adjective, Determiner, Noun, Pronoun
+from .lexicon import Adjective, Noun
 
 Combination = tuple[str, str, str]
 
@@ -161,6 +162,12 @@ class Complement(NamedTuple):
         """The object; the preposition belongs to the English verb."""
         text = self.phrase.english_object()
         return f"with {text}" if self.companion else text
+
+    @property
+    def bound(self) -> bool:
+        """Whether it stands right before the end of the clause: auf ihn warten, Klavier spielen."""
+        bare = isinstance(self.phrase, NounPhrase) and self.phrase.determiner is INSTRUMENT
+        return bool(self.preposition) or bare
 
     @property
     def definite(self) -> bool:

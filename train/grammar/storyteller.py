@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from .clauses import Clause
-from .inflection import ACCUSATIVE, DATIVE
-from .lexicon import (
-    ADJECTIVES,
+from .function_words import (
     ALL,
-    ALL_NOUNS,
     BARE,
     DEFINITE,
     EVERY,
@@ -23,13 +20,13 @@ from .lexicon import (
     NUMBERS,
     PRONOUNS,
     THIS,
-    Noun,
     Pronoun,
-    nouns_of,
 )
+from .inflection import ACCUSATIVE, DATIVE, NOMINATIVE
+from .lexicon import ADJECTIVES, ALL_NOUNS, Noun, nouns_of
 from .phrases import TWO_WAY, Adverbial, Combination, Complement, NounPhrase, Phrase, PronounPhrase, two_way_phrase
 from .times import NOT_YET, TIMES, Tense
-from .verbs import ACTIONS, MANNERS, MODALS, SUDDEN, TURNED, UNWILLED, Slot, Verb
+from .verbs import ACTIONS, MANNERS, MODALS, NOT_OWN, SUDDEN, TURNED, UNWILLED, Slot, Verb
 
 T = TypeVar("T")
 
@@ -56,6 +53,19 @@ def is_person(phrase: Phrase) -> bool:
     return isinstance(phrase, PronounPhrase) or "person" in phrase.noun.classes
 
 
+def reversible(clause: Clause) -> bool:
+    """Whether no ending tells subject from object, and both could be either: "die Katze, die die Maus sieht"."""
+    subject, item = clause.subject, clause.objects[0]
+    if item.case != ACCUSATIVE or item.preposition or not isinstance(item.phrase, NounPhrase):
+        return False
+    if isinstance(subject, PronounPhrase):
+        doubtful = subject.german(NOMINATIVE) == "sie"
+    else:
+        doubtful = subject.noun in clause.verb.slots[0].nouns and not subject.shows_accusative()
+    swappable = item.phrase.noun in clause.verb.subjects and not item.phrase.shows_accusative()
+    return doubtful and swappable and (subject.person == item.phrase.person)
+
+
 def resists_negation(phrase: Phrase) -> bool:
     """Whether "nicht" in the clause would be wrong (kein Pirat) or ambiguous (alle Piraten)."""
     return isinstance(phrase, NounPhrase) and phrase.determiner in (NO, ALL, EVERY, MANY)
@@ -75,8 +85,9 @@ _OBJECT = _weighted(
 )
 _SURE_OBJECT = _weighted(definite=40, own=18, definite_plural=8, this=8, owner=8)
 _PERSON = _weighted(definite=58, indefinite=8, own=12, definite_plural=10, this=6, mine=6)
-_PLACE = _weighted(definite=80, owner=8, own=4, this=4, indefinite=4)
+_PLACE = _weighted(definite=82, owner=8, own=4, this=4, indefinite=2)
 _TENSE_WEIGHTS = _weighted(HABIT=5, NOW=3, PAST=8, EXPERIENCE=2, FUTURE=2, PLAN=1)
+_ASKED = [Tense.PAST, Tense.PAST, Tense.PAST, Tense.FUTURE, Tense.NOW]
 _TENSES = [Tense[name] for name in _TENSE_WEIGHTS]
 
 
@@ -113,8 +124,8 @@ class Storyteller:
         self.used.add(noun)
         return noun
 
-    def noun_phrase(self, noun: Noun, manner: str, subject: Pronoun | None = None) -> NounPhrase:
-        """`manner` is one of the names in the tables above; `subject` is who "own" refers to."""
+    def noun_phrase(self, noun: Noun, manner: str, subject: Pronoun | None = None, plain: bool = False) -> NounPhrase:
+        """`manner` is one of the names in the tables above; `subject` is who "own" refers to; `plain`: no adjective."""
         phrase = NounPhrase(noun, DEFINITE)
         if manner == "indefinite":
             phrase.determiner = INDEFINITE
@@ -134,7 +145,7 @@ class Storyteller:
             phrase.determiner = subject.possessive
         elif manner == "owner" and not noun.classes & {"person", "animal"}:
             phrase.owner = self.noun_phrase(self.noun(PERSONS), "definite_plural" if self.chance(0.1) else "definite")
-        if self.chance(0.3) and not phrase.owner:
+        if not plain and not phrase.owner and self.chance(0.3):
             self.describe(phrase)
         return phrase
 
@@ -154,6 +165,12 @@ class Storyteller:
         """A subject that is known, so that a pronoun can take it up."""
         return self.subject(verb, _TOPIC)
 
+    def plain_topic(self, verb: Verb) -> Phrase:
+        """A topic without an adjective, because the sentence is going to say how the subject is."""
+        if self.chance(0.25) and PERSONS[0] in verb.subjects:
+            return PronounPhrase(self.pick(SPEAKERS))
+        return self.noun_phrase(self.noun(verb.subjects), self.pick(_TOPIC), plain=True)
+
     # --- clauses ------------------------------------------------------------------------------------------------------
 
     def clause(
@@ -165,23 +182,24 @@ class Storyteller:
         given: NounPhrase | None = None,
         negated: bool = False,
         bare: bool = False,
+        asked: Slot | None = None,
     ) -> Clause:
         """Fill the frame of `verb`. `given` is the phrase for its first slot; `bare` leaves out manner and optional
-        parts; negated clauses have no manner."""
+        parts, `asked` is the slot that a question leaves open; negated clauses have no manner."""
         subject = subject or self.subject(verb)
         negated = negated and not resists_negation(subject)
         clause = Clause(verb, subject, tense=tense, negated=negated, turned=verb in TURNED)
         if isinstance(subject, NounPhrase):
             self.combinations.add(("subject", verb.name, subject.noun.german))
         for slot in verb.slots:
-            if slot.optional and (bare or self.chance(0.75)):
+            if slot is asked or (slot.optional and (bare or self.chance(0.75))):
                 continue
             if slot.case in ("goal", "place"):
                 clause.place = self.place(verb, slot, subject)
             else:
                 clause.objects.append(self.complement(clause, slot, given))
                 given = None
-        if verb.manners and not bare and not negated and self.chance(0.25):
+        if verb.manners and not bare and not negated and tense is not Tense.EXPERIENCE and self.chance(0.25):
             manner = self.pick(verb.manners)
             clause.manner = Adverbial(manner, MANNERS[manner])
         return clause
@@ -195,7 +213,8 @@ class Storyteller:
         return Complement(case, phrase, slot.preposition, companion=slot.optional and bool(slot.preposition))
 
     def _object_phrase(self, clause: Clause, slot: Slot, case: int) -> Phrase:
-        owner = clause.subject.pronoun() if is_person(clause.subject) else None
+        owns = is_person(clause.subject) and clause.verb.name not in NOT_OWN
+        owner = clause.subject.pronoun() if owns else None
         personal = "person" in slot.nouns[0].classes
         if personal and self.chance(0.2):
             return PronounPhrase(self.pick(_OBJECT_PRONOUNS[case, clause.subject.person % 3]))
@@ -217,7 +236,7 @@ class Storyteller:
         noun = self.noun(slot.nouns)
         self.combinations.add(("place", verb.name, noun.german))
         preposition = slot.preposition or self.pick(PREPOSITIONS_OF[noun])
-        phrase = self.noun_phrase(noun, self.pick(_PLACE), subject.pronoun())
+        phrase = self.noun_phrase(noun, self.pick(_PLACE), subject.pronoun() if is_person(subject) else None)
         return two_way_phrase(preposition, phrase, slot.case == "goal")
 
     def event(self, verb: Verb, subject: Phrase | None = None) -> Clause:
@@ -225,17 +244,29 @@ class Storyteller:
         if verb.name not in UNWILLED and self.chance(0.22):
             return self._modal_event(verb, subject)
         tense = self.pick(_TENSES)
-        if tense is Tense.NOW and verb.name in SUDDEN:
+        if tense in (Tense.NOW, Tense.FUTURE, Tense.PLAN) and verb.name in SUDDEN:
             tense = Tense.PAST
         negated = self.chance(0.12) and tense is not Tense.EXPERIENCE
-        not_yet = tense is Tense.EXPERIENCE and self.chance(0.3)
+        not_yet = tense is Tense.EXPERIENCE and verb.name not in UNWILLED and self.chance(0.3)
         clause = self.clause(verb, subject, tense=tense, negated=negated or not_yet)
         must_say = tense in (Tense.NOW, Tense.PLAN, Tense.EXPERIENCE)
         if clause.negated and not_yet:
             clause.time = NOT_YET
         elif must_say or self.chance(0.6):
             denied = clause.negated or resists_negation(clause.subject)
-            clause.time = self.pick([time for time in TIMES[tense] if not (denied and time.inner)] or TIMES[tense][:1])
+            clause.time = self.pick([time for time in TIMES[tense] if time.negatable or not denied] or TIMES[tense][:1])
+        return clause
+
+    def incident(
+        self, verb: Verb, subject: Phrase | None = None, *, given: NounPhrase | None = None, asked: Slot | None = None
+    ) -> Clause:
+        """A simple clause to ask about: past, future, or going on right now."""
+        tense = self.pick(_ASKED)
+        if tense is Tense.NOW and verb.name in SUDDEN:
+            tense = Tense.PAST
+        clause = self.clause(verb, subject or self.topic(verb), tense=tense, given=given, asked=asked, bare=True)
+        if tense is Tense.NOW:
+            clause.time = TIMES[tense][0]
         return clause
 
     def _modal_event(self, verb: Verb, subject: Phrase | None) -> Clause:

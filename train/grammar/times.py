@@ -41,16 +41,21 @@ class Time:
     english: str
     inner: bool
     may_front: bool
-    negative: bool  # nie: no further negation
+    negative: bool  # nie
+    negatable: bool  # whether the clause can have "nicht" as well
 
 
-# German, English, and flags: `inner`, `negative` as above; `fixed` never opens a sentence.
+# German, English, and flags: `inner`, `negative` as above; `fixed` never opens a sentence,
+# `positive` doesn't go with "nicht".
 _TIMES = {
     "habit": """
-        jeden Tag         every day
-        jeden Morgen      every morning
-        jeden Abend       every evening
+        jeden Tag         every day           positive
+        jeden Morgen      every morning       positive
+        jeden Abend       every evening       positive
         am Wochenende     at the weekend
+        um Mitternacht    at midnight
+        bei Vollmond      at full moon
+        vor dem Frühstück  before breakfast
         im Sommer         in summer
         im Winter         in winter
         oft               often               inner
@@ -72,6 +77,8 @@ _TIMES = {
         letzte Woche      last week
         vor drei Tagen    three days ago
         in der Nacht      during the night
+        um Mitternacht    at midnight
+        vor dem Frühstück  before breakfast
         nach dem Essen    after the meal
         trotz des Regens  despite the rain
         wegen des Sturms  because of the storm
@@ -104,7 +111,9 @@ def _read_times(name: str) -> list[Time]:
     times = []
     for german, english, *flags in rows(_TIMES[name]):
         flags = " ".join(flags).split()
-        times.append(Time(german, english, "inner" in flags, "fixed" not in flags, "negative" in flags))
+        inner = "inner" in flags
+        negatable = not inner and "positive" not in flags
+        times.append(Time(german, english, inner, "fixed" not in flags, "negative" in flags, negatable))
     return times
 
 
@@ -117,4 +126,4 @@ TIMES = {
     Tense.PLAN: _read_times("future"),
 }
 COMMAND_TIMES = _read_times("command")
-NOT_YET = Time("noch", "yet", False, False, False)  # noch nicht, noch kein
+NOT_YET = Time("noch", "yet", False, False, False, True)  # noch nicht, noch kein

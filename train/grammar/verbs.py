@@ -90,7 +90,6 @@ _FORMS = """
     fangen          fängt     gefangen          catch/caught/caught
     streicheln      -         -                 stroke
     fragen          -         -                 ask
-    küssen          -         -                 kiss
     spielen         -         -                 play
     auf|machen      -         -                 open
     zu|machen       -         -                 close
@@ -98,6 +97,7 @@ _FORMS = """
     ein|packen      -         -                 pack
     aus|packen      -         -                 unpack
     weg|werfen      wirft     geworfen          throw/threw/thrown|away
+    auf|setzen      -         -                 put/put/put|on
     an|ziehen       -         gezogen           put/put/put|on
     mit|bringen     -         gebracht          bring/brought/brought|along
     an|rufen        -         gerufen           call
@@ -153,16 +153,16 @@ _ACTIONS = {
     "person animal": """
         essen          acc:food place?:room                hungrig/gierig           heimlich/langsam/schnell
         stehlen        acc:food                            gierig/hungrig           heimlich/leise/schnell
-        beobachten     acc:person/animal                   neugierig/nervös         heimlich/leise/geduldig
+        beobachten     acc:person/animal                   neugierig/nervös         leise/geduldig
         sehen          acc:person/animal place?:room       -                        -
-        folgen         dat:person/animal                   neugierig/verliebt       heimlich/leise/langsam
-        warten         auf+acc:person/animal place?:room   neugierig/verliebt       geduldig/nervös
-        träumen        von+dat:person/animal/food          verliebt/hungrig         -
-        schlafen       place?:room/furniture               müde/krank/faul          friedlich
+        folgen         dat:person/animal                   neugierig                leise/langsam
+        warten         auf+acc:person/animal place?:room   neugierig/nervös         geduldig/nervös
+        träumen        von+dat:animal/food/instrument      hungrig/müde             -
+        schlafen       place?:room/seat                    müde/krank/faul          friedlich
         schnarchen     place?:room                         müde/krank               laut/leise
         aufstehen      -                                   nervös/neugierig/hungrig  langsam/schnell
-        aufwachen      place?:furniture/room               hungrig/nervös           langsam
-        einschlafen    place?:furniture/room               müde/krank               schnell
+        aufwachen      place?:seat/room                    hungrig/nervös           langsam
+        einschlafen    place?:seat/room                    müde/krank               schnell
         weglaufen      -                                   ängstlich/nervös         schnell/heimlich/leise
         zurückkommen   -                                   hungrig/müde             langsam/leise
         gehen          goal:ground                         neugierig/müde/allein    langsam
@@ -170,7 +170,7 @@ _ACTIONS = {
         schleichen     goal:ground                         neugierig/hungrig        leise/langsam/vorsichtig
         klettern       auf+goal:room/furniture             mutig/neugierig          vorsichtig/langsam/schnell
         springen       auf+goal:room/furniture             mutig/glücklich          fröhlich/wütend
-        sitzen         place:room/furniture                müde/faul/traurig        friedlich/stolz/nervös
+        sitzen         place:room/seat                     müde/faul/traurig        friedlich/stolz/nervös
     """,
     "person": """
         backen         acc:baked                           hungrig/verliebt         fröhlich/heimlich
@@ -179,23 +179,22 @@ _ACTIONS = {
         lesen          acc:text place?:room                neugierig/allein         leise/heimlich/laut
         schreiben      acc:text                            verliebt/allein          langsam/heimlich
         suchen         acc:thing/text/animal place?:room   neugierig/nervös         leise/nervös/geduldig
-        finden         acc:thing/text place?:furniture/room  fleißig/neugierig      schnell
+        finden         acc:thing/text place?:furniture/drawer/room  fleißig/neugierig        schnell
         verlieren      acc:thing place?:room               nervös/müde              -
         kaufen         acc:thing/text/instrument/food      glücklich/verliebt       heimlich/schnell
         verkaufen      acc:thing/instrument/animal         gierig/traurig           heimlich/schnell
-        verstecken     acc:thing/text place?:furniture     nervös/gierig            heimlich/schnell/nervös
+        verstecken     acc:thing/text place?:furniture/drawer  nervös/gierig            heimlich/schnell/nervös
         tragen         acc:box/instrument/furniture        freundlich/fleißig       vorsichtig/langsam/geduldig
         reparieren     acc:machine/instrument/furniture    fleißig/freundlich       geduldig/vorsichtig/langsam
         putzen         acc:thing/furniture/instrument      fleißig/nervös           geduldig/schnell/fröhlich
         malen          acc:animal/room place?:room         verliebt/glücklich       langsam/geduldig/fröhlich
-        zeichnen       acc:animal/person                   verliebt/glücklich       langsam/vorsichtig
-        bewundern      acc:person/thing/instrument         neugierig/höflich        heimlich
-        besuchen       acc:person place?:home/work         freundlich/allein        heimlich
+        zeichnen       acc:animal/person                   glücklich/fleißig        langsam/vorsichtig
+        bewundern      acc:person/thing/instrument         neugierig/höflich        -
+        besuchen       acc:person place?:home/work         freundlich/allein        -
         füttern        acc:animal                          freundlich/fleißig       geduldig/vorsichtig
         fangen         acc:animal place?:room              mutig/neugierig          vorsichtig/schnell
         streicheln     acc:animal                          freundlich/glücklich     vorsichtig/geduldig
         fragen         acc:person                          neugierig/höflich        höflich/vorsichtig/wütend
-        küssen         acc:person                          verliebt/glücklich       heimlich/vorsichtig
         spielen        instrument:instrument place?:room   glücklich/allein         laut/leise/fröhlich
         aufmachen      acc:opening                         neugierig/mutig          leise/vorsichtig/langsam
         zumachen       acc:opening                         nervös/ängstlich         leise/schnell/wütend
@@ -203,6 +202,7 @@ _ACTIONS = {
         einpacken      acc:thing/text                      fleißig/nervös           schnell/heimlich
         auspacken      acc:box                             neugierig/glücklich      vorsichtig/langsam
         wegwerfen      acc:thing/text/food                 wütend/traurig           wütend/heimlich
+        aufsetzen      acc:headgear                        glücklich/stolz          schnell/stolz
         anziehen       acc:clothes                         glücklich/nervös         schnell/stolz
         mitbringen     acc:thing/food/instrument           freundlich/dankbar       -
         anrufen        acc:person                          nervös/allein            heimlich
@@ -214,42 +214,44 @@ _ACTIONS = {
         antworten      dat:person                          höflich/freundlich       höflich/wütend/schnell
         zuhören        dat:person                          neugierig/höflich        geduldig/höflich
         geben          dat:person acc:thing/text/food      freundlich/dankbar       heimlich/stolz
-        schenken       dat:person acc:thing/instrument/animal  verliebt/dankbar     -
+        schenken       dat:person acc:thing/instrument/animal  freundlich/dankbar       -
         zeigen         dat:person acc:thing/text/room      stolz/freundlich         stolz/heimlich
         bringen        dat:person acc:thing/food/text      freundlich/höflich       schnell/höflich
-        schicken       dat:person acc:text/thing           verliebt/freundlich      heimlich
-        leihen         dat:person acc:machine/clothes/paper/instrument  freundlich/höflich  -
-        erzählen       dat:person acc:tale                 glücklich/freundlich     leise/geduldig/fröhlich
+        schicken       dat:person acc:text/thing           freundlich/dankbar       heimlich
+        leihen         dat:person acc:machine/clothes/headgear/paper/instrument  freundlich/höflich  -
+        erzählen       dat:person acc:story/secret                 glücklich/freundlich     leise/geduldig/fröhlich
         vorlesen       dat:person acc:text                 freundlich/glücklich     leise/laut/geduldig
-        denken         an+acc:person                       verliebt/allein          -
+        denken         an+acc:person                       allein/dankbar           -
         sprechen       mit+dat:person place?:room          freundlich/neugierig     leise/höflich/heimlich
-        lachen         über+acc:person/animal/tale         glücklich                laut/leise/fröhlich
+        lachen         über+acc:person/animal/amusing         glücklich                laut/leise/fröhlich
         weinen         place?:room                         traurig/allein           laut/leise
         singen         place?:room                         glücklich/verliebt       laut/leise/fröhlich
-        tanzen         mit?+dat:person/animal place?:room  glücklich/verliebt       fröhlich/langsam
+        tanzen         mit?+dat:person/animal place?:room  glücklich                fröhlich/langsam
         arbeiten       place?:work                         fleißig                  geduldig/langsam/fröhlich
-        stellen        acc:thing goal:furniture            freundlich/fleißig       vorsichtig/leise
-        legen          acc:text/thing goal:furniture       nervös/müde              vorsichtig/heimlich/schnell
-        werfen         acc:clothes/food/paper goal:furniture  wütend/faul           wütend
+        stellen        acc:upright goal:furniture          freundlich/fleißig       vorsichtig/leise
+        legen          acc:text/flat goal:furniture/drawer  nervös/müde              vorsichtig/heimlich/schnell
+        werfen         acc:clothes/headgear/food/paper goal:furniture  wütend/faul           wütend
+        stehen         place:room                          nervös/stolz             -
     """,
     "animal": """
         suchen         acc:food                            hungrig/gierig           leise/geduldig
+        liegen         place:seat                          müde/krank               friedlich
     """,
     "flier": """
         fliegen        goal:room                           neugierig/glücklich      schnell/leise
     """,
-    "animal text clothes": """
-        liegen         place:furniture                     -                        -
+    "text flat": """
+        liegen         place:furniture/drawer              -                        -
     """,
-    "person box instrument": """
-        stehen         place:room/furniture                -                        -
+    "upright": """
+        stehen         place:furniture/room                -                        -
     """,
 }
 
 # States have neither a progressive nor an adverb of time: verb, subjects, slots.
 _STATES = """
     kennen      person                          acc:person/animal/tale
-    lieben      person                          acc:person/animal/instrument
+    lieben      person                          acc:animal/instrument/tale
     haben       person                          acc:thing/instrument/animal
     brauchen    person                          acc:thing/instrument
     mögen       person animal                   acc:animal/food
@@ -311,9 +313,14 @@ BE = Verb("sein", "", "ist", "gewesen", "sein", "be", "", "", [], [], [], [])
 
 # What nobody does on purpose, so nobody wants it, may do it or is told to do it; and what is over in an instant.
 UNWILLED = {
-    "verlieren", "finden", "sehen", "weinen", "schnarchen", "aufwachen", "einschlafen", "träumen", "liegen", "stehen",
+    "verlieren", "finden", "sehen", "weinen", "schnarchen", "aufwachen", "einschlafen", "träumen", "denken", "liegen",
+    "stehen",
 }  # fmt: skip
 SUDDEN = {"verlieren", "finden", "sehen"}
+# What makes its object, so that nothing can have been done to it before; what one does not do
+# with one's own things.
+CREATING = {"backen", "kochen", "schreiben"}
+NOT_OWN = {"stehlen", "kaufen", "haben", "brauchen", "finden"}
 
 MANNERS = dict(
     rows("""
