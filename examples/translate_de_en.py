@@ -76,7 +76,7 @@ def translate(arguments: argparse.Namespace) -> None:
 def train(arguments: argparse.Namespace) -> None:
     start = time.perf_counter()
     check_device(arguments.device)
-    data = load_translation_data(arguments.data, seed=arguments.seed)
+    data = load_translation_data(arguments.data)  # the same for every seed, so that scores can be compared
     print(data.summary(), *data.notes, sep="\n")
 
     out = arguments.out or free_run_folder("translate_de_en")

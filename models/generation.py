@@ -45,22 +45,23 @@ def greedy_search(
 
     Returns one Hypothesis a sentence; its score is the log-probability of its tokens, <eos> included.
     """
-    limit = _limit(model, source, max_length)
     batch = source.shape[0]
     ids: list[list[int]] = [[] for _ in range(batch)]
     scores = np.zeros(batch)
     with no_grad():
         memory, lengths = model.encode(source, source_lengths)
+        limits = _limits(model, lengths, max_length)
         cache = model.decoder.new_cache()
         alive = np.arange(batch)
         last = np.full(batch, bos_id)
-        for _ in range(limit):
+        for step in range(1, limits.max(initial=0) + 1):
             log_p = model.log_probabilities(last[:, None], memory, lengths, cache=cache)
             last = log_p.argmax(axis=1)
             scores[alive] += log_p[np.arange(len(alive)), last]
-            going = last != eos_id
-            for sentence, token in zip(alive[going], last[going], strict=True):
-                ids[sentence].append(int(token))
+            for sentence, token in zip(alive, last, strict=True):
+                if token != eos_id:
+                    ids[sentence].append(int(token))
+            going = (last != eos_id) & (step < limits[alive])
             if not going.all():
                 alive, last, lengths, memory = alive[going], last[going], lengths[going], Tensor(memory.data[going])
                 for layer in cache:
@@ -91,10 +92,9 @@ def beam_search(
     """
     if not 1 <= n_best <= beam:
         raise ValueError(f"beam_search: n_best = {n_best} must lie between 1 and beam = {beam}")
-    limit = _limit(model, source, max_length)
-    search = [_Beam(bos_id, eos_id, beam, alpha, limit) for _ in range(source.shape[0])]
     with no_grad():
         memory, lengths = model.encode(source, source_lengths)
+        search = [_Beam(bos_id, eos_id, beam, alpha, int(n)) for n in _limits(model, lengths, max_length)]
         cache = model.decoder.new_cache()
         # Row r of the batch is a hypothesis of sentence owner[r]; each sentence starts with one, <bos>.
         owner = np.arange(source.shape[0])
@@ -178,8 +178,7 @@ class _Beam:
         return self.finished[:count]
 
 
-def _limit(model: Seq2SeqTransformer, source: np.ndarray, max_length: int | None) -> int:
-    """Most steps of a generation, <eos> included."""
-    positions = model.config.max_length
-    wanted = 2 * source.shape[1] + 10 if max_length is None else max_length + 1
-    return min(wanted, positions)
+def _limits(model: Seq2SeqTransformer, source_lengths: Any, max_length: int | None) -> np.ndarray:
+    """Most steps for each sentence, <eos> included; from its own length, whatever it is batched with."""
+    wanted = 2 * np.asarray(source_lengths) + 10 if max_length is None else np.full(len(source_lengths), max_length + 1)
+    return np.minimum(wanted, model.config.max_length)

@@ -105,15 +105,19 @@ class Translator:
         """Cross-attention of the best translation: weights, source tokens, target tokens.
 
         The weights (target tokens, source tokens) are those of the last decoder layer, averaged over its heads; row t
-        is where the model looked when it wrote token t. Both token lists end with <eos>.
+        is where the model looked when it wrote token t. Both lists end with <eos>, unless the length limit came first.
         """
         source = np.array(self.source_ids([sentence]))
         target = self.hypotheses([sentence])[0][0].ids
+        inputs = [self.tokenizer.bos_id, *target][: self.model.config.max_length]
         weights: list[Tensor] = []
         with no_grad():
             memory, lengths = self.model.encode(source)
-            self.model.decode(np.array([[self.tokenizer.bos_id, *target]]), memory, lengths, cross_weights=weights)
-        names = [self.tokenizer.token_strings(ids) for ids in (source[0].tolist(), [*target, self.tokenizer.eos_id])]
+            self.model.decode(np.array([inputs]), memory, lengths, cross_weights=weights)
+        names = [
+            self.tokenizer.token_strings(ids)
+            for ids in (source[0].tolist(), [*target, self.tokenizer.eos_id][: len(inputs)])
+        ]
         return weights[-1].data[0].mean(axis=0), names[0], names[1]
 
 
