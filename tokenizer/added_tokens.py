@@ -73,5 +73,9 @@ class _Pass:
             yield text[end:]
 
 
+# Unicode's definition (UTS 18, annex C); \w of the regex package holds other numbers too.
+_WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
+
+
 def _is_word(character: str) -> bool:
-    return regex.match(r"\w", character) is not None
+    return _WORD.match(character) is not None

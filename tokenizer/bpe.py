@@ -16,7 +16,7 @@ from .added_tokens import AddedToken, AddedTokenSplitter
 from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens, printable
 from .bpe_encoder import BPEEncoder
 from .bpe_trainer import train_fast
-from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, text_to_bytes
+from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, bytes_to_text, text_to_bytes
 from .pre_tokenizer import PreTokenizer
 from .text_encoder import NeedsCareError, TextEncoder
 from .tokenizer_json import bpe_from_json, bpe_to_json, read_json, write_json
@@ -88,7 +88,6 @@ class BPETokenizer(Tokenizer):
                 f"A merge needs the token {error}, which the vocabulary lacks. Restore the file."
             ) from None
         self._encoder = BPEEncoder(pairs, merged, [self.vocab[character] for character in BYTE_TO_CHARACTER])
-        self._whole_words = {text_to_bytes(token): id for token, id in self.vocab.items()} if ignore_merges else {}
         contents = [token.content for token in self.added_tokens]
         self._texts = TextEncoder(self._encode_word, self._pre_tokenizer, contents)
         self._quick = (
@@ -195,8 +194,8 @@ class BPETokenizer(Tokenizer):
         return [id for word in words for id in self._encode_word(word.encode("utf-8", "surrogateescape"))]
 
     def _encode_word(self, word: bytes) -> list[int]:
-        ids = self._whole_words.get(word)
-        return [ids] if ids is not None else self._encoder.encode(word)
+        whole = self.vocab.get(bytes_to_text(word)) if self.ignore_merges else None
+        return self._encoder.encode(word) if whole is None else [whole]
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         ids = list(ids)

@@ -28,7 +28,8 @@ class PreTokenizer:
     """Cuts texts by a regular expression: each match is a piece, and so is what lies between two matches.
 
     Args:
-        pattern: a name of `PATTERNS`, or a regular expression in the syntax of the `regex` package.
+        pattern: a name of `PATTERNS`, or a regular expression in the syntax of the `regex` package. Hugging Face's
+            engine (Oniguruma) reads most expressions in the same way; \\w, for one, differs in rare characters.
 
     Raises:
         InputError: the regular expression can't be compiled.

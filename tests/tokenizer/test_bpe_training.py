@@ -1,0 +1,180 @@
+"""Training: our two trainers and Hugging Face's learn the same merges in the same order."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from handloom.errors import InputError
+from handloom.tokenizer import SPECIAL_TOKENS, BPETokenizer
+from handloom.tokenizer.bpe_reference import merge_pair, train_reference
+from handloom.tokenizer.bpe_trainer import train_fast
+from handloom.tokenizer.byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER
+from handloom.tokenizer.pre_tokenizer import PATTERNS, PreTokenizer
+from handloom.tokenizer.word_counts import count_words
+from tests.support.tokenizer_texts import corpora, peer_merges, texts, train_peer
+
+Trainer = Callable[[dict[bytes, int], list[str], list[int], int, int], Iterator[tuple[int, int]]]
+
+SPECIAL_LISTS = [SPECIAL_TOKENS, ("the", "<eos>"), ("aa", "ab"), (), ("abab", "<pad>", " b")]
+patterns = st.sampled_from([*PATTERNS, r"\p{L}+|\p{Nd}"])
+
+
+def merges_of(trainer: Trainer, words: dict[bytes, int], vocab_size: int, special: tuple[str, ...] = ()) -> list[str]:
+    vocabulary = [*special, *(BYTE_TO_CHARACTER[byte] for byte in BYTES_IN_ID_ORDER)]
+    byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
+    pairs = list(trainer(words, vocabulary, byte_ids, vocab_size, 0))
+    return [f"{vocabulary[left]} {vocabulary[right]}" for left, right in pairs]
+
+
+@given(
+    corpus=corpora(),
+    special=st.sampled_from(SPECIAL_LISTS),
+    more=st.sampled_from([0, 1, 7, 40, 1000]),
+    min_frequency=st.integers(0, 3),
+    pattern=patterns,
+)
+@settings(max_examples=100)
+@example(corpus=["abab abab", "aaaa"], special=("abab", "aa"), more=20, min_frequency=0, pattern="gpt2")
+@example(corpus=["a" * 50, "a" * 7], special=(), more=20, min_frequency=0, pattern="gpt2")
+def test_merges_and_ids_equal_the_peers(
+    corpus: list[str], special: tuple[str, ...], more: int, min_frequency: int, pattern: str
+) -> None:
+    vocab_size = 256 + len(special) + more
+    peer = train_peer(corpus, vocab_size, special, min_frequency=min_frequency, pattern=pattern)
+    ours = BPETokenizer.train(
+        iter(corpus), vocab_size, special_tokens=special, min_frequency=min_frequency, pattern=pattern
+    )
+    assert ours.merges == peer_merges(peer)
+    assert ours.vocab == peer.get_vocab()
+    for text in corpus:
+        assert ours.encode(text) == peer.encode(text).ids
+
+
+@given(corpus=corpora(), special=st.sampled_from(SPECIAL_LISTS), more=st.sampled_from([1, 7, 40, 1000]))
+@settings(max_examples=100)
+def test_the_fast_trainer_equals_the_readable_one(corpus: list[str], special: tuple[str, ...], more: int) -> None:
+    words = count_words(iter(corpus), PreTokenizer())
+    vocab_size = 256 + len(special) + more
+    fast = merges_of(train_fast, words, vocab_size, special)
+    assert fast == merges_of(train_reference, words, vocab_size, special)
+
+
+def test_the_trainers_agree_over_several_epochs_and_large_batches() -> None:
+    generator = random.Random(0)
+    words = {
+        bytes(generator.choices(b"abcdefghij", weights=range(1, 11), k=generator.randint(1, 12))): generator.randint(
+            1, 900
+        )
+        for _ in range(3000)
+    }
+    fast = merges_of(train_fast, words, 256 + 3000)
+    assert len(fast) == 3000
+    assert fast == merges_of(train_reference, words, 256 + 3000)
+
+
+def test_a_file_is_read_line_by_line_and_a_text_as_a_whole(tmp_path: Path) -> None:
+    text = "one\n\n\n two  \r\n three\n\n\n\n"
+    path = tmp_path / "text.txt"
+    path.write_bytes(text.encode())
+    for source in ([path], [text]):
+        peer = train_peer(source, 300, ["<unk>"])
+        assert BPETokenizer.train(source, 300, special_tokens=["<unk>"]).merges == peer_merges(peer)
+
+
+def test_merge_pair_goes_from_left_to_right() -> None:
+    assert merge_pair([1, 1, 1, 2, 1, 2], (1, 1), 9) == [9, 1, 2, 1, 2]
+    assert merge_pair([1, 2, 1, 2, 1], (1, 2), 9) == [9, 9, 1]
+    assert merge_pair([], (1, 2), 9) == []
+
+
+# Counting words
+
+
+def counted_plainly(sequences: list[str], pattern: str) -> dict[bytes, int]:
+    split = PreTokenizer(pattern).split
+    return dict(Counter(word.encode("utf-8", "surrogatepass") for text in sequences for word in split(text)))
+
+
+@given(corpus=corpora(), pattern=patterns)
+@settings(max_examples=150)
+@example(corpus=["a\n "], pattern="gpt2")
+@example(corpus=["a\t \tb", "a\t", "\t b"], pattern="gpt2")
+@example(corpus=["\ud800 \udcff  a"], pattern="gpt4")
+def test_words_of_texts_are_those_of_the_expression(corpus: list[str], pattern: str) -> None:
+    assert count_words(iter(corpus), PreTokenizer(pattern)) == counted_plainly(corpus, pattern)
+
+
+@given(text=texts(max_size=300).filter(bool), pattern=patterns)
+@settings(max_examples=100)
+def test_words_of_files_are_those_of_their_lines(
+    text: str, pattern: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "words.txt"
+    path.write_bytes(text.encode())
+    lines = [line + "\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    assert count_words(path, PreTokenizer(pattern)) == counted_plainly(lines, pattern)
+
+
+def test_two_processes_count_the_same_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handloom.tokenizer.word_counts._PROCESS", 100)
+    paths = []
+    for i, text in enumerate(["one two\n" * 40, "", "three\tfour  five\r\n" * 50, "six" * 100, "\nseven\n\n"]):
+        paths.append(tmp_path / f"{i}.txt")
+        paths[-1].write_text(text, newline="")
+    alone = count_words(paths, PreTokenizer())
+    assert sum(alone.values()) == 40 * 3 + 50 * 6 + 1 + 4
+    for processes in (2, 3, 7):
+        assert count_words(paths, PreTokenizer(), processes) == alone
+
+
+def test_different_chunks_that_fill_the_memory_are_cut_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handloom.tokenizer.word_counts._FLUSH", 50)
+    corpus = [f"word{i % 50}, {i}\t and" for i in range(10_000)]
+    assert count_words(iter(corpus), PreTokenizer()) == counted_plainly(corpus, "gpt2")
+
+
+# What can't be trained on
+
+
+def test_input_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("schön\n".encode("latin-1"))
+    empty = tmp_path / "empty.txt"
+    empty.write_bytes(b"")
+    bad: list[tuple[object, dict[str, object], str]] = [
+        (tmp_path / "missing.txt", {}, "missing.txt can't be read"),
+        (tmp_path, {}, "can't be read"),
+        (latin, {}, "latin.txt is not UTF-8: the byte 0xf6"),
+        (empty, {}, "no text to train on"),
+        ([], {}, "no text to train on"),
+        ([""], {}, "no text to train on"),
+        ([str(latin)], {}, "the name of a file"),
+        (["text", 3], {}, "not int"),
+        ([latin, "text"], {}, "not both"),
+        (["text"], {"vocab_size": 259}, "Ask for 260 at least"),
+        (["text"], {"special_tokens": ["<eos>", "<eos>"]}, "'<eos>' is there twice"),
+        (["text"], {"special_tokens": [""]}, "not a non-empty string"),
+        (["text"], {"special_tokens": "<eos>"}, "give a list"),
+        (["text"], {"special_tokens": ["a"]}, "'a' is a byte's token"),
+        (["text"], {"pattern": "("}, "no regular expression"),
+    ]
+    for source, arguments, message in bad:
+        with pytest.raises(InputError, match=re.escape(message)):
+            BPETokenizer.train(source, **{"vocab_size": 300, **arguments})  # type: ignore[arg-type]
+
+
+def test_an_error_in_a_child_process_reaches_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handloom.tokenizer.word_counts._PROCESS", 10)
+    path = tmp_path / "half.txt"
+    path.write_bytes(b"good line\n" * 20 + "schön\n".encode("latin-1") * 20)
+    with pytest.raises(InputError, match=r"half\.txt is not UTF-8"):
+        BPETokenizer.train(path, 300, processes=2)
