@@ -122,14 +122,14 @@ def _stem(infinitive: str) -> str:
 
 
 def _linking_e(stem: str) -> str:
-    """er arbeit-e-t, er zeichn-e-t: an e where the ending could not be spoken."""
-    hard_cluster = stem[-1] in "mn" and stem[-2] not in "aeiouäöürlhmn"
+    """er arbeit-e-t, er zeichn-e-t, but er wohn-t, er lern-t: an e where the ending could not be spoken."""
+    hard_cluster = stem[-1] in "mn" and (stem[-2] not in "aeiouäöürlhmn" or stem.endswith("chn"))
     return "e" if stem[-1] in "td" or hard_cluster else ""
 
 
-def _with_e(stem: str) -> str:
-    """ich streichle, but ich füttere."""
-    return stem[:-2] + "le" if stem.endswith("el") else stem + "e"
+def _with_e(infinitive: str) -> str:
+    """ich streichle, but ich füttere, ich spiele."""
+    return infinitive[:-3] + "le" if infinitive.endswith("eln") else _stem(infinitive) + "e"
 
 
 def _second_person(third: str) -> str:
@@ -156,7 +156,7 @@ def present(verb: Verb, person: int) -> str:
         return third
     if person == 1:
         return _second_person(third)
-    return _with_e(stem) if person == 0 else stem + _linking_e(stem) + "t"
+    return _with_e(verb.german) if person == 0 else stem + _linking_e(stem) + "t"
 
 
 @cache
@@ -184,7 +184,7 @@ def imperative(verb: Verb, person: int) -> str:
     stem = _stem(verb.german)
     if "e" in stem and "i" in verb.third:
         return verb.third[:-1]
-    return _with_e(stem) if _linking_e(stem) or stem.endswith(("er", "el")) else stem
+    return _with_e(verb.german) if _linking_e(stem) or verb.german.endswith(("ern", "eln", "ieren")) else stem
 
 
 @cache
