@@ -67,7 +67,8 @@ class _Pass:
                 stop += len(text) - stop - len(text[stop:].lstrip(WHITE_SPACE))
             if start > end:
                 yield text[end:start]
-            yield token.id
+            if start < stop:  # a token of white space may lie within what the one before it took along
+                yield token.id
             end = stop
         if end < len(text):
             yield text[end:]

@@ -33,7 +33,7 @@ class BPETokenizer(Tokenizer):
         merges: the pairs of tokens that become one, in the order in which they were learned.
         added_tokens: special and other tokens that are looked for in a text before it is cut into words.
         pattern: how a text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
-        add_prefix_space: a blank is put before a text that does not begin with one.
+        add_prefix_space: a blank is put before a text that does not begin with one (with the GPT-2 pattern only).
         ignore_merges: a word that is a token is that token, whatever the merges make of it.
         dropout: BPE-dropout (Provilkov et al. 2020): the probability with which a possible merge is left out, a
             regularisation of training. It can be set at any time; 0 encodes as ever.
@@ -70,6 +70,11 @@ class BPETokenizer(Tokenizer):
         self.special_ids = {token.content: token.id for token in self.added_tokens if token.special}
         self._special = set(self.special_ids.values())
         self._pre_tokenizer = PreTokenizer(pattern)
+        if add_prefix_space and self.pattern != "gpt2":
+            raise InputError(
+                "add_prefix_space goes with the GPT-2 pattern only: with others it would put a blank before each word. "
+                "Set add_prefix_space to false, in the tokenizer file too."
+            )
         self._splitter = AddedTokenSplitter(self.added_tokens)
         self.generator = Random(seed)
         self._token_bytes = _token_bytes(self.vocab, self.added_tokens)
@@ -162,6 +167,11 @@ class BPETokenizer(Tokenizer):
                 return self._texts.encode_quickly(text)
             except NeedsCareError:
                 pass
+            except TypeError:
+                if isinstance(text, str):
+                    raise
+        if not isinstance(text, str):
+            raise TypeError(f"A tokenizer takes a text (str), not {type(text).__name__}.")
         ids: list[int] = []
         for part in self._splitter.split(text):
             if isinstance(part, int):

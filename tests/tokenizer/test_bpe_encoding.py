@@ -1,0 +1,221 @@
+"""Encoding: ids equal to Hugging Face's for any text, and every text and all bytes come back."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from handloom.errors import InputError
+from handloom.tokenizer import BPETokenizer
+from handloom.tokenizer import bpe_encoder as encoders
+from tests.support.tokenizer_texts import ALPHABETS, peer_tokenizer, texts, train_peer
+
+CORPUS = [alphabet * 3 + alphabet[::-1] for alphabet in ALPHABETS] + ["the cat sat on the mat, didn't she? " * 3]
+ANY_TEXT = st.text(st.characters(exclude_categories=()))  # every code point, lone surrogates too
+
+
+@pytest.fixture(scope="module", params=["gpt2", "gpt4", "whitespace", r"\p{L}+|\p{Nd}"])
+def tokenizer(request: pytest.FixtureRequest) -> BPETokenizer:
+    return BPETokenizer.train(CORPUS, 700, pattern=request.param)
+
+
+@pytest.fixture(scope="module")
+def peer(tokenizer: BPETokenizer, tmp_path_factory: pytest.TempPathFactory) -> object:
+    path = tmp_path_factory.mktemp("peer") / "tokenizer.json"
+    tokenizer.save(path)
+    return type(peer_tokenizer()).from_file(str(path))
+
+
+@given(batch=st.lists(texts(), min_size=1, max_size=5))
+@settings(max_examples=100)
+@example(batch=["", " ", "  ", "   a", "a   ", "a \t \n b", "\0a \0a", "x <eos> y<eos>"])
+def test_ids_and_decoded_text_equal_the_peers(tokenizer: BPETokenizer, peer: object, batch: list[str]) -> None:
+    ours = tokenizer.encode_batch(batch)
+    assert ours == [encoding.ids for encoding in peer.encode_batch(batch)]  # type: ignore[attr-defined]
+    for skip in (True, False):
+        decoded = tokenizer.decode_batch(ours, skip_special_tokens=skip)
+        assert decoded == peer.decode_batch(ours, skip_special_tokens=skip)  # type: ignore[attr-defined]
+    assert tokenizer.decode_batch(ours, skip_special_tokens=False) == batch
+
+
+@given(text=ANY_TEXT)
+@settings(max_examples=100)
+@example(text="\ud800")
+@example(text="\ud83d\ude00 \0")
+def test_every_text_comes_back(tokenizer: BPETokenizer, text: str) -> None:
+    assert tokenizer.decode(tokenizer.encode(text), skip_special_tokens=False) == text
+
+
+@given(data=st.binary(max_size=80))
+@settings(max_examples=100)
+def test_all_bytes_come_back(tokenizer: BPETokenizer, data: bytes) -> None:
+    assert tokenizer.decode_bytes(tokenizer.encode_bytes(data)) == data
+
+
+def test_bytes_of_a_text_have_the_ids_of_the_text(tokenizer: BPETokenizer) -> None:
+    for text in CORPUS:
+        assert "<" in text or tokenizer.encode_bytes(text.encode()) == tokenizer.encode(text)
+
+
+@given(ids=st.lists(st.integers(0, 500), max_size=20))
+def test_ids_that_are_not_utf8_decode_as_the_peers(tokenizer: BPETokenizer, peer: object, ids: list[int]) -> None:
+    data = tokenizer.decode_bytes([id for id in ids if id > 3])
+    if b"\xed" not in data:  # lone surrogates come back here, and don't exist there
+        assert tokenizer.decode(ids) == peer.decode(ids)  # type: ignore[attr-defined]
+
+
+# Words: three ways, one result
+
+
+@pytest.fixture
+def three_ways(monkeypatch: pytest.MonkeyPatch, tokenizer: BPETokenizer) -> object:
+    def encode(word: bytes) -> list[list[int]]:
+        results = []
+        for heap, array in ((10**9, 10**9), (0, 10**9), (0, 0)):
+            monkeypatch.setattr(encoders, "_HEAP", heap)
+            monkeypatch.setattr(encoders, "_ARRAY", array)
+            results.append(tokenizer._encoder.encode(word))
+        return results
+
+    return encode
+
+
+def test_list_heap_and_array_give_the_same_ids(tokenizer: BPETokenizer, three_ways: object) -> None:
+    generator = random.Random(0)
+    for alphabet in ALPHABETS:
+        for length in (0, 1, 2, 7, 60, 300):
+            word = "".join(generator.choices(alphabet, k=length)).encode()
+            by_list, by_heap, by_array = three_ways(word)  # type: ignore[operator]
+            assert by_list == by_heap == by_array
+            assert tokenizer.decode_bytes(by_list) == word
+
+
+def test_merges_out_of_order_are_applied_by_rank_as_the_peer_does(three_ways: object) -> None:
+    """A file from elsewhere can put a merge before those that make its parts; replacing rank by rank would be wrong."""
+    trained = BPETokenizer.train(CORPUS, 700, special_tokens=[])
+    merges = trained.merges[:]
+    random.Random(1).shuffle(merges)
+    shuffled = BPETokenizer(trained.vocab, merges)
+    reference = peer_tokenizer()
+    reference.model = type(reference.model)(trained.vocab, merges)
+    for text in [*CORPUS, "".join(CORPUS).replace(" ", ""), "abab" * 4000]:
+        assert shuffled.encode(text) == reference.encode(text).ids
+
+
+@pytest.mark.parametrize("unit", ["a", "the", "random", "中文"])
+def test_a_megabyte_without_a_blank_takes_no_quadratic_time(unit: str) -> None:
+    trained = train_peer(CORPUS, 700, [])
+    ours = BPETokenizer.train(CORPUS, 700, special_tokens=[])
+    word = (
+        "".join(random.Random(0).choices("abcdefgh", k=10**6))
+        if unit == "random"
+        else unit * (10**6 // len(unit.encode()))
+    )
+    begin = time.process_time()
+    ids = ours.encode(word)
+    seconds = time.process_time() - begin
+    assert seconds < 5  # a second or less on an idle machine; the square of the length would take hours
+    assert ids == trained.encode(word).ids
+
+
+def test_the_caches_begin_anew_when_they_are_full(tokenizer: BPETokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = tokenizer.encode_batch(CORPUS * 2)
+    monkeypatch.setattr("handloom.tokenizer.text_encoder._ENTRIES", 3)
+    assert tokenizer.encode_batch([f"{text} x{i}" for i, text in enumerate(CORPUS)]) is not None
+    assert tokenizer.encode_batch(CORPUS * 2) == expected
+    assert len(tokenizer._texts._words) <= 3
+
+
+def test_encode_batch_leaves_the_garbage_collector_as_it_was(tokenizer: BPETokenizer) -> None:
+    assert gc.isenabled()
+    with pytest.raises(TypeError, match=r"takes a text \(str\), not int"):
+        tokenizer.encode_batch(["a", 3])  # type: ignore[list-item]
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        tokenizer.encode_batch(["a"])
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+# Beginning, end, and wrong ids
+
+
+def test_beginning_and_end_are_added_on_request(tokenizer: BPETokenizer) -> None:
+    plain = tokenizer.encode("the cat")
+    assert tokenizer.encode("the cat", add_bos=True, add_eos=True) == [2, *plain, 3]
+    assert tokenizer.encode_batch(["the cat", ""], add_eos=True) == [[*plain, 3], [3]]
+    assert tokenizer.decode([2, *plain, 3, 0]) == "the cat"
+    assert tokenizer.decode([2, *plain, 3], skip_special_tokens=False) == "<bos>the cat<eos>"
+    assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
+
+
+def test_wrong_ids_and_missing_roles_are_named(tokenizer: BPETokenizer) -> None:
+    for ids in ([5, tokenizer.vocab_size], [-1]):
+        with pytest.raises(InputError, match=f"ids go from 0 to {tokenizer.vocab_size - 1}"):
+            tokenizer.decode(ids)
+    without = BPETokenizer.train(["text"], 300, special_tokens=["<|end|>"])
+    with pytest.raises(InputError, match=r"no special token <bos> \(it has: <\|end\|>\)"):
+        without.encode("text", add_bos=True)
+
+
+def test_tokens_are_printable() -> None:
+    tokenizer = BPETokenizer.train(["the the\n the\n"], 300)
+    assert tokenizer.tokens("the the\n\té<eos>") == [
+        "the", " the", "\\n", "\\t", "\\xc3", "\\xa9", "<eos>",
+    ]  # fmt: skip
+
+
+# BPE-dropout
+
+
+def test_dropout_leaves_out_merges_at_random_and_keeps_the_text() -> None:
+    tokenizer = BPETokenizer.train(CORPUS, 700)
+    text = "the cat sat on the mat, didn't she? 中文字 <eos>"
+    plain = tokenizer.encode(text)
+    tokenizer.dropout = 0.3
+    variants = {tuple(tokenizer.encode(text)) for _ in range(50)}
+    assert len(variants) > 25
+    assert {tokenizer.decode(ids, skip_special_tokens=False) for ids in variants} == {text}
+    tokenizer.dropout = 1.0
+    assert len(tokenizer.encode("the cat")) == len(b"the cat")
+    tokenizer.dropout = 0.0
+    assert tokenizer.encode(text) == plain
+
+
+def test_dropout_is_seeded_and_its_state_can_be_restored() -> None:
+    trained = BPETokenizer.train(CORPUS, 700)
+    first, second = (BPETokenizer(trained.vocab, trained.merges, dropout=0.2, seed=5) for _ in range(2))
+    drawn = first.encode_batch(CORPUS)
+    assert drawn == second.encode_batch(CORPUS)
+    state = first.generator.getstate()
+    continued = first.encode_batch(CORPUS)
+    assert continued != drawn
+    first.generator.setstate(state)
+    assert first.encode_batch(CORPUS) == continued
+
+
+def test_dropout_leaves_out_each_merge_with_its_probability() -> None:
+    """One merge is possible in "ab": it is left out in a share p of the draws. In "aba" (ab before ba) the first has
+    1 - p, and ba takes what is left: p (1 - p)."""
+    letters = BPETokenizer.train(["ab"], 260).vocab
+    size = len(letters)
+    tokenizer = BPETokenizer({**letters, "ab": size, "ba": size + 1}, [("a", "b"), ("b", "a")], dropout=0.25)
+    draws = 8000
+    left_out = sum(len(tokenizer.encode("ab")) == 2 for _ in range(draws)) / draws
+    assert left_out == pytest.approx(0.25, abs=0.02)
+    outcomes = [tokenizer.encode("aba") for _ in range(draws)]
+    assert outcomes.count([size, letters["a"]]) / draws == pytest.approx(0.75, abs=0.02)
+    assert outcomes.count([letters["a"], size + 1]) / draws == pytest.approx(0.25 * 0.75, abs=0.02)
+
+
+def test_dropout_must_be_a_probability() -> None:
+    trained = BPETokenizer.train(["ab"], 260)
+    with pytest.raises(InputError, match=r"dropout=1\.5 is no probability"):
+        BPETokenizer(trained.vocab, trained.merges, dropout=1.5)

@@ -1,0 +1,247 @@
+"""tokenizer.json both ways: Hugging Face's tokenizers reads ours, and its own byte-level BPE files are read here."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from handloom.errors import InputError
+from handloom.tokenizer import BPETokenizer, CharacterTokenizer, WordTokenizer, load_tokenizer
+from handloom.tokenizer.added_tokens import AddedToken
+from handloom.tokenizer.pre_tokenizer import PATTERNS
+from tests.support.tokenizer_texts import ALPHABETS, hugging_face, peer_tokenizer, texts, train_peer
+
+CORPUS = [alphabet * 3 for alphabet in ALPHABETS]
+
+
+@pytest.fixture(scope="module")
+def trained() -> BPETokenizer:
+    return BPETokenizer.train(CORPUS, 500)
+
+
+@pytest.fixture
+def file(trained: BPETokenizer, tmp_path: Path) -> Path:
+    trained.save(tmp_path / "tokenizer.json")
+    return tmp_path / "tokenizer.json"
+
+
+def changed(file: Path, change: dict[str, Any], inside: str | None = None) -> Path:
+    """The file with some entries changed; a value of `...` takes the entry out."""
+    data = json.loads(file.read_text())
+    target = data[inside] if inside else data
+    target.update(change)
+    for name in [name for name, value in change.items() if value is ...]:
+        del target[name]
+    file.write_text(json.dumps(data))
+    return file
+
+
+def test_saving_and_loading_gives_the_same_tokenizer(trained: BPETokenizer, file: Path) -> None:
+    loaded = BPETokenizer.load(file)
+    assert vars(loaded)["vocab"] == trained.vocab
+    assert loaded.merges == trained.merges
+    assert loaded.added_tokens == trained.added_tokens
+    assert loaded.special_ids == {"<pad>": 0, "<unk>": 1, "<bos>": 2, "<eos>": 3}
+    assert loaded.encode_batch(CORPUS) == trained.encode_batch(CORPUS)
+    again = file.with_name("again.json")
+    loaded.save(again)
+    assert again.read_bytes() == file.read_bytes()
+
+
+def test_the_peer_writes_our_file_back_unchanged(file: Path) -> None:
+    peer = hugging_face().Tokenizer.from_file(str(file))
+    assert json.loads(peer.to_str()) == json.loads(file.read_text())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "add_prefix_space"), [("gpt2", True), *((pattern, False) for pattern in [*PATTERNS, r"\p{L}+", "e"])]
+)
+def test_files_of_the_peer_give_the_peers_ids(pattern: str, add_prefix_space: bool, tmp_path: Path) -> None:
+    peer = train_peer(CORPUS, 450, ["<|endoftext|>"], pattern=pattern)
+    if pattern == "gpt2":
+        peer.pre_tokenizer = hugging_face().pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+    path = tmp_path / "tokenizer.json"
+    peer.save(str(path))
+    ours = BPETokenizer.load(path)
+    assert ours.vocab_size == peer.get_vocab_size()
+    for text in [*CORPUS, "", " ", "a <|endoftext|>b", "<|endoftext|>"]:
+        assert ours.encode(text) == peer.encode(text).ids
+        assert ours.decode(ours.encode(text)) == peer.decode(peer.encode(text).ids)
+    ours.save(path)
+    assert hugging_face().Tokenizer.from_file(str(path)).encode(CORPUS[0]).ids == peer.encode(CORPUS[0]).ids
+
+
+CONTENTS = ["<mask>", "<mask>x", "the", "a", " a b", "  ", "<eos>", "中", "\n"]
+FLAGS = ["special", "single_word", "lstrip", "rstrip", "normalized"]
+added_tokens = st.lists(
+    st.tuples(st.sampled_from(CONTENTS), st.lists(st.sampled_from(FLAGS), unique=True)),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda token: token[0],
+)
+
+
+@given(tokens=added_tokens, text=texts(), glue=st.lists(st.sampled_from([" ", "x", "", "\n", "²", "_"]), max_size=6))
+@settings(max_examples=150)
+@example(tokens=[("<mask>", ["lstrip", "rstrip"])], text=" \n <mask> \u3000x<mask>", glue=[])
+@example(tokens=[("the", ["single_word"])], text="the then other the", glue=["_", "²"])
+def test_added_tokens_are_found_as_the_peer_finds_them(
+    tokens: list[tuple[str, list[str]]], text: str, glue: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for content, _ in tokens:
+        text += content + "".join(glue) + content
+    peer = peer_tokenizer()
+    peer.model = hugging_face().models.BPE(*_model())
+    for content, flags in tokens:
+        token = hugging_face().AddedToken(content, **{flag: flag in flags for flag in FLAGS if flag != "special"})
+        (peer.add_special_tokens if "special" in flags else peer.add_tokens)([token])
+    path = tmp_path_factory.getbasetemp() / "added.json"
+    peer.save(str(path))
+    ours = BPETokenizer.load(path)
+    ids = peer.encode(text).ids
+    assert ours.encode(text) == ids
+    assert ours.decode(ids) == peer.decode(ids)
+    assert ours.decode(ids, skip_special_tokens=False) == peer.decode(ids, skip_special_tokens=False)
+
+
+@cache
+def _model() -> tuple[dict[str, int], list[tuple[str, str]]]:
+    trained = BPETokenizer.train(CORPUS, 400, special_tokens=[])
+    return trained.vocab, trained.merges
+
+
+def test_merges_can_be_strings_as_in_older_files(trained: BPETokenizer, file: Path) -> None:
+    changed(file, {"merges": [" ".join(pair) for pair in trained.merges]}, "model")
+    assert BPETokenizer.load(file).merges == trained.merges
+
+
+def test_ignore_merges_takes_a_word_that_is_a_token(tmp_path: Path) -> None:
+    vocab, merges = _model()
+    vocab["Ġxyz"] = len(vocab)
+    peer = peer_tokenizer()
+    peer.model = hugging_face().models.BPE(vocab, merges, ignore_merges=True)
+    peer.save(str(tmp_path / "ignore.json"))
+    ours = BPETokenizer.load(tmp_path / "ignore.json")
+    assert ours.encode("a xyz xyzz") == peer.encode("a xyz xyzz").ids
+    assert vocab["Ġxyz"] in ours.encode("a xyz")
+
+
+def test_dropout_is_kept_in_the_file(trained: BPETokenizer, tmp_path: Path) -> None:
+    BPETokenizer(trained.vocab, trained.merges, dropout=0.1).save(tmp_path / "dropout.json")
+    assert BPETokenizer.load(tmp_path / "dropout.json").dropout == 0.1
+
+
+def test_cutting_by_a_string_or_not_at_all(file: Path) -> None:
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    for cutting in (
+        byte_level,
+        {
+            "type": "Sequence",
+            "pretokenizers": [
+                {"type": "Split", "pattern": {"String": "a."}, "behavior": "Isolated", "invert": False},
+                byte_level,
+            ],
+        },
+        {
+            "type": "Sequence",
+            "pretokenizers": [
+                {"type": "Split", "pattern": {"Regex": PATTERNS["gpt4"]}, "behavior": "Removed", "invert": True},
+                byte_level,
+            ],
+        },
+    ):
+        changed(file, {"pre_tokenizer": cutting})
+        peer = hugging_face().Tokenizer.from_file(str(file))
+        ours = BPETokenizer.load(file)
+        for text in [*CORPUS, "a.\na. b a.a."]:
+            assert ours.encode(text) == peer.encode(text).ids
+
+
+# Files that can't be read
+
+
+def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path) -> None:
+    text = file.read_bytes()
+    cases = [
+        ("empty.json", b"", "is empty"),
+        ("latin.json", "{ö".encode("latin-1"), "byte 2 is not UTF-8"),
+        ("cut.json", text[: len(text) // 2], "is not valid JSON: line"),
+        ("list.json", b"[]", "holds a JSON list"),
+        ("object.json", b"{}", "no byte-level BPE tokenizer.json: KeyError: 'model'"),
+    ]
+    for name, content, message in cases:
+        (tmp_path / name).write_bytes(content)
+        for load in (BPETokenizer.load, load_tokenizer):
+            with pytest.raises(InputError, match=re.escape(message)):
+                load(tmp_path / name)
+    for path, message in ((tmp_path / "none.json", "does not exist"), (tmp_path, "can't be read")):
+        with pytest.raises(InputError, match=message):
+            BPETokenizer.load(path)
+
+
+@pytest.mark.parametrize(
+    ("inside", "change", "message"),
+    [
+        ("model", {"type": "Unigram"}, "holds a Unigram model"),
+        ("model", {"continuing_subword_prefix": "##"}, "sets continuing_subword_prefix"),
+        ("model", {"byte_fallback": True}, "sets byte_fallback"),
+        ("model", {"vocab": ...}, "KeyError: 'vocab'"),
+        ("model", {"vocab": {"a": "0"}}, "an id is no integer"),
+        ("model", {"vocab": {"a": 4}}, "lacks 255 of the 256 bytes"),
+        ("model", {"vocab": {"a": 9}}, "have a gap or a double"),
+        ("model", {"merges": [["a", "zz"]]}, "A merge needs the token 'zz'"),
+        ("model", {"merges": ["abc"]}, "not enough values"),
+        (None, {"normalizer": {"type": "NFC"}}, "normalises text (NFC)"),
+        (None, {"pre_tokenizer": None}, "has no pre_tokenizer"),
+        (None, {"pre_tokenizer": {"type": "Metaspace"}}, "cuts text by Metaspace"),
+        (None, {"added_tokens": [{"id": 0}]}, "missing 1 required"),
+    ],
+)
+def test_files_of_other_tokenizers_are_refused(
+    file: Path, inside: str | None, change: dict[str, Any], message: str
+) -> None:
+    changed(file, change, inside)
+    with pytest.raises(InputError, match=re.escape(message)):
+        BPETokenizer.load(file)
+
+
+def test_a_split_that_drops_text_is_refused(file: Path) -> None:
+    split = {"type": "Split", "pattern": {"String": " "}, "behavior": "Removed", "invert": False}
+    byte_level = {"type": "ByteLevel", "use_regex": False}
+    changed(file, {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]}})
+    with pytest.raises(InputError, match=r"Split \(Removed\)"):
+        BPETokenizer.load(file)
+
+
+def test_a_prefix_blank_with_another_pattern_is_refused(trained: BPETokenizer) -> None:
+    with pytest.raises(InputError, match="GPT-2 pattern only"):
+        BPETokenizer(trained.vocab, trained.merges, pattern="gpt4", add_prefix_space=True)
+
+
+def test_a_file_that_cannot_be_written_is_named(trained: BPETokenizer, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="can't be written"):
+        trained.save(tmp_path / "no folder" / "tokenizer.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_load_tokenizer_picks_the_class_from_the_file(trained: BPETokenizer, tmp_path: Path) -> None:
+    pytest.importorskip("nltk", reason="nltk is not installed")
+    for tokenizer in (trained, CharacterTokenizer.train(["some text"]), WordTokenizer.train(["some text"])):
+        path = tmp_path / "any.json"
+        tokenizer.save(path)
+        loaded = load_tokenizer(path)
+        assert type(loaded) is type(tokenizer)
+        assert loaded.encode("some text") == tokenizer.encode("some text")
+        assert loaded.vocab_size == tokenizer.vocab_size
+
+
+def test_an_added_token_is_hashable_and_special_by_default() -> None:
+    assert AddedToken(7, "<x>") == AddedToken(7, "<x>", special=True)
+    assert len({AddedToken(7, "<x>"), AddedToken(7, "<x>")}) == 1
