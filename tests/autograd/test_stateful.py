@@ -217,6 +217,9 @@ class Programs(RuleBasedStateMachine):
             x.tensor.backward(v)
             self.expect(x, v)
             self.freed |= set(x.truth.jacobians) & set(self.results)
+            if not x.tensor.is_leaf:
+                with pytest.raises(RuntimeError, match="freed by an earlier backward pass"):
+                    x.tensor.backward(v)
 
     def expect(self, x: Pair, v: np.ndarray) -> None:
         for leaf in self.leaves:
@@ -251,6 +254,7 @@ class Programs(RuleBasedStateMachine):
         for pair in self.results.values():  # their gradients flow to the same leaf
             if old.truth.number in pair.truth.jacobians:
                 pair.truth.jacobians[truth.number] = pair.truth.jacobians[old.truth.number]
+                self.backward_by_every_value(pair)
 
     @rule(target=values, which=st.integers(0, 100))
     def leaf_again(self, which: int) -> Pair:
