@@ -24,7 +24,7 @@ Pair = tuple[str, str]
 
 MOST_PAIRS = 500_000  # what one corpus may ask for; beyond it, new sentences differ from old ones in little
 _GROUP = 24  # one noun in so many is held out from each verb slot and each adjective
-_PATIENCE = 50_000  # draws without a usable sentence before the grammar counts as exhausted
+_PATIENCE = 20_000  # draws without a usable sentence before the grammar counts as exhausted
 
 
 @dataclass(frozen=True)

@@ -116,9 +116,8 @@ class MainClauses(Storyteller):
     def contrast(self) -> Draft:
         """Der Hund schläft, aber die Katze tanzt."""
         tense = self.pick(NARRATIVE)
-        clauses = [self._short_clause(tense) for _ in range(2)]
-        while clauses[1].verb is clauses[0].verb:
-            clauses[1] = self._short_clause(tense)
+        first = self._short_clause(tense)
+        clauses = [first, self._short_clause(tense, other_than=first.verb)]
         return Draft(", aber ".join(map(german_main, clauses)), ", but ".join(map(english_statement, clauses)))
 
     def _other_action(self, subject: Phrase, verb: Verb) -> Verb:
@@ -128,15 +127,18 @@ class MainClauses(Storyteller):
             other = self.pick(choices)
         return other
 
-    def _short_clause(self, tense: Tense, subject: Phrase | None = None) -> Clause:
+    def _short_clause(self, tense: Tense, other_than: Verb | None = None) -> Clause:
         verb = self.pick(ACTIONS)
-        return self.clause(verb, subject or self.topic(verb), tense=tense, bare=True)
+        while verb is other_than:
+            verb = self.pick(ACTIONS)
+        return self.clause(verb, self.topic(verb), tense=tense, bare=True)
 
     def yes_no_question(self) -> Draft:
         """Hast du den Schlüssel gefunden?"""
         verb = self.pick(ACTIONS)
         clause = self.event(verb, self.topic(verb))
         if clause.negated or (clause.time and clause.time.negative):
+            self.start()
             return self.yes_no_question()
         return Draft(german_question(clause), english_question(clause), "?")
 

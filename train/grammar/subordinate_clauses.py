@@ -69,7 +69,7 @@ class SubordinateClauses(MainClauses):
             german, english = self.pick(_WEATHER)
             german, english = f"wenn {german}", f"when {english}"
         else:
-            condition = self._short_clause(Tense.HABIT)
+            condition = self._short_clause(Tense.HABIT, other_than=main.verb)
             german, english = german_final(condition, "wenn"), f"when {english_statement(condition)}"
         if self.chance(0.6):
             return Draft(german_main(main, german + ","), f"{english}, {english_statement(main)}")
