@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 TRAIN_COLOUR, VALID_COLOUR, RATE_COLOUR, GRID_COLOUR = "#4477aa", "#cc3311", "#228833", "#dddddd"
 
 
-def plot_losses(metrics: str | Path | Iterable[Mapping[str, Any]], out_png: str | Path) -> None:
+def plot_losses(
+    metrics: str | Path | Iterable[Mapping[str, Any]], out_png: str | Path, *, training_label: str = "training"
+) -> None:
     """Draw training and validation loss over the steps, and the learning rate below them if it was logged.
 
     Args:
         metrics: rows with "step" and any of "loss", "valid_loss" (nats per token) and "learning_rate"; or the path of
             their metrics.jsonl. A row without one of the numbers, or with null, is left out of that line.
         out_png: written atomically.
+        training_label: legend of the training loss; a regularised loss should say so, it stays above the other.
 
     Raises:
         InputError: metrics.jsonl can't be read, or the picture can't be written.
@@ -46,7 +49,7 @@ def plot_losses(metrics: str | Path | Iterable[Mapping[str, Any]], out_png: str 
     )[:, 0]
     losses = panels[0]
     if train[0]:
-        losses.plot(*train, color=TRAIN_COLOUR, linewidth=1.2, marker=_dots(train), label="training")
+        losses.plot(*train, color=TRAIN_COLOUR, linewidth=1.2, marker=_dots(train), label=training_label)
     if valid[0]:
         best = int(np.argmin(valid[1]))
         label = f"validation (best {valid[1][best]:.3f} at step {valid[0][best]:,})"

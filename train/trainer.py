@@ -41,6 +41,7 @@ class Trainer:
         steps: updates to make.
         clip_norm: bound on the gradient's norm; None for none.
         log_every, validate_every: steps between two rows in metrics.jsonl, and between two validations.
+        training_label: what the picture calls the training loss.
         average: at the end, also try the mean of the weights at this many last validations.
     """
 
@@ -60,12 +61,13 @@ class Trainer:
         log_every: int = 20,
         validate_every: int = 200,
         average: int = 5,
+        training_label: str = "training",
     ):
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
         self.train_batches, self.valid_batches = train_batches, list(valid_batches)
         self.run, self.config, self.steps, self.clip_norm = run, config, steps, clip_norm
         self.log_every, self.validate_every = log_every, validate_every
-        self.average = average
+        self.average, self.training_label = average, training_label
         self.best_valid_loss = math.inf
         self._snapshots: deque[list[Any]] = deque(maxlen=average)
 
@@ -160,7 +162,7 @@ class Trainer:
         if loss < self.best_valid_loss:
             self.best_valid_loss = loss
             save_checkpoint(self.run.path, self.model.state_dict(), {**self.config, "step": step})
-        plot_losses(self.run.metrics_path, self.run.loss_picture)
+        plot_losses(self.run.metrics_path, self.run.loss_picture, training_label=self.training_label)
         if bar.disable:  # a log file instead of a terminal: one line for each validation
             what = f"mean of the last {averaged} weights" if averaged else f"epoch {epoch + 1}"
             print(f"step {step}/{self.steps}, {what}: validation loss {loss:.4f} nats per token", flush=True)

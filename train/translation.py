@@ -194,6 +194,7 @@ def train_translator(
         steps=steps,
         clip_norm=preset.clip_norm,
         validate_every=min(preset.validate_every, steps),
+        training_label=f"training (dropout {preset.dropout}, label smoothing {preset.label_smoothing})",
     )
     best = trainer.fit()
     say(f"best validation loss {best:.4f} nats per token (perplexity {np.exp(best):.2f})")
