@@ -15,6 +15,7 @@ tokenizer_json.py  the file that Hugging Face's tokenizers reads too
 character.py       single characters, with their clean-up
 word.py            whole words, with their preprocessing
 vocabulary.py      what these two have in common
+explore.py         looking into a BPE tokenizer; pictures.py draws it
 """
 
 from __future__ import annotations

@@ -182,8 +182,6 @@ def _count(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict[bytes, 
         size += sum(map(len, new))
         if size > _FLUSH:
             words = _add(words, _cut(chunks, pre_tokenizer), _cut(careful, pre_tokenizer))
-            chunks.clear()
-            careful.clear()
             size = 0
     return _add(words, _cut(chunks, pre_tokenizer), _cut(careful, pre_tokenizer))
 
@@ -197,10 +195,11 @@ def _count_plainly(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict
 
 
 def _cut(chunks: Counter[bytes], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
-    """The counts of words from the counts of chunks."""
+    """The counts of words from the counts of chunks, which are used up: the two need not fit in memory together."""
     words: dict[str, int] = {}
     texts: defaultdict[int, list[str]] = defaultdict(list)  # by how often they occur, so that Counter does the counting
-    for chunk, count in chunks.items():
+    while chunks:
+        chunk, count = chunks.popitem()
         if chunk.isalpha():  # ASCII letters after a blank: the most frequent case, and one word in each pattern
             words[" " + chunk.decode()] = count
         else:

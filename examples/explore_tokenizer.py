@@ -1,0 +1,84 @@
+"""Train a byte-pair tokenizer on a text and look into it.
+
+python examples/explore_tokenizer.py                             embedded German and English sentences
+python examples/explore_tokenizer.py book.txt --vocab-size 4000  your own text
+python examples/explore_tokenizer.py --show "Which tokens does this sentence have?"
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from handloom.tokenizer import BPETokenizer
+from handloom.tokenizer.explore import (
+    bars,
+    coloured,
+    compression,
+    forest_lines,
+    merge_trees,
+    token_lengths,
+    usual_sizes,
+)
+from handloom.tokenizer.pictures import draw_exploration
+from handloom.tokenizer.pre_tokenizer import PATTERNS
+from handloom.train.command_line import free_run_folder, run_main
+from handloom.train.grammar import build_corpus
+from handloom.train.text_files import iter_lines
+
+SHOWN_MERGES = 30
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="UTF-8 text, plain or gzipped")
+    parser.add_argument("--vocab-size", type=int, default=2000, help="tokens to learn (default: 2000)")
+    parser.add_argument("--pattern", default="gpt2", help=f"{', '.join(PATTERNS)} or an expression (default: gpt2)")
+    parser.add_argument("--show", metavar="TEXT", help="the text to colour (default: from the end of the text)")
+    parser.add_argument("--out", type=Path, help="folder for tokenizer.json and the picture (default: a new one)")
+    return parser.parse_args()
+
+
+def read_lines(files: list[Path]) -> list[str]:
+    if not files:
+        return [sentence for pair in build_corpus(train_size=10_000).train for sentence in pair]
+    return [line for file in files for line in iter_lines(file)]
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    lines = read_lines(arguments.files)
+    begin = time.perf_counter()
+    tokenizer = BPETokenizer.train(lines, arguments.vocab_size, pattern=arguments.pattern)
+    print(f"learned {tokenizer.vocab_size:,} tokens from {len(lines):,} lines in {time.perf_counter() - begin:.2f} s")
+
+    print("\nBytes per token, by vocabulary size")
+    sizes = compression(tokenizer, lines, usual_sizes(tokenizer.vocab_size))
+    print("\n".join(bars({f"{size.vocab_size:,}": size.bytes_per_token for size in sizes})))
+    print(f"with all tokens a word takes {sizes[-1].tokens_per_word:.2f} of them")
+
+    print("\nTokens of the vocabulary, by length in bytes")
+    lengths = token_lengths(tokenizer)
+    print("\n".join(bars({str(length): float(count) for length, count in lengths.items()})))
+
+    print(f"\nThe first {SHOWN_MERGES} merges (· is a blank)")
+    trees = merge_trees(tokenizer, SHOWN_MERGES)
+    print("\n".join(forest_lines(trees)))
+
+    text = arguments.show or " ".join(line for line in lines[-40:] if line.strip())[:400]
+    print("\nA text, token by token")
+    colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    print(coloured(tokenizer, text, colours=colours))
+
+    out = arguments.out or free_run_folder("tokenizer")
+    out.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(out / "tokenizer.json")
+    draw_exploration(tokenizer, sizes, lengths, trees, text, out / "tokenizer.png")
+    print(f"\nwrote {out / 'tokenizer.json'} and {out / 'tokenizer.png'}")
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,138 @@
+"""Looking into a tokenizer: the numbers are right, the trees are the merges, and the example runs as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from handloom.errors import InputError
+from handloom.tokenizer import BPETokenizer
+from handloom.tokenizer.explore import (
+    MergeTree,
+    bars,
+    coloured,
+    compression,
+    forest_lines,
+    merge_trees,
+    token_lengths,
+    tree_lines,
+    usual_sizes,
+    with_fewer_tokens,
+)
+from handloom.tokenizer.pictures import draw_exploration
+
+TEXTS = ["the cat sat on the mat", "the cat's café costs $5, und die Käse"] * 3
+EXAMPLE = Path(__file__).parents[2] / "examples" / "explore_tokenizer.py"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> BPETokenizer:
+    return BPETokenizer.train(TEXTS, 290)
+
+
+def test_fewer_tokens_are_those_of_a_shorter_training(tokenizer: BPETokenizer) -> None:
+    for size in (260, 261, 275, 290):
+        assert with_fewer_tokens(tokenizer, size).vocab == BPETokenizer.train(TEXTS, size).vocab
+        assert with_fewer_tokens(tokenizer, size).merges == BPETokenizer.train(TEXTS, size).merges
+
+
+def test_compression_is_that_of_the_encoded_text(tokenizer: BPETokenizer) -> None:
+    for result in compression(tokenizer, TEXTS, [260, 275, 290]):
+        tokens = sum(len(ids) for ids in with_fewer_tokens(tokenizer, result.vocab_size).encode_batch(TEXTS))
+        assert result.bytes_per_token == pytest.approx(sum(len(text.encode()) for text in TEXTS) / tokens)
+        assert result.tokens_per_word * 3 * (6 + 11) == pytest.approx(tokens)  # words as the GPT-2 pattern cuts them
+    assert compression(tokenizer, TEXTS, [260])[0].bytes_per_token == 1
+
+
+def test_usual_sizes_end_at_the_vocabulary() -> None:
+    assert usual_sizes(2000) == [260, 512, 1024, 2000]
+    assert usual_sizes(1024) == [260, 512, 1024]
+    assert usual_sizes(270) == [260, 270]
+    assert usual_sizes(256) == [256]
+
+
+def test_token_lengths_count_the_vocabulary_or_the_text(tokenizer: BPETokenizer) -> None:
+    lengths = token_lengths(tokenizer)
+    assert sum(lengths.values()) == 290 - 4
+    assert lengths[1] == 256
+    assert token_lengths(tokenizer, tokenizer.encode("the", add_bos=True)) == {1: 0, 2: 0, 3: 1}
+
+
+def test_trees_are_the_merges(tokenizer: BPETokenizer) -> None:
+    trees = merge_trees(tokenizer, 12)
+    ranks = []
+
+    def visit(tree: MergeTree) -> None:
+        if tree.parts:
+            assert "".join(part.token for part in tree.parts) == tree.token
+            ranks.append(tree.rank)
+        for part in tree.parts:
+            visit(part)
+
+    for tree in trees:
+        visit(tree)
+    assert set(ranks) == set(range(12))
+    assert merge_trees(tokenizer, 0) == []
+
+
+def test_trees_as_lines() -> None:
+    inner = MergeTree("he", 0, (MergeTree("h"), MergeTree("e")))
+    tree = MergeTree("the", 4, (MergeTree("t"), inner))
+    assert tree_lines(tree) == ["the   (merge 5)", "├─ t", "└─ he   (merge 1)", "   ├─ h", "   └─ e"]
+    assert forest_lines([tree, inner])[0] == "two bytes: he"
+    assert forest_lines([]) == []
+
+
+def test_coloured_text_and_bars(tokenizer: BPETokenizer) -> None:
+    assert coloured(tokenizer, "the cat\n", colours=False) == "|".join(tokenizer.tokens("the cat\n"))
+    painted = coloured(tokenizer, "the cat")
+    assert painted.count("\x1b[0m") == len(tokenizer.encode("the cat"))
+    assert bars({"a": 4.0, "bb": 1.5}, width=4) == [" a  ████ 4", "bb  ██ 1.50"]
+    assert bars({}) == []
+
+
+def test_the_picture_is_drawn_whatever_the_text_holds(tokenizer: BPETokenizer, tmp_path: Path) -> None:
+    arguments = (
+        tokenizer,
+        compression(tokenizer, TEXTS, [260, 290]),
+        token_lengths(tokenizer),
+        merge_trees(tokenizer, 20),
+    )
+    for text in ("", "costs $5 and $x_1$ <eos> 中文 😀 " * 12):
+        draw_exploration(*arguments, text, tmp_path / "picture.png")
+        assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="can't be written"):
+        draw_exploration(*arguments, "text", tmp_path / "no folder" / "picture.png")
+
+
+def run_example(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, str(EXAMPLE), *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", check=False)
+
+
+def test_the_example_runs_on_its_own(tmp_path: Path) -> None:
+    done = run_example("--vocab-size", "600", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "learned 600 tokens from 20,000 lines" in done.stdout
+    for heading in ("Bytes per token", "by length in bytes", "The first 30 merges", "token by token"):
+        assert heading in done.stdout
+    written = sorted(path.name for path in (tmp_path / "runs" / "tokenizer").iterdir())
+    assert written == ["tokenizer.json", "tokenizer.png"]
+    assert BPETokenizer.load(tmp_path / "runs" / "tokenizer" / "tokenizer.json").vocab_size == 600
+
+
+def test_the_example_takes_a_file_and_names_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    done = run_example("text.txt", "--vocab-size", "280", "--show", "the mat", "--out", "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "the" in done.stdout.splitlines()[-3]
+    for arguments, message in ((("none.txt",), "none.txt"), (("text.txt", "--vocab-size", "10"), "vocab_size=10")):
+        done = run_example(*arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr

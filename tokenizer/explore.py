@@ -1,0 +1,133 @@
+"""Looking into a BPE tokenizer: how far it compresses, how long its tokens are, how they grew, how they cut a text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .base import printable
+from .bpe import BPETokenizer
+from .byte_alphabet import text_to_bytes
+from .pre_tokenizer import PreTokenizer
+from .word_counts import count_words
+
+_RESET = "\x1b[0m"
+# Backgrounds of the 256-colour palette, pale enough for black letters; neighbours differ in hue.
+_BACKGROUNDS = (217, 229, 157, 153, 183, 223)
+
+
+@dataclass(frozen=True)
+class Compression:
+    """What a vocabulary size does to a text.
+
+    Attributes:
+        vocab_size: number of tokens.
+        bytes_per_token: UTF-8 bytes of the text for each of its tokens.
+        tokens_per_word: tokens for each word (of the pre-tokenizer).
+    """
+
+    vocab_size: int
+    bytes_per_token: float
+    tokens_per_word: float
+
+
+@dataclass(frozen=True)
+class MergeTree:
+    """How a token grew: `parts` are the two it was merged from, none for a byte. `rank` counts the merges from 0."""
+
+    token: str
+    rank: int | None = None
+    parts: tuple[MergeTree, ...] = ()
+
+
+def with_fewer_tokens(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
+    """The tokenizer as it was when its training had made `vocab_size` tokens."""
+    vocab = {token: id for token, id in tokenizer.vocab.items() if id < vocab_size}
+    merges = [pair for pair in tokenizer.merges if tokenizer.vocab[pair[0] + pair[1]] < vocab_size]
+    return BPETokenizer(vocab, merges, added_tokens=tokenizer.added_tokens, pattern=tokenizer.pattern)
+
+
+def usual_sizes(vocab_size: int) -> list[int]:
+    """Vocabulary sizes to compare: the bytes alone, then doubling up to `vocab_size`."""
+    sizes = [260]
+    while sizes[-1] * 2 < vocab_size:
+        sizes.append(sizes[-1] * 2 if len(sizes) > 1 else 512)
+    return [*[size for size in sizes if size < vocab_size], vocab_size]
+
+
+def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[int]) -> list[Compression]:
+    """The compression of `texts` by the first tokens of the tokenizer, for several vocabulary sizes."""
+    words = count_words(iter(texts), PreTokenizer(tokenizer.pattern))
+    total_bytes = sum(len(word) * count for word, count in words.items())
+    total_words = sum(words.values())
+    results = []
+    for size in sizes:
+        smaller = with_fewer_tokens(tokenizer, size)
+        tokens = sum(len(smaller.encode_bytes(word)) * count for word, count in words.items())
+        results.append(Compression(size, total_bytes / tokens, tokens / total_words))
+    return results
+
+
+def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> dict[int, int]:
+    """How many tokens have 1, 2, 3, ... bytes: of the vocabulary without special tokens, or of the given `ids`."""
+    special = set(tokenizer.special_ids.values())
+    counts = Counter(
+        len(tokenizer.decode_bytes([id]))
+        for id in (range(tokenizer.vocab_size) if ids is None else ids)
+        if id not in special
+    )
+    return {length: counts[length] for length in range(1, max(counts, default=0) + 1)}
+
+
+def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
+    """The first merges as trees: one for each token that is not a part of another of them, in order of its making."""
+    trees: dict[str, MergeTree] = {}
+    used: set[str] = set()
+    for rank, (left, right) in enumerate(tokenizer.merges[:first]):
+        parts = tuple(trees.get(part) or MergeTree(_display(part)) for part in (left, right))
+        trees[left + right] = MergeTree(_display(left + right), rank, parts)
+        used |= {left, right}
+    return [tree for token, tree in trees.items() if token not in used]
+
+
+def tree_lines(tree: MergeTree) -> list[str]:
+    """A tree in the form of `tree(1)`, each merged token with its place among the merges, from 1."""
+    lines = [tree.token if tree.rank is None else f"{tree.token}   (merge {tree.rank + 1})"]
+    for part, (first, rest) in zip(tree.parts, (("├─ ", "│  "), ("└─ ", "   ")), strict=False):
+        inner = tree_lines(part)
+        lines += [first + inner[0], *(rest + line for line in inner[1:])]
+    return lines
+
+
+def forest_lines(trees: Sequence[MergeTree]) -> list[str]:
+    """Trees one below the other; those of two bytes, which are most of the first merges, in a line of their own."""
+    pairs = [tree for tree in trees if not any(part.parts for part in tree.parts)]
+    lines = ["two bytes: " + "  ".join(tree.token for tree in pairs)] if pairs else []
+    return lines + [line for tree in trees if tree not in pairs for line in tree_lines(tree)]
+
+
+def coloured(tokenizer: BPETokenizer, text: str, *, colours: bool = True) -> str:
+    """The text with a background for each token, or with bars between tokens if `colours` is False.
+
+    A character of several bytes that is cut apart shows as escapes.
+    """
+    tokens = tokenizer.tokens(text)
+    if not colours:
+        return "|".join(tokens)
+    return "".join(f"\x1b[48;5;{_BACKGROUNDS[i % len(_BACKGROUNDS)]};30m{t}{_RESET}" for i, t in enumerate(tokens))
+
+
+def bars(values: dict[str, float], width: int = 50) -> list[str]:
+    """A bar chart of lines: label, bar, value."""
+    longest = max(map(len, values), default=0)
+    scale = width / (max(values.values(), default=0) or 1)
+    return [
+        f"{label:>{longest}}  {'█' * round(value * scale) or '▏'} {value:,.2f}".removesuffix(".00")
+        for label, value in values.items()
+    ]
+
+
+def _display(token: str) -> str:
+    """A token of the vocabulary with `·` for the blank."""
+    return printable(text_to_bytes(token).decode("utf-8", "backslashreplace")).replace(" ", "·")
