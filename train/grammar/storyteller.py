@@ -26,7 +26,7 @@ from .inflection import ACCUSATIVE, DATIVE, NOMINATIVE
 from .lexicon import ADJECTIVES, ALL_NOUNS, Noun, nouns_of
 from .phrases import TWO_WAY, Adverbial, Combination, Complement, NounPhrase, Phrase, PronounPhrase, two_way_phrase
 from .times import NOT_YET, TIMES, Tense
-from .verbs import ACTIONS, MANNERS, MODALS, NOT_OWN, SUDDEN, TURNED, UNWILLED, Slot, Verb
+from .verbs import ACTIONS, MANNERS, MODALS, NOT_OWN, STATES, SUDDEN, TURNED, UNWILLED, Slot, Verb
 
 T = TypeVar("T")
 
@@ -34,6 +34,8 @@ ADJECTIVES_OF = {noun: [word for word in ADJECTIVES if word.classes & noun.class
 PREPOSITIONS_OF = {noun: [word for word in TWO_WAY if word in noun.classes] for noun in ALL_NOUNS}
 ACTIONS_OF = {noun: [verb for verb in ACTIONS if noun in verb.subjects] for noun in ALL_NOUNS}
 PERSONS = nouns_of("person")
+# Who or what is nobody's: beings, and rooms where nobody lives or tidies up.
+OWNERLESS = {noun for noun in nouns_of("person animal room") if not noun.classes & {"home", "tidy"}}
 PERSONAL_ACTIONS = [verb for verb in ACTIONS if PERSONS[0] in verb.subjects]
 WILLED = [verb for verb in PERSONAL_ACTIONS if verb.name not in UNWILLED]
 
@@ -143,7 +145,7 @@ class Storyteller:
             phrase.determiner = self.pick(_MINE)
         elif manner == "own" and subject and ("kin" in noun.classes or not noun.classes & {"person", "animal", "room"}):
             phrase.determiner = subject.possessive
-        elif manner == "owner" and not noun.classes & {"person", "animal"}:
+        elif manner == "owner" and noun not in OWNERLESS:
             phrase.owner = self.noun_phrase(self.noun(PERSONS), "definite_plural" if self.chance(0.1) else "definite")
         if not plain and not phrase.owner and self.chance(0.3):
             self.describe(phrase)
@@ -224,7 +226,7 @@ class Storyteller:
         manners = _PERSON if personal else _SURE_OBJECT if clause.negated or clause.verb.particle else _OBJECT
         if clause.negated and case == ACCUSATIVE and not slot.preposition and self.chance(0.4):
             clause.no_not = True
-            phrase = NounPhrase(noun, NOT_A, plural=self.chance(0.4))
+            phrase = NounPhrase(noun, NOT_A, plural=clause.verb in STATES or self.chance(0.4))
             if self.chance(0.3):
                 self.describe(phrase)
             return phrase

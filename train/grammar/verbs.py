@@ -165,7 +165,7 @@ _ACTIONS = {
         einschlafen    place?:seat/room                    müde/krank               schnell
         weglaufen      -                                   ängstlich/nervös         schnell/heimlich/leise
         zurückkommen   -                                   hungrig/müde             langsam/leise
-        gehen          goal:ground                         neugierig/müde/allein    langsam
+        gehen          goal:ground                         neugierig/traurig/allein    langsam
         laufen         goal:ground                         ängstlich/nervös         schnell
         schleichen     goal:ground                         neugierig/hungrig        leise/langsam/vorsichtig
         klettern       auf+goal:room/furniture             mutig/neugierig          vorsichtig/langsam/schnell

@@ -43,9 +43,9 @@ DECLINED = [
     (NOT_A, "alt", "Hund", True, "keine alten Hunde|keine alten Hunde|keinen alten Hunden|keiner alten Hunde"),
     (THIS, "alt", "Pferd", False, "dieses alte Pferd|dieses alte Pferd|diesem alten Pferd|dieses alten Pferdes"),
     (DEFINITE, "müde", "Bär", False, "der müde Bär|den müden Bären|dem müden Bären|des müden Bären"),
-    (DEFINITE, "dunkel", "Wald", False, "der dunkle Wald|den dunklen Wald|dem dunklen Wald|des dunklen Waldes"),
+    (DEFINITE, "dunkel", "Turm", False, "der dunkle Turm|den dunklen Turm|dem dunklen Turm|des dunklen Turmes"),
     (DEFINITE, "arm", "Pirat", True, "die armen Piraten|die armen Piraten|den armen Piraten|der armen Piraten"),
-    (INDEFINITE, "alt", "Schloss", False, "ein altes Schloss|ein altes Schloss|einem alten Schloss|eines alten Schlosses"),
+    (INDEFINITE, "neu", "Bett", False, "ein neues Bett|ein neues Bett|einem neuen Bett|eines neuen Bettes"),
 ]  # fmt: skip
 
 
