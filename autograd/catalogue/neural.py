@@ -44,6 +44,12 @@ def _cross_entropy(d: Draw) -> Sample:
     shape, classes = d.shape(0, 2), d.integer(1, 4)
     target = d.indices(shape, classes)
     kwargs = dict(_reduction(d))
+    if d.choice("target", ("classes", "classes", "distributions")) == "distributions":
+        if d.flag("smoothed distribution"):
+            kwargs["label_smoothing"] = 0.2
+        if d.flag("weights of a distribution"):
+            kwargs["weight"] = d.array((classes,), 0.5, 2)
+        return Sample((d.array((*shape, classes), -3, 3), d.array((*shape, classes), 0, 1)), kwargs)
     if kwargs.get("reduction", "mean") == "mean":
         shape = tuple(max(side, 1) for side in shape)
         target = d.indices(shape, classes)

@@ -62,7 +62,7 @@ def _norm(d: Draw) -> Sample:
     kwargs: dict[str, Any] = {"keepdims": d.flag("keepdims")}
     if kind == "vector":
         kwargs |= {
-            "ord": d.choice("p", (None, 1, 2, 3, 1.5, 0.5, np.inf, -np.inf)),
+            "ord": d.choice("p", (None, 1, 2, 3, 1.5, 0.5, -1, -2.5, np.inf, -np.inf)),
             "axis": d.integer(0, len(shape) - 1),
         }
         if abs(kwargs["ord"] or 0) == np.inf:

@@ -68,6 +68,8 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
     are not integers.
     """
     ids = ids.data if isinstance(ids, Tensor) else ids
+    if len(table.shape) != 2:
+        raise ValueError(f"embedding: the table must be (rows, features), not of shape {table.shape}")
     if array_module(ids) is np:
         ids = np.asarray(ids)
         if ids.dtype.kind not in "iu":

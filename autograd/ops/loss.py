@@ -10,7 +10,7 @@ from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor
 from .registry import declare
-from .softmax import softmax
+from .softmax import log_softmax, softmax
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -81,6 +81,11 @@ def _cross_entropy_reference(
     label_smoothing: float = 0.0,
 ) -> Any:
     classes = logits.shape[-1]
+    if target.dtype.kind != "i":
+        soft = (1 - label_smoothing) * target + label_smoothing / classes
+        log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        losses = -(soft * log_p * (1 if weight is None else weight)).sum(axis=-1)
+        return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / (losses.size or 1)}[reduction]
     losses, weights = np.zeros(target.shape, dtype=logits.dtype), 0.0
     for place in np.ndindex(target.shape):
         t = target[place]
@@ -103,36 +108,52 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Negative log-likelihood of integer classes under softmax(logits), in nats.
+    """Negative log-likelihood of classes under softmax(logits), in nats.
 
     Args:
         logits: (..., classes), floating point.
-        target: (...), integers; positions equal to `ignore_index` (padding) count nowhere.
+        target: (...), integers; positions equal to `ignore_index` (padding) count nowhere. Or (..., classes), floating
+            point: a distribution over the classes at each position, which may have a gradient.
         weight: (classes,) or None: the weight of each class.
-        reduction: "mean" (over the weights of the targets that count; 0 if none do), "sum" or "none" (shape of target).
+        reduction: "mean" (over the weights of the targets that count; 0 if none do; over all positions where the
+            target is a distribution), "sum" or "none" (...).
         label_smoothing: s in [0, 1]: the target distribution is (1-s) onehot + s/classes
             (Szegedy et al. 2016, arXiv 1512.00567, section 7).
 
     Raises ValueError for shapes that don't fit or an unknown reduction, IndexError for a class out of range.
     """
     logits = logits if isinstance(logits, Tensor) else Tensor(logits)
-    target = target.data if isinstance(target, Tensor) else array_module(logits.data).asarray(target)
     weight = weight.data if isinstance(weight, Tensor) else weight
     if reduction not in REDUCTIONS:
         raise ValueError(f"cross_entropy: reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
+    if weight is not None and weight.shape != logits.shape[-1:]:
+        raise ValueError(f"cross_entropy: weight {weight.shape} for {logits.shape[-1]} classes")
+    if getattr(target, "dtype", np.dtype(int)).kind == "f" and target.shape == logits.shape:
+        return _against_distributions(logits, target, weight, reduction, label_smoothing)
+    target = target.data if isinstance(target, Tensor) else array_module(logits.data).asarray(target)
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
-            f"cross_entropy: logits {logits.shape} need integer targets of shape {logits.shape[:-1]}, "
-            f"not {target.dtype}{list(target.shape)}"
+            f"cross_entropy: logits {logits.shape} need integer targets of shape {logits.shape[:-1]} or floating "
+            f"point ones of the logits' shape, not {target.dtype}{list(target.shape)}"
         )
     classes = logits.shape[-1]
     if array_module(target) is np:
         wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
         if wrong.any():
             raise IndexError(f"cross_entropy: class {target[wrong][0]} is outside 0..{classes - 1}")
-    if weight is not None and weight.shape != (classes,):
-        raise ValueError(f"cross_entropy: weight {weight.shape} for {classes} classes")
     loss = CrossEntropy(target.reshape(-1), weight, ignore_index, reduction, label_smoothing)(
         logits.reshape(-1, classes)
     )
     return loss.reshape(target.shape) if reduction == "none" else loss
+
+
+def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
+    """- sum_c w_c t_c log p_c with the smoothed t, in small ops."""
+    classes = logits.shape[-1]
+    if label_smoothing:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    terms = log_softmax(logits) * target
+    losses = -(terms if weight is None else terms * weight.astype(logits.dtype)).sum(axis=-1)
+    if reduction == "mean":
+        return losses.sum() / max(losses.size, 1)
+    return losses.sum() if reduction == "sum" else losses

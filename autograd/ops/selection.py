@@ -40,11 +40,13 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     """x with `value` (a number or a 0-d tensor) where `mask` (boolean, broadcasts with x) holds.
 
-    Raises TypeError for a mask that is not boolean, ValueError for a value with axes.
+    Raises TypeError for a mask that is not boolean or a complex value, ValueError for a value with axes.
     """
     mask = raw(mask)
     if np.result_type(mask).kind != "b":
         raise TypeError(f"masked_fill: the mask must be boolean, not {np.result_type(mask)}")
+    if np.result_type(raw(value)).kind == "c":
+        raise TypeError(f"masked_fill: a complex value ({value}) does not go into a real tensor")
     if np.ndim(raw(value)):
         raise ValueError(f"masked_fill: one value fills all places, not an array of shape {np.shape(raw(value))}")
     return Where()(mask, value, x)

@@ -9,7 +9,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function, raw
 from ..tensor import Tensor
-from .elementwise import abs
+from .elementwise import abs, sign
 from .reduction import Axis, Reduction, accumulator, count, max, min, narrowed, normalized_axes, spread, sum, widened
 from .registry import declare
 from .shape import reshape
@@ -151,7 +151,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     """The p-norm of vectors, (sum |x|^p)^(1/p), or Frobenius' norm of matrices.
 
     Args:
-        ord: p > 0, inf (largest |x|), -inf (smallest |x|), None (2) or "fro" (two axes).
+        ord: p, inf (largest |x|), -inf (smallest |x|), 0 (how many are not 0), None (2) or "fro" (two axes).
         axis: one axis of vectors, two of matrices, None for all elements. As in numpy.linalg.norm a number for `ord`
             goes with vectors only; the other matrix norms are not offered.
 
@@ -161,12 +161,14 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     axes = normalized_axes(axis, ndim)
     if ord == "fro" and len(axes) != 2:
         raise ValueError(f"norm: ord='fro' takes two axes, not {axis} of {ndim} dimensions")
-    if isinstance(ord, int | float) and (len(axes) != 1 or (ord != -np.inf and ord <= 0)):
-        raise ValueError(f"norm: ord={ord} with axis={axis}: a p-norm has p > 0 (or -inf) and goes along one axis")
+    if isinstance(ord, int | float) and len(axes) != 1:
+        raise ValueError(f"norm: ord={ord} with axis={axis}: a p-norm goes along one axis")
     if ord in (np.inf, -np.inf):
         return (max if ord == np.inf else min)(abs(x), axis=axes, keepdims=keepdims)
     if ord == 1:
         return sum(abs(x), axis=axes, keepdims=keepdims)
+    if ord == 0:
+        return sum(abs(sign(x)), axis=axes, keepdims=keepdims)
     if ord not in (None, "fro") and not isinstance(ord, int | float):
         raise ValueError(f"norm: ord={ord!r} is none of a number, None and 'fro'")
     return PNorm(2 if ord in (None, "fro") else ord, axes, keepdims)(x)
