@@ -1,0 +1,54 @@
+"""Every ```python block of README.md and docs/*.md runs, in order, and so does every example in a docstring.
+
+A block marked ```python no-run is left out.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from handloom.autograd import manual_seed
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> Iterator[tuple[int, str]]:
+    """The first line and the text of each block that is to run."""
+    text = page.read_text(encoding="utf-8")
+    for match in BLOCK.finditer(text):
+        yield text.count("\n", 0, match.start(1)), match.group(1)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    manual_seed(0)
+    names: dict = {"__name__": "example"}
+    for line, code in blocks(page):
+        exec(compile("\n" * line + code, str(page), "exec"), names)  # tracebacks show the page and its line
+
+
+def test_blocks_are_found() -> None:
+    assert sum(1 for page in PAGES for _ in blocks(page)) >= 10
+    for page in PAGES:
+        marks = re.findall(r"^```python\b(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(marks) <= {"", " no-run"}, f"{page.name}: a python block is marked {marks}"
+
+
+def test_the_examples_in_docstrings_run() -> None:
+    failed = []
+    for part in ("autograd", "nn", "models", "tokenizer", "train"):
+        for path in sorted((ROOT / part).rglob("*.py")):
+            if ">>>" in path.read_text(encoding="utf-8"):
+                name = ".".join(("handloom", *path.relative_to(ROOT).with_suffix("").parts))
+                if doctest.testmod(importlib.import_module(name.removesuffix(".__init__"))).failed:
+                    failed.append(name)
+    assert failed == []
