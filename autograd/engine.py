@@ -8,6 +8,7 @@ wait; nothing is recursive, so a graph may be as deep as memory allows.
 from __future__ import annotations
 
 import heapq
+import inspect
 import threading
 from collections.abc import Sequence
 from contextlib import ContextDecorator
@@ -50,6 +51,14 @@ class _SetGradMode(ContextDecorator):
     def __exit__(self, *exception: object) -> None:
         grad_mode.enabled = self._previous.pop()
 
+    def __call__(self, function: Any) -> Any:
+        if inspect.isgeneratorfunction(function):
+            raise TypeError(
+                f"{type(self).__name__} can't decorate the generator {function.__name__}: its body runs later, piece "
+                "by piece. Use a with statement inside, around each computation"
+            )
+        return super().__call__(function)
+
     def _recreate_cm(self) -> _SetGradMode:
         return type(self)()  # a decorated function may run in several threads at once
 
@@ -75,9 +84,12 @@ class _Gradient:
         self.value = value
         self.owned = owned
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any, owned: bool) -> None:
         if self.owned:
             self.value += value
+        elif owned:
+            value += self.value
+            self.value, self.owned = value, True
         elif isinstance(self.value, Tensor):
             self.value = self.value + value
         else:
@@ -119,7 +131,7 @@ class _Pass:
             if existing is None:
                 slots[origin.slot] = _Gradient(value, owned)
                 return
-        existing.add(value)
+        existing.add(value, owned)
 
     def run(self, retain_graph: bool, oldest: int = -1) -> None:
         """Go back through the calls, down to number `oldest`: what is older can't lead to a target any more."""
