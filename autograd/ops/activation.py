@@ -12,6 +12,7 @@ from ..function import Function
 from ..tensor import Tensor
 from .elementwise import negative
 from .erf import erf_array
+from .exponential import sigmoid_array
 from .registry import declare
 
 
@@ -86,11 +87,6 @@ def selu(x: Any) -> Tensor:
     return ELU(_SELU_ALPHA, _SELU_SCALE)(x)
 
 
-def sigmoid_array(x: Any) -> Any:
-    """1 / (1 + e^-x) of an array or a Tensor, through tanh, which never overflows."""
-    return array_module(x).tanh(x * 0.5) * 0.5 + 0.5
-
-
 class Sigmoid(Function):
     """y = 1 / (1 + e^-x); dx = g y (1 - y)."""
 
@@ -110,13 +106,18 @@ def sigmoid(x: Any) -> Tensor:
     return Sigmoid()(x)
 
 
+def softplus_array(x: Any) -> Any:
+    """log(1 + e^x) of an array; of a Tensor, the recorded softplus."""
+    xp = array_module(x)
+    return xp.softplus(x) if isinstance(x, Tensor) else xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
 class Softplus(Function):
     """log(1 + e^x); the slope is the sigmoid."""
 
     def forward(self, x):
         self.save(x)
-        xp = array_module(x)
-        return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
+        return softplus_array(x)
 
     def backward(self, g):
         (x,) = self.saved
@@ -159,13 +160,11 @@ class Mish(Function):
 
     def forward(self, x):
         self.save(x)
-        xp = array_module(x)
-        return x * xp.tanh(xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x))))
+        return x * array_module(x).tanh(softplus_array(x))
 
     def backward(self, g):
         (x,) = self.saved
-        xp = array_module(x)
-        t = xp.tanh(xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x))))
+        t = array_module(x).tanh(softplus_array(x))
         return g * (t + x * (1 - t * t) * sigmoid_array(x))
 
 

@@ -17,6 +17,7 @@ from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .exponential import exp
 from .linalg import matmul
+from .reduction import summed
 from .registry import declare
 from .selection import where
 
@@ -103,7 +104,7 @@ class StandardAttention(Function):
         if drop is not None:
             d_scores *= drop[0]
             d_scores *= drop[1]
-        d_scores -= (d_scores * weights).sum(axis=-2, keepdims=True)
+        d_scores -= summed(d_scores * weights, -2, keepdims=True)
         d_scores *= weights
         d_query = d_scores.swapaxes(-1, -2) @ key
         d_query *= scale

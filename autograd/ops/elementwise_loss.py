@@ -76,13 +76,12 @@ def binary_cross_entropy_with_logits(
     """
     name = "binary_cross_entropy_with_logits"
     _same_shape(name, logits, target)
-    if pos_weight is None:
-        loss = subtract(softplus(logits), multiply(target, logits))
-    else:
-        # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
-        negatives = subtract(1.0, target)
-        each = add(multiply(pos_weight, target), negatives)
-        loss = add(multiply(negatives, logits), multiply(each, softplus(negative(logits))))
+    # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
+    negatives = subtract(1.0, target)
+    missed = softplus(negative(logits))
+    if pos_weight is not None:
+        missed = multiply(add(multiply(pos_weight, target), negatives), missed)
+    loss = add(multiply(negatives, logits), missed)
     return _reduced(name, loss if weight is None else multiply(loss, weight), reduction)
 
 

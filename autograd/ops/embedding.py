@@ -71,7 +71,7 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
     if len(table.shape) != 2:
         raise ValueError(f"embedding: the table must be (rows, features), not of shape {table.shape}")
     if array_module(ids) is np:
-        ids = np.asarray(ids)
+        ids = np.array(ids)  # a copy: the caller may fill the batch's buffer anew before the backward pass
         if ids.dtype.kind not in "iu":
             raise TypeError(f"embedding: ids must be integers, not {ids.dtype}")
         if ids.size and (ids.min() < 0 or ids.max() >= table.shape[0]):

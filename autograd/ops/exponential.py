@@ -125,6 +125,15 @@ def log1p(x: Any) -> Tensor:
     return Log1p()(x)
 
 
+def sigmoid_array(x: Any) -> Any:
+    """1 / (1 + e^-x) of an array, exact to the last digits at both ends; of a Tensor, the recorded sigmoid."""
+    xp = array_module(x)
+    if isinstance(x, Tensor):
+        return xp.sigmoid(x)
+    e = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, 1, e) / (1 + e)
+
+
 class LogAddExp(Function):
     """log(e^x + e^y); the slopes are the shares of e^x and e^y in the sum: sigmoids of the difference."""
 
@@ -138,10 +147,9 @@ class LogAddExp(Function):
         x, y = self.saved
         xp = array_module(g)
         alike = (raw(x) == raw(y)) & (array_module(raw(x)).abs(raw(x)) == np.inf)  # inf - inf would be NaN
-        share = xp.tanh((xp.where(alike, 0.0, x) - xp.where(alike, 0.0, y)) * 0.5) * 0.5 + 0.5
-        share = share.astype(g.dtype)
+        ahead = (xp.where(alike, 0.0, x) - xp.where(alike, 0.0, y)).astype(g.dtype)
         needs_x, needs_y = self.needs
-        return g * share if needs_x else None, g * (1 - share) if needs_y else None
+        return g * sigmoid_array(ahead) if needs_x else None, g * sigmoid_array(-ahead) if needs_y else None
 
 
 @declare(lambda x, y: np.log(np.exp(x) + np.exp(y)))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from ..backend import Array, array_module
+from ..backend import Array, array_module, is_array
 from ..function import Function, raw, run
 from ..tensor import Tensor
 from .reduction import normalized_axes
@@ -15,10 +16,11 @@ from .shape import ravel
 
 
 def plain_index(index: Any) -> Any:
-    """The index with Tensors in it turned into their arrays."""
+    """The index with Tensors in it turned into arrays: copies, which no later change of the caller's can reach."""
     if isinstance(index, tuple):
         return tuple(plain_index(part) for part in index)
-    return raw(index)
+    index = raw(index)
+    return index.copy() if is_array(index) else list(index) if isinstance(index, list) else index
 
 
 def _is_basic(index: Any) -> bool:
@@ -85,7 +87,7 @@ class SetItem(Function):
         out = x.copy()
         out[self.index] = value
         if not _is_basic(self.index):
-            _refuse_duplicates(self.index, x.shape)
+            _refuse_duplicates(self.index, x.shape, array_module(x))
         return out
 
     def backward(self, g):
@@ -112,11 +114,11 @@ class ZeroAt(Function):
         return run(ZeroAt(self.index), g)
 
 
-def _refuse_duplicates(index: Any, shape: tuple[int, ...]) -> None:
+def _refuse_duplicates(index: Any, shape: tuple[int, ...], xp: Any) -> None:
     """Which of two values wins at a place named twice is undefined on a GPU, and with it the gradient."""
-    size = int(np.prod(shape))
-    places = np.arange(size).reshape(shape)[index] if size else np.empty(0)
-    if np.unique(places).size != places.size:
+    size = math.prod(shape)
+    places = xp.arange(size).reshape(shape)[index]
+    if xp.unique(places).size != places.size:
         raise IndexError(
             "the index names an element twice; which value would stay is undefined. Use scatter_add to add them"
         )

@@ -11,7 +11,7 @@ from ..backend import array_module
 from ..function import Function, raw, run
 from ..tensor import Tensor
 from .indexing import take
-from .reduction import normalized_axes
+from .reduction import normalized_axes, summed
 from .registry import declare
 from .shape import ravel
 
@@ -105,7 +105,7 @@ class Tile(Function):
         reps = (1,) * (ndim - len(self.reps)) + self.reps
         sizes = (1,) * (ndim - len(self.shape)) + self.shape
         pairs = tuple(part for pair in zip(reps, sizes, strict=True) for part in pair)
-        return g.reshape(pairs).sum(axis=tuple(range(0, 2 * ndim, 2))).reshape(self.shape)
+        return summed(g.reshape(pairs), tuple(range(0, 2 * ndim, 2))).reshape(self.shape)
 
 
 @declare(np.tile)
@@ -126,7 +126,7 @@ class Repeat(Function):
 
     def backward(self, g):
         (axis,) = normalized_axes(self.axis, len(self.shape))
-        return g.reshape((*self.shape[: axis + 1], self.repeats, *self.shape[axis + 1 :])).sum(axis=axis + 1)
+        return summed(g.reshape((*self.shape[: axis + 1], self.repeats, *self.shape[axis + 1 :])), axis + 1)
 
 
 @declare(np.repeat)

@@ -11,7 +11,7 @@ import numpy as np
 from ..function import Function, raw
 from ..tensor import Tensor
 from .elementwise import multiply
-from .reduction import normalized_axes
+from .reduction import normalized_axes, summed
 from .registry import declare
 from .shape import ravel, reshape, transpose
 
@@ -90,7 +90,7 @@ class Linear(Function):
         gradient_weight = rows.T @ rows_of(x) if needs[1] else None
         if len(needs) == 2:
             return gradient_x, gradient_weight
-        return gradient_x, gradient_weight, rows.sum(axis=0) if needs[2] else None
+        return gradient_x, gradient_weight, summed(rows, 0) if needs[2] else None
 
 
 def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor
+from .reduction import summed
 from .registry import declare
 
 
@@ -51,7 +52,7 @@ class LayerNorm(Function):
         return (
             dx,
             (g * x_hat).sum(axis=rows).astype(weight.dtype) if needs_weight else None,
-            g.sum(axis=rows).astype(weight.dtype) if needs_bias else None,
+            summed(g, rows).astype(weight.dtype) if needs_bias else None,
         )
 
 

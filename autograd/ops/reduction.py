@@ -70,6 +70,13 @@ def accumulator(x: Any) -> Any:
     return np.float32 if x.dtype == np.float16 else None
 
 
+def summed(g: Any, axis: Axis, keepdims: bool = False) -> Any:
+    """The sum of an array or a Tensor, float16 accumulated in float32: for backward rules."""
+    if isinstance(g, Tensor) or g.dtype != np.float16:
+        return g.sum(axis=axis, keepdims=keepdims)
+    return g.sum(axis=axis, keepdims=keepdims, dtype=np.float32).astype(np.float16)
+
+
 @declare(np.sum)
 def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum over `axis` (all axes by default). float16 is accumulated in float32, integers and booleans in int64."""

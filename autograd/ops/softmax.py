@@ -9,7 +9,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor
-from .reduction import narrowed, widened
+from .reduction import narrowed, summed, widened
 from .registry import declare
 
 
@@ -34,7 +34,7 @@ class Softmax(Function):
 
     def backward(self, g):
         (p,) = self.saved
-        return p * (g - (g * p).sum(axis=self.axis, keepdims=True))
+        return p * (g - summed(g * p, self.axis, keepdims=True))
 
 
 def _softmax_reference(x: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -65,7 +65,7 @@ class LogSoftmax(Function):
 
     def backward(self, g):
         (out,) = self.saved
-        return g - array_module(out).exp(out) * g.sum(axis=self.axis, keepdims=True)
+        return g - array_module(out).exp(out) * summed(g, self.axis, keepdims=True)
 
 
 @declare(lambda x, axis=-1: np.log(_softmax_reference(x, axis)))

@@ -32,7 +32,7 @@ MUTANTS = (
     M("functions", "expm1", "ops.exponential:Expm1.backward", "out + 1", "out"),
     M("functions", "log1p", "ops.exponential:Log1p.backward", "1 + x", "x"),
     M("functions", "log10", "ops.exponential:LogToBase.backward", "x * math.log(self.base)", "x"),
-    M("functions", "logaddexp", "ops.exponential:LogAddExp.backward", "g * (1 - share)", "g * share"),
+    M("functions", "logaddexp", "ops.exponential:LogAddExp.backward", "g * sigmoid_array(-ahead)", "g * sigmoid_array(ahead)"),
     M("functions", "sqrt", "ops.exponential:Sqrt.backward", "0.5 / out", "0.5 * out"),
     M("functions", "rsqrt", "ops.exponential:Rsqrt.backward", "out * out * out", "out * out"),
     M("functions", "erf", "ops.erf:Erf.backward", "-x * x", "-0.5 * x * x"),
@@ -79,7 +79,7 @@ MUTANTS = (
     M("joining", "stack", "ops.joining:Stack.backward", "_along(self.axis, i,", "_along(self.axis, -1 - i,"),
     M("joining", "split", "ops.joining:Split.backward", "self.axis), *filled", "self.axis), *filled[::-1]"),
     M("joining", "tile", "ops.joining:Tile.backward", "zip(reps, sizes, strict=True)", "zip(sizes, reps, strict=True)"),
-    M("joining", "repeat", "ops.joining:Repeat.backward", "(*self.shape[: axis + 1], self.repeats, *self.shape[axis + 1 :])).sum(axis=axis + 1)", "(*self.shape[:axis], self.repeats, *self.shape[axis:])).sum(axis=axis)"),
+    M("joining", "repeat", "ops.joining:Repeat.backward", "(*self.shape[: axis + 1], self.repeats, *self.shape[axis + 1 :])), axis + 1)", "(*self.shape[:axis], self.repeats, *self.shape[axis:])), axis)"),
     M("joining", "pad", "ops.joining:Pad.backward", "slice(b, size - a)", "slice(a, size - b)"),
     M("joining", "tril", "ops.diagonal:Triangle.triangle", "- self.k", ""),
     M("joining", "triu", "ops.diagonal:Triangle.backward", "self.triangle(g)", "g"),
@@ -96,7 +96,7 @@ MUTANTS = (
     # Matrices: transposition, operands, un-broadcasting, the sum over rows.
     M("products", "matmul", "ops.linalg:MatMul.backward", "g @ y.swapaxes(-1, -2)", "g @ y.swapaxes(-1, -2) * 2"),
     M("products", "matmul", "ops.linalg:MatMul.backward", "rows_of(x).T @ rows", "rows_of(x).T @ rows / max(rows.shape[0], 1)"),
-    M("products", "linear", "ops.linalg:Linear.backward", "rows.sum(axis=0)", "rows.mean(axis=0)"),
+    M("products", "linear", "ops.linalg:Linear.backward", "summed(rows, 0)", "rows.mean(axis=0)"),
     M("products", "linear", "ops.linalg:Linear.backward", "rows.T @ rows_of(x)", "(rows * rows).T @ rows_of(x)"),
     M("products", "tensordot", "ops.linalg:tensordot", "over_y + kept_y", "over_y[::-1] + kept_y"),
     M("products", "outer", "ops.linalg:outer", "(np.size(raw(x)), 1)", "(1, np.size(raw(x)))"),
@@ -117,9 +117,9 @@ MUTANTS = (
     M("activation", "gelu", "ops.activation:GELUTanh.backward", "3 * 0.044715", "0.044715"),
     M("activation", "swiglu", "ops.gated:_halves", "slice(None, half))), getitem(x, (*before, slice(half, None)))", "slice(half, None))), getitem(x, (*before, slice(None, half)))"),
     # Statistics that are stale, missing or taken along the wrong axis.
-    M("normalization", "softmax", "ops.softmax:Softmax.backward", "(g * p).sum(axis=self.axis, keepdims=True)", "g.sum(axis=self.axis, keepdims=True)"),
-    M("normalization", "softmax", "ops.softmax:Softmax.backward", "(g * p).sum(axis=self.axis, keepdims=True)", "(g * p).sum(axis=-1, keepdims=True)"),
-    M("normalization", "log_softmax", "ops.softmax:LogSoftmax.backward", "g.sum(axis=self.axis, keepdims=True)", "1"),
+    M("normalization", "softmax", "ops.softmax:Softmax.backward", "summed(g * p, self.axis, keepdims=True)", "summed(g, self.axis, keepdims=True)"),
+    M("normalization", "softmax", "ops.softmax:Softmax.backward", "summed(g * p, self.axis, keepdims=True)", "summed(g * p, -1, keepdims=True)"),
+    M("normalization", "log_softmax", "ops.softmax:LogSoftmax.backward", "summed(g, self.axis, keepdims=True)", "1"),
     M("normalization", "layer_norm", "ops.normalization:LayerNorm.backward", "- h.mean(axis=-1, keepdims=True) ", ""),
     M("normalization", "layer_norm", "ops.normalization:LayerNorm.backward", "- x_hat * (h * x_hat).mean(axis=-1, keepdims=True)", ""),
     M("normalization", "layer_norm", "ops.normalization:LayerNorm.backward", "self.normalize(x) if isinstance(x, Tensor) else self.kept", "self.kept"),
@@ -138,7 +138,7 @@ MUTANTS = (
     M("losses", "dropout", "ops.dropout:Dropout.backward", "g * mask", "g"),
     # Attention.
     M("attention", "attention", "ops.attention:StandardAttention.backward", "d_query *= scale", "pass"),
-    M("attention", "attention", "ops.attention:StandardAttention.backward", "d_scores -= (d_scores * weights).sum(axis=-2, keepdims=True)", "pass"),
+    M("attention", "attention", "ops.attention:StandardAttention.backward", "d_scores -= summed(d_scores * weights, -2, keepdims=True)", "pass"),
     M("attention", "attention", "ops.attention:attention_composed", "total + (total == 0)", "total + 1"),
     M("attention", "attention", "ops.attention:attention_mask", "+ key_length - query_length", ""),
     M("attention", lambda: composed.test_fused_equals_composed_to_second_order("attention"), "ops.attention:StandardAttention.backward", "d_scores *= drop[0]", "pass"),
@@ -166,7 +166,7 @@ MUTANTS = (
 
 CONTROLS = (
     M("control", "multiply", "ops.elementwise:Multiply.backward", "g * y if", "y * g if"),
-    M("control", "softmax", "ops.softmax:Softmax.backward", "p * (g - (g * p).sum(axis=self.axis, keepdims=True))", "p * g - p * (p * g).sum(axis=self.axis, keepdims=True)"),
+    M("control", "softmax", "ops.softmax:Softmax.backward", "p * (g - summed(g * p, self.axis, keepdims=True))", "p * g - p * summed(p * g, self.axis, keepdims=True)"),
     M("control", "matmul", "ops.linalg:MatMul.backward", "g @ y.swapaxes(-1, -2)", "(y @ g.swapaxes(-1, -2)).swapaxes(-1, -2)"),
     M("control", "tanh", "ops.trigonometric:Tanh.backward", "g * (1 - out * out)", "g * (1 - out) * (1 + out)"),
 )

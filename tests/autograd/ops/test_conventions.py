@@ -105,6 +105,30 @@ def test_nothing_overflows(function: Any, low: float, high: float, slopes: tuple
     np.testing.assert_allclose(x.grad, slopes, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tails_keep_their_digits(dtype: Any) -> None:
+    x = np.array([-60.0, -20.0, 20.0], dtype)
+    tail = np.exp(-np.abs(x.astype(np.float64)))
+    rtol = 4 * np.finfo(dtype).eps
+    np.testing.assert_allclose(ops.sigmoid(Tensor(x)).data[:2], tail[:2], rtol=max(rtol, 3e-9))  # e/(1+e) is not e
+    np.testing.assert_allclose(ops.softplus(Tensor(x)).data[:2], tail[:2], rtol=max(rtol, 3e-9))
+    loss = ops.binary_cross_entropy_with_logits(Tensor(x[2:]), np.ones(1, dtype))
+    np.testing.assert_allclose(loss.item(), tail[2], rtol=max(rtol, 3e-9))
+    shares = gradient(ops.logaddexp, [0.0], [-60.0])
+    np.testing.assert_allclose(shares, [[1.0], [tail[0]]], rtol=1e-12)
+
+
+def test_derivatives_of_any_order_hold_at_zero() -> None:
+    """Formulas that tell signs apart have kinks where the function has none."""
+    orders = {ops.sigmoid: (0.25, 0, -0.125), ops.softplus: (0.5, 0.25, 0), ops.silu: (0.5, 0.5, 0)}
+    for function, expected in orders.items():
+        x = Tensor(np.array(0.0), requires_grad=True)
+        y = function(x)
+        for derivative in expected:
+            y = grad(y, x, create_graph=True)
+            assert y.item() == pytest.approx(derivative, abs=1e-15)
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu_far_out(approximate: str) -> None:
     out = ops.gelu(Tensor(np.array([-100.0, 100.0])), approximate)
@@ -143,6 +167,9 @@ def test_sums_of_float16_are_taken_in_float32() -> None:
         weight = Tensor(np.ones(shape, np.float16), requires_grad=True)
         (weight * np.ones((5000, 2), np.float16)).backward(np.ones((5000, 2), np.float16))
         assert weight.grad.ravel().tolist() == [5000, 5000]
+    weight, bias = (Tensor(np.zeros(shape, np.float16), requires_grad=True) for shape in ((2, 1), (2,)))
+    ops.linear(np.zeros((5000, 1), np.float16), weight, bias).backward(np.ones((5000, 2), np.float16))
+    assert bias.grad.tolist() == [5000, 5000]
     table = Tensor(np.ones((1, 1), np.float16), requires_grad=True)
     ops.embedding(np.zeros(5000, int), table).backward(np.ones((5000, 1), np.float16))
     assert table.grad.tolist() == [[5000]]
@@ -268,6 +295,18 @@ def test_dropout_keeps_the_expectation_and_its_gradient_follows_the_mask() -> No
     np.testing.assert_array_equal(x.grad, out.data)
     again = ops.dropout(x, 0.3, generator=Generator(1))
     np.testing.assert_array_equal(again.data, out.data)
+
+
+def test_indices_belong_to_the_call_not_to_the_caller() -> None:
+    """A batch's buffer of ids is filled anew before the backward pass: the gradient is still that of the old ids."""
+    x, ids = Tensor(np.arange(3.0), requires_grad=True), np.array([0, 0, 1])
+    table = Tensor(np.ones((3, 1)), requires_grad=True)
+    parts = [x[ids].sum(), ops.take(x, ids).sum(), ops.embedding(ids, table).sum()]
+    ids[:] = 2
+    for part in parts:
+        part.backward()
+    assert x.grad.tolist() == [4, 2, 0]
+    assert table.grad.ravel().tolist() == [2, 1, 0]
 
 
 def test_setting_elements() -> None:
