@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from .backend import array_module, is_array
-from .origin import Leaf, Origin
+from .origin import Leaf, Origin, leaf_lock
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ class _GradMode(threading.local):
 
 
 grad_mode = _GradMode()
-# Two threads may differentiate two graphs that share leaves.
-_leaf_lock = threading.Lock()
 
 
 def is_grad_enabled() -> bool:
@@ -250,7 +248,7 @@ def _deliver(leaf: Tensor, value: Any) -> None:
     """Add to `leaf.grad`, whose array is the caller's to change: `value` shares memory with nothing."""
     if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
         raise _replaced("backward", leaf, value)
-    with _leaf_lock:
+    with leaf_lock:
         if leaf.grad is None:
             leaf.grad = value
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 # the call that uses them, and descending numbers are a valid order for the backward pass. `next` on a count is atomic:
 # threads may record at the same time.
 call_numbers = itertools.count()
+# What threads may do to a leaf at the same time: meet it first, or add to its gradient.
+leaf_lock = threading.Lock()
 
 
 class Memory:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .backend import device_of, is_array, register_namespace, to_device
-from .origin import Leaf, Memory, Origin, call_numbers
+from .origin import Leaf, Memory, Origin, call_numbers, leaf_lock
 
 
 class Tensor:
@@ -91,15 +91,16 @@ class Tensor:
     @property
     def origin(self) -> Origin:
         """Where the value came from; made on first use for a leaf. Only for tensors that require a gradient."""
-        origin = self._origin
-        if origin is None:
-            origin = self._origin = Leaf(self)
-        elif isinstance(origin, Leaf) and (origin.shape != self.data.shape or origin.dtype != self.data.dtype):
-            # `data` was replaced by an array of another form; gradients that were recorded before are not for it.
-            renewed = self._origin = Leaf(self)
-            renewed.number, renewed.hooks = origin.number, origin.hooks
-            return renewed
-        return origin
+        with leaf_lock:  # threads that meet a parameter for the first time must agree on one
+            origin = self._origin
+            if origin is None:
+                origin = self._origin = Leaf(self)
+            elif isinstance(origin, Leaf) and (origin.shape != self.data.shape or origin.dtype != self.data.dtype):
+                # `data` was replaced by an array of another form; gradients that were recorded before are not for it.
+                renewed = self._origin = Leaf(self)
+                renewed.number, renewed.hooks = origin.number, origin.hooks
+                return renewed
+            return origin
 
     def shared_memory(self) -> Memory | None:
         """What views of this tensor share with it so that a change in place is noticed; None if none can happen."""

@@ -190,9 +190,10 @@ class _Check:
     def move(self, leaf: Tensor, positions: np.ndarray) -> None:
         """Move entries away from a kink."""
         steps = self.rng.uniform(0.05, 0.3, positions.size) * self.rng.choice([-1, 1], positions.size)
-        moved = leaf.data.copy()
-        moved.reshape(-1)[positions] += to_device(steps, leaf.device) * (1 + abs(moved.reshape(-1)[positions]))
-        leaf.data = moved
+        moved = np.array(to_device(leaf.data, "cpu"))
+        flat = moved.reshape(-1)
+        flat[positions] += steps * (1 + abs(flat[positions]))
+        leaf.data = to_device(moved, leaf.device)
         self.update()
 
     def numeric(self, leaf: Tensor, position: int, method: str) -> Estimate:

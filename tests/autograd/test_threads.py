@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -34,6 +35,19 @@ def test_two_threads_differentiate_graphs_that_share_leaves() -> None:
         work(number)
     for weight, gradient in zip(weights, together, strict=True):
         np.testing.assert_allclose(gradient, weight.grad, rtol=1e-12)
+
+
+def test_threads_that_meet_a_leaf_for_the_first_time_agree_on_it() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(100):
+                x = Tensor(np.ones(2), requires_grad=True)
+                origins = list(pool.map(lambda _, x=x: x.origin, range(8)))
+                assert all(origin is x.origin for origin in origins)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_the_mode_belongs_to_the_thread() -> None:
