@@ -20,13 +20,16 @@ from .main_clauses import NARRATIVE, ONE_OBJECT, Draft, MainClauses
 from .phrases import Adverbial, NounPhrase, PronounPhrase, Relative
 from .storyteller import ACTIONS_OF, PERSONAL_ACTIONS, WILLED, reversible
 from .times import TIMES, Tense
-from .verbs import ACTIONS, BE, CREATING, MODALS, THINKING, UNWILLED, Verb
+from .verbs import ACTIONS, BE, CREATING, MODALS, SUDDEN, THINKING, UNWILLED, Verb
 
 _GOING = [verb for verb in ACTIONS if [slot.case for slot in verb.slots] == ["goal"]]
 _AIMS = [
     verb for verb in WILLED if verb.slots and verb.slots[0].case in ("accusative", "dative") and verb.name != "tragen"
 ]
-_DONE_TO = {noun: [verb for verb in ONE_OBJECT if noun in verb.slots[0].nouns] for noun in ALL_NOUNS}
+# What can have been done to a noun that is still there; and what can be done to a noun that was there before.
+_DONE_TO = {
+    noun: [verb for verb in ONE_OBJECT if noun in verb.slots[0].nouns and verb.name != "essen"] for noun in ALL_NOUNS
+}
 _FOUND = [verb for verb in ONE_OBJECT if verb.name not in CREATING]
 _WANT = next(modal for modal in MODALS if modal.german == "wollen")
 _KNOW = next(verb for verb in THINKING if verb.german == "wissen")
@@ -162,9 +165,9 @@ class SubordinateClauses(MainClauses):
     def object_with_relative(self) -> Draft:
         """Der Drache hat den Kuchen gegessen, den die Großmutter gebacken hat."""
         verb = self.pick(_FOUND)
-        noun = self.noun([noun for noun in verb.slots[0].nouns if len(_DONE_TO[noun]) > 1])
+        noun = self.noun([noun for noun in verb.slots[0].nouns if set(_DONE_TO[noun]) - {verb}])
         head = self.noun_phrase(noun, self.pick(["definite", "definite", "indefinite", "definite_plural"]))
-        tense = self.pick([Tense.PAST, Tense.PAST, Tense.HABIT, Tense.FUTURE])
+        tense = Tense.PAST if verb.name in SUDDEN else self.pick([Tense.PAST, Tense.PAST, Tense.HABIT, Tense.FUTURE])
         clause = self.clause(verb, tense=tense, given=head, bare=True)
         relative = self.relative(head, verb, Tense.PAST if tense is Tense.FUTURE else tense)
         fronted = self.pick([time for time in TIMES[tense] if time.may_front]) if self.chance(0.3) else None
