@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from handloom.autograd import Tensor, detect_anomaly, is_grad_enabled, no_grad, ops
+from handloom.autograd import Tensor, detect_anomaly, is_grad_enabled, no_grad, ops, tensor
+from handloom.autograd.origin import Leaf
 
 
 def test_two_threads_differentiate_graphs_that_share_leaves() -> None:
@@ -37,17 +38,24 @@ def test_two_threads_differentiate_graphs_that_share_leaves() -> None:
         np.testing.assert_allclose(gradient, weight.grad, rtol=1e-12)
 
 
-def test_threads_that_meet_a_leaf_for_the_first_time_agree_on_it() -> None:
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(8) as pool:
-            for _ in range(100):
-                x = Tensor(np.ones(2), requires_grad=True)
-                origins = list(pool.map(lambda _, x=x: x.origin, range(8)))
-                assert all(origin is x.origin for origin in origins)
-    finally:
-        sys.setswitchinterval(interval)
+def test_threads_that_meet_a_leaf_for_the_first_time_agree_on_it(monkeypatch) -> None:
+    class SlowLeaf(Leaf):
+        __slots__ = ()
+
+        def __init__(self, *args):
+            time.sleep(0.01)
+            super().__init__(*args)
+
+    monkeypatch.setattr(tensor, "Leaf", SlowLeaf)
+    x = Tensor(np.ones(2), requires_grad=True)
+    ready = threading.Barrier(4)
+
+    def meet(_: int) -> object:
+        ready.wait()
+        return x.origin
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(origin is x.origin for origin in list(pool.map(meet, range(4))))
 
 
 def test_the_mode_belongs_to_the_thread() -> None:
