@@ -10,7 +10,7 @@ import numpy as np
 from ..backend import Array, array_module, is_array
 from ..function import Function, raw, run
 from ..tensor import Tensor
-from .reduction import normalized_axes
+from .reduction import accumulator, narrowed, normalized_axes
 from .registry import declare
 from .shape import ravel
 
@@ -60,9 +60,9 @@ class PutInZeros(Function):
         self.index, self.shape = index, shape
 
     def forward(self, values):
-        out = array_module(values).zeros(self.shape, dtype=values.dtype)
+        out = array_module(values).zeros(self.shape, dtype=accumulator(values) or values.dtype)
         add_at(out, self.index, values)
-        return out
+        return narrowed(out, values)
 
     def backward(self, g):
         return g[self.index]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
+from ..function import Function, raw, run
 from ..tensor import Tensor
 from .elementwise import abs, sign
 from .reduction import Axis, Reduction, accumulator, count, max, min, narrowed, normalized_axes, spread, sum, widened
@@ -185,7 +185,7 @@ class CumSum(Function):
 
     def backward(self, g):
         xp = array_module(g)
-        return xp.flip(xp.cumsum(xp.flip(g, axis=self.axis), axis=self.axis), axis=self.axis)
+        return xp.flip(run(CumSum(self.axis), xp.flip(g, axis=self.axis)), axis=self.axis)
 
 
 @declare(np.cumsum)

@@ -67,7 +67,7 @@ MUTANTS = (
     M("statistics", "logsumexp", "ops.statistics:LogSumExp.backward", "xp.exp(x - spread(finite, self.axis, x.shape))", "xp.exp(x)"),
     M("statistics", "norm", "ops.statistics:PNorm.backward", "(self.p - 1)", "self.p"),
     M("statistics", "norm", "ops.statistics:PNorm.backward", "g * xp.sign(x) *", "g *"),
-    M("statistics", "cumsum", "ops.statistics:CumSum.backward", "xp.cumsum(xp.flip(g, axis=self.axis), axis=self.axis)", "xp.flip(xp.cumsum(g, axis=self.axis), axis=self.axis)"),
+    M("statistics", "cumsum", "ops.statistics:CumSum.backward", "run(CumSum(self.axis), xp.flip(g, axis=self.axis))", "xp.flip(run(CumSum(self.axis), g), axis=self.axis)"),
     # The wrong order of elements or axes.
     M("shapes", "reshape", "ops.shape:Reshape.backward", "g.reshape(self.old_shape)", "g.transpose().reshape(self.old_shape)"),
     M("shapes", "transpose", "ops.shape:Transpose.backward", "inverse[old] = new", "inverse[new] = old"),

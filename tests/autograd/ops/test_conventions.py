@@ -170,6 +170,11 @@ def test_sums_of_float16_are_taken_in_float32() -> None:
     weight, bias = (Tensor(np.zeros(shape, np.float16), requires_grad=True) for shape in ((2, 1), (2,)))
     ops.linear(np.zeros((5000, 1), np.float16), weight, bias).backward(np.ones((5000, 2), np.float16))
     assert bias.grad.tolist() == [5000, 5000]
+    one = Tensor(np.ones(1, np.float16), requires_grad=True)
+    one[np.zeros(5000, int)].backward(np.ones(5000, np.float16))
+    assert one.grad.tolist() == [5000]
+    ops.cumsum(ones).backward(np.ones(5000, np.float16))
+    assert ones.grad[0] == 5000
     table = Tensor(np.ones((1, 1), np.float16), requires_grad=True)
     ops.embedding(np.zeros(5000, int), table).backward(np.ones((5000, 1), np.float16))
     assert table.grad.tolist() == [[5000]]
