@@ -1,0 +1,16 @@
+"""Run every benchmark with its defaults: python -m benchmarks"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+BENCHMARKS = ("bpe",)
+
+
+def main() -> int:
+    return max(subprocess.call([sys.executable, "-m", f"benchmarks.{name}"]) for name in BENCHMARKS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
