@@ -3,8 +3,10 @@
     python -m benchmarks.bpe --vocab-size 30000 FILE...
     HANDLOOM_DATA=folder python -m benchmarks.bpe --hard --large --json benchmarks/results/bpe.json
 
-Each measurement runs in a process of its own (`bpe_subject`), the two sides by turns; the figures are medians, and the
-ratio is that of the medians. Files may be compressed with gzip; without files the corpus is the books, the German and
+Each measurement runs in a process of its own (`bpe_subject`), the two sides by turns. Ratios are those of the medians;
+the ratio of the shortest times, and that of the processors' time (all threads and processes together), say more where
+other programs run beside. `--wait` waits for a quiet machine before each measurement, though no longer than so many
+seconds. Files may be compressed with gzip; without files the corpus is the books, the German and
 English sentence pairs and the image descriptions of the folder HANDLOOM_DATA.
 """
 
@@ -21,7 +23,9 @@ import string
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +33,7 @@ from typing import Any
 from benchmarks.bpe_corpora import CORPORA, variations
 
 Result = dict[str, Any]
+Measure = Callable[..., Result]
 
 # Names as people read them: who, with how many processes (handloom) or threads (tokenizers).
 TRAINERS = [("handloom", 2), ("tokenizers", 2), ("handloom", 1), ("tokenizers", 1)]
@@ -36,8 +41,23 @@ ENCODERS = [("handloom", 1), ("tokenizers", 2), ("tokenizers", 1), ("tokenizers-
 LARGE = [25, 50, 100, 200]  # MB
 
 
-def measure(task: str, name: str, workers: int, *arguments: str | int | Path) -> Result:
-    """Run one measurement in a new process."""
+def busy(seconds: float = 1.0) -> float:
+    """The share of the processors' time that all programs of the machine use now, from 0 to 1 (Linux)."""
+
+    def ticks() -> list[int]:
+        return [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+
+    before = ticks()
+    time.sleep(seconds)
+    spent = [now - then for now, then in zip(ticks(), before, strict=True)]
+    return 1 - (spent[3] + spent[4]) / sum(spent)  # idle, and waiting for a disk
+
+
+def measure(wait: float, task: str, name: str, workers: int, *arguments: str | int | Path) -> Result:
+    """Run one measurement in a new process; first wait up to `wait` seconds for a quiet machine."""
+    begin = time.monotonic()
+    while time.monotonic() - begin < wait and busy() > 0.1:
+        pass
     command = [sys.executable, "-m", "benchmarks.bpe_subject", task, name, str(workers), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -55,89 +75,100 @@ def merges_of(model: Path) -> list[tuple[str, str]]:
     return [tuple(pair) for pair in json.loads(model.read_text(encoding="utf-8"))["model"]["merges"]]
 
 
-def compare_training(files: Sequence[Path], vocab_size: int, repeat: int, folder: Path) -> Result:
+def compare_training(run: Measure, files: Sequence[Path], vocab_size: int, repeat: int, folder: Path) -> Result:
     """Train with both, by turns. The models are left in the folder."""
     runs: dict[str, list[Result]] = {}
     for _ in range(repeat):
         for name, workers in TRAINERS:
             model = folder / f"{name}-{workers}.json"
-            runs.setdefault(label(name, workers), []).append(measure("train", name, workers, vocab_size, model, *files))
+            runs.setdefault(label(name, workers), []).append(run("train", name, workers, vocab_size, model, *files))
     ours, theirs = merges_of(folder / "handloom-2.json"), merges_of(folder / "tokenizers-2.json")
     assert ours == merges_of(folder / "handloom-1.json"), "one and two processes gave different merges"
     same = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
-    seconds = {who: [run["seconds"] for run in results] for who, results in runs.items()}
+    seconds, processor = (
+        {who: [result[kind] for result in of_who] for who, of_who in runs.items()} for kind in ("seconds", "processor")
+    )
     memory = {
-        who: statistics.median(run["megabytes"] + run.get("megabytes_children", 0) for run in results)
+        who: statistics.median(result["megabytes"] + result.get("megabytes_children", 0) for result in results)
         for who, results in runs.items()
     }
     return {
         "megabytes": sum(file.stat().st_size for file in files) / 1e6,
         "seconds": seconds,
-        **{
-            f"ratio {workers} against {workers}": ratio(
-                seconds, label("handloom", workers), label("tokenizers", workers)
-            )
-            for workers in (2, 1)
-        },
+        "processor seconds": processor,
+        **{f"ratio {n} against {n}": ratios(seconds, processor, n) for n in (2, 1)},
         "peak memory MB": memory,
         "memory ratio": memory[label("handloom", 2)] / memory[label("tokenizers", 2)],
         "merges equal": f"{same} of {max(len(ours), len(theirs))}",
     }
 
 
-def ratio(seconds: dict[str, list[float]], one: str, other: str) -> float:
-    return statistics.median(seconds[one]) / statistics.median(seconds[other])
+def ratios(seconds: dict[str, list[float]], processor: dict[str, list[float]], workers: int) -> Result:
+    """Our time divided by theirs."""
+    ours, theirs = label("handloom", workers), label("tokenizers", workers)
+    return {
+        "of medians": statistics.median(seconds[ours]) / statistics.median(seconds[theirs]),
+        "of shortest": min(seconds[ours]) / min(seconds[theirs]),
+        "of processor time": statistics.median(processor[ours]) / statistics.median(processor[theirs]),
+    }
 
 
-def compare_encoding(files: Sequence[Path], model: Path, repeat: int) -> Result:
+def compare_encoding(run: Measure, files: Sequence[Path], model: Path, repeat: int) -> Result:
     """Encode all lines with both, by turns, with the same model."""
     runs: dict[str, list[Result]] = {}
     for _ in range(repeat):
         for name, workers in ENCODERS:
-            runs.setdefault(label(name, workers), []).append(measure("encode", name, workers, model, *files))
+            runs.setdefault(label(name, workers), []).append(run("encode", name, workers, model, *files))
     speeds = {
-        who: {kind: statistics.median(run[kind] for run in results) for kind in ("cold", "warm")}
+        who: {kind: [result[kind] for result in results] for kind in ("cold", "warm", "processor")}
         for who, results in runs.items()
     }
-    ours = speeds[label("handloom", 1)]["cold"]
+    ours = speeds[label("handloom", 1)]
     return {
-        "MB/s": speeds,
-        "times as fast, cold, as tokenizers with 2 threads": ours / speeds[label("tokenizers", 2)]["cold"],
-        "times as fast, cold, as encode_batch_fast with 2 threads": ours / speeds[label("tokenizers-fast", 2)]["cold"],
-        "ids equal": len({run["ids"] for results in runs.values() for run in results}) == 1,
+        "MB/s (cold: with an empty cache; processor: cold, by processor time)": speeds,
+        **{
+            f"times as fast, cold, as {name}, {workers} threads": {
+                "of medians": statistics.median(ours["cold"]) / statistics.median(theirs["cold"]),
+                "of best": max(ours["cold"]) / max(theirs["cold"]),
+                "of processor time": statistics.median(ours["processor"]) / statistics.median(theirs["processor"]),
+            }
+            for name, workers in ENCODERS[1:]
+            for theirs in [speeds[label(name, workers)]]
+        },
+        "ids equal": len({result["ids"] for results in runs.values() for result in results}) == 1,
         "note": "encode_batch of tokenizers builds offsets too; its encode_batch_fast leaves them out.",
     }
 
 
-def long_word(model: Path, files: Sequence[Path], folder: Path) -> Result:
+def long_word(run: Measure, model: Path, files: Sequence[Path], folder: Path) -> Result:
     """One word of 1 MB: the letters of the corpus without what stands between them, random letters, one letter."""
     text = "".join(filter(str.isalpha, "".join(file.read_text(encoding="utf-8")[:200_000] for file in files)))
     random_letters = "".join(random.Random(0).choices(string.ascii_lowercase, k=10**6))
     words = {"letters of the corpus": text[: 10**6], "random letters": random_letters, "one letter": "a" * 10**6}
-    result: Result = {}
+    results: Result = {}
     for kind, word in words.items():
         path = folder / "word.txt"
         path.write_text(word, encoding="utf-8")
-        runs = {name: measure("encode", name, 1, model, path) for name in ("handloom", "tokenizers")}
-        result[kind] = {
-            **{f"{name}, seconds": path.stat().st_size / 1e6 / run["cold"] for name, run in runs.items()},
+        runs = {name: run("encode", name, 1, model, path) for name in ("handloom", "tokenizers")}
+        results[kind] = {
+            **{f"{name}, seconds": path.stat().st_size / 1e6 / result["cold"] for name, result in runs.items()},
             "ids equal": runs["handloom"]["ids"] == runs["tokenizers"]["ids"],
         }
-    return result
+    return results
 
 
-def growth(files: Sequence[Path], folder: Path) -> Result:
+def growth(run: Measure, files: Sequence[Path], folder: Path) -> Result:
     """50,000 entries on 25 to 200 MB: the corpus repeated with letters exchanged. Seconds and memory."""
     whole = variations(files, max(LARGE))
     result: Result = {}
     for megabytes in LARGE:
         path = folder / "large.txt"
         path.write_bytes(whole[: whole.index(b"\n", megabytes * 10**6 - 10**4) + 1])
-        run = measure("train", "handloom", 2, 50_000, folder / "large.json", path)
+        trained = run("train", "handloom", 2, 50_000, folder / "large.json", path)
         result[f"{megabytes} MB"] = {
-            "seconds": run["seconds"],
-            "seconds per MB": run["seconds"] / megabytes,
-            "peak memory MB": run["megabytes"] + run["megabytes_children"],
+            "seconds": trained["seconds"],
+            "processor seconds per MB": trained["processor"] / megabytes,
+            "peak memory MB": trained["megabytes"] + trained["megabytes_children"],
         }
     return result
 
@@ -202,8 +233,10 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5, help="measurements of each kind")
     parser.add_argument("--hard", action="store_true", help="train on texts that are hard on a trainer, too")
     parser.add_argument("--large", action="store_true", help="train on 25 to 200 MB, too")
+    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS", help="wait for a quiet machine")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the results to this file")
     arguments = parser.parse_args()
+    run = partial(measure, arguments.wait)
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -214,22 +247,23 @@ def main() -> None:
             "load average before": os.getloadavg()[0],
         }
         report(results)
-        results["training"] = compare_training(files, arguments.vocab_size, arguments.repeat, folder)
+        results["training"] = compare_training(run, files, arguments.vocab_size, arguments.repeat, folder)
         report({"training": results["training"]})
-        model = folder / "tokenizers-2.json"
-        results["encoding"] = compare_encoding(files, model, arguments.repeat)
-        results["a word of 1 MB"] = long_word(model, files, folder)
+        model = folder / "model.json"
+        (folder / "tokenizers-2.json").rename(model)
+        results["encoding"] = compare_encoding(run, files, model, arguments.repeat)
+        results["a word of 1 MB"] = long_word(run, model, files, folder)
         report({name: results[name] for name in ("encoding", "a word of 1 MB")})
         if arguments.hard:
             results["hard texts"] = {}
             for kind, make in CORPORA.items():
                 path = folder / "hard.txt"
                 path.write_bytes(make(files))
-                hard = compare_training([path], arguments.vocab_size, min(arguments.repeat, 3), folder)
+                hard = compare_training(run, [path], arguments.vocab_size, min(arguments.repeat, 3), folder)
                 results["hard texts"][kind] = hard
                 report({kind: hard})
         if arguments.large:
-            results["growth, 50,000 entries"] = growth(files, folder)
+            results["growth, 50,000 entries"] = growth(run, files, folder)
             report({"growth, 50,000 entries": results["growth, 50,000 entries"]})
         results["load average after"] = os.getloadavg()[0]
         if arguments.json:

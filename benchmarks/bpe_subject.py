@@ -35,6 +35,12 @@ def _from_proc(file: str, names: list[str]) -> float:
     return sum(int(fields[1]) for fields in lines if fields[0].rstrip(":") in names) / 1000
 
 
+def processor_time() -> float:
+    """Seconds of all threads of this process and of its children that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
 def train_handloom(processes: int, vocab_size: int, model: str, files: list[str]) -> dict[str, float]:
     from handloom.tokenizer import BPETokenizer, parallel
 
@@ -47,13 +53,14 @@ def train_handloom(processes: int, vocab_size: int, model: str, files: list[str]
         return finish(child, reader)
 
     parallel._finish = note_memory_and_finish
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), processor_time()
     tokenizer = BPETokenizer.train(
         [Path(file) for file in files], vocab_size, special_tokens=["<unk>"], processes=processes
     )
-    seconds = time.perf_counter() - begin
+    seconds, used = time.perf_counter() - begin, processor_time() - used
     tokenizer.save(model)
-    return {"seconds": seconds, "megabytes": peak_memory(), "megabytes_children": sum(children)}
+    memory = {"megabytes": peak_memory(), "megabytes_children": sum(children)}
+    return {"seconds": seconds, "processor": used, **memory}
 
 
 def train_tokenizers(threads: int, vocab_size: int, model: str, files: list[str]) -> dict[str, float]:
@@ -68,11 +75,11 @@ def train_tokenizers(threads: int, vocab_size: int, model: str, files: list[str]
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), processor_time()
     tokenizer.train(files, trainer)
-    seconds = time.perf_counter() - begin
+    seconds, used = time.perf_counter() - begin, processor_time() - used
     tokenizer.save(model)
-    return {"seconds": seconds, "megabytes": peak_memory()}
+    return {"seconds": seconds, "processor": used, "megabytes": peak_memory()}
 
 
 def encode(name: str, model: str, files: list[str]) -> dict[str, Any]:
@@ -88,16 +95,18 @@ def encode(name: str, model: str, files: list[str]) -> dict[str, Any]:
 
         tokenizer = Tokenizer.from_file(model)
         batch = tokenizer.encode_batch if name == "tokenizers" else tokenizer.encode_batch_fast
-    seconds = []
+    seconds, used = [], []
     for _ in range(2):
-        begin = time.perf_counter()
+        begin, before = time.perf_counter(), processor_time()
         encoded = batch(lines)
         seconds.append(time.perf_counter() - begin)
+        used.append(processor_time() - before)
     digest = hashlib.sha256()
     for ids in encoded:
         digest.update(repr(ids if name == "handloom" else ids.ids).encode())
     megabytes = sum(len(line.encode()) for line in lines) / 1e6
-    return {"cold": megabytes / seconds[0], "warm": megabytes / seconds[1], "ids": digest.hexdigest()}
+    speeds = {"cold": megabytes / seconds[0], "warm": megabytes / seconds[1], "processor": megabytes / used[0]}
+    return {**speeds, "ids": digest.hexdigest()}
 
 
 def main() -> None:

@@ -29,7 +29,8 @@ class PreTokenizer:
 
     Args:
         pattern: a name of `PATTERNS`, or a regular expression in the syntax of the `regex` package. Hugging Face's
-            engine (Oniguruma) reads most expressions in the same way; \\w, for one, differs in rare characters.
+            engine (Oniguruma) reads most expressions in the same way; \\w, for one, differs in rare characters. And
+            each engine knows the letters of some version of Unicode: letters added since are letters to one only.
 
     Raises:
         InputError: the regular expression can't be compiled.
