@@ -58,7 +58,7 @@ SMOKE = TranslationPreset(
 #: The embedded grammar on a laptop: minutes.
 LAPTOP_EMBEDDED = TranslationPreset(
     vocab_size=1200, d_model=128, nhead=4, layers=2, dim_feedforward=512, dropout=0.05, label_smoothing=0.05,
-    tokens_per_batch=2048, steps=2000, warmup=400, lr_factor=2.0, norm_first=True,
+    tokens_per_batch=2048, steps=1500, warmup=400, lr_factor=2.0, norm_first=True,
 )  # fmt: skip
 
 #: Real sentence pairs by the ten thousands, such as Multi30k, on a laptop: under an hour.
