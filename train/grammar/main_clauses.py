@@ -72,7 +72,7 @@ class MainClauses(Storyteller):
         return Draft(german_main(clause), english)
 
     def property(self) -> Draft:
-        """Die Suppe ist zu warm. Der Wald war sehr dunkel."""
+        """Die Suppe ist frisch. Der Wald war sehr dunkel."""
         noun = self.pick([noun for noun in ALL_NOUNS if ADJECTIVES_OF[noun]])
         subject = NounPhrase(noun, self.pick([DEFINITE, DEFINITE, THIS]), plural=self.chance(0.2))
         adjective = self.pick(ADJECTIVES_OF[noun])
@@ -86,7 +86,7 @@ class MainClauses(Storyteller):
 
     def comparison(self) -> Draft:
         """Der Esel ist klüger als der König."""
-        subject = self.plain_topic(ACTIONS[0])
+        subject = self.topic(ACTIONS[0], plain=True)
         other = self.noun_phrase(self.noun(ACTIONS[0].subjects), "definite", plain=True)
         positive, comparative, english, english_comparative = self.pick(COMPARISONS)
         if self.chance(0.6):

@@ -88,9 +88,8 @@ _OBJECT = _weighted(
 _SURE_OBJECT = _weighted(definite=40, own=18, definite_plural=8, this=8, owner=8)
 _PERSON = _weighted(definite=58, indefinite=8, own=12, definite_plural=10, this=6, mine=6)
 _PLACE = _weighted(definite=82, owner=8, own=4, this=4, indefinite=2)
-_TENSE_WEIGHTS = _weighted(HABIT=5, NOW=3, PAST=8, EXPERIENCE=2, FUTURE=2, PLAN=1)
+_TENSES = [Tense[name] for name in _weighted(HABIT=5, NOW=3, PAST=8, EXPERIENCE=2, FUTURE=2, PLAN=1)]
 _ASKED = [Tense.PAST, Tense.PAST, Tense.PAST, Tense.FUTURE, Tense.NOW]
-_TENSES = [Tense[name] for name in _TENSE_WEIGHTS]
 
 
 class Storyteller:
@@ -157,21 +156,15 @@ class Storyteller:
             phrase.adjective = self.pick(choices)
             self.combinations.add(("adjective", phrase.adjective.german, phrase.noun.german))
 
-    def subject(self, verb: Verb, manners: list[str] = _SUBJECT) -> Phrase:
+    def subject(self, verb: Verb, manners: list[str] = _SUBJECT, plain: bool = False) -> Phrase:
         """Someone who can do what the verb says."""
         if self.chance(0.25) and PERSONS[0] in verb.subjects:
             return PronounPhrase(self.pick(SPEAKERS))
-        return self.noun_phrase(self.noun(verb.subjects), self.pick(manners))
+        return self.noun_phrase(self.noun(verb.subjects), self.pick(manners), plain=plain)
 
-    def topic(self, verb: Verb) -> Phrase:
-        """A subject that is known, so that a pronoun can take it up."""
-        return self.subject(verb, _TOPIC)
-
-    def plain_topic(self, verb: Verb) -> Phrase:
-        """A topic without an adjective, because the sentence is going to say how the subject is."""
-        if self.chance(0.25) and PERSONS[0] in verb.subjects:
-            return PronounPhrase(self.pick(SPEAKERS))
-        return self.noun_phrase(self.noun(verb.subjects), self.pick(_TOPIC), plain=True)
+    def topic(self, verb: Verb, plain: bool = False) -> Phrase:
+        """A subject that is known, so that a pronoun can take it up; `plain` where the sentence says how it is."""
+        return self.subject(verb, _TOPIC, plain)
 
     # --- clauses ------------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class SubordinateClauses(MainClauses):
         while not verb.feelings:
             verb = self.pick(ACTIONS)
         tense = self.pick(NARRATIVE)
-        clause = self.clause(verb, self.plain_topic(verb), tense=tense, negated=self.chance(0.2))
+        clause = self.clause(verb, self.topic(verb, plain=True), tense=tense, negated=self.chance(0.2))
         if self.chance(0.25) and verb.name not in UNWILLED and not clause.negated:
             clause.modal = _WANT
         hindrances = [feeling for feeling in HINDRANCES if feeling not in verb.feelings]

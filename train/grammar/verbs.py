@@ -165,7 +165,7 @@ _ACTIONS = {
         einschlafen    place?:seat/room                    müde/krank               schnell
         weglaufen      -                                   ängstlich/nervös         schnell/heimlich/leise
         zurückkommen   -                                   hungrig/müde             langsam/leise
-        gehen          goal:ground                         neugierig/traurig/allein    langsam
+        gehen          goal:ground                         neugierig/traurig/allein  langsam
         laufen         goal:ground                         ängstlich/nervös         schnell
         schleichen     goal:ground                         neugierig/hungrig        leise/langsam/vorsichtig
         klettern       auf+goal:room/furniture             mutig/neugierig          vorsichtig/langsam/schnell
@@ -219,11 +219,11 @@ _ACTIONS = {
         bringen        dat:person acc:thing/food/text      freundlich/höflich       schnell/höflich
         schicken       dat:person acc:text/thing           freundlich/dankbar       heimlich
         leihen         dat:person acc:machine/clothes/headgear/paper/instrument  freundlich/höflich  -
-        erzählen       dat:person acc:story/secret                 glücklich/freundlich     leise/geduldig/fröhlich
+        erzählen       dat:person acc:story/secret         glücklich/freundlich     leise/geduldig/fröhlich
         vorlesen       dat:person acc:text                 freundlich/glücklich     leise/laut/geduldig
         denken         an+acc:person                       allein/dankbar           -
         sprechen       mit+dat:person place?:room          freundlich/neugierig     leise/höflich/heimlich
-        lachen         über+acc:person/animal/amusing         glücklich                laut/leise/fröhlich
+        lachen         über+acc:person/animal/amusing      glücklich                laut/leise/fröhlich
         weinen         place?:room                         traurig/allein           laut/leise
         singen         place?:room                         glücklich/verliebt       laut/leise/fröhlich
         tanzen         mit?+dat:person/animal place?:room  glücklich                fröhlich/langsam
@@ -317,8 +317,7 @@ UNWILLED = {
     "stehen",
 }  # fmt: skip
 SUDDEN = {"verlieren", "finden", "sehen"}
-# What makes its object, so that nothing can have been done to it before; what one does not do
-# with one's own things.
+# What makes its object, so that nothing can have been done to it before; what one does not do with one's own things.
 CREATING = {"backen", "kochen", "schreiben"}
 NOT_OWN = {"stehlen", "kaufen", "haben", "brauchen", "finden"}
 
