@@ -11,6 +11,11 @@ STAMPS := $(VENV)/stamps
 translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
 
+# Tests that want real data find it where it is laid beside the checkout, and skip elsewhere.
+ifneq ($(wildcard ../shared/data),)
+export HANDLOOM_DATA ?= $(abspath ../shared/data)
+endif
+
 test: $(STAMPS)/test$(if $(ORACLES),-oracles)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 

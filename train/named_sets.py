@@ -37,8 +37,11 @@ def load_embedded(source: str, target: str, seed: int) -> TranslationData:
     from .grammar import build_corpus  # other sets don't pay for the import
 
     corpus = build_corpus(seed)
-    step = 1 if source == "de" else -1
-    train, valid, test = ([pair[::step] for pair in part] for part in (corpus.train, corpus.valid, corpus.test))
+    german_first = source == "de"
+    train, valid, test = (
+        [(german, english) if german_first else (english, german) for german, english in part]
+        for part in (corpus.train, corpus.valid, corpus.test)
+    )
     return TranslationData(
         train,
         valid,

@@ -66,7 +66,8 @@ class Adam:
             decay = self.lr * self.weight_decay if parameter.ndim > 1 else 0.0
             arrays = [array.reshape(-1) for array in (parameter.data, parameter.grad, m, v)]
             for start in range(0, parameter.size, _BLOCK):
-                self._update(*(array[start : start + _BLOCK] for array in arrays), size, eps, decay)
+                w, g, m_block, v_block = (array[start : start + _BLOCK] for array in arrays)
+                self._update(w, g, m_block, v_block, size, eps, decay)
             parameter.mark_changed()
 
     def _update(self, w: Any, g: Any, m: Any, v: Any, size: float, eps: float, decay: float) -> None:

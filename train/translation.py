@@ -69,14 +69,14 @@ class Translator:
         self, sentences: Sequence[str], *, beam: int = 5, alpha: float = 1.0, n_best: int = 1, progress: bool = False
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses for each sentence, best first; `beam=1` searches greedily."""
-        special = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
+        special: dict[str, Any] = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         self.model.eval()
         with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
             for batch in source_batches(
                 self.source_ids(sentences), tokens_per_batch=max(4096 // beam, 1), pad_id=self.tokenizer.pad_id
             ):
-                inputs = {"source": batch.source, "source_lengths": batch.source_lengths}
+                inputs: dict[str, Any] = {"source": batch.source, "source_lengths": batch.source_lengths}
                 if beam == 1 and n_best == 1:
                     results = [[one] for one in greedy_search(self.model, **inputs, **special)]
                 else:
