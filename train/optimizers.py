@@ -64,10 +64,14 @@ class Adam:
             if parameter.grad is None:
                 continue
             decay = self.lr * self.weight_decay if parameter.ndim > 1 else 0.0
-            arrays = [array.reshape(-1) for array in (parameter.data, parameter.grad, m, v)]
-            for start in range(0, parameter.size, _BLOCK):
-                w, g, m_block, v_block = (array[start : start + _BLOCK] for array in arrays)
-                self._update(w, g, m_block, v_block, size, eps, decay)
+            if not all(array.flags.c_contiguous for array in (parameter.data, m, v)):
+                # A transposed array, say, can't be seen as flat: its blocks would be copies, and the update lost.
+                self._update(parameter.data, parameter.grad, m, v, size, eps, decay)
+            else:
+                arrays = [array.reshape(-1) for array in (parameter.data, parameter.grad, m, v)]
+                for start in range(0, parameter.size, _BLOCK):
+                    w, g, m_block, v_block = (array[start : start + _BLOCK] for array in arrays)
+                    self._update(w, g, m_block, v_block, size, eps, decay)
             parameter.mark_changed()
 
     def _update(self, w: Any, g: Any, m: Any, v: Any, size: float, eps: float, decay: float) -> None:
@@ -109,7 +113,9 @@ def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None) -> f
     Returns the norm before clipping, nan or inf if a gradient is. Source: Pascanu et al. 2013, arXiv 1211.5063.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
-    squares = [float(array_module(g).vdot(g, g)) for g in gradients]
+    # The square of a float16 norm would overflow from 256 on.
+    wide = [g.astype(np.float32) if g.dtype == np.float16 else g for g in gradients]
+    squares = [float(array_module(g).vdot(g, g)) for g in wide]
     norm = float(np.sqrt(sum(squares)))
     if max_norm is not None and norm > max_norm:
         for g in gradients:

@@ -45,7 +45,7 @@ def test_batch_equals_one_by_one_and_beam_one_equals_greedy(seed: int, lengths: 
         alone = source[number : number + 1, :length]
         one = greedy_search(model, alone, max_length=8, **SPECIAL)[0]
         assert one.ids == greedy[number].ids
-        ended = len(one.ids) < 9
+        ended = len(one.ids) < 8
         assert one.score == pytest.approx(score(model, alone, one.ids, ended), rel=1e-9)
         beam = beam_search(model, alone, beam=1, alpha=0.0, max_length=8, **SPECIAL)[0][0]
         assert beam.ids == one.ids
@@ -70,7 +70,7 @@ def test_a_full_beam_finds_the_best_of_all(alpha: float, seed: int) -> None:
             best = max(best, score(model, source, list(ids), True) / length_penalty(length + 1, alpha))
     for ids in itertools.product(words, repeat=4):
         best = max(best, score(model, source, list(ids), False) / length_penalty(4, alpha))
-    found = beam_search(model, source, beam=6**4, alpha=alpha, max_length=3, **SPECIAL)[0][0]
+    found = beam_search(model, source, beam=6**4, alpha=alpha, max_length=4, **SPECIAL)[0][0]
     assert found.score == pytest.approx(best, rel=1e-9)
 
 
@@ -81,7 +81,7 @@ def test_n_best_are_distinct_sorted_and_truly_scored(seed: int, beam: int) -> No
     assert len({tuple(h.ids) for h in found}) == len(found)
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
     for h in found:
-        ended = len(h.ids) < 7
+        ended = len(h.ids) < 6
         length = len(h.ids) + ended
         assert h.score == pytest.approx(score(model, source, h.ids, ended) / length_penalty(length, 0.6), rel=1e-9)
 
@@ -96,7 +96,7 @@ def test_the_models_positions_bound_the_length() -> None:
     model = build(0)
     model.output.bias.data[EOS] = -1e4  # never ends by itself
     assert len(greedy_search(model, np.full((1, 30), 5), **SPECIAL)[0].ids) == 40
-    assert len(greedy_search(model, np.full((1, 2), 5), max_length=3, **SPECIAL)[0].ids) == 4
-    assert len(beam_search(model, np.full((1, 2), 5), max_length=3, **SPECIAL)[0][0].ids) == 4
+    assert len(greedy_search(model, np.full((1, 2), 5), max_length=3, **SPECIAL)[0].ids) == 3
+    assert len(beam_search(model, np.full((1, 2), 5), max_length=3, **SPECIAL)[0][0].ids) == 3
     with pytest.raises(ValueError, match="n_best = 3 must lie between 1 and beam = 2"):
         beam_search(model, np.array([[4]]), beam=2, n_best=3, **SPECIAL)

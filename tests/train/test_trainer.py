@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from handloom import nn
-from handloom.autograd import Tensor, manual_seed
+from handloom.autograd import Parameter, Tensor, manual_seed
 from handloom.train.checkpoints import load_checkpoint
 from handloom.train.optimizers import Adam, clip_grad_norm
 from handloom.train.run_folder import RunFolder
@@ -125,6 +125,26 @@ def test_clipping_bounds_the_joint_norm() -> None:
     assert module.bias.grad[0] == 4
     assert clip_grad_norm(module.parameters(), 1.0) == pytest.approx(norm)
     assert clip_grad_norm(module.parameters(), None) == pytest.approx(1, rel=1e-6)
+
+
+def test_clipping_does_not_overflow_in_float16() -> None:
+    parameter = Parameter(np.ones(3, np.float16))
+    parameter.grad = np.full(3, 300, np.float16)
+    assert clip_grad_norm([parameter], 1.0) == pytest.approx(300 * np.sqrt(3))
+    np.testing.assert_allclose(parameter.grad, 1 / np.sqrt(3), rtol=2e-3)
+
+
+def test_adam_updates_a_transposed_parameter_too() -> None:
+    values = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    straight, transposed = Parameter(values[0].copy()), Parameter(np.asfortranarray(values[0]))
+    assert not transposed.data.flags.c_contiguous
+    for parameter in (straight, transposed):
+        optimizer = Adam([parameter], 0.1, weight_decay=0.1)
+        for _ in range(3):
+            parameter.grad = values[1]
+            optimizer.step()
+    assert np.abs(straight.data - values[0]).min() > 0.1
+    np.testing.assert_array_equal(transposed.data, straight.data)
 
 
 def test_adam_state_carries_over_bit_for_bit() -> None:
