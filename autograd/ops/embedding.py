@@ -64,8 +64,8 @@ def add_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> Array:
 def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
     """table[ids]: ids any integer shape, table (rows, features) -> (*ids.shape, features).
 
-    The row `padding_id` gets no gradient. Raises IndexError for an id outside 0 <= id < rows, TypeError for ids that
-    are not integers.
+    The row `padding_id`, counted from the end if negative, gets no gradient. Raises IndexError for an id outside
+    0 <= id < rows, TypeError for ids that are not integers.
     """
     ids = ids.data if isinstance(ids, Tensor) else ids
     if len(table.shape) != 2:
@@ -77,4 +77,6 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
         if ids.size and (ids.min() < 0 or ids.max() >= table.shape[0]):
             wrong = ids[(ids < 0) | (ids >= table.shape[0])].flat[0]
             raise IndexError(f"embedding: id {wrong} is outside the table of {table.shape[0]} rows")
+    if padding_id is not None and padding_id < 0:
+        padding_id += table.shape[0]  # the derivative of the gradient compares it with the ids
     return Embedding(ids, padding_id)(table)

@@ -228,10 +228,11 @@ def test_integers_and_booleans_follow_numpy() -> None:
     )
 
 
-def test_a_padding_row_of_an_embedding_gets_no_gradient_of_any_order() -> None:
+@pytest.mark.parametrize("padding_id", [1, -2])
+def test_a_padding_row_of_an_embedding_gets_no_gradient_of_any_order(padding_id: int) -> None:
     table = Tensor(np.arange(6.0).reshape(3, 2), requires_grad=True)
     g = Tensor(np.ones((4, 2)), requires_grad=True)
-    out = ops.embedding(np.array([0, 1, 1, 2]), table, padding_id=1)
+    out = ops.embedding(np.array([0, 1, 1, 2]), table, padding_id)
     assert out.data.tolist() == [[0, 1], [2, 3], [2, 3], [4, 5]]
     found = grad(out, table, g, create_graph=True)
     assert found.data.tolist() == [[1, 1], [0, 0], [1, 1]]
