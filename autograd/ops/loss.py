@@ -120,15 +120,20 @@ def cross_entropy(
         label_smoothing: s in [0, 1]: the target distribution is (1-s) onehot + s/classes
             (Szegedy et al. 2016, arXiv 1512.00567, section 7).
 
-    Raises ValueError for shapes that don't fit or an unknown reduction, IndexError for a class out of range.
+    Raises ValueError for shapes that don't fit, an unknown reduction, a label_smoothing outside [0, 1] or a class to
+    ignore where the target is a distribution; IndexError for a class out of range.
     """
     logits = logits if isinstance(logits, Tensor) else Tensor(logits)
     weight = weight.data if isinstance(weight, Tensor) else weight
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if reduction not in REDUCTIONS:
         raise ValueError(f"cross_entropy: reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
     if weight is not None and weight.shape != logits.shape[-1:]:
         raise ValueError(f"cross_entropy: weight {weight.shape} for {logits.shape[-1]} classes")
     if getattr(target, "dtype", np.dtype(int)).kind == "f" and target.shape == logits.shape:
+        if ignore_index >= 0:
+            raise ValueError(f"cross_entropy: no class to ignore ({ignore_index}) in a target that is a distribution")
         return _against_distributions(logits, target, weight, reduction, label_smoothing)
     target = target.data if isinstance(target, Tensor) else array_module(logits.data).asarray(target)
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":

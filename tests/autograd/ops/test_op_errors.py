@@ -77,6 +77,8 @@ CASES: list[tuple[str, Any, type[Exception], tuple[str, ...]]] = [
     ("cross_entropy", lambda: ops.cross_entropy(f(2, 3), np.zeros(3, int)), ValueError, ("2, 3", "3")),
     ("cross_entropy", lambda: ops.cross_entropy(f(2, 3), np.array([0, 3])), IndexError, ("3", "2")),
     ("cross_entropy", lambda: ops.cross_entropy(f(1, 3), np.array([0]), reduction="avg"), ValueError, ("avg", "mean")),
+    ("cross_entropy", lambda: ops.cross_entropy(f(1, 3), np.array([0]), label_smoothing=1.5), ValueError, ("1.5",)),
+    ("cross_entropy", lambda: ops.cross_entropy(f(2, 3), f(2, 3), ignore_index=1), ValueError, ("1", "ignore")),
     ("mse_loss", lambda: ops.mse_loss(f(3, 1), f(3)), ValueError, ("3, 1", "3,")),
     ("l1_loss", lambda: ops.l1_loss(f(3), f(3), reduction="avg"), ValueError, ("avg", "mean")),
     ("binary_cross_entropy", lambda: ops.binary_cross_entropy(2 * f(3), f(3)), ValueError, ("with_logits",)),
