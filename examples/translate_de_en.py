@@ -36,7 +36,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, help="folder for the run (default: a new one under runs/)")
     parser.add_argument("--overwrite", action="store_true", help="clear an older run out of the --out folder first")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same numbers (default: 0)")
+    parser.add_argument("--seed", type=whole, default=0, help="the same seed gives the same numbers (default: 0)")
     parser.add_argument("--steps", type=positive, help="updates to make (default: the preset's)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--beam", type=positive, default=5, help="width of the beam search, 1 is greedy (default: 5)")
@@ -50,7 +50,17 @@ def parse_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.sentences and not arguments.checkpoint:
         parser.error("sentences to translate need a trained model: add --checkpoint RUN")
+    if arguments.checkpoint and (arguments.out or arguments.overwrite or arguments.steps or arguments.device != "cpu"):
+        parser.error("--out, --overwrite, --steps and --device are for training; leave them out with --checkpoint")
+    if arguments.overwrite and not arguments.out:
+        parser.error("--overwrite needs the folder to clear: add --out")
     return arguments
+
+
+def whole(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from zero on")
+    return int(text)
 
 
 def positive(text: str) -> int:
@@ -99,7 +109,7 @@ def train(arguments: argparse.Namespace) -> None:
 def evaluate(translator: Translator, data: TranslationData, run: RunFolder, beam: int, start: float) -> None:
     """Translate the test set, tell how well it went, and draw where the model looks."""
     sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
-    translations = translator.translate(sources, beam=beam, progress=True)
+    translations = translator.translate(sources, beam=beam, too_long="truncate", progress=True)
     score = bleu(translations, references)
 
     best, worst = best_and_worst(sources, references, translations)

@@ -57,7 +57,8 @@ def write_json(path: str | Path, value: Any) -> None:
     """
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        # Half of a surrogate pair, as in a path that is not UTF-8, becomes \\udcff: an escape that JSON reads back.
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

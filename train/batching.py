@@ -241,6 +241,7 @@ def fit_lengths(
     *,
     too_long: Literal["error", "truncate"] = "error",
     eos_id: int | None = None,
+    texts: Sequence[str] | None = None,
 ) -> list[list[int]]:
     """Hold sentences to the model's limit before they are translated.
 
@@ -249,6 +250,7 @@ def fit_lengths(
         max_length: the most tokens that the model takes.
         too_long: "error" refuses a longer sentence; "truncate" cuts it off with a warning.
         eos_id: if given, a sentence that is cut keeps this as its last token.
+        texts: the sentences, for the message; without them it gives the sentence's number.
 
     Raises:
         InputError: a sentence is too long and `too_long="error"`.
@@ -256,7 +258,8 @@ def fit_lengths(
     long = [i for i, ids in enumerate(source_ids) if len(ids) > max_length]
     if not long:
         return [list(ids) for ids in source_ids]
-    where = f"Sentence {long[0] + 1} has {len(source_ids[long[0]]):,} tokens; the model takes at most {max_length:,}."
+    which = f"Sentence {long[0] + 1}" if texts is None else f"The sentence {shorten(texts[long[0]], 40)!r}"
+    where = f"{which} has {len(source_ids[long[0]]):,} tokens; the model takes at most {max_length:,}."
     if too_long == "error":
         raise InputError(
             f"{where} Split it into shorter sentences, or translate with a model trained with a longer limit."
@@ -265,6 +268,11 @@ def fit_lengths(
     warnings.warn(f"{where} It was cut off there, and its end is not translated.{others}", stacklevel=2)
     end = [] if eos_id is None else [eos_id]
     return [list(ids) if len(ids) <= max_length else [*ids[: max_length - len(end)], *end] for ids in source_ids]
+
+
+def shorten(text: str, most: int) -> str:
+    """The text, or its first `most` characters and an ellipsis."""
+    return text if len(text) <= most else f"{text[:most].rstrip()}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _as_sequences(sequences: Sequence[Sequence[int]] | TokenSequences) -> TokenSequences:

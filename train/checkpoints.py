@@ -153,7 +153,7 @@ def make_folder(folder: str | Path) -> Path:
 def _missing(folder: Path, path: Path) -> str:
     if not folder.exists():
         return f"The checkpoint {folder} does not exist. Give the folder of a run, such as runs/NAME."
-    others = sorted(p.name for p in folder.glob("*.safetensors"))
+    others = sorted(p.name for p in folder.glob("*.safetensors") if p.is_file())
     held = f"It holds {', '.join(others[:3])}." if others else "The run may have ended before its first save."
     return f"The folder {folder} holds no {path.name}. {held} Give the folder of a run that saved its model."
 

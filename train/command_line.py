@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+import io
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from ..autograd.backend import DeviceError
 from ..errors import InputError
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Call `main`; what the user gave and can't be used is told in one paragraph, with exit code 2."""
+    """Call `main`; what can't be used or done is told in one paragraph, with exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has what a model may say
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         main()
-    except (InputError, DeviceError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
+    except (InputError, DeviceError, FloatingPointError) as error:
+        _fail(str(error))
+    except MemoryError as error:
+        _fail(f"there is not enough memory. {error}".strip() + " Take a smaller preset, or close other programs.")
+    except KeyboardInterrupt as stop:
+        print(f"\nstopped{f': {stop}' if str(stop) else ''}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read the output has gone, as `head` does. Python would complain once more while it flushes at exit.
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # a path that is too long or may not be looked at: nothing that a traceback would explain
+        where = "" if error.filename is None else f"{error.filename}: "
+        _fail(f"{where}{error.strerror or error}. Choose another path, or see to its permissions.")
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 def free_run_folder(name: str, parent: str = "runs") -> Path:
@@ -38,8 +54,11 @@ def free_run_folder(name: str, parent: str = "runs") -> Path:
 def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
     """The sentences given as arguments, or else the lines of standard input; in a terminal a prompt asks for them.
 
-    Raises InputError if standard input is not UTF-8 text.
+    Blank lines are passed over. Raises InputError for a blank argument, or if standard input is not UTF-8 text.
     """
+    for number, sentence in enumerate(arguments, 1):
+        if not sentence.strip():
+            raise InputError(f"Sentence {number} is empty. Give German text, or no sentence to type it in.")
     if arguments:
         yield from arguments
         return
@@ -47,7 +66,7 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
         print(prompt, file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
-            text = line.decode("utf-8").strip()
+            text = line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Line {number} of standard input is not UTF-8 text ({error.reason} at byte {error.start + 1}). "

@@ -106,6 +106,8 @@ def _beside(path: str, part: str) -> str:
 
 
 def _not_found(path: str, source: str, target: str) -> str:
+    if not path:
+        return f"--data is empty. Give {', '.join(DATA_NAMES)}, or the path of your own sentence pairs."
     if Path(path).is_dir():
         prefixes = {
             str(file).removesuffix(".gz").removesuffix(f".{source}")

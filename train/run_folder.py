@@ -45,6 +45,7 @@ class RunFolder:
     def __init__(self, path: Path, config: dict[str, Any]):
         self.path = path
         self.config = config
+        self._created = self._made_folder = False  # by this object, which may then take them back
         self._streams: dict[Path, TextIO] = {}
 
     @classmethod
@@ -61,13 +62,16 @@ class RunFolder:
                 is never cleared; or it can't be written to.
         """
         path = Path(path)
-        if path.is_dir():
+        new = not path.is_dir()
+        if not new:
             _make_room(path, overwrite)
         make_folder(path)
         mark = {"format": FORMAT, "version": VERSION}
         full = mark | dict(config) | mark  # first in the file, and not to be overridden
         write_json(path / "config.json", full)
-        return cls(path, full)
+        run = cls(path, full)
+        run._created, run._made_folder = True, new
+        return run
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
@@ -149,8 +153,15 @@ class RunFolder:
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the files; a new run that failed before it logged or saved anything is taken away again."""
         self.close()
+        if kind and self._created and not self.metrics_path.exists() and not self.model_path.exists():
+            with contextlib.suppress(OSError):
+                for name in _FILES:
+                    (self.path / name).unlink(missing_ok=True)
+                if self._made_folder:
+                    self.path.rmdir()
 
     def _append(self, path: Path, row: Mapping[str, Any]) -> None:
         line = json.dumps({key: _jsonable(value) for key, value in row.items()}, ensure_ascii=False, allow_nan=False)

@@ -76,7 +76,8 @@ class Trainer:
 
         Freed memory stays with the process from then on (`keep_freed_memory`).
 
-        Raises FloatingPointError when the loss is no longer a number.
+        Raises FloatingPointError when the loss is no longer a number. The weights that validated best until then, or
+        until the run is stopped with Ctrl-C, are on disk.
         """
         keep_freed_memory()
         with tqdm(total=self.steps, unit="step", disable=None, dynamic_ncols=True) as bar:
@@ -91,9 +92,9 @@ class Trainer:
                     row |= {"learning_rate": self.optimizer.lr, "gradient_norm": norm}
                     speed = log_tokens / (time.perf_counter() - log_start)
                     self.run.log(row, {"tokens_per_second": speed})
+                    valid = f"best valid {self.best_valid_loss:.3f}, " if math.isfinite(self.best_valid_loss) else ""
                     bar.set_postfix_str(
-                        f"loss {row['loss']:.3f}, valid {self.best_valid_loss:.3f}, "
-                        f"lr {self.optimizer.lr:.1e}, {speed:,.0f} tokens/s"
+                        f"loss {row['loss']:.3f}, {valid}lr {self.optimizer.lr:.1e}, {speed:,.0f} tokens/s"
                     )
                     log_loss, log_tokens, log_start = 0.0, 0.0, time.perf_counter()
                 if step % self.validate_every == 0 or step == self.steps:
@@ -124,8 +125,8 @@ class Trainer:
         value = loss.item()
         if not math.isfinite(value) or not math.isfinite(norm):
             raise FloatingPointError(
-                f"step {step}: the loss is {value} and the gradient's norm {norm}. The learning rate "
-                f"({self.optimizer.lr:.1e} at the step before) is probably too high: lower it, or warm up for longer."
+                f"Step {step}: the loss is {value} and the gradient's norm {norm}. The learning rate "
+                f"({self.schedule(step):.1e} here) is probably too high: lower it, or warm up for longer."
             )
         self.optimizer.lr = self.schedule(step)
         self.optimizer.step()
@@ -155,6 +156,11 @@ class Trainer:
 
     def _validate(self, step: int, epoch: int, bar: tqdm, averaged: int = 0) -> None:
         loss = self.validation_loss()
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"Step {step}: the validation loss is {loss}. The learning rate ({self.optimizer.lr:.1e}) is probably "
+                "too high: lower it, or warm up for longer."
+            )
         row = {"step": step, "epoch": epoch, "valid_loss": loss}
         self.run.log({**row, "averaged": averaged} if averaged else row)
         if self.average > 1 and not averaged:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tqdm import tqdm
@@ -23,6 +23,7 @@ from .schedules import noam
 from .trainer import Trainer
 
 Pair = tuple[str, str]
+TooLong = Literal["error", "truncate"]
 
 
 class Translator:
@@ -42,7 +43,7 @@ class Translator:
         tokenizer = load_tokenizer(run.tokenizer_path)
         try:
             model = Seq2SeqTransformer(Seq2SeqConfig(**config["model"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"{run.model_path} does not say which translation model it holds ({error}). Give the folder of a "
                 "translation run made by this version of handloom, or train again."
@@ -57,25 +58,32 @@ class Translator:
         model.load_state_dict(tensors)
         return cls(model.eval(), tokenizer)
 
-    def source_ids(self, sentences: Sequence[str], too_long: Any = "error") -> list[list[int]]:
+    def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
         """Sentences as the encoder takes them: token ids and <eos>. Raises InputError for empty and too long ones."""
         for number, sentence in enumerate(sentences, 1):
             if not sentence.strip():
                 raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
         ids = self.tokenizer.encode_batch(sentences, add_eos=True)
-        return fit_lengths(ids, self.model.config.max_length, too_long=too_long, eos_id=self.tokenizer.eos_id)
+        limit, eos_id = self.model.config.max_length, self.tokenizer.eos_id
+        return fit_lengths(ids, limit, too_long=too_long, eos_id=eos_id, texts=sentences)
 
     def hypotheses(
-        self, sentences: Sequence[str], *, beam: int = 5, alpha: float = 1.0, n_best: int = 1, progress: bool = False
+        self,
+        sentences: Sequence[str],
+        *,
+        beam: int = 5,
+        alpha: float = 1.0,
+        n_best: int = 1,
+        too_long: TooLong = "error",
+        progress: bool = False,
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses for each sentence, best first; `beam=1` searches greedily."""
         special: dict[str, Any] = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         self.model.eval()
+        ids = self.source_ids(sentences, too_long)
         with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
-            for batch in source_batches(
-                self.source_ids(sentences), tokens_per_batch=max(4096 // beam, 1), pad_id=self.tokenizer.pad_id
-            ):
+            for batch in source_batches(ids, tokens_per_batch=max(4096 // beam, 1), pad_id=self.tokenizer.pad_id):
                 inputs: dict[str, Any] = {"source": batch.source, "source_lengths": batch.source_lengths}
                 if beam == 1 and n_best == 1:
                     results = [[one] for one in greedy_search(self.model, **inputs, **special)]
@@ -87,18 +95,26 @@ class Translator:
         return found
 
     def translate(
-        self, sentences: Sequence[str], *, beam: int = 5, alpha: float = 1.0, progress: bool = False
+        self,
+        sentences: Sequence[str],
+        *,
+        beam: int = 5,
+        alpha: float = 1.0,
+        too_long: TooLong = "error",
+        progress: bool = False,
     ) -> list[str]:
         """The best translation of each sentence.
 
         Args:
             beam: hypotheses kept at each step; 1 is greedy search.
             alpha: exponent of the length penalty.
+            too_long: what becomes of a sentence longer than the model takes: "error" refuses it, "truncate" translates
+                its beginning, with a warning.
             progress: show a progress bar where there is a terminal.
 
         Raises InputError for an empty sentence, or one longer than the model takes.
         """
-        best = self.hypotheses(sentences, beam=beam, alpha=alpha, progress=progress)
+        best = self.hypotheses(sentences, beam=beam, alpha=alpha, too_long=too_long, progress=progress)
         return [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best]
 
     def attention(self, sentence: str) -> tuple[np.ndarray, list[str], list[str]]:
@@ -107,8 +123,8 @@ class Translator:
         The weights (target tokens, source tokens) are those of the last decoder layer, averaged over its heads; row t
         is where the model looked when it wrote token t. Both lists end with <eos>, unless the length limit came first.
         """
-        source = np.array(self.source_ids([sentence]))
-        target = self.hypotheses([sentence])[0][0].ids
+        source = np.array(self.source_ids([sentence], too_long="truncate"))
+        target = self.hypotheses([sentence], too_long="truncate")[0][0].ids
         inputs = [self.tokenizer.bos_id, *target][: self.model.config.max_length]
         weights: list[Tensor] = []
         with no_grad():
@@ -178,7 +194,7 @@ def train_translator(
     model = Seq2SeqTransformer(config).to(device)
     steps = steps or preset.steps
     say(
-        f"model: {model.parameter_count() / 1e6:.1f} million parameters, {tokenizer.vocab_size:,} tokens; {steps:,} "
+        f"model: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; {steps:,} "
         f"steps of up to {preset.tokens_per_batch:,} tokens, {steps / len(train_batches):.1f} epochs, "
         f"{train_batches.padding_fraction:.0%} padding"
     )
@@ -196,6 +212,11 @@ def train_translator(
         validate_every=min(preset.validate_every, steps),
         training_label=f"training (dropout {preset.dropout}, label smoothing {preset.label_smoothing})",
     )
-    best = trainer.fit()
+    try:
+        best = trainer.fit()
+    except KeyboardInterrupt:
+        if not np.isfinite(trainer.best_valid_loss):
+            raise
+        raise KeyboardInterrupt(f"{run.path} holds the weights that validated best so far") from None
     say(f"best validation loss {best:.4f} nats per token (perplexity {np.exp(best):.2f})")
     return Translator(model.eval(), tokenizer)

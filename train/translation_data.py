@@ -57,7 +57,7 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
         side: 0 or 1, the side by which to split. Sentences that differ only in case and punctuation count as one.
 
     Raises:
-        InputError: there are fewer than three different sentences.
+        InputError: there are fewer than three different sentences, or one makes up nearly all of the pairs.
     """
     keys = [re.sub(r"\W+", "", pair[side].casefold()) or pair[side] for pair in pairs]
     counts: dict[str, int] = {}
@@ -80,6 +80,13 @@ def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pa
     parts: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
     for key, pair in zip(keys, pairs, strict=True):
         parts[part_of.get(key, "train")].append(pair)
+    if not all(parts.values()):
+        often = max(counts, key=lambda key: counts[key])
+        text = next(pair[side] for key, pair in zip(keys, pairs, strict=True) if key == often)
+        raise InputError(
+            f"{counts[often]:,} of the {len(pairs):,} sentence pairs have the same sentence, {text[:40]!r}, on one "
+            "side: the rest is too little for training, validation and test. Give pairs of more varied sentences."
+        )
     return parts["train"], parts["valid"], parts["test"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -93,7 +94,13 @@ def wrong(trained: Path, *arguments: object, stdin: bytes = b"") -> str:
 def test_wrong_options(trained: Path) -> None:
     assert "tatoeba" in wrong(trained, "--data", "tatoebo"), "an unknown set lists those known"
     assert "not a whole number" in wrong(trained, "--steps", "-3")
+    assert "from zero on" in wrong(trained, "--seed", "-1")
     assert "--checkpoint" in wrong(trained, "Ein Hund.")
+    assert "for training" in wrong(trained, "--checkpoint", "run", "--device", "cuda", "Ein Hund.")
+    assert "add --out" in wrong(trained, "--overwrite")
+    assert "--data is empty" in wrong(trained, "--data", "")
+    assert "too long" in wrong(trained, "--data", "x" * 300)
+    assert "too long" in wrong(trained, "--data", "data.tsv", "--out", "x" * 300)
     assert "cuda" in wrong(trained, "--data", "data.tsv", "--preset", "smoke", "--out", "gpu", "--device", "cuda")
     assert "unknown device" in wrong(
         trained, "--data", "data.tsv", "--preset", "smoke", "--out", "gpu2", "--device", "tpu"
@@ -121,9 +128,47 @@ def test_wrong_data_files(trained: Path) -> None:
 
 
 def test_wrong_sentences(trained: Path) -> None:
-    assert "takes at most" in wrong(trained, "--checkpoint", "run", "Hund " * 200)
+    message = wrong(trained, "--checkpoint", "run", "Ein Hund.", "Der Hund " * 100)
+    assert "The sentence 'Der Hund Der Hund" in message, "not the number that it has in its own batch"
+    assert "takes at most" in message
     assert "empty" in wrong(trained, "--checkpoint", "run", " ")
     assert "UTF-8" in wrong(trained, "--checkpoint", "run", stdin="schön".encode("latin-1"))
+
+
+def test_too_long_test_sentences_do_not_end_a_trained_run(trained: Path) -> None:
+    for part, repeat in [("valid", 1), ("test", 100)]:
+        lines = [f"{'Der rote Hund ' * repeat}{i}.\t{'The red dog ' * repeat}{i}." for i in range(4)]
+        (trained / f"long.{part}.tsv").write_text("\n".join(lines), encoding="utf-8")
+    shutil.copy(trained / "data.tsv", trained / "long.tsv")
+    command = [sys.executable, str(SCRIPT), "--data", "long.tsv", "--preset", "smoke", "--steps", "2", "--out", "long"]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=trained, capture_output=True, env=environment, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "BLEU = " in done.stdout.splitlines()[-1]
+    assert "warning: Sentence" in done.stderr or "warning: The sentence" in done.stderr
+
+
+def test_training_that_fails_before_its_first_step_leaves_nothing(trained: Path) -> None:
+    lines = [f"{'lang ' * 200}{i}\t{'long ' * 200}{i}" for i in range(20)]
+    (trained / "too_long.tsv").write_text("\n".join(lines), encoding="utf-8")
+    assert "longer than the limit" in wrong(trained, "--data", "too_long.tsv", "--preset", "smoke", "--out", "half")
+    assert not (trained / "half").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT that can be sent to one process")
+def test_stopping_a_run_says_what_it_leaves(trained: Path) -> None:
+    options = ["--data", "data.tsv", "--preset", "smoke", "--steps", "9999", "--out", "stop"]
+    command = [sys.executable, str(SCRIPT), *options]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(command, cwd=trained, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as run:
+        for line in run.stdout:
+            if line.startswith(b"step "):
+                break
+        run.send_signal(signal.SIGINT)
+        message = run.communicate()[1].decode()
+    assert run.returncode == 130
+    assert message.strip() == "stopped: stop holds the weights that validated best so far"
+    assert (trained / "stop/model.safetensors").exists()
 
 
 def test_damaged_checkpoints(trained: Path) -> None:

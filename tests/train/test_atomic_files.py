@@ -128,3 +128,9 @@ def test_json_missing_or_a_folder(tmp_path):
         read_json(tmp_path / "f.json")
     with pytest.raises(InputError, match="can't be read: Is a directory"):
         read_json(tmp_path)
+
+
+def test_json_of_a_path_that_is_not_utf8(tmp_path):
+    config = {"out": os.fsdecode(b"caf\xe9")}
+    write_json(tmp_path / "config.json", config)
+    assert read_json(tmp_path / "config.json") == config

@@ -73,6 +73,11 @@ class TestSplit:
         assert (len(train), len(valid), len(test)) == (180, 10, 10)
         assert all(part == sorted(part, key=PAIRS.index) for part in (train, valid, test))
 
+    def test_one_sentence_nearly_everywhere(self):
+        pairs = [("a", "often")] * 98 + [("b", "rare"), ("c", "seldom")]
+        with pytest.raises(InputError, match="98 of the 100 sentence pairs have the same sentence, 'often'"):
+            split_by_sentence(pairs, side=1)
+
     def test_at_most_2000(self):
         pairs = [(f"a{i}", f"b{i}") for i in range(50_000)]
         assert [len(part) for part in split_by_sentence(pairs, side=0)] == [46_000, 2_000, 2_000]

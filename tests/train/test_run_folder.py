@@ -188,3 +188,31 @@ class TestReadMetrics:
     def test_missing(self, tmp_path):
         with pytest.raises(InputError, match="can't be read: No such file"):
             read_metrics(tmp_path / "m")
+
+
+def stopped(run, name):
+    with run:
+        (run.path / name).write_text("{}")
+        raise KeyboardInterrupt
+
+
+class TestARunThatFailed:
+    def test_before_its_first_row_is_taken_away(self, tmp_path):
+        (tmp_path / "mine").mkdir()
+        for name, stays in [("new", False), ("mine", True)]:
+            with pytest.raises(KeyboardInterrupt):
+                stopped(RunFolder.create(tmp_path / name, CONFIG), "tokenizer.json")
+            assert (tmp_path / name).exists() == stays
+        assert not list((tmp_path / "mine").iterdir())
+
+    @pytest.mark.parametrize("name", ["metrics.jsonl", "model.safetensors"])
+    def test_after_it_stays(self, tmp_path, name):
+        with pytest.raises(KeyboardInterrupt):
+            stopped(RunFolder.create(tmp_path / "run", CONFIG), name)
+        assert {path.name for path in (tmp_path / "run").iterdir()} == {"config.json", name}
+
+    def test_an_opened_run_is_never_taken_away(self, tmp_path):
+        RunFolder.create(tmp_path / "run", CONFIG)
+        with pytest.raises(KeyboardInterrupt):
+            stopped(RunFolder.open(tmp_path / "run"), "tokenizer.json")
+        assert (tmp_path / "run/config.json").exists()

@@ -105,6 +105,11 @@ def test_a_diverged_run_says_so(tmp_path) -> None:
         fit(tmp_path / "run", rate=1e30, steps=200)
 
 
+def test_a_last_step_that_diverges_says_so_too(tmp_path) -> None:
+    with pytest.raises(FloatingPointError, match="validation loss is"), np.errstate(all="ignore"):
+        fit(tmp_path / "run", rate=1e30, steps=1)
+
+
 def test_noam_peaks_at_the_end_of_warm_up() -> None:
     rate = noam(512, 4000)
     rates = [rate(step) for step in range(1, 10_001)]
