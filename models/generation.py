@@ -40,7 +40,7 @@ def greedy_search(
     Args:
         source: (batch, source_length) ids, padded at the end.
         max_length: most tokens of a translation, its <eos> included; by default twice the source's length plus 10.
-            The model's positions bound both.
+            The model's positions bound both. Raises ValueError below 1.
         source_lengths: (batch,) lengths without padding; found from the padding if None.
 
     Returns one Hypothesis a sentence; its score is the log-probability of its tokens, <eos> included.
@@ -180,5 +180,7 @@ class _Beam:
 
 def _limits(model: Seq2SeqTransformer, source_lengths: Any, max_length: int | None) -> np.ndarray:
     """Most steps for each sentence, <eos> included; from its own length, whatever it is batched with."""
+    if max_length is not None and max_length < 1:
+        raise ValueError(f"max_length = {max_length} must be at least 1: <eos> counts")
     wanted = 2 * np.asarray(source_lengths) + 10 if max_length is None else np.full(len(source_lengths), max_length)
     return np.minimum(wanted, model.config.max_length)

@@ -24,7 +24,8 @@ def run_main(main: Callable[[], None]) -> None:
     except (InputError, DeviceError, FloatingPointError) as error:
         _fail(str(error))
     except MemoryError as error:
-        _fail(f"there is not enough memory. {error}".strip() + " Take a smaller preset, or close other programs.")
+        reason = f" ({error})" if str(error) else ""
+        _fail(f"there is not enough memory{reason}. Take a smaller preset, or close other programs.")
     except KeyboardInterrupt as stop:
         print(f"\nstopped{f': {stop}' if str(stop) else ''}", file=sys.stderr)
         sys.exit(130)

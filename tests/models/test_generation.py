@@ -98,5 +98,8 @@ def test_the_models_positions_bound_the_length() -> None:
     assert len(greedy_search(model, np.full((1, 30), 5), **SPECIAL)[0].ids) == 40
     assert len(greedy_search(model, np.full((1, 2), 5), max_length=3, **SPECIAL)[0].ids) == 3
     assert len(beam_search(model, np.full((1, 2), 5), max_length=3, **SPECIAL)[0][0].ids) == 3
+    for search in (greedy_search, beam_search):
+        with pytest.raises(ValueError, match="max_length = 0 must be at least 1"):
+            search(model, np.array([[4]]), max_length=0, **SPECIAL)
     with pytest.raises(ValueError, match="n_best = 3 must lie between 1 and beam = 2"):
         beam_search(model, np.array([[4]]), beam=2, n_best=3, **SPECIAL)
