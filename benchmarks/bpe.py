@@ -127,10 +127,9 @@ def compare_encoding(run: Measure, files: Sequence[Path], model: Path, repeat: i
     return {
         "MB/s (cold: with an empty cache; processor: cold, by processor time)": speeds,
         **{
-            f"times as fast, cold, as {name}, {workers} threads": {
+            f"times as fast, cold, as {label(name, workers)}": {
                 "of medians": statistics.median(ours["cold"]) / statistics.median(theirs["cold"]),
                 "of best": max(ours["cold"]) / max(theirs["cold"]),
-                "of processor time": statistics.median(ours["processor"]) / statistics.median(theirs["processor"]),
             }
             for name, workers in ENCODERS[1:]
             for theirs in [speeds[label(name, workers)]]

@@ -36,7 +36,7 @@ def chinese(files: Sequence[Path]) -> bytes:
     characters = [chr(code) for code in range(0x4E00, 0x4E00 + 4000)]
     words = ["".join(generator.choices(characters, k=generator.choice([1, 2, 2, 2, 3, 4]))) for _ in range(50_000)]
     weights = [1 / rank for rank in range(1, len(words) + 1)]
-    drawn = iter(generator.choices(words, weights, k=2_000_000))
+    drawn = iter(generator.choices(words, weights, k=800_000))
     lines = []
     for first in drawn:
         clause = [first, *(word for _, word in zip(range(generator.randint(3, 20)), drawn, strict=False))]
@@ -53,7 +53,7 @@ def four_letters(files: Sequence[Path]) -> bytes:
 def unique_words(files: Sequence[Path]) -> bytes:
     """Random words of three to twelve letters: hardly one comes twice."""
     generator = random.Random(3)
-    words = ["".join(generator.choices(string.ascii_lowercase, k=generator.randint(3, 12))) for _ in range(1_000_000)]
+    words = ["".join(generator.choices(string.ascii_lowercase, k=generator.randint(3, 12))) for _ in range(500_000)]
     return "\n".join(" ".join(words[i : i + 10]) for i in range(0, len(words), 10)).encode()
 
 

@@ -4,7 +4,7 @@ base.py            what every tokenizer can do
 bpe.py             byte-level BPE: train, encode, decode, save, load
 bpe_reference.py   its trainer, to read
 bpe_trainer.py     the same trainer, to use: many merges at a time
-word_counts.py     how often each word occurs; parallel.py does it in two processes
+word_counts.py     how often each word occurs; parallel.py does it in two processes, chunk_counts.py counts
 text_encoder.py    encoding: chunks of text that were seen before are looked up
 bpe_encoder.py     ... and others are merged
 token_array.py     replacing pairs in many places at once

@@ -141,9 +141,10 @@ class BPETokenizer(Tokenizer):
                 f"vocab_size={vocab_size} has no room for the 256 bytes and {len(special)} special tokens. Ask for "
                 f"{len(vocabulary)} at least; some thousands are usual."
             )
-        words = count_words(files_or_texts, PreTokenizer(pattern), processes)
         byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
+        words = count_words(files_or_texts, PreTokenizer(pattern), processes)
         merges = train_fast(words, vocabulary, byte_ids, vocab_size, min_frequency)
+        del words  # the trainer has its own form of them, and lets them go too
         pairs = list(tqdm(merges, "merges", vocab_size - len(vocabulary), unit="", disable=not show_progress))
         return cls(
             {token: id for id, token in enumerate(vocabulary)},

@@ -35,16 +35,17 @@ def train_fast(
 ) -> Iterator[Pair]:
     """Yield the merges in order and append the new tokens to `vocabulary`, as `bpe_reference.train_reference` does."""
     text = _Text(words, byte_ids)
+    del words  # they take as much memory as the array, and the caller may have let them go
     ids = {token: id for id, token in enumerate(vocabulary)}
     lowest = max(min_frequency, 1)
     while len(ids) < vocab_size:
-        text.compact()
         pairs = _TrackedPairs(text, lowest)
         while batch := _next_batch(pairs, vocabulary, ids, vocab_size):
             yield from batch
             _merge(text, pairs, batch)
         if pairs.floor == lowest:
             return
+        text.compact()
 
 
 def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int], vocab_size: int) -> dict[Pair, int]:

@@ -19,11 +19,14 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from ..errors import InputError
-from .parallel import run_all
-from .pre_tokenizer import PreTokenizer
+import numpy as np
 
-_BLOCK = 1 << 18  # bytes: small enough to stay in the processor's cache
+from ..errors import InputError
+from .chunk_counts import ChunkCounts
+from .parallel import run_all
+from .pre_tokenizer import WHITE_SPACE, PreTokenizer
+
+_BLOCK = 1 << 20  # bytes
 _FLUSH = 1 << 25  # bytes of different chunks after which they are cut into words and forgotten
 _PROCESS = 1 << 22  # bytes of text that make another process worth its start
 
@@ -35,8 +38,7 @@ _KEPT = b"\xfe"  # a blank that follows white space: no cut is made here
 _OTHER_WHITE_SPACE = (
     rb"[\t\v\f\r]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
 )
-_ENDS_IN_WHITE_SPACE = re.compile(rb"(?:%b)\Z" % _OTHER_WHITE_SPACE)
-_LAST_BYTES = frozenset(b"\t\v\f\r\x85\xa0\x9f\xa8\xa9\xaf" + bytes(range(0x80, 0x8B)))
+_LAST_BYTES = np.isin(np.arange(256), [*b"\t\v\f\r\x85\xa0\x9f\xa8\xa9\xaf", *range(0x80, 0x8B)])  # of these
 _BLANK_AFTER_WHITE_SPACE = re.compile(rb"(%b|\n) (?!\xff)" % _OTHER_WHITE_SPACE)
 
 Segment = tuple[Path, int, int]
@@ -162,28 +164,26 @@ def _keep_blanks(block: bytes) -> bytes:
     return _BLANK_AFTER_WHITE_SPACE.sub(rb"\1" + _KEPT, block)
 
 
+def _cuts_behind_white_space(block: bytes) -> bool:
+    """Whether white space may stand before one of the blanks; now and then that is a false alarm."""
+    data = np.frombuffer(bytes(3) + block, dtype=np.uint8)
+    blanks = np.flatnonzero(data == 0x20)
+    suspects = blanks[_LAST_BYTES[data[blanks - 1]]]
+    second, third = data[suspects - 2], data[suspects - 3]
+    return bool(np.any((data[suspects - 1] < 0x20) | (second == 0xC2) | ((third >= 0xE1) & (third <= 0xE3))))
+
+
 def _count(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
     if not pre_tokenizer.begins_words_at_blanks:
         return _count_plainly(blocks, pre_tokenizer)
     words: dict[bytes, int] = {}
-    chunks: Counter[bytes] = Counter()
-    careful: Counter[bytes] = Counter()
-    size = 0
+    chunks = ChunkCounts()
     for block in blocks:
-        known = len(chunks)
-        chunks.update(block.split(b" "))
-        new = list(islice(reversed(chunks), len(chunks) - known))
-        torn = [chunk for chunk in new if chunk and chunk[-1] in _LAST_BYTES and _ENDS_IN_WHITE_SPACE.search(chunk)]
-        if torn:  # a cut behind white space: rare, so it is cheaper to count first and take the block back
-            chunks.subtract(block.split(b" "))
-            for chunk in torn:
-                del chunks[chunk]
-            careful.update(_keep_blanks(block).split(b" "))
-        size += sum(map(len, new))
-        if size > _FLUSH:
-            words = _add(words, _cut(chunks, pre_tokenizer), _cut(careful, pre_tokenizer))
-            size = 0
-    return _add(words, _cut(chunks, pre_tokenizer), _cut(careful, pre_tokenizer))
+        chunks.add(_keep_blanks(block) if _cuts_behind_white_space(block) else block)
+        if chunks.size > _FLUSH:
+            words = _add(words, _cut(chunks.take(), pre_tokenizer))
+            chunks = ChunkCounts()
+    return _add(words, _cut(chunks.take(), pre_tokenizer))
 
 
 def _count_plainly(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
@@ -194,21 +194,34 @@ def _count_plainly(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict
     return {word.encode("utf-8", "surrogatepass"): count for word, count in words.items()}
 
 
-def _cut(chunks: Counter[bytes], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
-    """The counts of words from the counts of chunks, which are used up: the two need not fit in memory together."""
+def _cut(chunks: dict[bytes, int], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
+    """The counts of words from the counts of chunks, which are used up: the two need not fit in memory together.
+
+    Chunks that occur equally often are put together again as one text, so that there are few calls. A word begins at
+    the blank before each of them, whatever the chunk before it ends in.
+    """
     words: dict[str, int] = {}
-    texts: defaultdict[int, list[str]] = defaultdict(list)  # by how often they occur, so that Counter does the counting
+    together: defaultdict[int, list[str]] = defaultdict(list)
+    apart: defaultdict[int, list[str]] = defaultdict(list)  # no blank before them, or more white space behind it
     while chunks:
         chunk, count = chunks.popitem()
         if chunk.isalpha():  # ASCII letters after a blank: the most frequent case, and one word in each pattern
             words[" " + chunk.decode()] = count
+            continue
+        text = chunk.replace(_KEPT, b" ").decode("utf-8", "surrogatepass") if chunk[:1] != _START else ""
+        if text and text[0] not in WHITE_SPACE:
+            together[count].append(text)
+        elif chunk[:1] != _START:
+            apart[count].append(" " + text)
         else:
-            chunk = chunk[1:] if chunk[:1] == _START else b" " + chunk
-            texts[count].append(chunk.replace(_KEPT, b" ").decode("utf-8", "surrogatepass"))
-    for count, equally_frequent in texts.items():
-        for word, times in Counter(chain.from_iterable(map(pre_tokenizer.split, equally_frequent))).items():
+            apart[count].append(chunk[1:].replace(_KEPT, b" ").decode("utf-8", "surrogatepass"))
+    split = pre_tokenizer.split
+    for count in {**together, **apart}:
+        found = Counter(chain.from_iterable(map(split, apart[count])))
+        found.update(split(" " + " ".join(together[count])) if count in together else ())
+        for word, times in found.items():
             words[word] = words.get(word, 0) + times * count
-    return {word.encode("utf-8", "surrogatepass"): count for word, count in words.items() if count}
+    return {word.encode("utf-8", "surrogatepass"): count for word, count in words.items()}
 
 
 def _add(words: dict[bytes, int], *others: dict[bytes, int]) -> dict[bytes, int]:

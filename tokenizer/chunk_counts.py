@@ -1,0 +1,74 @@
+"""Counting the chunks of text between blanks.
+
+Most chunks are words of at most eight bytes. Such a word is a number of 64 bits, and NumPy sorts and counts numbers
+several times faster than a dict counts byte strings; only the longer words go through a dict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BLANK = 0x20
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], dtype=np.uint64)
+
+
+class ChunkCounts:
+    """How often each chunk occurs in the blocks of bytes that were counted.
+
+    Attributes:
+        size: bytes that are kept, about.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._long: Counter[bytes] = Counter()
+        self._short: list[NDArray[np.uint64]] = []  # the different short chunks of each block
+        self._counts: list[NDArray[np.int64]] = []
+
+    def add(self, block: bytes) -> None:
+        """Count the chunks of a block."""
+        if b"\0" in block:  # in a number it could not be told from the zeros behind a shorter chunk
+            self._add_long(block.split(b" "))
+            return
+        padded = block + b" " + bytes(7)
+        ends = np.flatnonzero(np.frombuffer(padded, dtype=np.uint8) == _BLANK)
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        lengths = ends - starts
+        short = lengths <= 8
+        eight_bytes = np.ndarray(len(padded) - 7, np.dtype("<u8"), padded, strides=(1,))  # at every place
+        numbers = eight_bytes[starts[short]] & _MASKS[lengths[short]]
+        numbers.sort()
+        first = _first_of_equals(numbers)
+        self._short.append(numbers[first])
+        self._counts.append(np.diff(np.append(first, len(numbers))))
+        self.size += 16 * len(first)
+        bounds = zip(starts[~short].tolist(), ends[~short].tolist(), strict=True)
+        self._add_long([block[start:end] for start, end in bounds])
+
+    def _add_long(self, chunks: list[bytes]) -> None:
+        known = len(self._long)
+        self._long.update(chunks)
+        self.size += sum(map(len, islice(reversed(self._long), len(self._long) - known)))
+
+    def take(self) -> dict[bytes, int]:
+        """The counts so far. They are given away: count on with a new object."""
+        result = dict(self._long)
+        if self._short:
+            numbers, counts = np.concatenate(self._short), np.concatenate(self._counts)
+            order = np.argsort(numbers)
+            ordered = numbers[order]
+            starts = _first_of_equals(ordered)
+            chunks = ordered[starts].astype("<u8").view("S8").tolist()
+            sums = np.add.reduceat(counts[order], starts).tolist() if len(starts) else []
+            for chunk, count in zip(chunks, sums, strict=True):
+                result[chunk] = result.get(chunk, 0) + count
+        return result
+
+
+def _first_of_equals(ordered: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Where each different number begins in sorted numbers."""
+    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]
