@@ -11,9 +11,9 @@ STAMPS := $(VENV)/stamps
 translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
 
-# Tests that want real data find it where it is laid beside the checkout, and skip elsewhere.
+# Tests that want real data skip unless HANDLOOM_DATA names its folder, or it lies beside the checkout.
 ifneq ($(wildcard ../shared/data),)
-export HANDLOOM_DATA ?= $(abspath ../shared/data)
+test: export HANDLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
 test: $(STAMPS)/test$(if $(ORACLES),-oracles)
