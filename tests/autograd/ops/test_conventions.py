@@ -228,8 +228,12 @@ def test_integers_and_booleans_follow_numpy() -> None:
     )
 
 
-@pytest.mark.parametrize("padding_id", [1, -2])
-def test_a_padding_row_of_an_embedding_gets_no_gradient_of_any_order(padding_id: int) -> None:
+def test_a_padding_row_of_an_embedding_gets_no_gradient_of_any_order() -> None:
+    for padding_id in (1, -2):  # the same row, counted from either end
+        _check_padding_row(padding_id)
+
+
+def _check_padding_row(padding_id: int) -> None:
     table = Tensor(np.arange(6.0).reshape(3, 2), requires_grad=True)
     g = Tensor(np.ones((4, 2)), requires_grad=True)
     out = ops.embedding(np.array([0, 1, 1, 2]), table, padding_id)
