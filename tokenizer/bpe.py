@@ -260,7 +260,11 @@ class BPETokenizer(Tokenizer):
         Raises:
             InputError: the file is missing or damaged, or needs something that is not done here (it says what).
         """
-        return cls(**bpe_from_json(read_json(path)))
+        data = read_json(path)
+        try:
+            return cls(**bpe_from_json(data))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
 
 
 @contextmanager

@@ -183,6 +183,8 @@ def test_damaged_checkpoints(trained: Path) -> None:
     folder = damaged("no_tokenizer")
     (folder / "tokenizer.json").unlink()
     assert "tokenizer.json" in wrong(trained, "--checkpoint", "no_tokenizer", "Hund")
+    (folder / "tokenizer.json").write_text('{"model": {}}')
+    assert "no_tokenizer/tokenizer.json: " in wrong(trained, "--checkpoint", "no_tokenizer", "Hund")
     assert "not an existing folder" in wrong(trained, "--checkpoint", "nowhere", "Hund")
     (trained / "foreign").mkdir()
     assert "config.json" in wrong(trained, "--checkpoint", "foreign", "Hund")
