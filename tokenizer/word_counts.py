@@ -27,6 +27,7 @@ from .parallel import run_all
 from .pre_tokenizer import WHITE_SPACE, PreTokenizer
 
 _BLOCK = 1 << 20  # bytes
+_TOGETHER = 10_000  # chunks that are cut into words in one call
 _FLUSH = 1 << 25  # bytes of different chunks after which they are cut into words and forgotten
 _PROCESS = 1 << 22  # bytes of text that make another process worth its start
 
@@ -217,8 +218,10 @@ def _cut(chunks: dict[bytes, int], pre_tokenizer: PreTokenizer) -> dict[bytes, i
             apart[count].append(chunk[1:].replace(_KEPT, b" ").decode("utf-8", "surrogatepass"))
     split = pre_tokenizer.split
     for count in {**together, **apart}:
-        found = Counter(chain.from_iterable(map(split, apart[count])))
-        found.update(split(" " + " ".join(together[count])) if count in together else ())
+        found = Counter(chain.from_iterable(map(split, apart.pop(count, []))))
+        chunks_of_count = iter(together.pop(count, []))
+        while batch := list(islice(chunks_of_count, _TOGETHER)):
+            found.update(split(" " + " ".join(batch)))
         for word, times in found.items():
             words[word] = words.get(word, 0) + times * count
     return {word.encode("utf-8", "surrogatepass"): count for word, count in words.items()}
