@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..autograd import Tensor, no_grad
-from .seq2seq import Seq2SeqTransformer
+from ...autograd import Tensor, no_grad
+from ..seq2seq import Seq2SeqTransformer
 
 
 class Hypothesis(NamedTuple):

@@ -1,0 +1,85 @@
+"""What a search needs of a model: a state that takes tokens and gives the logits of the next ones.
+
+A model that can generate has a method `start(...)` which returns a DecodingState: `start(source, source_lengths)` of
+an encoder-decoder runs the encoder, `start(rows)` of a language model has nothing to do. Everything that changes while
+generating lives in the state; the model and its layers hold none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class DecodingState(Protocol):
+    """`rows` sequences of equal length that a model is generating side by side.
+
+    All sequences stand at the same position: where some begin with a longer prompt, the search feeds its tokens one by
+    one. Several sequences may belong to one sentence (beams); these stand in consecutive rows.
+
+    Attributes:
+        rows: sequences now.
+        positions: most tokens that a sequence can be fed, or None if there is no such limit.
+        suggested_lengths: (rows,) host integers, how many tokens a sequence should have at most unless the user says,
+            or None for up to `positions`. Asked for once, before the first step.
+    """
+
+    rows: int
+    positions: int | None
+    suggested_lengths: np.ndarray | None
+
+    def step(self, ids: np.ndarray) -> Any:
+        """Feed each sequence its next tokens.
+
+        Args:
+            ids: (rows, new) host integers; more than one new token only as long as each sentence has one sequence.
+
+        Returns logits (rows, vocab_size) of the token after the last one fed, an array on the model's device. The
+        caller may change it; the next step may reuse its memory. Raises ValueError beyond `positions`.
+        """
+        ...
+
+    def select(self, rows: np.ndarray, width: int = 1) -> None:
+        """Keep these sequences, in this order.
+
+        Args:
+            rows: host integers. A row that is not named is gone, one that is named twice goes on twice.
+            width: each `width` consecutive ones are sequences of the same sentence; divides len(rows).
+        """
+        ...
+
+
+class Uncached:
+    """A DecodingState that computes every sequence from its start at each step: slow, short, and right.
+
+    It serves models without a cache, and is what cached states are tested against.
+
+    Args:
+        logits: function of ids (rows, length) and of `origin` (rows,), the row in which each sequence began, that
+            returns logits (rows, vocab_size) after the last token.
+        rows, positions, suggested_lengths: as in DecodingState.
+    """
+
+    def __init__(
+        self,
+        logits: Callable[[np.ndarray, np.ndarray], Any],
+        rows: int,
+        *,
+        positions: int | None = None,
+        suggested_lengths: np.ndarray | None = None,
+    ):
+        self.logits, self.positions, self.suggested_lengths = logits, positions, suggested_lengths
+        self.ids, self.origin = np.empty((rows, 0), np.int64), np.arange(rows)
+
+    @property
+    def rows(self) -> int:
+        return len(self.origin)
+
+    def step(self, ids: np.ndarray) -> Any:
+        self.ids = np.concatenate([self.ids, ids], axis=1)
+        return self.logits(self.ids, self.origin)
+
+    def select(self, rows: np.ndarray, width: int = 1) -> None:
+        self.ids, self.origin = self.ids[rows], self.origin[rows]
