@@ -44,15 +44,17 @@ class MultiHeadAttention(Module):
 
     Parameters as PyTorch's MultiheadAttention: `in_proj_weight` (3 embed_dim, embed_dim) holds the query, key and value
     projections in this order, `in_proj_bias` (3 embed_dim,), and `out_proj` is a Linear. The weights start as Xavier
-    uniform, the biases as zeros. Source: arXiv 1706.03762, section 3.2.2.
+    uniform, the biases as zeros. `method` is that of `ops.attention`. Source: arXiv 1706.03762, section 3.2.2.
 
     Raises ValueError if `embed_dim` does not divide by `num_heads`.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True):
+    def __init__(
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, *, method: str = "auto"
+    ):
         if embed_dim % num_heads:
             raise ValueError(f"embed_dim {embed_dim} does not divide by num_heads {num_heads}")
-        self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
+        self.embed_dim, self.num_heads, self.dropout, self.method = embed_dim, num_heads, dropout, method
         self.in_proj_weight = Parameter(np.empty((3 * embed_dim, embed_dim), np.float32))
         init.xavier_uniform_(self.in_proj_weight)
         self.in_proj_bias = Parameter(np.zeros(3 * embed_dim, np.float32)) if bias else None
@@ -90,6 +92,7 @@ class MultiHeadAttention(Module):
             causal=causal,
             dropout=self.dropout if self.training and not return_weights else 0.0,
             return_weights=return_weights,
+            method=self.method,
         )
         if not return_weights:
             return self.out_proj(ops.merge_heads(attended))

@@ -141,7 +141,11 @@ def _attention(d: Draw) -> Sample:
         kwargs["window"] = d.integer(0, 2)
     if d.flag("scale"):
         kwargs["scale"] = 0.7
-    if d.flag("dropout"):
+    if d.flag("ALiBi"):
+        kwargs["alibi_slopes"] = d.array((heads,), 0.1, 1)
+    if d.flag("blocked"):
+        kwargs |= {"method": "blocked", "block_size": d.integer(1, 3)}
+    elif d.flag("dropout"):  # the reference draws as the standard method does
         kwargs |= {"dropout": 0.4, "seed": d.integer(0, 9)}
     bias = (d.array(tuple(1 if d.flag("stretched bias") else side for side in scores)),) if d.flag("bias") else ()
     arrays = d.array((batch, heads, queries, width)), d.array((batch, heads, keys, width))

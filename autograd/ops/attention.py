@@ -2,7 +2,7 @@
 
 softmax(Q K^T scale + bias) V with positions that may not be attended to at -infinity. (Vaswani et al. 2017,
 arXiv 1706.03762, equation 1.) `StandardAttention` forms all weights; `attention_composed` is the same text in small
-ops, which serves as its truth and as its second derivative.
+ops, which serves as its truth and as its second derivative. `attention_blocked.py` holds the kind for long sequences.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, unbroadcast
+from ..function import Function, raw, unbroadcast
 from ..random import Generator, default_generator
 from ..tensor import Tensor
+from .attention_blocked import BlockedAttention, Conditions
 from .exponential import exp
 from .linalg import matmul
 from .reduction import summed
 from .registry import declare
 from .selection import where
+
+METHODS = ("auto", "standard", "blocked")
+# From this many scores a head on, "auto" takes blocks.
+LONG = 1 << 18
 
 
 def attention_mask(
@@ -51,6 +56,12 @@ def attention_mask(
     for part in parts:
         combined = part if combined is None else combined & part
     return combined
+
+
+def alibi_bias(slopes: Any, query_length: int, key_length: int, dtype: Any, xp: Any = np) -> Any:
+    """-slope |distance|, (1, heads, query, key). (Press et al. 2022, arXiv 2108.12409; both directions.)"""
+    distance = xp.arange(query_length)[:, None] + (key_length - query_length) - xp.arange(key_length)
+    return (-slopes[:, None, None].astype(dtype) * abs(distance).astype(dtype))[None]
 
 
 class StandardAttention(Function):
@@ -112,6 +123,8 @@ class StandardAttention(Function):
         d_key *= scale
         if len(self.saved) == 3:
             return d_query, d_key, d_value
+        if not self.needs[3]:
+            return d_query, d_key, d_value, None
         bias = self.saved[3]
         return d_query, d_key, d_value, unbroadcast(d_scores.swapaxes(-1, -2), bias.shape).astype(bias.dtype)
 
@@ -146,8 +159,11 @@ def _attention_reference(
     causal: bool = False,
     window: int | None = None,
     bias: Any = None,
+    alibi_slopes: Any = None,
     dropout: float = 0.0,
     scale: float | None = None,
+    method: str = "auto",
+    block_size: int | None = None,
     generator: Generator | None = None,
 ) -> np.ndarray:
     """One query at a time, one sum at a time."""
@@ -165,6 +181,8 @@ def _attention_reference(
     )
     added = np.zeros(()) if bias is None else bias
     added = np.broadcast_to(added, (batch, heads, queries, keys))
+    if alibi_slopes is not None:
+        added = added + alibi_bias(alibi_slopes, queries, keys, query.real.dtype)
     keep, factor = np.ones((batch, heads, keys, queries)), 1.0  # weights are dropped in the layout they are held in
     if dropout and generator is not None:
         keep, factor = generator.keep_mask(keep.shape, dropout)
@@ -176,7 +194,7 @@ def _attention_reference(
             if allowed[b, h, i, j]
             and (key_lengths is None or j < key_lengths[b])
             and not (causal and j > position)
-            and not (window is not None and np.abs(position - j) > window)
+            and not (window is not None and abs(position - j) > window)
         ]
         for weight, j in pairs:
             out[b, h, i] += weight / sum(w for w, _ in pairs) * keep[b, h, j, i] * factor * value[b, h, j]
@@ -194,9 +212,12 @@ def attention(
     causal: bool = False,
     window: int | None = None,
     bias: Any = None,
+    alibi_slopes: Any = None,
     dropout: float = 0.0,
     scale: float | None = None,
-    return_weights: bool = False,
+    return_weights: Any = False,
+    method: str = "auto",
+    block_size: int | None = None,
     generator: Generator | None = None,
 ) -> Any:
     """softmax(query key^T scale + bias) value over the keys that may be attended to.
@@ -210,13 +231,74 @@ def attention(
         causal: a query sees keys up to its own position, aligned at the end: the last query sees all keys.
         window: a query sees keys at most this far from its own position.
         bias: added to the scaled scores; broadcasts to (batch, heads, query_length, key_length); has a gradient.
+        alibi_slopes: (heads,): the score of a key falls by slope for each position between it and the query.
         dropout: probability of dropping a weight.
         scale: 1 / sqrt(head_dim) by default.
-        return_weights: also return the weights before dropout, (batch, heads, query_length, key_length).
+        return_weights: also return the weights before dropout, (batch, heads, query_length, key_length); a list of
+            heads asks for theirs only. The blocked method computes them again from the log-sum-exp, without a gradient.
+        method: "standard" holds all weights; "blocked" a block at a time, so that memory grows with the length and not
+            with its square; "auto" takes blocks for long sequences.
+        block_size: queries and keys of a block; None finds a good one.
 
-    A query with nothing to attend to gets zeros, in the output and in every gradient. Raises ValueError for shapes
-    that don't fit. Source: arXiv 1706.03762, section 3.2.1.
+    A query with nothing to attend to gets zeros, in the output and in every gradient. The methods agree up to
+    rounding, except that dropout falls on other weights. Raises ValueError for shapes that don't fit. Source: arXiv
+    1706.03762, section 3.2.1.
     """
+    _check_shapes(query, key, value)
+    if method not in METHODS:
+        raise ValueError(f"attention: method {method!r} is not one of {', '.join(METHODS)}")
+    if block_size is not None and block_size < 1:
+        raise ValueError(f"attention: block_size must be at least 1, not {block_size}")
+    if return_weights is not False and dropout:
+        raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")
+    queries, keys = query.shape[2], key.shape[2]
+    if method == "auto":
+        method = "blocked" if queries * keys >= LONG and return_weights is not True else "standard"
+    xp = array_module(raw(query))
+    conditions = Conditions(
+        queries,
+        keys,
+        mask=_checked_mask(raw(mask)),
+        key_lengths=_per("batch row", "key_lengths", key_lengths, query.shape[0], xp),
+        causal=causal,
+        window=window,
+        slopes=_per("head", "alibi_slopes", alibi_slopes, query.shape[1], xp),
+    )
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    generator = generator or default_generator
+    if method == "standard":
+        return _standard(query, key, value, bias, conditions, dropout, scale, return_weights, generator)
+    call = BlockedAttention(conditions, dropout, scale, generator, block_size)
+    out = call(query, key, value) if bias is None else call(query, key, value, bias)
+    if return_weights is False:
+        return out
+    return out, Tensor(call.weights(slice(None) if return_weights is True else list(return_weights)))
+
+
+def _standard(query, key, value, bias, conditions, dropout, scale, return_weights, generator):
+    xp = array_module(raw(query))
+    mask = attention_mask(
+        conditions.query_length,
+        conditions.key_length,
+        mask=conditions.mask,
+        key_lengths=conditions.key_lengths,
+        causal=conditions.causal,
+        window=conditions.window,
+        xp=xp,
+    )
+    if conditions.slopes is not None:
+        lengths = conditions.query_length, conditions.key_length
+        alibi = alibi_bias(conditions.slopes, *lengths, query.dtype, xp)
+        bias = alibi if bias is None else bias + alibi
+    operands = (query, key, value) if bias is None else (query, key, value, bias)
+    if return_weights is False:
+        return StandardAttention(mask, dropout, scale, generator)(*operands)
+    tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in operands]
+    out, weights = attention_composed(*tensors, mask=mask, scale=scale)
+    return out, weights if return_weights is True else weights[:, list(return_weights)]
+
+
+def _check_shapes(query: Any, key: Any, value: Any) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if len(tensor.shape) != 4:
             raise ValueError(f"attention: {name} must be (batch, heads, length, head_dim), not of shape {tensor.shape}")
@@ -226,27 +308,21 @@ def attention(
         or not query.shape[:2] == key.shape[:2] == value.shape[:2]
     ):
         raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} don't fit together")
-    if mask is not None:
-        mask = mask.data if isinstance(mask, Tensor) else mask
-        if mask.dtype != bool:
-            raise TypeError(
-                f"attention: the mask must be boolean (True = may attend), not {mask.dtype}; use bias to add numbers"
-            )
-    lengths = key_lengths.data if isinstance(key_lengths, Tensor) else key_lengths
-    combined = attention_mask(
-        query.shape[2],
-        key.shape[2],
-        mask=mask,
-        key_lengths=lengths,
-        causal=causal,
-        window=window,
-        xp=array_module(query.data if isinstance(query, Tensor) else query),
-    )
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    operands = (query, key, value) if bias is None else (query, key, value, bias)
-    if return_weights:
-        if dropout:
-            raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")
-        tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in operands]
-        return attention_composed(*tensors, mask=combined, scale=scale)
-    return StandardAttention(combined, dropout, scale, generator or default_generator)(*operands)
+
+
+def _checked_mask(mask: Any) -> Any:
+    if mask is not None and mask.dtype != bool:
+        raise TypeError(
+            f"attention: the mask must be boolean (True = may attend), not {mask.dtype}; use bias to add numbers"
+        )
+    return mask
+
+
+def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
+    """An array with one number for each batch row or head."""
+    if values is None:
+        return None
+    array = xp.asarray(raw(values))
+    if array.shape != (count,):
+        raise ValueError(f"attention: {name} must hold one number for each {what}, ({count},), not {array.shape}")
+    return array

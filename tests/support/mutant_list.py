@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from handloom.autograd import ops
+from tests.autograd.ops import test_attention_methods as methods
 from tests.autograd.ops import test_conventions as conventions
 from tests.autograd.ops import test_fused_and_composed as composed
 from tests.support.mutants import Mutant as M  # noqa: N817  (the table below is all Ms)
@@ -142,6 +143,12 @@ MUTANTS = (
     M("attention", "attention", "ops.attention:attention_composed", "total + (total == 0)", "total + 1"),
     M("attention", "attention", "ops.attention:attention_mask", "+ key_length - query_length", ""),
     M("attention", lambda: composed.test_fused_equals_composed_to_second_order("attention"), "ops.attention:StandardAttention.backward", "d_scores *= drop[0]", "pass"),
+    M("attention", "attention", "ops.attention:alibi_bias", "abs(distance)", "distance"),
+    M("attention", "attention", "ops.attention_blocked:BlockedAttention.forward", "o *= rescale.swapaxes(-1, -2)", "pass"),
+    M("attention", "attention", "ops.attention_blocked:BlockedAttention.forward", "m + xp.log(total)", "m"),
+    M("attention", "attention", "ops.attention_blocked:BlockedAttention.backward", "d_key[rows, :, k] += ds", "d_key[rows, :, k] = ds"),
+    M("attention", "attention", "ops.attention_blocked:Conditions.can_skip", "farthest < 0", "nearest < 0"),
+    M("attention", lambda: methods.test_dropout_falls_on_the_same_weights_in_both_directions(), "ops.attention_blocked:BlockedAttention.backward", "ds *= keep", "pass"),
     M("attention", "split_heads", "ops.heads:SplitHeads.forward", "transpose(2, 0, 3, 1, 4)", "transpose(2, 0, 3, 1, 4)[::-1]"),
     M("attention", "merge_heads", "ops.heads:MergeHeads.backward", "SplitHeads(self.heads, len(self.inputs))", "SplitHeads(len(self.inputs), self.heads)"),
     # Precision.

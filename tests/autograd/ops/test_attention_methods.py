@@ -1,0 +1,201 @@
+"""The methods of attention against float64, judged by the error of the plain path in the same precision."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handloom.autograd import Generator, Tensor, grad, ops
+from handloom.autograd.ops.attention import METHODS, BlockedAttention
+
+# Queries and keys: single ones, primes, more queries than keys, lengths that are no multiple of anything.
+LENGTHS = [(1, 1), (1, 97), (97, 1), (2, 3), (13, 13), (61, 17), (64, 64), (97, 97), (113, 203), (203, 113), (128, 65)]
+RESTRICTIONS = ("causal", "window", "key_lengths", "mask", "bias", "alibi")
+
+
+class Case:
+    """Random inputs and conditions: all of them follow from the numbers in `name`, which a failure prints."""
+
+    def __init__(self, seed: int, lengths: tuple[int, int], head_dim: int, chosen: frozenset[str], size: float = 1.0):
+        rng = np.random.default_rng(seed)
+        (queries, keys), batch, heads = lengths, 2, 2
+        self.shape = (batch, heads, queries, keys)
+        shapes = (batch, heads, queries, head_dim), (batch, heads, keys, head_dim), (batch, heads, keys, head_dim + 1)
+        self.arrays = [rng.standard_normal(shape) * size for shape in shapes]
+        self.g = rng.standard_normal((*self.shape[:3], head_dim + 1))
+        self.options: dict[str, Any] = {"causal": "causal" in chosen}
+        if "window" in chosen:
+            self.options["window"] = int(rng.integers(0, 40))
+        if "key_lengths" in chosen:
+            self.options["key_lengths"] = rng.integers(0, keys + 1, batch)
+        if "mask" in chosen:
+            mask = rng.random([side if rng.random() < 0.7 else 1 for side in self.shape]) < 0.8
+            mask[..., 0, :] = False  # a query with nothing to attend to
+            self.options["mask"] = mask
+        if "alibi" in chosen:
+            self.options["alibi_slopes"] = 2.0 ** -np.arange(1, heads + 1)
+        if "bias" in chosen:
+            self.arrays.append(rng.standard_normal([side if rng.random() < 0.7 else 1 for side in self.shape]))
+
+    def run(self, dtype: Any, **options: Any) -> list[np.ndarray]:
+        """The output and the gradients of query, key, value and bias."""
+        tensors = [Tensor(array.astype(dtype), requires_grad=True) for array in self.arrays]
+        bias = {"bias": tensors[3]} if len(tensors) == 4 else {}
+        out = ops.attention(*tensors[:3], **bias, **self.options, **options)
+        assert out.dtype == dtype
+        return [out.data, *(g.data for g in grad(out, tensors, self.g.astype(dtype)))]
+
+    def assert_as_good(self, found: list[np.ndarray], plain: list[np.ndarray], truth: list[np.ndarray]) -> None:
+        """The error of the output at most twice the plain path's, of a gradient three times (and some last places).
+
+        A gradient may be zero as the difference of numbers that aren't: its last places are those of g, v and k or q.
+        """
+        query, key, value = (np.abs(array).max(initial=0) for array in self.arrays[:3])
+        change = np.abs(self.g).max(initial=0) * value
+        for place, (a, b, c) in enumerate(zip(found, plain, truth, strict=True)):
+            assert np.isfinite(a).all()
+            error, plain_error = np.abs(a - c).max(initial=0), np.abs(b - c).max(initial=0)
+            size = max(np.abs(c).max(initial=0), (0, change * key, change * query, 0, change)[place])
+            allowed = (2 if place == 0 else 3) * plain_error + 4 * np.finfo(a.dtype).eps * size
+            assert error <= allowed, f"result {place}: error {error}, of the plain path {plain_error}, of {size}"
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    lengths=st.sampled_from(LENGTHS),
+    head_dim=st.sampled_from([1, 5, 32, 64]),
+    chosen=st.frozensets(st.sampled_from(RESTRICTIONS)),
+    block_size=st.sampled_from([None, 1000, 64, 37]),
+    dtype=st.sampled_from([np.float32, np.float16]),
+)
+def test_blocked_is_as_good_as_the_plain_path(seed, lengths, head_dim, chosen, block_size, dtype) -> None:
+    case = Case(seed, lengths, head_dim, chosen)
+    rounded = Case(seed, lengths, head_dim, chosen)
+    rounded.arrays = [array.astype(dtype).astype(np.float64) for array in case.arrays]
+    rounded.g = case.g.astype(dtype).astype(np.float64)
+    truth = rounded.run(np.float64, method="standard")
+    plain = case.run(dtype, method="standard")
+    case.assert_as_good(case.run(dtype, method="blocked", block_size=block_size), plain, truth)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    lengths=st.sampled_from(LENGTHS[:6]),
+    chosen=st.frozensets(st.sampled_from(RESTRICTIONS)),
+    block_size=st.sampled_from([None, 7, 16]),
+)
+def test_dropout_falls_on_the_same_weights_in_both_directions(seed, lengths, chosen, block_size) -> None:
+    """The gradient equals that of the composed ops, which are given the mask that the blocks draw."""
+    case = Case(seed, lengths, 5, chosen)
+    leaves = [Tensor(array, requires_grad=True) for array in case.arrays]
+    options = {**case.options, "method": "blocked", "block_size": block_size, "dropout": 0.3}
+    bias = {"bias": leaves[3]} if len(leaves) == 4 else {}
+    out = ops.attention(*leaves[:3], **bias, **options, generator=Generator(seed))
+    blocked = grad(out, leaves, case.g, retain_graph=True)
+    composed = grad(out, leaves, Tensor(case.g), create_graph=True)
+    for a, b in zip(blocked, composed, strict=True):
+        np.testing.assert_allclose(a.data, b.data, atol=1e-12)
+
+
+def test_dropout_drops_the_asked_share_and_keeps_the_expectation() -> None:
+    value = Tensor(np.ones((4, 2, 128, 1)))
+    query = Tensor(np.zeros((4, 2, 128, 2)))
+    out = ops.attention(query, query, value, dropout=0.25, method="blocked", block_size=48, generator=Generator(1)).data
+    kept = out * 128 * 0.75  # how many weights each query kept
+    assert abs(kept.mean() / 96 - 1) < 0.01
+    assert 0.9 < kept.std() / np.sqrt(128 * 0.25 * 0.75) < 1.1
+
+
+@pytest.mark.parametrize("size", [10.0, 1e-3])
+def test_scores_of_any_size(size) -> None:
+    case = Case(3, (61, 97), 32, frozenset(["causal"]), size)
+    truth, plain = (case.run(dtype, method="standard") for dtype in (np.float64, np.float32))
+    case.assert_as_good(case.run(np.float32, method="blocked", block_size=16), plain, truth)
+
+
+def test_queries_with_nothing_to_attend_to_give_zeros() -> None:
+    case = Case(0, (50, 20), 8, frozenset(["causal", "key_lengths"]))  # the first 30 queries stand before all keys
+    case.options["key_lengths"] = np.array([0, 20])
+    for method in ("standard", "blocked"):
+        out, d_query, d_key, d_value = case.run(np.float32, method=method)
+        for array in (out[0], out[1, :, :30], d_query[0], d_query[1, :, :30], d_key[0], d_value[0]):
+            assert (array == 0).all()
+        assert (out[1, :, 30:] != 0).all()
+
+
+@pytest.mark.parametrize("method", ["standard", "blocked"])
+def test_weights_of_chosen_heads(method) -> None:
+    case = Case(4, (61, 37), 8, frozenset(RESTRICTIONS))
+    query, key, value, bias = (Tensor(array) for array in case.arrays)
+    options = {**case.options, "bias": bias, "method": method, "block_size": 16}
+    expected = ops.attention(query, key, value, **{**options, "method": "standard"}, return_weights=True)[1].data
+    out, every = ops.attention(query, key, value, **options, return_weights=True)
+    np.testing.assert_allclose(every.data, expected, atol=1e-14)
+    out, second = ops.attention(query, key, value, **options, return_weights=[1])
+    np.testing.assert_allclose(second.data, expected[:, [1]], atol=1e-14)
+    np.testing.assert_allclose((second.data @ value.data[:, [1]]), out.data[:, [1]], atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("options", "share"),
+    [({}, 16), ({"causal": True}, 10), ({"window": 7}, 10), ({"causal": True, "window": 7}, 7), ({"lengths": 8}, 4)],
+)
+def test_blocks_that_see_nothing_are_skipped(options, share, monkeypatch) -> None:
+    formed = []
+    original = BlockedAttention.scores
+    monkeypatch.setattr(BlockedAttention, "scores", lambda *args: formed.append(args) or original(*args))
+    x = Tensor(np.random.default_rng(0).standard_normal((1, 1, 32, 4)), requires_grad=True)
+    lengths = {"key_lengths": np.array([options.pop("lengths")])} if "lengths" in options else {}
+    out = ops.attention(x, x, x, **options, **lengths, method="blocked", block_size=8)
+    assert len(formed) == share  # of 16 blocks
+    out.backward(np.ones(out.shape))
+    assert len(formed) == 2 * share
+
+
+def peak_memory(length: int, method: str) -> int:
+    x = Tensor(np.zeros((1, 2, length, 8), np.float32), requires_grad=True)
+    g = np.zeros(x.shape, np.float32)
+    tracemalloc.start()
+    try:
+        ops.attention(x, x, x, causal=True, dropout=0.1, method=method, generator=Generator(0)).backward(g)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_grows_with_the_length_and_not_its_square() -> None:
+    short, long = peak_memory(1024, "blocked"), peak_memory(4096, "blocked")
+    assert long - short < 3 * 9 * (4096 - 1024) * 2 * 8 * 4  # nine arrays like the input, and some more
+    assert long < 2 * 4096 * 4096 * 4 / 8  # an eighth of the weights
+    assert peak_memory(1024, "standard") > 2 * 1024 * 1024 * 4
+
+
+def test_auto_takes_blocks_for_long_sequences() -> None:
+    def kind(length: int) -> str:
+        x = Tensor(np.zeros((1, 1, length, 2), np.float32), requires_grad=True)
+        origin = ops.attention(x, x, x)._origin
+        return origin.node.name
+
+    assert (kind(64), kind(1024)) == ("StandardAttention", "BlockedAttention")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"method": "flash"}, METHODS),
+        ({"block_size": 0}, ("block_size", "at least 1")),
+        ({"alibi_slopes": np.ones(3)}, ("alibi_slopes", "(2,)", "(3,)")),
+        ({"key_lengths": np.array([1])}, ("key_lengths", "(3,)", "(1,)")),
+        ({"return_weights": [0], "dropout": 0.1}, ("dropout=0",)),
+    ],
+)
+def test_what_can_not_be_used_is_refused_with_its_reason(options, said) -> None:
+    x = Tensor(np.zeros((3, 2, 4, 5)))
+    with pytest.raises(ValueError, match="attention") as caught:
+        ops.attention(x, x, x, **options)
+    assert all(word in str(caught.value) for word in said)
