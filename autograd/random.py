@@ -5,6 +5,7 @@ Every source of randomness takes a `Generator`, or draws from the default one, w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ import numpy as np
 class Generator:
     """A stream of random numbers (NumPy's SFC64).
 
-    `get_state()` is plain JSON-able data; after `set_state` with it the same numbers come again.
+    Several numbers together make one seed, each combination another stream. `get_state()` is plain JSON-able data; after `set_state` with it the same numbers come again.
     """
 
-    def __init__(self, seed: int = 0):
+    def __init__(self, seed: int | Sequence[int] = 0):
         self._bits = np.random.SFC64(seed)
         self.numpy = np.random.Generator(self._bits)
 

@@ -2,6 +2,7 @@
 
 python examples/translate_de_en.py                                  embedded corpus, a few minutes
 python examples/translate_de_en.py --data multi30k --out runs/m30k  real image descriptions
+python examples/translate_de_en.py --resume runs/m30k                go on after Ctrl-C, a crash, a power cut
 python examples/translate_de_en.py --checkpoint runs/m30k "Ein Hund läuft durch den Schnee."
 """
 
@@ -14,7 +15,14 @@ from pathlib import Path
 from handloom.autograd import manual_seed
 from handloom.autograd.backend import check_device
 from handloom.models.presets import PRESET_NAMES, translation_preset
-from handloom.train.command_line import free_run_folder, run_main, sentences_from
+from handloom.train.command_line import (
+    add_training_options,
+    parse_training_arguments,
+    positive,
+    run_main,
+    sentences_from,
+    start_run,
+)
 from handloom.train.datasets import DATA_NAMES, load_translation_data
 from handloom.train.metrics import best_and_worst, bleu, chrf, samples_table
 from handloom.train.plots import plot_attention
@@ -25,20 +33,13 @@ from handloom.train.translation_data import TranslationData
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--data",
-        default="embedded",
-        help=f"one of {', '.join(DATA_NAMES)}, or your own: a file of tab-separated German and English, or PATH for "
+    add_training_options(
+        parser,
+        data=f"one of {', '.join(DATA_NAMES)}, or your own: a file of tab-separated German and English, or PATH for "
         "the two files PATH.de and PATH.en (default: embedded, which needs no network)",
+        presets=PRESET_NAMES,
+        preset="laptop",
     )
-    parser.add_argument(
-        "--preset", choices=PRESET_NAMES, default="laptop", help="sizes of model and run (default: laptop)"
-    )
-    parser.add_argument("--out", type=Path, help="folder for the run (default: a new one under runs/)")
-    parser.add_argument("--overwrite", action="store_true", help="clear an older run out of the --out folder first")
-    parser.add_argument("--seed", type=whole, default=0, help="the same seed gives the same numbers (default: 0)")
-    parser.add_argument("--steps", type=positive, help="updates to make (default: the preset's)")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--beam", type=positive, default=5, help="width of the beam search, 1 is greedy (default: 5)")
     parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="translate with the model of an earlier run")
     parser.add_argument(
@@ -47,26 +48,12 @@ def parse_arguments() -> argparse.Namespace:
         metavar="SENTENCE",
         help="with --checkpoint: German sentences to translate (default: the lines of standard input)",
     )
-    arguments = parser.parse_args()
+    arguments = parse_training_arguments(parser)
     if arguments.sentences and not arguments.checkpoint:
         parser.error("sentences to translate need a trained model: add --checkpoint RUN")
-    if arguments.checkpoint and (arguments.out or arguments.overwrite or arguments.steps or arguments.device != "cpu"):
-        parser.error("--out, --overwrite, --steps and --device are for training; leave them out with --checkpoint")
-    if arguments.overwrite and not arguments.out:
-        parser.error("--overwrite needs the folder to clear: add --out")
+    if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):
+        parser.error("--out, --resume, --steps, --stop-at and --device are for training, not with --checkpoint")
     return arguments
-
-
-def whole(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from zero on")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
-    return int(text)
 
 
 def main() -> None:
@@ -89,10 +76,8 @@ def train(arguments: argparse.Namespace) -> None:
     data = load_translation_data(arguments.data)  # the same for every seed, so that scores can be compared
     print(data.summary(), *data.notes, sep="\n")
 
-    out = arguments.out or free_run_folder("translate_de_en")
     preset = translation_preset(arguments.preset, data.name)
-    options = {name: str(value) if isinstance(value, Path) else value for name, value in vars(arguments).items()}
-    with RunFolder.create(out, {"options": options, "data": data.summary()}, overwrite=arguments.overwrite) as run:
+    with start_run(arguments, "translate_de_en", {"data": data.summary()}) as run:
         manual_seed(arguments.seed)
         translator = train_translator(
             data.train,
@@ -102,6 +87,8 @@ def train(arguments: argparse.Namespace) -> None:
             seed=arguments.seed,
             steps=arguments.steps,
             device=arguments.device,
+            resume=arguments.resume is not None,
+            stop_at=arguments.stop_at,
         )
         evaluate(translator, data, run, arguments.beam, start)
 

@@ -7,6 +7,7 @@ arrays of int64; a trainer moves them to its device.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import warnings
 from collections.abc import Iterator, Sequence
@@ -188,9 +189,17 @@ class TokenBatches:
             batches = [batches[i] for i in generator.permutation(len(batches))]
         return batches
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of one epoch from batch `start` on (to resume inside an epoch)."""
-        return map(self.batch, self.plan(epoch)[start:])
+    def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Batch]:
+        """Yield batches start, start + every, ... of one epoch: to resume inside it, to share it with others."""
+        return map(self.batch, self.plan(epoch)[start::every])
+
+    def fingerprint(self) -> str:
+        """A checksum of what the batches are made from; of very long texts it reads the lengths and every nth token."""
+        total = hashlib.sha256(repr((self.tokens_per_batch, self.seed, self.shuffle, self.max_length)).encode())
+        for side in (self.source, self.target):
+            total.update(np.ascontiguousarray(side.offsets))
+            total.update(np.ascontiguousarray(side.tokens[:: len(side.tokens) // 4_000_000 + 1]))
+        return total.hexdigest()
 
     def batch(self, indices: np.ndarray) -> Batch:
         """The pairs at these positions as one padded batch."""

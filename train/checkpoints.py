@@ -7,7 +7,8 @@ from two different saves, however a run ends. Nothing here reads or writes pickl
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +78,20 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Check
         InputError: folder or file is missing, truncated, not a safetensors file, not one of handloom's, or of a format
             version this handloom doesn't know.
     """
+    with _open(folder, file_name) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        return Checkpoint(tensors, json.loads(file.metadata()["config"]))
+
+
+def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str, Any]:
+    """The configuration of a checkpoint alone, without its arrays. Raises InputError as `load_checkpoint`."""
+    with _open(folder, file_name) as file:
+        return json.loads(file.metadata()["config"])
+
+
+@contextmanager
+def _open(folder: str | Path, file_name: str) -> Iterator[Any]:
+    """The safetensors file, known to be a checkpoint; what goes wrong while it is read becomes an InputError."""
     path = Path(folder)
     if path.is_dir():
         path = path / file_name
@@ -95,13 +110,11 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Check
                     f"{path} has checkpoint format {metadata.get('version')}; this handloom reads format {VERSION}. "
                     "Install the version of handloom that saved it, or train again."
                 )
-            config = json.loads(metadata["config"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            yield file
     except (SafetensorError, json.JSONDecodeError, KeyError) as error:
         raise InputError(_unreadable(path, error)) from None
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
-    return Checkpoint(tensors, config)
 
 
 def check_shapes(

@@ -2,15 +2,99 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..autograd.backend import DeviceError
 from ..errors import InputError
+from .run_folder import RunFolder
+from .stopping import TrainingStopped
+
+# What may differ between a run and its continuation; all else comes from the run.
+_FREE_ON_RESUME = {"resume", "stop_at", "steps", "device"}
+
+
+def add_training_options(parser: argparse.ArgumentParser, *, data: str, presets: Sequence[str], preset: str) -> None:
+    """The options that every example that trains has. `data` describes --data, `preset` is the default of --preset."""
+    group = parser.add_argument_group("training")
+    group.add_argument("--data", default="embedded", help=data)
+    group.add_argument(
+        "--preset", choices=presets, default=preset, help=f"sizes of model and run (default: {preset})"
+    )
+    group.add_argument("--out", type=Path, metavar="RUN", help="folder for the run (default: a new one under runs/)")
+    group.add_argument("--overwrite", action="store_true", help="clear an older run out of the --out folder first")
+    group.add_argument("--seed", type=whole, default=0, help="the same seed gives the same numbers (default: 0)")
+    group.add_argument("--steps", type=positive, help="updates to make (default: the preset's)")
+    group.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+    group.add_argument(
+        "--resume",
+        type=Path,
+        metavar="RUN",
+        help="go on with a run that was stopped or killed, exactly where it was; all options come from it, --steps "
+        "and --device may be changed",
+    )
+    group.add_argument(
+        "--stop-at", type=positive, metavar="STEP", help="save and stop after this update, as Ctrl-C would"
+    )
+
+
+def parse_training_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> Any:
+    """Parse; with --resume the options are those of the run, and `out` is its folder.
+
+    Raises InputError if the run can't be resumed. Other options beside --resume end the process, as argparse does.
+    """
+    given = parser.parse_args(arguments)
+    if given.overwrite and not given.out:
+        parser.error("--overwrite needs the folder to clear: add --out")
+    if not given.resume:
+        return given
+    run = RunFolder.open(given.resume)
+    stored = run.config.get("options")
+    if not isinstance(stored, dict):
+        raise InputError(f"{given.resume} does not say with which options it was started, so it can't be resumed.")
+    for name, value in vars(given).items():
+        if value != parser.get_default(name) and name not in _FREE_ON_RESUME and value != stored.get(name):
+            parser.error(f"--{name.replace('_', '-')} can't be changed while resuming: leave it out, the run has it")
+    merged = {**vars(given), **stored, "out": given.resume, "resume": given.resume, "stop_at": given.stop_at}
+    for name in ("steps", "device"):
+        if getattr(given, name) != parser.get_default(name):
+            merged[name] = getattr(given, name)
+    return argparse.Namespace(**merged)
+
+
+def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder:
+    """The folder of the run: --resume's, or a new one with the options and `config` in its config.json.
+
+    Raises InputError if it can't be used.
+    """
+    if arguments.resume:
+        return RunFolder.open(arguments.resume)
+    options = {
+        key: str(value) if isinstance(value, Path) else value
+        for key, value in vars(arguments).items()
+        if key not in ("out", "overwrite", "resume", "stop_at")
+    }
+    out = arguments.out or free_run_folder(name)
+    return RunFolder.create(out, {"options": options, **config}, overwrite=arguments.overwrite)
+
+
+def whole(text: str) -> int:
+    """A type for argparse: a whole number from zero on."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from zero on")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A type for argparse: a whole number above zero."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(text)
 
 
 def run_main(main: Callable[[], None]) -> None:
@@ -23,6 +107,9 @@ def run_main(main: Callable[[], None]) -> None:
         main()
     except (InputError, DeviceError, FloatingPointError) as error:
         _fail(str(error))
+    except TrainingStopped as stop:
+        print(f"\n{stop}", file=sys.stderr)
+        sys.exit(stop.exit_code)
     except MemoryError as error:
         reason = f" ({error})" if str(error) else ""
         _fail(f"there is not enough memory{reason}. Take a smaller preset, or close other programs.")

@@ -3,49 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..autograd import Parameter
-from ..autograd.backend import array_module
+from ..autograd.backend import array_module, to_device
 
 # Elements updated at a time: the block and its scratch stay in the processor's cache between the passes over it.
 _BLOCK = 1 << 15
 
 
-class Adam:
-    """Adam with bias correction; with `weight_decay` its decoupled form, AdamW.
-
-    m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps), and
-    before it w -= lr weight_decay w for matrices (not for biases and norms, which are vectors).
+class Optimizer:
+    """What the optimisers share: parameters in groups, learning rates, weight decay, the walk over blocks, the state.
 
     Args:
-        parameters: what to update. One without a gradient is left alone.
+        parameters: what to update; one without a gradient is left alone. Or groups, each a dict with "parameters" and
+            any of "lr_scale" (a factor on the learning rate) and "weight_decay" (for all parameters of the group).
         lr: learning rate; a schedule may set the attribute before each step.
-        betas, eps, weight_decay: as above.
+        weight_decay: w -= lr weight_decay w before each update (Loshchilov and Hutter 2019, arXiv 1711.05101). Applies
+            to matrices, not to biases and norms, which are vectors; a group's own value applies as it is.
 
-    Source: Kingma and Ba 2015, arXiv 1412.6980, algorithm 1; Loshchilov and Hutter 2019, arXiv 1711.05101.
-    Raises ValueError for no parameters or values out of range.
+    Raises ValueError for no parameters, the same parameter twice, an unknown key or values out of range.
     """
 
+    #: Names of the arrays kept for each parameter, shaped like it and zero at first.
+    moments: ClassVar[tuple[str, ...]] = ()
+
     def __init__(
-        self,
-        parameters: Iterable[Parameter],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
+        self, parameters: Iterable[Parameter] | Iterable[Mapping[str, Any]], lr: float, weight_decay: float = 0.0
     ):
-        self.parameters = list(parameters)
+        name = type(self).__name__
+        self.parameters: list[Parameter] = []
+        self._lr_scales: list[float] = []
+        self._decays: list[float] = []
+        for group in parameters:
+            group = group if isinstance(group, Mapping) else {"parameters": [group]}
+            unknown = group.keys() - {"parameters", "lr_scale", "weight_decay"}
+            if unknown or "parameters" not in group:
+                raise ValueError(
+                    f"{name}: a group has the keys parameters, lr_scale and weight_decay, not {sorted(group)}"
+                )
+            for parameter in group["parameters"]:
+                self.parameters.append(parameter)
+                self._lr_scales.append(group.get("lr_scale", 1.0))
+                self._decays.append(group.get("weight_decay", weight_decay if parameter.ndim > 1 else 0.0))
         if not self.parameters:
-            raise ValueError("Adam: there are no parameters to update")
-        if not (lr >= 0 and 0 <= betas[0] < 1 and 0 <= betas[1] < 1 and eps >= 0 and weight_decay >= 0):
-            raise ValueError(f"Adam: a value is out of range in {lr=}, {betas=}, {eps=}, {weight_decay=}")
-        self.lr, self.betas, self.eps, self.weight_decay = lr, betas, eps, weight_decay
-        self.steps = 0
-        self._m = [array_module(p.data).zeros_like(p.data) for p in self.parameters]
-        self._v = [array_module(p.data).zeros_like(p.data) for p in self.parameters]
+            raise ValueError(f"{name}: there are no parameters to update")
+        if len(set(map(id, self.parameters))) < len(self.parameters):
+            raise ValueError(f"{name}: a parameter is in two groups; it would be updated twice")
+        if not (lr >= 0 and min(self._lr_scales) >= 0 and min(self._decays) >= 0 and weight_decay >= 0):
+            raise ValueError(f"{name}: learning rates, their scales and weight decays can't be negative")
+        self.lr, self.steps = lr, 0
+        self._state = [
+            [array_module(p.data).zeros_like(p.data) for p in self.parameters] for _ in self.moments
+        ]  # moment, parameter
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -55,27 +67,118 @@ class Adam:
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         self.steps += 1
+        for parameter, scale, weight_decay, *moments in zip(
+            self.parameters, self._lr_scales, self._decays, *self._state, strict=True
+        ):
+            if parameter.grad is None:
+                continue
+            lr = self.lr * scale
+            decay = lr * weight_decay
+            if not all(array.flags.c_contiguous for array in (parameter.data, *moments)):
+                # A transposed array, say, can't be seen as flat: its blocks would be copies, and the update lost.
+                self._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
+            else:
+                arrays = [array.reshape(-1) for array in (parameter.data, parameter.grad, *moments)]
+                for start in range(0, parameter.size, _BLOCK):
+                    self._update(*(array[start : start + _BLOCK] for array in arrays), lr=lr, decay=decay)
+            parameter.mark_changed()
+
+    def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
+        """Change `w` and the moments in place; `decay` is lr times the weight decay."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next step depends on beside the parameters: step count and moments, by position."""
+        moments = {
+            f"{name}.{i}": to_device(moment, "cpu")
+            for name, row in zip(self.moments, self._state, strict=True)
+            for i, moment in enumerate(row)
+        }
+        return {"kind": type(self).__name__, "steps": self.steps, "moments": moments}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state_dict`. Raises ValueError, and changes nothing, if it is of other parameters."""
+        saved = state.get("moments", {})
+        own = {
+            f"{name}.{i}": moment
+            for name, row in zip(self.moments, self._state, strict=True)
+            for i, moment in enumerate(row)
+        }
+        if {k: np.shape(m) for k, m in saved.items()} != {k: m.shape for k, m in own.items()}:
+            raise ValueError(
+                f"{type(self).__name__}: this state, of {state.get('kind', 'an optimiser')}, belongs to another "
+                "optimiser or to parameters of other number or shapes"
+            )
+        self.steps = int(state["steps"])
+        for name, moment in own.items():
+            moment[...] = array_module(moment).asarray(saved[name])
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent with momentum: v = momentum v + g; w -= lr v, or lr (g + momentum v) if `nesterov`.
+
+    Without momentum nothing but the parameters is kept. Source: Sutskever et al. 2013 (ICML), as PyTorch has it.
+    Raises ValueError as `Optimizer`, or for a momentum outside [0, 1), or nesterov without momentum.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter] | Iterable[Mapping[str, Any]],
+        lr: float = 0.1,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ):
+        if not 0 <= momentum < 1 or (nesterov and not momentum):
+            raise ValueError(f"SGD: {momentum=} must be in [0, 1), and above 0 for {nesterov=}")
+        self.momentum, self.nesterov = momentum, nesterov
+        self.moments = ("v",) if momentum else ()  # type: ignore[misc]
+        super().__init__(parameters, lr, weight_decay)
+
+    def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
+        if decay:
+            w *= 1 - decay
+        direction = g
+        for v in moments:
+            v *= self.momentum
+            v += g
+            direction = g + self.momentum * v if self.nesterov else v
+        w -= lr * direction
+
+
+class Adam(Optimizer):
+    """Adam with bias correction; `weight_decay` is decoupled, which makes it AdamW.
+
+    m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
+
+    Args:
+        parameters, lr, weight_decay: as of `Optimizer`.
+        betas, eps: as above.
+
+    Source: Kingma and Ba 2015, arXiv 1412.6980, algorithm 1; Loshchilov and Hutter 2019, arXiv 1711.05101.
+    Raises ValueError for no parameters or values out of range.
+    """
+
+    moments = ("m", "v")
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter] | Iterable[Mapping[str, Any]],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ):
+        if not (0 <= betas[0] < 1 and 0 <= betas[1] < 1 and eps >= 0):
+            raise ValueError(f"Adam: a value is out of range in {betas=}, {eps=}")
+        self.betas, self.eps = betas, eps
+        super().__init__(parameters, lr, weight_decay)
+
+    def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
+        m, v = moments
         b1, b2 = self.betas
         # Both bias corrections fold into the step size and eps: two divisions less for each element.
         correction = (1 - b2**self.steps) ** 0.5
-        size = self.lr * correction / (1 - b1**self.steps)
-        eps = self.eps * correction
-        for parameter, m, v in zip(self.parameters, self._m, self._v, strict=True):
-            if parameter.grad is None:
-                continue
-            decay = self.lr * self.weight_decay if parameter.ndim > 1 else 0.0
-            if not all(array.flags.c_contiguous for array in (parameter.data, m, v)):
-                # A transposed array, say, can't be seen as flat: its blocks would be copies, and the update lost.
-                self._update(parameter.data, parameter.grad, m, v, size, eps, decay)
-            else:
-                arrays = [array.reshape(-1) for array in (parameter.data, parameter.grad, m, v)]
-                for start in range(0, parameter.size, _BLOCK):
-                    w, g, m_block, v_block = (array[start : start + _BLOCK] for array in arrays)
-                    self._update(w, g, m_block, v_block, size, eps, decay)
-            parameter.mark_changed()
-
-    def _update(self, w: Any, g: Any, m: Any, v: Any, size: float, eps: float, decay: float) -> None:
-        b1, b2 = self.betas
         m *= b1
         scratch = g * (1 - b1)
         m += scratch
@@ -85,39 +188,43 @@ class Adam:
         v *= b2
         v += scratch
         xp.sqrt(v, out=scratch)
-        scratch += eps
+        scratch += self.eps * correction
         xp.divide(m, scratch, out=scratch)
-        scratch *= size
+        scratch *= lr * correction / (1 - b1**self.steps)
         if decay:
             w *= 1 - decay
         w -= scratch
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that the next step depends on beside the parameters: step count and moments, by position."""
-        moments = {f"m.{i}": m for i, m in enumerate(self._m)} | {f"v.{i}": v for i, v in enumerate(self._v)}
-        return {"steps": self.steps, "moments": moments}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state_dict`. Raises ValueError, and changes nothing, if it is of other parameters."""
-        moments, own = state["moments"], self.state_dict()["moments"]
-        if {k: np.shape(m) for k, m in moments.items()} != {k: m.shape for k, m in own.items()}:
-            raise ValueError("Adam: this state belongs to parameters of other number or shapes")
-        self.steps = int(state["steps"])
-        for name, moment in own.items():
-            moment[...] = array_module(moment).asarray(moments[name])
+class AdamW(Adam):
+    """Adam with a decoupled weight decay of 0.01 unless told otherwise."""
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter] | Iterable[Mapping[str, Any]],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+    ):
+        super().__init__(parameters, lr, betas, eps, weight_decay)
 
 
-def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None) -> float:
+def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, scale: float = 1.0) -> float:
     """Scale all gradients, in place, so that their joint Euclidean norm is at most `max_norm`; None only measures.
 
-    Returns the norm before clipping, nan or inf if a gradient is. Source: Pascanu et al. 2013, arXiv 1211.5063.
+    `scale` multiplies the gradients first: what is left to do of averaging over tokens, or of undoing a loss scale.
+    Returns the norm after that and before clipping, nan or inf if a gradient is; then nothing is changed. Source:
+    Pascanu et al. 2013, arXiv 1211.5063.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
     # The square of a float16 norm would overflow from 256 on.
     wide = [g.astype(np.float32) if g.dtype == np.float16 else g for g in gradients]
     squares = [float(array_module(g).vdot(g, g)) for g in wide]
-    norm = float(np.sqrt(sum(squares)))
-    if max_norm is not None and norm > max_norm:
+    norm = float(np.sqrt(sum(squares))) * scale
+    if max_norm is not None and norm > max_norm and np.isfinite(norm):
+        scale *= max_norm / norm
+    if scale != 1 and np.isfinite(norm):
         for g in gradients:
-            g *= max_norm / norm
+            g *= scale
     return norm

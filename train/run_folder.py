@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,6 +13,7 @@ from typing import Any, TextIO
 from ..errors import InputError
 from .atomic_files import atomic_path, read_json, temporary_name, write_json
 from .checkpoints import MODEL_FILE, make_folder
+from .saved_states import SavedStates
 
 FORMAT = "handloom-run"
 VERSION = 1
@@ -25,10 +27,10 @@ _FILES = (
     "attention.png",
     "samples.txt",
     "tokenizer.json",
-    "state.safetensors",
     MODEL_FILE,
     "config.json",
 )
+_SAVES = "checkpoints"
 
 
 class RunFolder:
@@ -120,6 +122,10 @@ class RunFolder:
         return self.path / "tokenizer.json"
 
     @property
+    def saves_path(self) -> Path:
+        return self.path / _SAVES
+
+    @property
     def samples_path(self) -> Path:
         return self.path / "samples.txt"
 
@@ -140,6 +146,27 @@ class RunFolder:
         """The rows of `metrics.jsonl` so far; [] if nothing was logged."""
         return read_metrics(self.metrics_path) if self.metrics_path.exists() else []
 
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the logs so far, by file name, synced to disk: what `rewind` goes back to."""
+        for stream in self._streams.values():
+            os.fsync(stream.fileno())
+        logs = (self.metrics_path, self.timings_path)
+        return {path.name: path.stat().st_size for path in logs if path.exists()}
+
+    def rewind(self, sizes: Mapping[str, int]) -> None:
+        """Cut the logs back to earlier `sizes`: a resumed run writes what came later once more.
+
+        Raises:
+            InputError: a file can't be written to.
+        """
+        self.close()
+        for path in (self.metrics_path, self.timings_path):
+            try:
+                if path.exists() and path.stat().st_size > sizes.get(path.name, 0):
+                    os.truncate(path, sizes.get(path.name, 0))
+            except OSError as error:
+                raise InputError(f"{path} could not be cut back: {error.strerror or error}.") from None
+
     def write_samples(self, text: str) -> None:
         """Write `samples.txt`, atomically."""
         with atomic_path(self.samples_path) as temporary:
@@ -156,10 +183,11 @@ class RunFolder:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the files; a new run that failed before it logged or saved anything is taken away again."""
         self.close()
-        if kind and self._created and not self.metrics_path.exists() and not self.model_path.exists():
+        saves = SavedStates(self.saves_path)
+        logged = self.metrics_path.exists() or self.model_path.exists() or any(saves.steps())
+        if kind and self._created and not logged:
             with contextlib.suppress(OSError):
-                for name in _FILES:
-                    (self.path / name).unlink(missing_ok=True)
+                _clear(self.path)
                 if self._made_folder:
                     self.path.rmdir()
 
@@ -225,7 +253,13 @@ def _make_room(path: Path, overwrite: bool) -> None:
             "--overwrite to replace it."
         )
     try:
-        for name in _FILES:
-            (path / name).unlink(missing_ok=True)
+        _clear(path)
     except OSError as error:
         raise InputError(f"The old run {path} can't be cleared: {error.strerror or error}.") from None
+
+
+def _clear(path: Path) -> None:
+    """Remove what a run writes, and nothing else."""
+    SavedStates(path / _SAVES).clear()
+    for name in _FILES:
+        (path / name).unlink(missing_ok=True)

@@ -158,6 +158,8 @@ def train_translator(
     seed: int,
     steps: int | None = None,
     device: str = "cpu",
+    resume: bool = False,
+    stop_at: int | None = None,
     say: Callable[[str], None] = print,
 ) -> Translator:
     """Train a tokenizer and a model on (source, target) sentence pairs and leave both in the run's folder.
@@ -166,13 +168,18 @@ def train_translator(
         preset: sizes, optimiser and schedule; see `models.presets`.
         seed: decides the order of the batches. (Initial weights and dropout follow `manual_seed`.)
         steps: updates; the preset's number if None.
+        resume: go on from the last save in `run`, which was started with the same arguments.
+        stop_at: see `Trainer.fit`.
         say: receives a line of text about each stage.
 
-    Raises InputError for data that can't be used, DeviceError for a device that isn't there.
+    Raises InputError for data that can't be used, DeviceError for a device that isn't there, TrainingStopped as
+    `Trainer.fit`.
     """
-    texts = [text for pair in train for text in pair]
-    tokenizer = BPETokenizer.train(texts, preset.vocab_size)
-    tokenizer.save(run.tokenizer_path)
+    if resume:
+        tokenizer: Tokenizer = load_tokenizer(run.tokenizer_path)
+    else:
+        tokenizer = BPETokenizer.train([text for pair in train for text in pair], preset.vocab_size)
+        tokenizer.save(run.tokenizer_path)
     special = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
 
     def batches(pairs: Sequence[Pair], shuffle: bool) -> TokenBatches:
@@ -212,11 +219,10 @@ def train_translator(
         validate_every=min(preset.validate_every, steps),
         training_label=f"training (dropout {preset.dropout}, label smoothing {preset.label_smoothing})",
     )
-    try:
-        best = trainer.fit()
-    except KeyboardInterrupt:
-        if not np.isfinite(trainer.best_valid_loss):
-            raise
-        raise KeyboardInterrupt(f"{run.path} holds the weights that validated best so far") from None
+    if resume:
+        for problem in trainer.load():
+            say(f"warning: {problem} An older save is used.")
+        say(f"resumed after step {trainer.progress.step:,}")
+    best = trainer.fit(stop_at)
     say(f"best validation loss {best:.4f} nats per token (perplexity {np.exp(best):.2f})")
     return Translator(model.eval(), tokenizer)

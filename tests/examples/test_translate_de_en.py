@@ -78,7 +78,7 @@ def test_translating_arguments_and_standard_input(trained: Path) -> None:
 def test_help_names_every_option(trained: Path) -> None:
     done = run("--help", folder=trained)
     assert done.returncode == 0
-    for option in ("--data", "--preset", "--out", "--seed", "--steps", "--device", "--checkpoint", "--beam"):
+    for option in ("--data", "--preset", "--out", "--seed", "--steps", "--device", "--checkpoint", "--resume"):
         assert option in done.out
 
 
@@ -167,8 +167,30 @@ def test_stopping_a_run_says_what_it_leaves(trained: Path) -> None:
         run.send_signal(signal.SIGINT)
         message = run.communicate()[1].decode()
     assert run.returncode == 130
-    assert message.strip() == "stopped: stop holds the weights that validated best so far"
+    assert "all saved. Go on: --resume stop" in message
+    assert "Traceback" not in message
     assert (trained / "stop/model.safetensors").exists()
+
+
+def test_a_stopped_run_goes_on_and_ends_like_the_other(trained: Path) -> None:
+    done = run("--data", "data.tsv", "--preset", "smoke", "--out", "k", "--seed", 3, "--stop-at", 7, folder=trained)
+    assert done.returncode == 0, done.err
+    assert "stopped after step 7 of 30, all saved. Go on: --resume k" in done.err
+    assert "--seed can't be changed" in run("--resume", "k", "--seed", 4, folder=trained).err
+    done = run("--resume", "k", folder=trained)
+    assert done.returncode == 0, done.err
+    for name in ("metrics.jsonl", "samples.txt"):
+        assert (trained / "k" / name).read_bytes() == (trained / "run" / name).read_bytes()
+    assert done.out.splitlines()[-1] == (trained / "output.txt").read_text(encoding="utf-8").splitlines()[-1]
+
+
+def test_what_cannot_be_resumed(trained: Path) -> None:
+    shutil.copytree(trained / "run", trained / "changed")
+    (trained / "changed/checkpoints/state-00000030.safetensors").write_bytes(b"rubbish")
+    assert "An older save is used" in run("--resume", "changed", folder=trained).out
+    shutil.rmtree(trained / "changed/checkpoints")
+    assert "holds no save to go on from" in wrong(trained, "--resume", "changed")
+    assert "not an existing folder" in wrong(trained, "--resume", "nowhere")
 
 
 def test_damaged_checkpoints(trained: Path) -> None:

@@ -1,0 +1,74 @@
+"""A small translation run for the tests of training: in this process, or as a command in a process of its own.
+
+Dropout, bucketed batches, two batches an update; 13 batches an epoch, so that updates and epochs don't line up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handloom.autograd import manual_seed
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+from handloom.train.batching import TokenBatches
+from handloom.train.command_line import run_main
+from handloom.train.optimizers import Adam
+from handloom.train.run_folder import RunFolder
+from handloom.train.schedules import noam
+from handloom.train.trainer import Trainer
+from handloom.train.translation import translation_loss
+
+VOCABULARY, STEPS = 24, 24
+
+
+def small_batches(shuffle: bool = True, pairs: int = 160, seed: int = 1) -> TokenBatches:
+    """Sequences of 2 to 12 tokens, to be copied in reverse order."""
+    generator = np.random.default_rng(seed)
+    source = [generator.integers(4, VOCABULARY, size=generator.integers(2, 12)).tolist() for _ in range(pairs)]
+    target = [ids[::-1] for ids in source]
+    special = {"pad_id": 0, "bos_id": 1, "eos_id": 2}
+    return TokenBatches(source, target, tokens_per_batch=110, seed=5, shuffle=shuffle, **special)
+
+
+def small_trainer(run: RunFolder, *, dropout: float = 0.2, **options: Any) -> Trainer:
+    """The trainer of such a run; `options` go to Trainer."""
+    manual_seed(3)
+    config = Seq2SeqConfig(
+        VOCABULARY, VOCABULARY, 16, 2, 1, 1, 32, dropout, max_length=24, share_embeddings=True, tie_output=True
+    )
+    model = Seq2SeqTransformer(config)
+    settings: dict[str, Any] = {"steps": STEPS, "accumulate": 2, "log_every": 3, "validate_every": 8, "average": 2}
+    settings |= {"optimizer": Adam(model.parameters()), "schedule": noam(16, 10), **options}
+    valid = small_batches(shuffle=False, pairs=20, seed=2).epoch(0)
+    return Trainer(
+        model, translation_loss(0.1, 0), train_batches=small_batches(), valid_batches=valid, run=run,
+        config={"model": config.to_dict()}, **settings,
+    )  # fmt: skip
+
+
+def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None, **options: Any) -> Trainer:
+    """Start a run in `folder`, or go on with it."""
+    with RunFolder.open(folder) if resume else RunFolder.create(folder, {}) as run:
+        trainer = small_trainer(run, **options)
+        if resume:
+            trainer.load()
+        trainer.fit(stop_at)
+    return trainer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--stop-at", type=int)
+    parser.add_argument("--options", type=json.loads, default={}, help="JSON for Trainer")
+    arguments = parser.parse_args()
+    small_run(arguments.folder, resume=arguments.resume, stop_at=arguments.stop_at, **arguments.options)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,149 @@
+"""Exact resume: a run that was stopped and went on in a new process is bit-equal to one that never stopped."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.small_run import STEPS, small_run, small_trainer
+
+from handloom.errors import InputError
+from handloom.train.optimizers import SGD, Adam
+from handloom.train.run_folder import RunFolder
+from handloom.train.saved_states import SavedStates
+from handloom.train.stopping import TrainingStopped
+from handloom.train.trainer import MicroBatch, Trainer
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "tests/support/small_run.py"
+
+
+def in_a_new_process(folder: Path, *arguments: object, check: bool = True) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "error", str(SCRIPT), str(folder), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, env=environment, text=True, timeout=120)
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def assert_equal_runs(one: Path, other: Path) -> None:
+    """Logs byte for byte; all weights, moments and counters of the last save bit for bit."""
+    assert (one / "metrics.jsonl").read_bytes() == (other / "metrics.jsonl").read_bytes()
+    first, second = SavedStates(one / "checkpoints").load(), SavedStates(other / "checkpoints").load()
+    assert first.step == second.step
+    assert first.weights.keys() == second.weights.keys()
+    for name in first.weights:
+        np.testing.assert_array_equal(first.weights[name], second.weights[name])
+    for name, moment in first.state["optimizer"]["moments"].items():
+        np.testing.assert_array_equal(moment, second.state["optimizer"]["moments"][name])
+    assert first.state["progress"] == second.state["progress"]
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory) -> Path:
+    """A run of 24 updates without a stop."""
+    folder = tmp_path_factory.mktemp("resume") / "straight"
+    small_run(folder)
+    return folder
+
+
+@pytest.mark.parametrize("k", [1, 7, 8, 23])
+def test_stopping_at_any_step_changes_nothing(straight, tmp_path, k) -> None:
+    """k = 7 lies inside an epoch, an accumulation of the log and between validations; 8 is a validation."""
+    with pytest.raises(TrainingStopped, match=f"after step {k} of {STEPS}.*--resume"):
+        small_run(tmp_path / "run", stop_at=k)
+    in_a_new_process(tmp_path / "run", "--resume")
+    assert_equal_runs(straight, tmp_path / "run")
+
+
+def test_stopping_again_and_again_changes_nothing(straight, tmp_path) -> None:
+    for k in range(1, STEPS, 3):
+        with pytest.raises(TrainingStopped):
+            small_run(tmp_path / "run", resume=k > 1, stop_at=k)
+    small_run(tmp_path / "run", resume=True)
+    assert_equal_runs(straight, tmp_path / "run")
+
+
+def test_dropout_and_the_order_of_batches_matter_in_these_runs(straight, tmp_path) -> None:
+    """Else equality would say nothing."""
+    small_run(tmp_path / "still", dropout=0.0)
+    small_run(tmp_path / "single", accumulate=1)
+    logs = {(folder / "metrics.jsonl").read_bytes() for folder in (straight, tmp_path / "still", tmp_path / "single")}
+    assert len(logs) == 3
+
+
+def test_a_finished_run_resumes_to_the_same_end(straight, tmp_path) -> None:
+    small_run(tmp_path / "run")
+    trainer = small_run(tmp_path / "run", resume=True)
+    assert_equal_runs(straight, tmp_path / "run")
+    rows = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["averaged"] == 2
+    assert trainer.best_valid_loss == min(row["valid_loss"] for row in rows if "valid_loss" in row)
+
+
+def test_a_run_can_be_made_longer(tmp_path) -> None:
+    small_run(tmp_path / "long", steps=32)
+    small_run(tmp_path / "short", steps=24)
+    small_run(tmp_path / "short", resume=True, steps=32)
+    assert_equal_runs(tmp_path / "long", tmp_path / "short")
+
+
+def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
+    def refusal(**options) -> str:
+        with RunFolder.open(straight) as run, pytest.raises(InputError) as caught:
+            changed = small_trainer(run)
+            for name, value in options.items():
+                setattr(changed, name, value(changed))
+            changed.load()
+        return str(caught.value)
+
+    before = (straight / "metrics.jsonl").read_bytes()
+    assert "another optimiser" in refusal(optimizer=lambda t: SGD(t.model.parameters(), momentum=0.9))
+    assert "number or shapes" in refusal(optimizer=lambda t: Adam(list(t.model.parameters())[1:]))
+    assert "data are not those" in refusal(train_batches=lambda t: type("Other", (), {"__len__": lambda _: 3})())
+    assert (straight / "metrics.jsonl").read_bytes() == before
+
+
+def test_the_random_numbers_of_a_batch_follow_from_its_place(tmp_path) -> None:
+    """(seed, epoch, batch, generator): no two alike, and the same in every order."""
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        trainer: Trainer = small_trainer(run)
+    draws = {}
+    for place in itertools.product(range(3), range(4)):
+        trainer._seed_generators(MicroBatch(*place, None))
+        draws[place] = trainer.generators[0].numpy.random()
+    assert len(set(draws.values())) == 12
+    trainer._seed_generators(MicroBatch(1, 2, None))
+    assert trainer.generators[0].numpy.random() == draws[1, 2]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that can be sent to one process")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(straight, tmp_path, number) -> None:
+    command = [sys.executable, str(SCRIPT), str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # the first validation
+        process.send_signal(number)
+        message = process.communicate()[1]
+    assert process.returncode == 128 + number
+    assert "stopping after this step" in message
+    assert f"all saved. Go on: --resume {tmp_path / 'run'}" in message
+    assert "Traceback" not in message
+    assert SavedStates(tmp_path / "run/checkpoints").load().step < STEPS
+    in_a_new_process(tmp_path / "run", "--resume")
+    assert_equal_runs(straight, tmp_path / "run")
+
+
+def test_signal_handlers_are_put_back(tmp_path) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(TrainingStopped):
+        small_run(tmp_path / "run", stop_at=1)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before

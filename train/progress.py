@@ -1,0 +1,57 @@
+"""Where a run stands: all that the training loop itself remembers from one step to the next."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Progress:
+    """The counters of a run. A resumed run takes them over, so they hold everything that the loop decides by.
+
+    Attributes:
+        seed: every batch's random numbers (dropout) follow from it and the batch's place in the data.
+        step: updates made.
+        epoch, batch: the next batch to train on is batch `batch` of epoch `epoch`, both from 0.
+        best, best_step: best value of the monitored metric and the step it was found at; None before a validation.
+        stale: validations since then.
+        snapshots: steps of the last validations, whose weights may be averaged at the end.
+        log_sums: sums over tokens since the last row of the log, by name ("loss": nats), and "tokens", their number.
+    """
+
+    seed: int
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    best: float | None = None
+    best_step: int = 0
+    stale: int = 0
+    snapshots: list[int] = field(default_factory=list)
+    log_sums: dict[str, float] = field(default_factory=dict)
+
+    def advance(self, batches: int, per_epoch: int) -> None:
+        """One more update, made from this many batches; epochs have `per_epoch` of them."""
+        self.step += 1
+        epochs, self.batch = divmod(self.batch + batches, per_epoch)
+        self.epoch += epochs
+
+    def add_to_log(self, tokens: float, means: dict[str, float]) -> None:
+        """Count a step's means over its tokens into the sums for the next row of the log."""
+        for name, mean in {**means, "tokens": 1.0}.items():
+            self.log_sums[name] = self.log_sums.get(name, 0.0) + mean * tokens
+
+    def log_means(self) -> tuple[float, dict[str, float]]:
+        """The tokens and the means since the last call; the sums start anew."""
+        tokens = self.log_sums.pop("tokens")
+        means = {name: total / tokens for name, total in self.log_sums.items()}
+        self.log_sums = {}
+        return tokens, means
+
+    def is_better(self, value: float, higher: bool) -> bool:
+        """Whether a value of the monitored metric beats the best so far."""
+        return self.best is None or (value > self.best if higher else value < self.best)
+
+    def state_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
