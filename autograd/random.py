@@ -14,7 +14,8 @@ import numpy as np
 class Generator:
     """A stream of random numbers (NumPy's SFC64).
 
-    Several numbers together make one seed, each combination another stream. `get_state()` is plain JSON-able data; after `set_state` with it the same numbers come again.
+    Several numbers together make one seed, each combination another stream. `get_state()` is plain JSON-able data;
+    after `set_state` with it the same numbers come again.
     """
 
     def __init__(self, seed: int | Sequence[int] = 0):

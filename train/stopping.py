@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 
-class TrainingStopped(Exception):
+class TrainingStopped(Exception):  # noqa: N818 - it is no error
     """A run ended before its last step, with all it needs to go on saved.
 
     Attributes:

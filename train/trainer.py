@@ -158,11 +158,8 @@ class Trainer:
                 if validated or stopping:
                     self.save()
                 if stopping:
-                    raise TrainingStopped(
-                        f"stopped after step {now.step:,} of {self.steps:,}, all saved. Go on: --resume {self.run.path}",
-                        now.step,
-                        signals.received,
-                    )
+                    message = f"stopped after step {now.step:,} of {self.steps:,}, all saved."
+                    raise TrainingStopped(f"{message} Go on: --resume {self.run.path}", now.step, signals.received)
             self._try_average(bar)
         self.model.load_state_dict(load_checkpoint(self.run.path).tensors)
         return self.best_valid_loss

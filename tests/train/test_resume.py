@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.small_run import STEPS, small_run, small_trainer
 
 from handloom.errors import InputError
 from handloom.train.optimizers import SGD, Adam
@@ -20,6 +19,7 @@ from handloom.train.run_folder import RunFolder
 from handloom.train.saved_states import SavedStates
 from handloom.train.stopping import TrainingStopped
 from handloom.train.trainer import MicroBatch, Trainer
+from tests.support.small_run import STEPS, small_run, small_trainer
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tests/support/small_run.py"
@@ -97,10 +97,10 @@ def test_a_run_can_be_made_longer(tmp_path) -> None:
 
 def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
     def refusal(**options) -> str:
-        with RunFolder.open(straight) as run, pytest.raises(InputError) as caught:
-            changed = small_trainer(run)
-            for name, value in options.items():
-                setattr(changed, name, value(changed))
+        changed = small_trainer(RunFolder.open(straight))
+        for name, value in options.items():
+            setattr(changed, name, value(changed))
+        with pytest.raises(InputError) as caught:
             changed.load()
         return str(caught.value)
 
