@@ -197,8 +197,8 @@ class TokenBatches:
         """A checksum of what the batches are made from; of very long texts it reads the lengths and every nth token."""
         total = hashlib.sha256(repr((self.tokens_per_batch, self.seed, self.shuffle, self.max_length)).encode())
         for side in (self.source, self.target):
-            total.update(np.ascontiguousarray(side.offsets))
-            total.update(np.ascontiguousarray(side.tokens[:: len(side.tokens) // 4_000_000 + 1]))
+            total.update(np.ascontiguousarray(side.offsets).data)
+            total.update(np.ascontiguousarray(side.tokens[:: len(side.tokens) // 4_000_000 + 1]).data)
         return total.hexdigest()
 
     def batch(self, indices: np.ndarray) -> Batch:

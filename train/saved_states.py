@@ -133,7 +133,7 @@ def digest(weights: Mapping[str, Any]) -> str:
     for name in sorted(weights):
         array = np.ascontiguousarray(weights[name])
         total.update(f"{name} {array.dtype} {np.shape(weights[name])} ".encode())
-        total.update(array.reshape(-1).view(np.uint8))
+        total.update(array.reshape(-1).view(np.uint8).data)
     return total.hexdigest()
 
 

@@ -49,7 +49,7 @@ class MicroBatch(NamedTuple):
     """A batch and its place in the data."""
 
     epoch: int
-    index: int
+    position: int
     batch: Any
 
 
@@ -197,13 +197,13 @@ class Trainer:
         """All batches from the run's place in the data on, epoch after epoch."""
         epoch, start = self.progress.epoch, self.progress.batch
         while True:
-            for index, batch in enumerate(self.train_batches.epoch(epoch, start), start):
-                yield MicroBatch(epoch, index, batch)
+            for position, batch in enumerate(self.train_batches.epoch(epoch, start), start):
+                yield MicroBatch(epoch, position, batch)
             epoch, start = epoch + 1, 0
 
     def _seed_generators(self, micro: MicroBatch) -> None:
         for number, generator in enumerate(self.generators):
-            generator.set_state(Generator([self.progress.seed, micro.epoch, micro.index, number]).get_state())
+            generator.set_state(Generator([self.progress.seed, micro.epoch, micro.position, number]).get_state())
 
     def _out_of_patience(self) -> bool:
         return self.patience is not None and self.progress.stale >= self.patience
