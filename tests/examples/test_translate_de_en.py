@@ -108,10 +108,10 @@ def test_wrong_options(trained: Path) -> None:
 
 
 def test_an_existing_run_is_not_overwritten(trained: Path) -> None:
-    before = {path.name: path.read_bytes() for path in (trained / "run").iterdir()}
+    before = {path: path.read_bytes() for path in (trained / "run").rglob("*") if path.is_file()}
     message = wrong(trained, "--data", "data.tsv", "--preset", "smoke", "--out", "run")
     assert "run" in message
-    assert {path.name: path.read_bytes() for path in (trained / "run").iterdir()} == before
+    assert {path: path.read_bytes() for path in (trained / "run").rglob("*") if path.is_file()} == before
 
 
 def test_wrong_data_files(trained: Path) -> None:
