@@ -1,10 +1,18 @@
 """Whole models, and how to generate text with them."""
 
+from .baselines import BigramLanguageModel, RandomLanguageModel, RecurrentConfig, RecurrentLanguageModel
 from .generation import Hypothesis, beam_search, greedy_search, length_penalty
+from .language_model import LanguageModel, LanguageModelConfig
 from .seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 
 __all__ = [
+    "BigramLanguageModel",
     "Hypothesis",
+    "LanguageModel",
+    "LanguageModelConfig",
+    "RandomLanguageModel",
+    "RecurrentConfig",
+    "RecurrentLanguageModel",
     "Seq2SeqConfig",
     "Seq2SeqTransformer",
     "beam_search",

@@ -13,11 +13,11 @@ from ..nn import (
     LayerNorm,
     Linear,
     Module,
-    SinusoidalPositions,
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
     TransformerEncoderLayer,
+    embedding_positions,
     init,
 )
 
@@ -35,6 +35,7 @@ class Seq2SeqConfig:
         pad_id: id of the padding token.
         share_embeddings: one table for source and target (equal vocabularies).
         tie_output: the output layer's weight is the target table.
+        positions: one of `nn.POSITIONS`; only sinusoidal and learned ones end at `max_length`.
     """
 
     source_vocab_size: int
@@ -51,6 +52,7 @@ class Seq2SeqConfig:
     pad_id: int = 0
     share_embeddings: bool = False
     tie_output: bool = False
+    positions: str = "sinusoidal"
 
     def __post_init__(self) -> None:
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
@@ -65,9 +67,9 @@ class Seq2SeqConfig:
 class Seq2SeqTransformer(Module):
     """ids of a source sentence and of the target so far -> logits of the next target token.
 
-    Embeddings are scaled by sqrt(d_model) and added to sinusoidal positions. Matrices start Xavier uniform, the tables
-    normal with standard deviation 1/sqrt(d_model). Source: Vaswani et al. 2017, arXiv 1706.03762; shared and tied
-    tables: Press and Wolf 2017, arXiv 1608.05859.
+    Embeddings are scaled by sqrt(d_model) and added to positions, sinusoidal ones by default. Matrices start Xavier
+    uniform, the tables normal with standard deviation 1/sqrt(d_model). Source: Vaswani et al. 2017, arXiv 1706.03762;
+    shared and tied tables: Press and Wolf 2017, arXiv 1608.05859.
     """
 
     def __init__(self, config: Seq2SeqConfig):
@@ -76,20 +78,20 @@ class Seq2SeqTransformer(Module):
         self.target_embedding = self.source_embedding
         if not c.share_embeddings:
             self.target_embedding = Embedding(c.target_vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=True)
-        self.positions = SinusoidalPositions(c.d_model, c.max_length)
+        self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length)
         self.dropout = Dropout(c.dropout)
         sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
         self.encoder = TransformerEncoder(
-            [TransformerEncoderLayer(*sizes) for _ in range(c.encoder_layers)],
+            [TransformerEncoderLayer(*sizes, positions=in_attention) for _ in range(c.encoder_layers)],
             LayerNorm(c.d_model) if c.norm_first else None,
         )
         self.decoder = TransformerDecoder(
-            [TransformerDecoderLayer(*sizes) for _ in range(c.decoder_layers)],
+            [TransformerDecoderLayer(*sizes, positions=in_attention) for _ in range(c.decoder_layers)],
             LayerNorm(c.d_model) if c.norm_first else None,
         )
         for stack in (self.encoder, self.decoder):
-            for parameter in stack.parameters():
-                if parameter.ndim > 1:
+            for name, parameter in stack.named_parameters():
+                if parameter.ndim > 1 and "position_scores" not in name:
                     init.xavier_uniform_(parameter)
         self.output = Linear(c.d_model, c.target_vocab_size)
         init.zeros_(self.output.bias)  # type: ignore[arg-type]

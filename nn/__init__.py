@@ -9,7 +9,8 @@ from .linear import Linear
 from .loss import CrossEntropyLoss
 from .module import Module, ModuleList, Sequential
 from .normalization import LayerNorm
-from .positional import LearnedPositions, SinusoidalPositions, sinusoidal_table
+from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
+from .recurrent import GRU, LSTM, RNN
 from .transformer import (
     DecoderLayerCache,
     TransformerDecoder,
@@ -19,6 +20,10 @@ from .transformer import (
 )
 
 __all__ = [
+    "GRU",
+    "LSTM",
+    "POSITIONS",
+    "RNN",
     "CrossEntropyLoss",
     "DecoderLayerCache",
     "Dropout",
@@ -37,6 +42,7 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "embedding_positions",
     "init",
     "sinusoidal_table",
 ]

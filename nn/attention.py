@@ -10,6 +10,7 @@ from ..autograd import Parameter, Tensor, ops
 from . import init
 from .linear import Linear
 from .module import Module
+from .positional import attention_positions
 
 
 class KeyValueCache:
@@ -46,21 +47,35 @@ class MultiHeadAttention(Module):
     projections in this order, `in_proj_bias` (3 embed_dim,), and `out_proj` is a Linear. The weights start as Xavier
     uniform, the biases as zeros. `method` is that of `ops.attention`. Source: arXiv 1706.03762, section 3.2.2.
 
-    Raises ValueError if `embed_dim` does not divide by `num_heads`.
+    `head_dim` frees the heads from the model's width: each projection has num_heads head_dim features instead of
+    embed_dim. `positions` is one of `ATTENTION_POSITIONS`: how scores of self-attention depend on positions.
+
+    Raises ValueError if `embed_dim` does not divide by `num_heads` and there is no `head_dim`.
     """
 
     def __init__(
-        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, *, method: str = "auto"
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        *,
+        method: str = "auto",
+        head_dim: int | None = None,
+        positions: str = "none",
     ):
-        if embed_dim % num_heads:
-            raise ValueError(f"embed_dim {embed_dim} does not divide by num_heads {num_heads}")
+        if head_dim is None and embed_dim % num_heads:
+            raise ValueError(f"embed_dim {embed_dim} does not divide by num_heads {num_heads}: give a head_dim")
         self.embed_dim, self.num_heads, self.dropout, self.method = embed_dim, num_heads, dropout, method
-        self.in_proj_weight = Parameter(np.empty((3 * embed_dim, embed_dim), np.float32))
+        self.head_dim = head_dim or embed_dim // num_heads
+        self.inner_dim = num_heads * self.head_dim
+        self.in_proj_weight = Parameter(np.empty((3 * self.inner_dim, embed_dim), np.float32))
         init.xavier_uniform_(self.in_proj_weight)
-        self.in_proj_bias = Parameter(np.zeros(3 * embed_dim, np.float32)) if bias else None
-        self.out_proj = Linear(embed_dim, embed_dim, bias)
+        self.in_proj_bias = Parameter(np.zeros(3 * self.inner_dim, np.float32)) if bias else None
+        self.out_proj = Linear(self.inner_dim, embed_dim, bias)
         if self.out_proj.bias is not None:
             init.zeros_(self.out_proj.bias)
+        self.position_scores = attention_positions(positions, num_heads, self.head_dim)
 
     def forward(
         self,
@@ -87,6 +102,7 @@ class MultiHeadAttention(Module):
             q,
             k,
             v,
+            **({} if self.position_scores is None or memory is not None else self.position_scores.scores(q, k)),
             mask=mask,
             key_lengths=key_lengths,
             causal=causal,
@@ -101,9 +117,11 @@ class MultiHeadAttention(Module):
 
     def _project(self, query: Tensor, memory: Tensor | None, cache: KeyValueCache | None) -> tuple[Tensor, ...]:
         """Queries, keys and values (batch, heads, length, head_dim); one product for all three, or two across."""
-        weight, bias, d = self.in_proj_weight, self.in_proj_bias, self.embed_dim
+        weight, bias, d = self.in_proj_weight, self.in_proj_bias, self.inner_dim
         if memory is None:
             q, k, v = ops.split_heads(ops.linear(query, weight, bias), self.num_heads, parts=3)
+            if self.position_scores is not None:
+                q, k = self.position_scores.turn(q, k, 0 if cache is None else cache.length)
             return (q, *(cache.append(k, v) if cache is not None else (k, v)))
         (q,) = ops.split_heads(ops.linear(query, weight[:d], None if bias is None else bias[:d]), self.num_heads)
         if cache is not None and cache.key is not None and cache.value is not None:

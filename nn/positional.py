@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..autograd import Parameter, Tensor
+from ..autograd import Parameter, Tensor, ops
+from ..autograd.backend import array_module
 from . import init
 from .module import Module
 
@@ -62,3 +65,114 @@ class LearnedPositions(_AddedPositions):
 
     def forward(self, x: Tensor, offset: int = 0) -> Tensor:
         return self.add(x, self.weight, offset)
+
+
+class PositionScores(Module):
+    """How the scores of self-attention depend on positions. This base class leaves them as they are."""
+
+    def turn(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
+        """Change new queries and keys (batch, heads, length, head_dim), the first of which stands at `offset`."""
+        return query, key
+
+    def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
+        """Options for `ops.attention`; the last query stands at the last key's position."""
+        return {}
+
+
+class RotaryPositions(PositionScores):
+    """Turns each pair of features (i, i + head_dim / 2) of queries and keys by t / 10000^(2i/head_dim) at position t.
+
+    The score of two positions then depends on their distance alone. Source: Su et al. 2021, arXiv 2104.09864,
+    equation 34, with the two features of a pair half a head apart. Raises ValueError for an odd head_dim.
+    """
+
+    def __init__(self, head_dim: int):
+        if head_dim % 2:
+            raise ValueError(f"rotary positions turn features in pairs: head_dim {head_dim} must be even")
+        self.head_dim = head_dim
+
+    def turn(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
+        half = self.head_dim // 2
+        rate = 10000.0 ** (-np.arange(half) / half)
+        angle = np.arange(offset, offset + query.shape[2])[:, None] * rate  # (length, half)
+        xp = array_module(query.data)
+        cosine, sine = (xp.asarray(f(angle), dtype=query.dtype) for f in (np.cos, np.sin))
+
+        def turned(x: Tensor) -> Tensor:
+            first, second = x[..., :half], x[..., half:]
+            return ops.concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
+
+        return turned(query), turned(key)
+
+
+class RelativePositions(PositionScores):
+    """A learned number for each head and distance, added to the scores; distances beyond `max_distance` share one.
+
+    `weight` is (num_heads, 2 max_distance + 1) and starts as zeros; column d + max_distance is for a key d positions
+    behind the query. Source: Raffel et al. 2020, arXiv 1910.10683, section 2.1, without their buckets; the clipping:
+    Shaw et al. 2018, arXiv 1803.02155, equation 4.
+    """
+
+    def __init__(self, num_heads: int, max_distance: int = 32):
+        self.max_distance = max_distance
+        self.weight = Parameter(np.zeros((num_heads, 2 * max_distance + 1), np.float32))
+
+    def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
+        queries, keys = query.shape[2], key.shape[2]
+        distance = np.arange(keys) - np.arange(keys - queries, keys)[:, None]  # (query, key)
+        columns = np.clip(distance, -self.max_distance, self.max_distance) + self.max_distance
+        return {"bias": ops.take(self.weight, array_module(query.data).asarray(columns), axis=1)[None]}
+
+
+class LinearBiasPositions(PositionScores):
+    """ALiBi: the score of a key falls by slope 2^(-8 (h+1) / num_heads) in head h for each position to the query.
+
+    Nothing is learned. In an encoder, which sees both sides, distances count without their sign.
+    Source: Press et al. 2022, arXiv 2108.12409, section 3.
+    """
+
+    def __init__(self, num_heads: int):
+        self.slopes = Tensor((2.0 ** (-8.0 * np.arange(1, num_heads + 1) / num_heads)).astype(np.float32))
+
+    def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
+        return {"alibi_slopes": self.slopes.data}
+
+
+#: What stands in the scores of self-attention; the other kinds of positions are added to the embeddings.
+ATTENTION_POSITIONS = ("none", "relative", "alibi", "rotary")
+#: All kinds of positions that a model can be built with.
+POSITIONS = ("sinusoidal", "learned", *ATTENTION_POSITIONS[1:], "none")
+
+
+def attention_positions(kind: str, num_heads: int, head_dim: int) -> PositionScores | None:
+    """The module for one of `ATTENTION_POSITIONS`; None for "none". Raises ValueError for an unknown kind."""
+    if kind == "rotary":
+        return RotaryPositions(head_dim)
+    if kind == "relative":
+        return RelativePositions(num_heads)
+    if kind == "alibi":
+        return LinearBiasPositions(num_heads)
+    if kind != "none":
+        raise ValueError(f"unknown positions {kind!r} in attention: use one of {', '.join(ATTENTION_POSITIONS)}")
+    return None
+
+
+class NoPositions(Module):
+    """Adds nothing: for models whose attention knows positions itself, or that do without. It has no longest length."""
+
+    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
+        return x
+
+
+def embedding_positions(kind: str, d_model: int, max_length: int) -> tuple[Module, str]:
+    """For one of `POSITIONS`: what is added to the embeddings, and the kind that attention is built with.
+
+    Raises ValueError for an unknown kind.
+    """
+    if kind == "sinusoidal":
+        return SinusoidalPositions(d_model, max_length), "none"
+    if kind == "learned":
+        return LearnedPositions(d_model, max_length), "none"
+    if kind not in POSITIONS:
+        raise ValueError(f"unknown positions {kind!r}: use one of {', '.join(POSITIONS)}")
+    return NoPositions(), kind

@@ -33,11 +33,12 @@ class TransformerEncoderLayer(Module):
 
     Args:
         d_model: features of input and output (batch, length, d_model).
-        nhead: attention heads; divides d_model.
+        nhead: attention heads; divides d_model unless there is a head_dim.
         dim_feedforward: width between the two linear layers.
         dropout: after attention weights, the activation and each sublayer.
         activation: "relu", "gelu" or "silu".
         norm_first: pre-norm instead of post-norm.
+        head_dim, positions: see `MultiHeadAttention`.
 
     Source: arXiv 1706.03762, section 3.1; pre-norm: Xiong et al. 2020, arXiv 2002.04745.
     """
@@ -51,21 +52,35 @@ class TransformerEncoderLayer(Module):
         activation: str = "relu",
         norm_first: bool = False,
         layer_norm_eps: float = 1e-5,
+        *,
+        head_dim: int | None = None,
+        positions: str = "none",
     ):
         check_activation(activation)
         self.activation, self.norm_first = activation, norm_first
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout)
+        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, head_dim=head_dim, positions=positions)
         self.linear1 = Linear(d_model, dim_feedforward)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model)
         self.norm1, self.norm2 = LayerNorm(d_model, layer_norm_eps), LayerNorm(d_model, layer_norm_eps)
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
 
-    def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
-        """x (batch, length, d_model); `lengths` (batch,) without padding; `mask` boolean, True = may attend."""
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Any = None,
+        lengths: Any = None,
+        causal: bool = False,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """x (batch, length, d_model); `lengths` (batch,) without padding; `mask` boolean, True = may attend.
+
+        With a `cache`, x holds only the positions that are new.
+        """
 
         def attend(h: Tensor) -> Tensor:
-            return self.dropout1(self.self_attn(h, mask=mask, key_lengths=lengths, causal=causal))
+            return self.dropout1(self.self_attn(h, mask=mask, key_lengths=lengths, causal=causal, cache=cache))
 
         if self.norm_first:
             x = x + attend(self.norm1(x))
@@ -89,11 +104,14 @@ class TransformerDecoderLayer(Module):
         activation: str = "relu",
         norm_first: bool = False,
         layer_norm_eps: float = 1e-5,
+        *,
+        head_dim: int | None = None,
+        positions: str = "none",
     ):
         check_activation(activation)
         self.activation, self.norm_first = activation, norm_first
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout)
-        self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout)
+        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, head_dim=head_dim, positions=positions)
+        self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, head_dim=head_dim)
         self.linear1 = Linear(d_model, dim_feedforward)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model)
@@ -148,9 +166,22 @@ class TransformerEncoder(Module):
         self.layers = ModuleList(layers)
         self.norm = norm
 
-    def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
-        for layer in self.layers:
-            x = layer(x, mask=mask, lengths=lengths, causal=causal)
+    def new_cache(self) -> list[KeyValueCache]:
+        """An empty cache for one generation, where the stack is causal."""
+        return [KeyValueCache() for _ in self.layers]
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Any = None,
+        lengths: Any = None,
+        causal: bool = False,
+        cache: list[KeyValueCache] | None = None,
+    ) -> Tensor:
+        for number, layer in enumerate(self.layers):
+            own = None if cache is None else cache[number]
+            x = layer(x, mask=mask, lengths=lengths, causal=causal, cache=own)
         return x if self.norm is None else self.norm(x)
 
 

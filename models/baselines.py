@@ -1,0 +1,120 @@
+"""What a language model should beat: chance, pairs of tokens, recurrent networks."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Tensor, no_grad
+from ..nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module
+from ..nn.recurrent import Recurrent, State, select_rows
+from .generation import Uncached
+
+RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
+
+
+class RandomLanguageModel(Module):
+    """Every token is as likely as any other: log(vocab_size) nats a token, whatever the text."""
+
+    def __init__(self, vocab_size: int):
+        self.vocab_size = vocab_size
+
+    def forward(self, ids: Any) -> Tensor:
+        return Tensor(np.zeros((*np.shape(ids), self.vocab_size), np.float32))
+
+    def start(self, rows: int = 1) -> Uncached:
+        """A DecodingState of `rows` sequences, see `models.generation`."""
+        return Uncached(lambda ids, origin: np.zeros((len(ids), self.vocab_size), np.float32), rows)
+
+
+class BigramLanguageModel(Module):
+    """The next token depends on the last one alone: `logits.weight` (vocab_size, vocab_size), row = the last token."""
+
+    def __init__(self, vocab_size: int):
+        self.vocab_size = vocab_size
+        self.logits = Embedding(vocab_size, vocab_size)
+
+    def fit(self, ids: Any, smoothing: float = 0.1) -> BigramLanguageModel:
+        """Set the table from the pairs in `ids` (n,), each pair counted `smoothing` times more than it occurs.
+
+        This is where training by gradient would lead; it takes one pass. Raises ValueError for smoothing <= 0.
+        """
+        if smoothing <= 0:
+            raise ValueError(f"smoothing {smoothing} must be above 0, or pairs that never occur have no logarithm")
+        ids = np.asarray(ids, np.int64)
+        pairs = np.bincount(ids[:-1] * self.vocab_size + ids[1:], minlength=self.vocab_size**2)
+        counts = pairs.reshape(self.vocab_size, self.vocab_size) + smoothing
+        self.logits.weight.data[...] = np.log(counts / counts.sum(axis=1, keepdims=True))
+        self.logits.weight.mark_changed()
+        return self
+
+    def forward(self, ids: Any) -> Tensor:
+        return self.logits(ids)
+
+    def start(self, rows: int = 1) -> Uncached:
+        """A DecodingState of `rows` sequences, see `models.generation`."""
+        return Uncached(lambda ids, origin: self.logits.weight.data[ids[:, -1]].copy(), rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecurrentConfig:
+    """What a RecurrentLanguageModel is built from: `kind` "rnn", "lstm" or "gru", and its sizes."""
+
+    vocab_size: int
+    kind: str = "lstm"
+    d_model: int = 256
+    layers: int = 1
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in RECURRENT_LAYERS:
+            raise ValueError(f"unknown recurrent layer {self.kind!r}: use one of {', '.join(RECURRENT_LAYERS)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+class RecurrentLanguageModel(Module):
+    """ids (batch, length) -> embedding -> RNN, LSTM or GRU -> logits (batch, length, vocab_size)."""
+
+    def __init__(self, config: RecurrentConfig):
+        self.config = c = config
+        self.embedding = Embedding(c.vocab_size, c.d_model)
+        self.dropout = Dropout(c.dropout)
+        self.recurrent = RECURRENT_LAYERS[c.kind](c.d_model, c.d_model, c.layers, c.dropout)
+        self.output = Linear(c.d_model, c.vocab_size)
+
+    def forward(self, ids: Any) -> Tensor:
+        return self.outputs(ids)[0]
+
+    def outputs(self, ids: Any, state: list[State] | None = None) -> tuple[Tensor, list[State]]:
+        """Logits, and the state after the last token; with a `state`, ids go on where it stands."""
+        x, state = self.recurrent(self.dropout(self.embedding(ids)), state)
+        return self.output(self.dropout(x)), state
+
+    def start(self, rows: int = 1) -> RecurrentState:
+        """A DecodingState of `rows` sequences, see `models.generation`; the model should be in evaluation mode."""
+        return RecurrentState(self, rows)
+
+
+class RecurrentState:
+    """A DecodingState of a RecurrentLanguageModel: what the layers carry from token to token."""
+
+    positions: int | None = None
+    suggested_lengths: np.ndarray | None = None
+
+    def __init__(self, model: RecurrentLanguageModel, rows: int):
+        self.model, self.rows = model, rows
+        self._state: list[State] | None = None
+
+    def step(self, ids: np.ndarray) -> Any:
+        with no_grad():
+            logits, self._state = self.model.outputs(ids, self._state)
+        return logits.data[:, -1].copy()
+
+    def select(self, rows: np.ndarray, width: int = 1) -> None:
+        self.rows = len(rows)
+        if self._state is not None:
+            self._state = select_rows(self._state, rows)

@@ -1,0 +1,122 @@
+"""The decoder-only Transformer: a language model."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Tensor, no_grad
+from ..nn import (
+    Dropout,
+    Embedding,
+    LayerNorm,
+    Linear,
+    Module,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    embedding_positions,
+    init,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModelConfig:
+    """What a LanguageModel is built from.
+
+    Args:
+        vocab_size: number of token ids.
+        d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
+        head_dim: features of a head; d_model / nhead if None.
+        activation: "relu", "gelu" or "silu".
+        norm_first: pre-norm, with a final norm.
+        positions: one of `nn.POSITIONS`.
+        max_length: the context, in tokens. Only sinusoidal and learned positions end there.
+        tie_output: the output layer's weight is the embedding table, and has no bias.
+    """
+
+    vocab_size: int
+    d_model: int = 368
+    nhead: int = 8
+    head_dim: int | None = None
+    layers: int = 5
+    dim_feedforward: int = 1472
+    dropout: float = 0.2
+    activation: str = "gelu"
+    norm_first: bool = True
+    positions: str = "learned"
+    max_length: int = 128
+    tie_output: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+class LanguageModel(Module):
+    """ids (batch, length) -> logits (batch, length, vocab_size) of the token after each position.
+
+    Matrices and tables start normal with standard deviation 0.02, those that write into the residual stream with
+    0.02 / sqrt(2 layers), biases as zeros. Source: Radford et al. 2019, "Language models are unsupervised multitask
+    learners", section 2.3.
+    """
+
+    def __init__(self, config: LanguageModelConfig):
+        self.config = c = config
+        self.embedding = Embedding(c.vocab_size, c.d_model)
+        self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length)
+        self.dropout = Dropout(c.dropout)
+        sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
+        self.decoder = TransformerEncoder(
+            [TransformerEncoderLayer(*sizes, head_dim=c.head_dim, positions=in_attention) for _ in range(c.layers)],
+            LayerNorm(c.d_model) if c.norm_first else None,
+        )
+        self.output = Linear(c.d_model, c.vocab_size, bias=not c.tie_output)
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                init.zeros_(parameter)
+            elif parameter.ndim > 1 and "position_scores" not in name:
+                into_stream = name.endswith(("out_proj.weight", "linear2.weight"))
+                init.normal_(parameter, 0.0, 0.02 / (2 * c.layers) ** 0.5 if into_stream else 0.02)
+        if c.tie_output:
+            self.output.weight = self.embedding.weight
+
+    def forward(self, ids: Any, *, cache: list[Any] | None = None) -> Tensor:
+        """Logits of the token after each of `ids` (batch, length).
+
+        With a `cache` (from `decoder.new_cache()`) ids hold only the tokens that are new. Raises ValueError beyond
+        `max_length` positions, IndexError for an id outside the vocabulary.
+        """
+        return self.output(self.hidden(ids, cache=cache))
+
+    def hidden(self, ids: Any, *, cache: list[Any] | None = None) -> Tensor:
+        """What the output layer reads, (batch, length, d_model)."""
+        offset = cache[0].length if cache else 0
+        x = self.dropout(self.positions(self.embedding(ids), offset))
+        return self.decoder(x, causal=True, cache=cache)
+
+    def start(self, rows: int = 1) -> LanguageModelState:
+        """A DecodingState of `rows` sequences, see `models.generation`; the model should be in evaluation mode."""
+        return LanguageModelState(self, rows)
+
+
+class LanguageModelState:
+    """A DecodingState of a LanguageModel: keys and values of what the sequences hold so far."""
+
+    suggested_lengths: np.ndarray | None = None
+
+    def __init__(self, model: LanguageModel, rows: int):
+        self.model, self.rows = model, rows
+        limited = model.config.positions in ("sinusoidal", "learned")
+        self.positions = model.config.max_length if limited else None
+        self._cache = model.decoder.new_cache()
+
+    def step(self, ids: np.ndarray) -> Any:
+        with no_grad():
+            hidden = self.model.hidden(ids, cache=self._cache)
+            return self.model.output(Tensor(hidden.data[:, -1])).data
+
+    def select(self, rows: np.ndarray, width: int = 1) -> None:
+        self.rows = len(rows)
+        for layer in self._cache:
+            layer.select(rows)

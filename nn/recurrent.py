@@ -1,0 +1,136 @@
+"""Recurrent layers: RNN, LSTM and GRU. Parameter names and layouts are PyTorch's.
+
+All products with the inputs are one matrix product a layer; only those with the previous state go step by step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Parameter, Tensor, ops
+from . import init
+from .dropout import Dropout
+from .module import Module
+
+State = tuple[Tensor, ...]
+
+
+class Recurrent(Module):
+    """The stack of layers that RNN, LSTM and GRU share; a subclass defines one step.
+
+    Parameters of layer k: `weight_ih_lk` (gates hidden_size, input features), `weight_hh_lk` (gates hidden_size,
+    hidden_size), `bias_ih_lk` and `bias_hh_lk` (gates hidden_size,). All start uniform in +-1/sqrt(hidden_size).
+    `dropout` falls on the output of every layer but the last.
+
+    Raises ValueError for sizes below 1.
+    """
+
+    gates: int  # blocks in the weights, in PyTorch's order
+    states: int = 1  # arrays that a layer carries from step to step
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, dropout: float = 0.0):
+        if min(input_size, hidden_size, num_layers) < 1:
+            raise ValueError(f"sizes must be at least 1, not {input_size=}, {hidden_size=}, {num_layers=}")
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.dropout = Dropout(dropout)
+        bound = 1 / math.sqrt(hidden_size)
+        rows = self.gates * hidden_size
+        for layer in range(num_layers):
+            shapes = {
+                "weight_ih": (rows, hidden_size if layer else input_size),
+                "weight_hh": (rows, hidden_size),
+                "bias_ih": (rows,),
+                "bias_hh": (rows,),
+            }
+            for name, shape in shapes.items():
+                parameter = Parameter(np.empty(shape, np.float32))
+                init.uniform_(parameter, -bound, bound)
+                setattr(self, f"{name}_l{layer}", parameter)
+
+    def forward(self, x: Tensor, state: list[State] | None = None) -> tuple[Tensor, list[State]]:
+        """x (batch, length, input_size) -> the last layer's outputs (batch, length, hidden_size), and the state.
+
+        Args:
+            state: what an earlier call returned, to go on from there; zeros if None. It is a list with, for each
+                layer, h (batch, hidden_size) of an RNN or GRU, or h and c of an LSTM.
+
+        Raises ValueError for an empty sequence.
+        """
+        batch, length = x.shape[:2]
+        if length < 1:
+            raise ValueError("a recurrent layer needs a sequence of at least one position")
+        final: list[State] = []
+        for layer in range(self.num_layers):
+            weight_ih, weight_hh, bias_ih, bias_hh = (
+                getattr(self, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            )
+            if state is None:
+                zeros = ops.zeros_like(x[:, 0, :1]) * ops.zeros_like(weight_hh[:1])  # (batch, hidden_size)
+                own: State = (zeros,) * self.states
+            else:
+                own = state[layer]
+            outputs = []
+            for given in ops.split(ops.linear(x, weight_ih, bias_ih), length, axis=1):
+                own = self.step(given.reshape(batch, -1), own, weight_hh, bias_hh)
+                outputs.append(own[0])
+            final.append(own)
+            x = ops.stack(outputs, axis=1)
+            if layer < self.num_layers - 1:
+                x = self.dropout(x)
+        return x, final
+
+    def step(self, given: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
+        """The next state, from W_ih x + b_ih (batch, gates hidden_size) and the state before; h comes first."""
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
+
+
+class RNN(Recurrent):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh). Source: Elman 1990, "Finding structure in time"."""
+
+    gates = 1
+
+    def step(self, given: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
+        return (ops.tanh(given + ops.linear(state[0], weight_hh, bias_hh)),)
+
+
+class LSTM(Recurrent):
+    """With (i, f, g, o) = W_ih x + b_ih + W_hh h + b_hh: c' = s(f) c + s(i) tanh(g), h' = s(o) tanh(c'), s the sigmoid.
+
+    Source: Hochreiter and Schmidhuber 1997; forget gate: Gers et al. 2000.
+    """
+
+    gates, states = 4, 2
+
+    def step(self, given: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
+        h, c = state
+        i, f, g, o = ops.split(given + ops.linear(h, weight_hh, bias_hh), 4, axis=1)
+        c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
+        return ops.sigmoid(o) * ops.tanh(c), c
+
+
+class GRU(Recurrent):
+    """With (r, z, n) = W_ih x + b_ih and (r', z', n') = W_hh h + b_hh, s the sigmoid: the candidate is
+    m = tanh(n + s(r + r') n'), and h' = m + s(z + z') (h - m).
+
+    Source: Cho et al. 2014, arXiv 1406.1078, with the reset gate after the product, as in PyTorch.
+    """
+
+    gates = 3
+
+    def step(self, given: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
+        (h,) = state
+        r, z, n = ops.split(given, 3, axis=1)
+        own_r, own_z, own_n = ops.split(ops.linear(h, weight_hh, bias_hh), 3, axis=1)
+        candidate = ops.tanh(n + ops.sigmoid(r + own_r) * own_n)
+        return (candidate + ops.sigmoid(z + own_z) * (h - candidate),)
+
+
+def select_rows(state: list[State], rows: Any) -> list[State]:
+    """The state of these batch rows, in this order."""
+    return [tuple(Tensor(part.data[rows]) for part in layer) for layer in state]

@@ -1,0 +1,135 @@
+"""The decoder-only model and its baselines: no look ahead, the cache changes nothing, losses as they must be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, manual_seed, no_grad, ops
+from handloom.autograd.gradcheck import gradcheck
+from handloom.models import (
+    BigramLanguageModel,
+    LanguageModel,
+    LanguageModelConfig,
+    RandomLanguageModel,
+    RecurrentConfig,
+    RecurrentLanguageModel,
+)
+from handloom.models.generation import Uncached
+from handloom.nn import POSITIONS
+
+SMALL = {"d_model": 8, "nhead": 2, "head_dim": 6, "layers": 2, "dim_feedforward": 12, "dropout": 0.0, "max_length": 12}
+RNG = np.random.default_rng(0)
+
+
+def build(dtype=np.float64, **options) -> LanguageModel:
+    manual_seed(0)
+    model = LanguageModel(LanguageModelConfig(**{"vocab_size": 11, **SMALL, **options})).astype(dtype)
+    for parameter in model.parameters():  # larger than the initial weights, whose outputs hardly differ
+        parameter.data[...] += 0.3 * RNG.normal(size=parameter.shape)
+    return model.eval()
+
+
+def generators() -> list:
+    manual_seed(1)
+    models = [build(positions=kind) for kind in POSITIONS]
+    models += [RecurrentLanguageModel(RecurrentConfig(11, kind, 6, 2)).astype(np.float64) for kind in ("rnn", "lstm")]
+    models += [BigramLanguageModel(11), RandomLanguageModel(11)]
+    return [model.eval() for model in models]
+
+
+@pytest.mark.parametrize("model", generators(), ids=lambda model: getattr(getattr(model, "config", 0), "positions", ""))
+def test_the_state_equals_the_whole_forward_pass(model) -> None:
+    def logits(ids, origin):
+        with no_grad():
+            return model(ids).data[:, -1]
+
+    ids = RNG.integers(0, 11, (3, 9))
+    cached, uncached = model.start(3), Uncached(logits, 3)
+    for state in (cached, uncached):
+        state.step(ids[:, :4])
+        state.select(np.array([2, 0, 0, 1]))
+        assert state.rows == 4
+    for column in range(4, 9):
+        new = ids[[2, 0, 0, 1], column : column + 1] + np.arange(4)[:, None]
+        new %= 11
+        np.testing.assert_allclose(cached.step(new), uncached.step(new), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_a_position_does_not_see_its_future(positions: str) -> None:
+    model, ids = build(positions=positions), RNG.integers(0, 11, (2, 8))
+    before = model(ids).data
+    ids[:, 5:] = (ids[:, 5:] + 1) % 11
+    after = model(ids).data
+    np.testing.assert_array_equal(after[:, :5], before[:, :5])
+    assert (after[:, 5:] != before[:, 5:]).any(axis=(0, 2)).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"tie_output": True}, {"positions": "relative", "norm_first": False}])
+def test_gradients(options: dict) -> None:
+    model, ids = build(**{**options, "layers": 1}), RNG.integers(0, 11, (1, 3))
+
+    def loss(*parameters):
+        return ops.cross_entropy(model(ids), np.roll(ids, 1), reduction="sum")
+
+    assert gradcheck(loss, list(model.parameters()))
+
+
+def test_a_new_model_knows_nothing() -> None:
+    manual_seed(0)
+    model = LanguageModel(LanguageModelConfig(vocab_size=50, d_model=64, nhead=4, layers=2, dim_feedforward=128))
+    ids = RNG.integers(0, 50, (4, 30))
+    loss = ops.cross_entropy(model.eval()(ids), np.roll(ids, 1, axis=1)).item()
+    assert abs(loss - np.log(50)) < 0.1
+
+
+def test_heads_of_their_own_size_count_parameters() -> None:
+    """d 368 with 8 heads of 46 is d in all; 12 heads of 46 are not, and the projections grow by the quotient."""
+    counts = {}
+    for nhead in (8, 12):
+        model = LanguageModel(LanguageModelConfig(30, 368, nhead, 46, layers=1, dim_feedforward=1472))
+        counts[nhead] = model.parameter_count()
+    assert counts[12] - counts[8] == 4 * 46 * (3 * 368 + 368 + 3)
+
+
+def test_lengths_end_where_the_table_ends() -> None:
+    with pytest.raises(ValueError, match="positions"):
+        build()(RNG.integers(0, 11, (1, 13)))
+    assert build(positions="alibi")(RNG.integers(0, 11, (1, 30))).shape == (1, 30, 11)
+    assert build().start().positions == 12
+    assert build(positions="rotary").start().positions is None
+
+
+def test_tied_output_is_the_embedding() -> None:
+    model = build(tie_output=True)
+    assert model.output.weight is model.embedding.weight
+    assert model.output.bias is None
+
+
+def test_random_baseline_loses_the_logarithm_of_the_vocabulary() -> None:
+    ids = RNG.integers(0, 11, (2, 5))
+    assert ops.cross_entropy(RandomLanguageModel(11)(ids), ids).item() == pytest.approx(np.log(11))
+
+
+def test_bigram_table_is_the_counted_frequencies() -> None:
+    ids = np.array([0, 1, 0, 1, 0, 2])
+    model = BigramLanguageModel(3).fit(ids, smoothing=0.5)
+    p = np.exp(model(np.array([[0]])).data[0, 0])
+    np.testing.assert_allclose(p, np.array([0.5, 2.5, 1.5]) / 4.5, rtol=1e-6)
+    with pytest.raises(ValueError, match="above 0"):
+        model.fit(ids, smoothing=0)
+
+
+def test_bigram_is_where_training_leads() -> None:
+    ids = RNG.integers(0, 5, 400)
+    model = BigramLanguageModel(5).fit(ids, smoothing=1e-6)
+    loss = ops.cross_entropy(model(ids[None, :-1]), ids[None, 1:])
+    loss.backward()
+    assert np.abs(model.logits.weight.grad).max() < 1e-6
+
+
+def test_recurrent_kinds_are_named() -> None:
+    with pytest.raises(ValueError, match="gru"):
+        RecurrentConfig(11, "gtu")
+    assert isinstance(RecurrentLanguageModel(RecurrentConfig(11, "gru", 6))(np.zeros((1, 2), int)), Tensor)
