@@ -1,0 +1,59 @@
+"""From a `.cu` file to a kernel on the device.
+
+CuPy compiles a source once and keeps the result under a key made of the source's text and the options, not of the files
+it includes: so the project's own headers are put into the text here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..backend import import_cupy
+
+FOLDER = Path(__file__).parent
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
+
+
+def read_source(file: str | Path) -> str:
+    """The text of a kernel file, by its name in this folder or by path, with every `#include "x.cuh"` put in once.
+
+    Raises FileNotFoundError for a file that does not exist.
+    """
+    return _inlined(FOLDER / file, set())
+
+
+def _inlined(path: Path, seen: set[Path]) -> str:
+    seen.add(path)
+    text = path.read_text(encoding="utf-8").replace("#pragma once\n", "\n")
+
+    def put_in(match: re.Match[str]) -> str:
+        header = path.parent / match[1]
+        line = text.count("\n", 0, match.start()) + 2
+        return ("" if header in seen else _inlined(header, seen)) + f'\n#line {line} "{path.name}"'
+
+    return f'#line 1 "{path.name}"\n' + _INCLUDE.sub(put_in, text)
+
+
+def compile_options(constants: dict[str, int | float | bool]) -> tuple[str, ...]:
+    """Compiler options that define each constant; booleans as 0 and 1, floats as float literals."""
+    defined = []
+    for name, value in sorted(constants.items()):
+        text = f"{float(value)!r}f" if isinstance(value, float) else str(int(value))
+        defined.append(f"-D{name}={text}")
+    return ("-std=c++17", *defined)
+
+
+def load_module(file: str, **constants: int | float | bool) -> Any:
+    """The cupy.RawModule of a kernel file with the given constants; made once, compiled at the first `get_function`.
+
+    `load_module("layer_norm.cu", WIDTH=512).get_function("layer_norm_forward")`. Raises DeviceError without a GPU.
+    """
+    return _load(import_cupy(), file, tuple(sorted(constants.items())))
+
+
+@cache
+def _load(cupy: Any, file: str, constants: tuple[tuple[str, Any], ...]) -> Any:
+    return cupy.RawModule(code=read_source(file), options=compile_options(dict(constants)))

@@ -1,0 +1,32 @@
+// Random bits by counter: the same (key, counter) gives the same bits in any kernel, in any order, forward and backward.
+// Philox4x32-10. (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.)
+#pragma once
+
+__device__ __forceinline__ uint4 philox4x32_10(uint4 counter, uint2 key) {
+#pragma unroll
+    for (int round = 0; round < 10; ++round) {
+        unsigned high0 = __umulhi(0xD2511F53u, counter.x), low0 = 0xD2511F53u * counter.x;
+        unsigned high1 = __umulhi(0xCD9E8D57u, counter.z), low1 = 0xCD9E8D57u * counter.z;
+        counter = make_uint4(high1 ^ counter.y ^ key.x, low1, high0 ^ counter.w ^ key.y, low0);
+        key.x += 0x9E3779B9u;
+        key.y += 0xBB67AE85u;
+    }
+    return counter;
+}
+
+// The words that decide about elements 8 i .. 8 i + 7 of dropout call `call` of a stream `seed`: sixteen bits for each
+// element, the lower half of a word first.
+__device__ __forceinline__ uint4 dropout_bits(unsigned long long seed, unsigned long long call, unsigned long long i) {
+    uint4 counter = make_uint4(unsigned(i), unsigned(i >> 32), unsigned(call), unsigned(call >> 32));
+    return philox4x32_10(counter, make_uint2(unsigned(seed), unsigned(seed >> 32)));
+}
+
+// Whether element `index` (its place in the array, row by row) is kept: its bits reach `threshold`, which is the
+// probability of dropping times 65536.
+__device__ __forceinline__ bool dropout_keeps(unsigned long long seed, unsigned long long call,
+                                              unsigned long long index, unsigned threshold) {
+    uint4 words = dropout_bits(seed, call, index >> 3);
+    unsigned pair = unsigned(index >> 1) & 3;
+    unsigned word = pair == 0 ? words.x : pair == 1 ? words.y : pair == 2 ? words.z : words.w;
+    return (index & 1 ? word >> 16 : word & 0xffffu) >= threshold;
+}

@@ -1,0 +1,57 @@
+// Who touched which byte last: finds races, reads of shared memory that nobody wrote, accesses out of bounds and
+// misaligned ones. Fed by the calls that -fsanitize=thread puts before every access of a kernel.
+#pragma once
+#include <vector>
+
+#include "include/runtime.hpp"
+
+namespace emulator {
+
+// One access, in time counted by barriers. A block of 0 means none.
+struct Access {
+    unsigned block, block_epoch, warp_epoch, counter;  // `counter`: program counter, from the start of the library
+    unsigned short thread;
+    bool atomic;
+};
+
+// What is known of one byte. Two readers of different warps, if there are such, stand for all.
+struct Shadow {
+    Access write, readers[2];
+    bool copying;  // a cp.async to it is under way
+};
+
+class Checker {
+public:
+    void start_launch(const std::vector<Region>& regions, const void* code, bool checked, unsigned threads);
+    void finish_launch();
+    void start_block(unsigned block);
+    void thread(unsigned number) { current = number; }
+    void block_barrier() { ++block_epoch; }
+    void warp_barrier(unsigned warp) { ++warp_epochs[warp]; }
+
+    void access(const void* address, size_t size, bool write, bool atomic, const void* counter);
+    void aligned_access(const void* address, size_t size, bool write, const void* counter);
+    void copy_started(void* shared, size_t size, const void* counter);
+    void copy_finished(void* shared, size_t size, const void* counter);
+    void describe(const char* address, char* text, size_t size) const;
+
+private:
+    struct Tracked {
+        Region region;
+        std::vector<Shadow> shadow;
+    };
+    Tracked* find(const char* address);
+    unsigned offset_of(const void* counter) const { return unsigned(static_cast<const char*>(counter) - library) - 1; }
+    bool ordered(const Access& earlier, bool shared) const;
+    void race(const Tracked& tracked, size_t offset, const Access& earlier, const char* what, const Access& now) const;
+    void touch(Tracked& tracked, size_t offset, bool write, const Access& now);
+
+    std::vector<Tracked> regions;
+    std::vector<unsigned> warp_epochs;
+    unsigned current = 0, block = 0, block_epoch = 0;
+    const char* library = nullptr;  // where the kernel's library lies in memory
+};
+
+extern Checker checker;
+
+}  // namespace emulator

@@ -1,0 +1,273 @@
+// The part of CUDA C++ that kernels find without an include: qualifiers, built-in variables, vector types, warp
+// operations, atomics. Included before the kernel's text.
+#pragma once
+#include <cmath>
+#include <cstring>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "runtime.hpp"
+
+#define __global__ __attribute__((visibility("default")))
+#define __device__
+#define __host__
+#define __constant__ static
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define EMULATOR_UNSEEN __attribute__((no_sanitize_thread, noinline))  // accesses that are noted by hand
+
+#define threadIdx emulator::thread_index
+#define blockIdx emulator::block_index
+#define blockDim emulator::block_size
+#define gridDim emulator::grid_size
+static const int warpSize = 32;
+
+#define EMULATOR_HERE emulator::Place place = {__builtin_FILE(), __builtin_LINE()}
+
+// -- vector types ----------------------------------------------------------------------------------------------------
+
+namespace emulator {
+// A vector is loaded and stored as a whole, at a multiple of its size. (The processor here would not mind.)
+template <class V>
+__attribute__((always_inline, no_sanitize_thread)) inline void check_alignment(const V* address) {
+    auto number = uintptr_t(address);
+    asm("" : "+r"(number));  // the compiler believes the type's alignment; this makes it look
+    if (number % alignof(V)) fail("misaligned", "a vector of %zu bytes is not at a multiple of %zu", sizeof(V), alignof(V));
+}
+}  // namespace emulator
+
+#define EMULATOR_ALIGNED_COPY(V)                            \
+    V() = default;                                          \
+    V(const V& other) { *this = other; }                    \
+    V& operator=(const V& other) {                          \
+        emulator::check_alignment(this);                    \
+        emulator::check_alignment(&other);                  \
+        assign(other);                                      \
+        return *this;                                       \
+    }
+
+#define EMULATOR_VECTORS(T, NAME)                                                                       \
+    struct __align__(2 * sizeof(T)) NAME##2 {                                                           \
+        T x, y;                                                                                         \
+        EMULATOR_ALIGNED_COPY(NAME##2)                                                                  \
+        NAME##2(T x, T y) : x(x), y(y) {}                                                               \
+        void assign(const NAME##2& other) { x = other.x, y = other.y; }                                 \
+    };                                                                                                  \
+    struct NAME##3 { T x, y, z; };                                                                      \
+    struct __align__((4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T))) NAME##4 {                               \
+        T x, y, z, w;                                                                                   \
+        EMULATOR_ALIGNED_COPY(NAME##4)                                                                  \
+        NAME##4(T x, T y, T z, T w) : x(x), y(y), z(z), w(w) {}                                         \
+        void assign(const NAME##4& other) { x = other.x, y = other.y, z = other.z, w = other.w; }       \
+    };                                                                                                  \
+    static inline NAME##2 make_##NAME##2(T x, T y) { return {x, y}; }                                   \
+    static inline NAME##3 make_##NAME##3(T x, T y, T z) { return {x, y, z}; }                           \
+    static inline NAME##4 make_##NAME##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+EMULATOR_VECTORS(char, char)
+EMULATOR_VECTORS(unsigned char, uchar)
+EMULATOR_VECTORS(short, short)
+EMULATOR_VECTORS(unsigned short, ushort)
+EMULATOR_VECTORS(int, int)
+EMULATOR_VECTORS(unsigned, uint)
+EMULATOR_VECTORS(long long, longlong)
+EMULATOR_VECTORS(unsigned long long, ulonglong)
+EMULATOR_VECTORS(float, float)
+EMULATOR_VECTORS(double, double)
+#undef EMULATOR_VECTORS
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+
+// -- barriers, votes, shuffles ---------------------------------------------------------------------------------------
+
+static inline void __syncthreads(EMULATOR_HERE) { emulator::sync_block(place); }
+static inline int __syncthreads_count(int predicate, EMULATOR_HERE) {
+    return emulator::sync_block_count(predicate != 0, place);
+}
+static inline int __syncthreads_or(int predicate, EMULATOR_HERE) {
+    return emulator::sync_block_count(predicate != 0, place) != 0;
+}
+static inline int __syncthreads_and(int predicate, EMULATOR_HERE) {
+    return emulator::sync_block_count(predicate == 0, place) == 0;
+}
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+
+namespace emulator {
+
+template <class T>
+struct ShuffleCall {
+    T value, result;
+    int source;  // lane to read, or its own
+};
+
+template <class T>
+void combine_shuffle(LaneCall* const* calls) {
+    for (int lane = 0; lane < 32; ++lane) {
+        if (!calls[lane]) continue;
+        auto& call = *static_cast<ShuffleCall<T>*>(calls[lane]->data);
+        if (!calls[call.source]) fail("shuffle", "lane %d reads lane %d, which takes no part", lane, call.source);
+        call.result = static_cast<ShuffleCall<T>*>(calls[call.source]->data)->value;
+    }
+}
+
+template <class T>
+T shuffle(unsigned mask, T value, int source, bool inside, const char* name, Place place) {
+    ShuffleCall<T> call{value, value, inside ? source : int(lane_number())};
+    sync_warp(mask, name, place, combine_shuffle<T>, &call, false);
+    return call.result;
+}
+
+struct VoteCall {
+    unsigned predicate, ballot;
+};
+inline void combine_vote(LaneCall* const* calls) {
+    unsigned ballot = 0;
+    for (int lane = 0; lane < 32; ++lane)
+        if (calls[lane] && static_cast<VoteCall*>(calls[lane]->data)->predicate) ballot |= 1u << lane;
+    for (int lane = 0; lane < 32; ++lane)
+        if (calls[lane]) static_cast<VoteCall*>(calls[lane]->data)->ballot = ballot;
+}
+inline unsigned vote(unsigned mask, bool predicate, const char* name, Place place) {
+    VoteCall call{predicate, 0};
+    sync_warp(mask, name, place, combine_vote, &call, false);
+    return call.ballot;
+}
+
+}  // namespace emulator
+
+static inline void __syncwarp(unsigned mask = 0xffffffffu, EMULATOR_HERE) {
+    emulator::sync_warp(mask, "__syncwarp", place, nullptr, nullptr, true);
+}
+static inline unsigned __activemask() { return emulator::active_lanes(); }
+static inline unsigned __ballot_sync(unsigned mask, int predicate, EMULATOR_HERE) {
+    return emulator::vote(mask, predicate, "__ballot_sync", place);
+}
+static inline int __any_sync(unsigned mask, int predicate, EMULATOR_HERE) {
+    return emulator::vote(mask, predicate, "__any_sync", place) != 0;
+}
+static inline int __all_sync(unsigned mask, int predicate, EMULATOR_HERE) {
+    return emulator::vote(mask, !predicate, "__all_sync", place) == 0;
+}
+// Lanes are taken in segments of `width`; a source outside the lane's own segment leaves its value unchanged.
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32, EMULATOR_HERE) {
+    int lane = emulator::lane_number();
+    return emulator::shuffle(mask, value, (lane & ~(width - 1)) + (source & (width - 1)), true, "__shfl_sync", place);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, EMULATOR_HERE) {
+    int lane = emulator::lane_number();
+    bool inside = int(lane & (width - 1)) >= int(delta);
+    return emulator::shuffle(mask, value, lane - int(delta), inside, "__shfl_up_sync", place);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, EMULATOR_HERE) {
+    int lane = emulator::lane_number();
+    bool inside = int(lane & (width - 1)) + int(delta) < width;
+    return emulator::shuffle(mask, value, lane + int(delta), inside, "__shfl_down_sync", place);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, EMULATOR_HERE) {
+    int lane = emulator::lane_number(), source = lane ^ bits;
+    bool inside = source / width <= lane / width;
+    return emulator::shuffle(mask, value, source, inside, "__shfl_xor_sync", place);
+}
+
+// -- atomics ---------------------------------------------------------------------------------------------------------
+
+namespace emulator {
+template <class T, class Change>
+__attribute__((no_sanitize_thread, always_inline)) inline T atomically(T* address, Change change) {
+    if (checking) note_access(address, sizeof(T), true, true, __builtin_return_address(0));
+    T old;
+    __builtin_memcpy(&old, address, sizeof(T));
+    T changed = change(old);
+    __builtin_memcpy(address, &changed, sizeof(T));
+    return old;
+}
+}  // namespace emulator
+
+#define EMULATOR_ATOMIC(NAME, EXPRESSION)                                                           \
+    template <class T>                                                                              \
+    EMULATOR_UNSEEN T NAME(T* address, std::common_type_t<T> value) {                               \
+        return emulator::atomically(address, [value](T old) __attribute__((no_sanitize_thread)) {   \
+            return T(EXPRESSION);                                                                   \
+        });                                                                                         \
+    }
+EMULATOR_ATOMIC(atomicAdd, old + value)
+EMULATOR_ATOMIC(atomicSub, old - value)
+EMULATOR_ATOMIC(atomicExch, value)
+EMULATOR_ATOMIC(atomicMin, old < value ? old : value)
+EMULATOR_ATOMIC(atomicMax, old > value ? old : value)
+EMULATOR_ATOMIC(atomicAnd, old & value)
+EMULATOR_ATOMIC(atomicOr, old | value)
+EMULATOR_ATOMIC(atomicXor, old ^ value)
+#undef EMULATOR_ATOMIC
+template <class T>
+EMULATOR_UNSEEN T atomicCAS(T* address, std::common_type_t<T> compare, std::common_type_t<T> value) {
+    return emulator::atomically(address, [=](T old) __attribute__((no_sanitize_thread)) {
+        return old == compare ? value : old;
+    });
+}
+
+#include "intrinsics.hpp"
+
+// -- what ptx.cuh calls in place of its instructions -------------------------------------------------------------------
+
+namespace emulator {
+
+inline void mma_m16n8k16(float (&accumulator)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, Place place) {
+    MmaCall call{a, {b0, b1}, accumulator};
+    sync_warp(0xffffffffu, "mma.sync", place, combine_mma_m16n8k16, &call, false);
+}
+
+inline void ldmatrix(unsigned* registers, int count, bool transposed, const void* row, Place place) {
+    if (int(lane_number()) < 8 * count) {
+        if (uintptr_t(row) % 16) fail("misaligned", "ldmatrix at %s:%d: a row starts at no multiple of 16 bytes",
+                 place.file, place.line);
+        note_read(row, 16);
+    }
+    MatrixCall call{row, registers, count, transposed};
+    sync_warp(0xffffffffu, "ldmatrix", place, combine_ldmatrix, &call, false);
+}
+
+}  // namespace emulator
+
+// -- launching -------------------------------------------------------------------------------------------------------
+
+namespace emulator {
+
+template <class... P>
+struct Launcher {
+    template <void (*kernel)(P...), size_t... I>
+    static void call(void** arguments, std::index_sequence<I...>) {
+        (void)arguments;
+        kernel(*static_cast<std::remove_reference_t<P>*>(arguments[I])...);
+    }
+    template <void (*kernel)(P...)>
+    static void invoke(void** arguments) {
+        call<kernel>(arguments, std::index_sequence_for<P...>{});
+    }
+    template <void (*kernel)(P...)>
+    static const Kernel* describe() {
+        static const size_t sizes[] = {sizeof(P)..., 0};
+        static const bool pointers[] = {std::is_pointer_v<P>..., false};
+        static const Kernel description{invoke<kernel>, int(sizeof...(P)), sizes, pointers};
+        return &description;
+    }
+};
+template <class... P>
+Launcher<P...> launcher_for(void (*)(P...));
+
+}  // namespace emulator
+
+#define EMULATOR_EXPORT(NAME)                                                                              \
+    extern "C" __attribute__((visibility("default"))) const emulator::Kernel* emulator_kernel_##NAME() {   \
+        return decltype(emulator::launcher_for(&NAME))::describe<&NAME>();                                 \
+    }

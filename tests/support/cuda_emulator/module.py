@@ -1,0 +1,219 @@
+"""Modules and kernels as CuPy has them, run by the emulator."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .build import CompileError, build_kernels, compiler, runtime
+
+_MOST_SHARED = 232448  # bytes that one block can have on sm_90
+_ALIGNMENT = 256  # of memory that CuPy allocates is 512; what a kernel may count on for an array is 256
+_lock = threading.Lock()
+
+
+class KernelError(AssertionError):
+    """What a launch did wrong. `kind` is a word or two: race, out of bounds, deadlock, ..."""
+
+    def __init__(self, kind: str, text: str):
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+def compiler_missing() -> str | None:
+    """Why kernels can't be emulated here, or None."""
+    return None if compiler() else "the CUDA emulator needs g++ (Debian, Ubuntu: apt-get install g++)"
+
+
+class _Kernel(ctypes.Structure):
+    _fields_ = (
+        ("invoke", ctypes.c_void_p),
+        ("count", ctypes.c_int),
+        ("sizes", ctypes.POINTER(ctypes.c_size_t)),
+        ("is_pointer", ctypes.POINTER(ctypes.c_bool)),
+    )
+
+
+class _Region(ctypes.Structure):
+    _fields_ = (
+        ("map_low", ctypes.c_void_p),
+        ("map_high", ctypes.c_void_p),
+        ("low", ctypes.c_void_p),
+        ("high", ctypes.c_void_p),
+        ("argument", ctypes.c_int),
+    )
+
+
+class EmulatedModule:
+    """A compiled source.
+
+    Args:
+        source: CUDA C++, with the project's headers inlined.
+        options: -D options are used; others that NVRTC knows are ignored.
+        checked: watch every access.
+
+    Raises CompileError with the compiler's message.
+    """
+
+    def __init__(self, source: str, options: Sequence[str] = (), *, checked: bool = False):
+        self.checked = checked
+        runtime()
+        self.path = build_kernels(source, [o for o in options if o.startswith("-D")], checked)
+        self._library = ctypes.CDLL(str(self.path))
+
+    def get_function(self, name: str) -> EmulatedKernel:
+        """The kernel called `name`. Raises KeyError if the source has none."""
+        try:
+            describe = self._library[f"emulator_kernel_{name}"]
+        except AttributeError:
+            raise KeyError(f"the source has no kernel {name!r}") from None
+        describe.restype = ctypes.POINTER(_Kernel)
+        return EmulatedKernel(self, name, describe().contents)
+
+
+class EmulatedKernel:
+    """One kernel. Call it as `kernel(grid, block, args, shared_mem=bytes, seed=0)`."""
+
+    def __init__(self, module: EmulatedModule, name: str, kernel: Any):
+        self.module, self.name, self._kernel = module, name, kernel
+        self.max_dynamic_shared_size_bytes = 48 * 1024
+
+    def __call__(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        *,
+        shared_mem: int = 0,
+        seed: int = 0,
+    ) -> None:
+        grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
+        self._check_launch(grid, block, args, shared_mem)
+        with _lock, _Memory(args, shared_mem) as memory:
+            message = ctypes.create_string_buffer(2000)
+            failed = runtime().emulator_launch(
+                ctypes.byref(self._kernel),
+                (ctypes.c_uint * 3)(*map(int, grid)),
+                (ctypes.c_uint * 3)(*map(int, block)),
+                memory.arguments,
+                ctypes.byref(memory.shared),
+                memory.regions,
+                len(memory.regions),
+                ctypes.c_uint(seed),
+                int(self.module.checked),
+                message,
+                ctypes.c_size_t(len(message)),
+            )
+            if failed:
+                kind, _, text = message.value.decode().partition("\n")
+                raise KernelError(kind, f"{self.name}: {self._with_lines(text)}")
+            memory.finish(self.name)
+
+    def _check_launch(self, grid: Any, block: Any, args: Sequence[Any], shared_mem: int) -> None:
+        if len(args) != self._kernel.count:
+            raise KernelError("arguments", f"{self.name} takes {self._kernel.count} arguments, not {len(args)}")
+        for number, arg in enumerate(args):
+            size, is_pointer = self._kernel.sizes[number], self._kernel.is_pointer[number]
+            if is_pointer != (isinstance(arg, np.ndarray) or arg is None):
+                what = "a pointer (an array)" if is_pointer else "a number"
+                raise KernelError("arguments", f"{self.name}: argument {number} is {what}, not {type(arg).__name__}")
+            if not is_pointer and _as_bytes(arg).nbytes != size:
+                raise KernelError(
+                    "arguments",
+                    f"{self.name}: argument {number} has {size} bytes, but {type(arg).__name__} has "
+                    f"{_as_bytes(arg).nbytes}: pass a NumPy scalar, such as np.int32 or np.float32",
+                )
+        if min(*grid, *block) < 1 or np.prod(block) > 1024 or block[2] > 64 or max(grid[1:]) > 65535:
+            raise KernelError("launch", f"{self.name}: a grid of {grid} blocks of {block} threads can't be launched")
+        if shared_mem > min(self.max_dynamic_shared_size_bytes, _MOST_SHARED):
+            raise KernelError(
+                "launch",
+                f"{self.name}: {shared_mem} bytes of shared memory; set kernel.max_dynamic_shared_size_bytes for more "
+                f"than {self.max_dynamic_shared_size_bytes}, at most {_MOST_SHARED}",
+            )
+
+    def _with_lines(self, text: str) -> str:
+        """Program counters in a message as lines of the source."""
+        tool = shutil.which("addr2line")
+
+        def line_of(match: re.Match[str]) -> str:
+            if tool is None:
+                return f"offset {match[1]} of {self.module.path.name}"
+            command = [tool, "-i", "-e", str(self.module.path), hex(int(match[1]))]
+            lines = subprocess.run(command, capture_output=True, text=True).stdout.split("\n")
+            return " < ".join(Path(line.partition(" ")[0]).name for line in lines if line)
+
+        return re.sub(r"@(\d+)@", line_of, text)
+
+
+def _as_bytes(value: Any) -> np.ndarray:
+    """A number as CuPy hands it to a kernel: Python's are 8 bytes wide."""
+    return np.asarray(value, dtype=np.int64 if isinstance(value, int) and not isinstance(value, bool) else None)
+
+
+class _Memory:
+    """The arrays of a launch, copied between guard pages; overlapping arrays share one region."""
+
+    def __init__(self, args: Sequence[Any], shared_mem: int):
+        spans = sorted(
+            (*np.lib.array_utils.byte_bounds(arg), number)
+            for number, arg in enumerate(args)
+            if isinstance(arg, np.ndarray) and arg.size
+        )
+        groups: list[list[int]] = []  # [low, high, first argument]
+        for low, high, number in spans:
+            if groups and low < groups[-1][1]:
+                groups[-1][1] = max(groups[-1][1], high)
+            else:
+                groups.append([low, high, number])
+        self._groups = groups
+        self.regions = (_Region * len(groups))()
+        self.shared = _Region()
+        self._map(shared_mem, _ALIGNMENT, -1, self.shared)
+        for (low, high, number), region in zip(groups, self.regions, strict=True):
+            # The pointer keeps its place relative to 256 bytes only if the array begins the group.
+            self._map(high - low, _ALIGNMENT if args[number].ctypes.data == low else 16, number, region)
+            ctypes.memmove(region.low, low, high - low)
+        self._values = [self._value(arg) for arg in args]
+        self.arguments = (ctypes.c_void_p * max(len(args), 1))(*(v.ctypes.data for v in self._values))
+
+    @staticmethod
+    def _map(size: int, alignment: int, number: int, region: _Region) -> None:
+        if runtime().emulator_map(size, alignment, number, ctypes.byref(region)):
+            raise MemoryError(f"the emulator found no memory for {size} bytes")
+
+    def _value(self, arg: Any) -> np.ndarray:
+        if arg is None:
+            return np.zeros(1, dtype=np.uint64)
+        if not isinstance(arg, np.ndarray):
+            return _as_bytes(arg)
+        address = arg.ctypes.data
+        for (low, high, _), region in zip(self._groups, self.regions, strict=True):
+            if low <= address < high and arg.size:
+                return np.array([region.low + address - low], dtype=np.uint64)
+        return np.array([self.shared.map_low], dtype=np.uint64)  # an empty array: any access faults
+
+    def finish(self, name: str) -> None:
+        """Copy the arrays back."""
+        for (low, high, number), region in zip(self._groups, self.regions, strict=True):
+            if not runtime().emulator_slack_is_whole(ctypes.byref(region)):
+                raise KernelError("out of bounds", f"{name}: bytes beside argument {number} were overwritten")
+            ctypes.memmove(low, region.low, high - low)
+
+    def __enter__(self) -> _Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for region in (self.shared, *self.regions):
+            runtime().emulator_unmap(ctypes.byref(region))
+
+
+__all__ = ["CompileError", "EmulatedKernel", "EmulatedModule", "KernelError", "compiler_missing"]
