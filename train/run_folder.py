@@ -147,9 +147,16 @@ class RunFolder:
         return read_metrics(self.metrics_path) if self.metrics_path.exists() else []
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of the logs so far, by file name, synced to disk: what `rewind` goes back to."""
-        for stream in self._streams.values():
-            os.fsync(stream.fileno())
+        """Bytes of the logs so far, by file name, synced to disk: what `rewind` goes back to.
+
+        Raises:
+            InputError: the disk is full.
+        """
+        for path, stream in self._streams.items():
+            try:
+                os.fsync(stream.fileno())
+            except OSError as error:
+                raise InputError(f"{path} could not be written: {error.strerror}. Make room on the disk.") from error
         logs = (self.metrics_path, self.timings_path)
         return {path.name: path.stat().st_size for path in logs if path.exists()}
 

@@ -113,6 +113,7 @@ class Trainer:
         self.monitor, self.higher_is_better, self.patience = monitor, higher_is_better, patience
         self.metrics = metrics
         self.saves = SavedStates(run.saves_path, keep)
+        self._next_picture = 0.0  # on time.perf_counter's clock
         self.progress = Progress(seed=int(default_generator.numpy.integers(2**63)))
         layers = [value for module in model.modules() for value in vars(module).values()]
         found = [default_generator, *(value for value in layers if isinstance(value, Generator)), *generators]
@@ -158,9 +159,11 @@ class Trainer:
                 if validated or stopping:
                     self.save()
                 if stopping:
+                    self._draw()
                     message = f"stopped after step {now.step:,} of {self.steps:,}, all saved."
                     raise TrainingStopped(f"{message} Go on: --resume {self.run.path}", now.step, signals.received)
             self._try_average(bar)
+            self._draw()
         self.model.load_state_dict(load_checkpoint(self.run.path).tensors)
         return self.best_valid_loss
 
@@ -243,7 +246,7 @@ class Trainer:
             now.stale += 1
         if self.average > 1 and not averaged:
             now.snapshots = [*now.snapshots, now.step][-self.average :]
-        plot_losses(self.run.metrics_path, self.run.loss_picture, training_label=self.training_label)
+        self._draw(at_leisure=True)
         if bar.disable:  # a log file instead of a terminal: one line for each validation
             what = f"mean of the last {averaged} weights" if averaged else f"epoch {epoch + 1}"
             valid = values["valid_loss"]
@@ -312,6 +315,16 @@ class Trainer:
     def _fingerprint(self) -> str:
         fingerprint = getattr(self.train_batches, "fingerprint", None)
         return fingerprint() if fingerprint else f"{len(self.train_batches)} batches"
+
+    def _draw(self, at_leisure: bool = False) -> None:
+        """Draw the picture of the run anew; `at_leisure` only if that takes less than a twentieth of the time."""
+        start = time.perf_counter()
+        if at_leisure and start < self._next_picture:
+            return
+        if self.run.metrics_path.exists():
+            plot_losses(self.run.metrics_path, self.run.loss_picture, training_label=self.training_label)
+        end = time.perf_counter()
+        self._next_picture = end + 20 * (end - start)
 
     def _bar(self) -> tqdm:
         step = self.progress.step

@@ -1,0 +1,225 @@
+"""Crashes: a real training process killed at random moments, full disks, read-only folders, damaged files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from handloom.errors import InputError
+from handloom.train import atomic_files
+from handloom.train.run_folder import RunFolder, read_metrics
+from handloom.train.saved_states import SavedStates, digest
+from handloom.train.stopping import TrainingStopped
+from tests.support.small_run import small_run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Imports once, then forks one training after the other: a kill costs a tenth of a second, not a whole start of Python.
+KILLER = """
+import contextlib, json, os, random, signal, sys, time
+from pathlib import Path
+from handloom.train.saved_states import SavedStates
+from tests.support.small_run import small_run
+
+folder, options, draw = Path(sys.argv[1]), json.loads(sys.argv[2]), random.Random(0)
+small_run(folder.with_name("warm"), steps=2)  # the first picture loads matplotlib
+kills, steps, files = 0, [], set()
+for attempt in range(300):
+    child = os.fork()
+    if not child:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            small_run(folder, resume=folder.exists(), **options)
+        os._exit(0)
+    if kills < 25:
+        while not list(folder.glob("checkpoints/state-*")):
+            time.sleep(0.001)
+        time.sleep(draw.uniform(0, 0.25))
+        os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    kills += os.WIFSIGNALED(status)
+    if os.WIFSIGNALED(status):
+        saved = SavedStates(folder / "checkpoints").load()  # whole, whatever the moment
+        assert not saved.damaged, saved.damaged
+        steps.append(saved.step)
+        files |= {path.name for path in folder.rglob(".*.tmp")}
+    elif status == 0:
+        break
+print(json.dumps({"kills": kills, "steps": steps, "unfinished": sorted(files), "status": status}))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork and SIGKILL")
+def test_a_training_killed_at_random_moments_ends_like_one_that_was_not(tmp_path) -> None:
+    options = {"steps": 60, "validate_every": 2, "log_every": 1}
+    command = [sys.executable, "-W", "error", "-c", KILLER, str(tmp_path / "killed"), json.dumps(options)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["status"] == 0
+    assert result["kills"] >= 20
+    assert len(set(result["steps"])) > 5, "the kills should not all fall on the same save"
+    assert result["steps"] == sorted(result["steps"]), "no kill may lose an earlier save"
+    small_run(tmp_path / "straight", **options)
+    logs = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("killed", "straight")]
+    assert logs[0] == logs[1]
+    ends = [SavedStates(tmp_path / name / "checkpoints").load() for name in ("killed", "straight")]
+    assert digest(ends[0].weights) == digest(ends[1].weights)
+    assert not list((tmp_path / "killed").rglob(".*.tmp"))
+
+
+@pytest.fixture
+def half_a_run(tmp_path) -> Path:
+    """A run with saves at steps 8 and 11."""
+    with pytest.raises(TrainingStopped):
+        small_run(tmp_path / "run", stop_at=11)
+    return tmp_path / "run"
+
+
+def no_room(*_args: object, **_kwargs: object) -> None:
+    raise OSError(28, os.strerror(28))
+
+
+@pytest.mark.parametrize("at_write", range(1, 7))
+def test_a_full_disk_ends_the_run_with_its_saves_intact(half_a_run, tmp_path, monkeypatch, at_write) -> None:
+    """The nth fsync from step 11 on fails: of the weights, the state, the log, the best weights or the picture."""
+    shutil.copytree(half_a_run, tmp_path / "other")
+    calls = iter(range(1, 1000))
+    fsync = os.fsync
+    monkeypatch.setattr(
+        atomic_files.os, "fsync", lambda file: no_room() if next(calls) == at_write else fsync(file)
+    )
+    with pytest.raises(InputError, match="No space left on device"):
+        small_run(half_a_run, resume=True)
+    monkeypatch.undo()
+    assert SavedStates(half_a_run / "checkpoints").load().step >= 11
+    small_run(half_a_run, resume=True)
+    small_run(tmp_path / "other", resume=True)
+    assert (half_a_run / "metrics.jsonl").read_bytes() == (tmp_path / "other/metrics.jsonl").read_bytes()
+
+
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Path]:
+    """A file system of one megabyte in memory; needs the right to mount."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    command = [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if not mount or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("mounting a tmpfs is not permitted here")
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_a_disk_that_really_is_full(small_disk, half_a_run) -> None:
+    run = small_disk / "run"
+    shutil.copytree(half_a_run, run)
+    filler = small_disk / "filler"
+    with pytest.raises(OSError, match="No space left"):
+        filler.write_bytes(bytes(2_000_000))
+    before = SavedStates(run / "checkpoints").load()
+    with pytest.raises(InputError, match=r"No space left on device.*Make room on the disk"):
+        small_run(run, resume=True)
+    after = SavedStates(run / "checkpoints").load()
+    assert (after.step, digest(after.weights), after.damaged) == (before.step, digest(before.weights), [])
+    filler.unlink()
+    small_run(run, resume=True)
+    small_run(half_a_run, resume=True)
+    assert (run / "metrics.jsonl").read_bytes() == (half_a_run / "metrics.jsonl").read_bytes()
+
+
+def test_a_disk_that_became_read_only(small_disk, half_a_run) -> None:
+    run = small_disk / "run"
+    shutil.copytree(half_a_run, run)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    with pytest.raises(InputError, match=r"[Rr]ead-only file system"):
+        small_run(run, resume=True)
+    assert SavedStates(run / "checkpoints").load().step == 11
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder(half_a_run) -> None:
+    for folder in (half_a_run / "checkpoints", half_a_run):
+        folder.chmod(0o500)
+    with pytest.raises(InputError, match="Permission denied"):
+        small_run(half_a_run, resume=True)
+    for folder in (half_a_run, half_a_run / "checkpoints"):
+        folder.chmod(0o700)
+    assert SavedStates(half_a_run / "checkpoints").load().step == 11
+
+
+class TestDamagedSaves:
+    @pytest.mark.parametrize("name", ["state", "weights"])
+    @pytest.mark.parametrize("damage", ["truncated", "foreign", "missing", "swapped"])
+    def test_the_older_save_is_used_and_the_damage_named(self, half_a_run, name, damage) -> None:
+        path = half_a_run / f"checkpoints/{name}-00000011.safetensors"
+        if damage == "truncated":
+            path.write_bytes(path.read_bytes()[:-100])
+        elif damage == "foreign":
+            path.write_bytes(random.Random(0).randbytes(5000))
+        elif damage == "missing":
+            path.unlink()
+        else:
+            shutil.copy(half_a_run / f"checkpoints/{name}-00000008.safetensors", path)
+        saved = SavedStates(half_a_run / "checkpoints").load()
+        assert saved.step == 8
+        if (name, damage) != ("state", "missing"):  # then there is nothing to name
+            assert len(saved.damaged) == 1
+            assert "00000011" in saved.damaged[0] or "step 11" in saved.damaged[0]
+
+    def test_going_on_from_the_older_save_ends_the_same(self, half_a_run, tmp_path) -> None:
+        (half_a_run / "checkpoints/state-00000011.safetensors").write_bytes(b"")
+        small_run(half_a_run, resume=True)
+        small_run(tmp_path / "straight")
+        assert (half_a_run / "metrics.jsonl").read_bytes() == (tmp_path / "straight/metrics.jsonl").read_bytes()
+
+    def test_no_save_left(self, half_a_run) -> None:
+        for path in (half_a_run / "checkpoints").glob("state-*"):
+            path.write_bytes(b"PK rubbish")
+        with pytest.raises(InputError, match=r"No save in .* can be used.*pickle"):
+            SavedStates(half_a_run / "checkpoints").load()
+
+
+class TestKeeping:
+    def test_the_last_k_stay_with_the_weights_they_average(self, tmp_path) -> None:
+        saves = SavedStates(tmp_path / "saves", keep=2)
+        for step in range(6):
+            saves.save(step, {"w": np.full(3, step)}, {"a": {"b": np.ones(2), "c": {}}, "d": None}, [max(step - 2, 0)])
+        assert saves.steps() == [4, 5]
+        names = sorted(path.name for path in (tmp_path / "saves").iterdir())
+        expected = ["state-4", "state-5", "weights-2", "weights-3", "weights-4", "weights-5"]
+        assert names == [f"{name[:-1]}0000000{name[-1]}.safetensors" for name in expected]
+        saved = saves.load()
+        assert saved.state["d"] is None
+        assert saved.state["a"]["c"] == {}
+        np.testing.assert_array_equal(saved.state["a"]["b"], np.ones(2))
+        saves.clear()
+        assert not (tmp_path / "saves").exists()
+
+    def test_clearing_leaves_the_files_of_others(self, tmp_path) -> None:
+        (tmp_path / "mine.safetensors").write_text("x")
+        saves = SavedStates(tmp_path)
+        saves.save(1, {"w": np.ones(1)}, {})
+        saves.clear()
+        assert [path.name for path in tmp_path.iterdir()] == ["mine.safetensors"]
+
+    def test_at_least_one_is_kept(self, tmp_path) -> None:
+        with pytest.raises(ValueError, match="keep = 0"):
+            SavedStates(tmp_path, keep=0)
+
+
+def test_a_log_cut_short_by_a_crash_is_mended(half_a_run, tmp_path) -> None:
+    with open(half_a_run / "metrics.jsonl", "a") as log:
+        log.write('{"step": 12, "lo')
+    small_run(half_a_run, resume=True)
+    rows = read_metrics(RunFolder.open(half_a_run).metrics_path)
+    assert [row["step"] for row in rows if "loss" in row] == [3, 6, 9, 12, 15, 18, 21, 24]
