@@ -1,0 +1,72 @@
+"""Every kernel compiles for the GPUs it is meant for, without spills; what it needs stands in a record."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+
+import pytest
+
+from handloom.autograd.kernels.loading import FOLDER, read_source
+from tests.support import nvrtc
+from tests.support.kernel_variants import TENSOR_CORE_KERNELS, VARIANTS
+
+pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
+
+CASES = [(file, constants) for file, variants in VARIANTS.items() for constants in variants]
+
+
+def test_every_kernel_file_is_compiled_here() -> None:
+    assert set(VARIANTS) == {path.name for path in FOLDER.glob("*.cu")}
+
+
+@pytest.mark.parametrize(("file", "constants"), CASES, ids=[nvrtc.variant_name(*case) for case in CASES])
+def test_it_compiles_without_spills_as_recorded(file, constants) -> None:
+    recorded = json.loads(nvrtc.RECORD.read_text(encoding="utf-8"))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(lambda arch: nvrtc.compile_file(file, constants, arch), nvrtc.ARCHITECTURES))
+    kernels = recorded["kernels"].get(nvrtc.variant_name(file, constants), {})
+    for architecture, usages in zip(nvrtc.ARCHITECTURES, found, strict=True):
+        assert usages
+        for name, usage in usages.items():
+            assert usage.spilled == usage.static_shared == 0, f"{name} for {architecture}: {usage}"
+            assert (usage.mma_instructions > 0) == (name in TENSOR_CORE_KERNELS), f"{name} for {architecture}: {usage}"
+            if recorded["nvrtc"] == nvrtc.version():
+                assert kernels.get(name, {}).get(architecture) == asdict(usage), f"run: {recorded['command']}"
+
+
+@pytest.mark.parametrize("architecture", nvrtc.ARCHITECTURES)
+@pytest.mark.parametrize("header", sorted(path.name for path in FOLDER.glob("*.cuh")))
+def test_headers_compile_alone(header, architecture) -> None:
+    text = read_source(header) + 'extern "C" __global__ void k(float* x) { x[0] = 1.0f; }'
+    assert list(nvrtc.compile_kernels(text, ("-std=c++17",), architecture)) == ["k"]
+
+
+def test_the_gate_sees_spills_products_and_errors() -> None:
+    spilling = """
+    extern "C" __global__ void __launch_bounds__(1024, 2) k(float* x) {
+        float a[96];
+        #pragma unroll
+        for (int i = 0; i < 96; ++i) a[i] = x[i * blockDim.x + threadIdx.x];
+        __syncthreads();
+        #pragma unroll
+        for (int i = 0; i < 96; ++i) x[i * blockDim.x + threadIdx.x] = a[i] * a[95 - i];
+    }"""
+    assert nvrtc.compile_kernels(spilling, (), "sm_90")["k"].spilled > 0
+    product = (
+        read_source("ptx.cuh")
+        + """
+    extern "C" __global__ void k(unsigned* x, float* y) {
+        float sum[4] = {};
+        unsigned a[4] = {x[0], x[1], x[2], x[3]};
+        mma_m16n8k16(sum, a, x[4], x[5]);
+        y[threadIdx.x] = sum[0];
+    }"""
+    )
+    assert nvrtc.compile_kernels(product, (), "sm_80")["k"].mma_instructions == 1
+    with pytest.raises(nvrtc.NvrtcError, match="undefined_name"):
+        nvrtc.compile_kernels('extern "C" __global__ void k(float* x) { x[0] = undefined_name; }', (), "sm_90")
+    with pytest.raises(nvrtc.NvrtcError, match="never referenced"):
+        nvrtc.compile_kernels('extern "C" __global__ void k(float* x) { int unused; }', (), "sm_90")

@@ -1,0 +1,166 @@
+"""NVIDIA's run-time compiler without a GPU: what each kernel needs, and a record of it.
+
+    python -m tests.support.nvrtc  # compile all, print a table, write benchmarks/results/nvrtc_kernels.json
+
+The library comes with the wheel nvidia-cuda-nvrtc, the headers with nvidia-cuda-runtime.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from handloom.autograd.kernels.loading import compile_options, read_source
+
+RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "nvrtc_kernels.json"
+ARCHITECTURES = ("sm_80", "sm_90")
+
+
+class NvrtcError(AssertionError):
+    """The kernel does not compile; the message is the compiler's."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one kernel needs of a multiprocessor. Bytes, except for `registers` (32 bits each, per thread)."""
+
+    registers: int
+    spilled: int
+    stack: int
+    static_shared: int
+    mma_instructions: int
+
+
+@functools.cache
+def _installed() -> tuple[Path, Path] | None:
+    """The wheels' library and folder of headers."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in map(Path, (spec.submodule_search_locations or []) if spec else []):
+        for library in sorted(root.glob("*/lib/libnvrtc.so.*"), reverse=True):
+            headers = [*library.parents[1].glob("include/cuda_fp16.h"), *root.glob("*/include/cuda_fp16.h")]
+            if headers and "alt" not in library.name:
+                return library, headers[0].parent
+    return None
+
+
+def missing() -> str | None:
+    """Why NVRTC can't be used here, or None."""
+    if _installed():
+        return None
+    return "NVRTC is not installed: pip install nvidia-cuda-nvrtc nvidia-cuda-runtime (with handloom[oracles])"
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    installed = _installed()
+    assert installed is not None
+    library = ctypes.CDLL(str(installed[0]))
+    library.nvrtcGetErrorString.restype = ctypes.c_char_p
+    return library
+
+
+@functools.cache
+def version() -> str:
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
+    return f"{major.value}.{minor.value}"
+
+
+def _call(name: str, *arguments: Any) -> None:
+    status = getattr(_library(), name)(*arguments)
+    if status:
+        raise NvrtcError(f"{name}: {_library().nvrtcGetErrorString(status).decode()}")
+
+
+def _text(program: ctypes.c_void_p, what: str) -> str:
+    size = ctypes.c_size_t()
+    _call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
+    buffer = ctypes.create_string_buffer(max(size.value, 1))
+    _call(f"nvrtcGet{what}", program, buffer)
+    return buffer.value.decode(errors="replace")
+
+
+def compile_kernels(source: str, options: tuple[str, ...], architecture: str) -> dict[str, Usage]:
+    """Compile `source` for a real architecture; what each of its kernels needs, by name.
+
+    Raises NvrtcError with the compiler's log, for warnings too.
+    """
+    installed = _installed()
+    assert installed is not None, missing()
+    words = [*options, f"--gpu-architecture={architecture}", f"-I{installed[1]}", "--ptxas-options=-v"]
+    program = ctypes.c_void_p()
+    _call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None)
+    try:
+        failed = _library().nvrtcCompileProgram(
+            program, len(words), (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
+        )
+        log = _text(program, "ProgramLog")
+        if failed or "warning" in log:
+            raise NvrtcError(f"{architecture} {' '.join(options)}:\n{log}")
+        return _usage(log, _text(program, "PTX"))
+    finally:
+        _call("nvrtcDestroyProgram", ctypes.byref(program))
+
+
+def _usage(log: str, ptx: str) -> dict[str, Usage]:
+    """Read ptxas' report (one stretch for each kernel) and count tensor-core instructions in the PTX."""
+    bodies = re.split(r"\.entry\s+(\w+)", ptx)
+    entries = zip(bodies[1::2], bodies[2::2], strict=True)
+    products = {name: len(re.findall(r"\b(?:mma|wgmma)\.", body)) for name, body in entries}
+    found = {}
+    for stretch in re.split(r"Compiling entry function '", log)[1:]:
+        name = stretch.partition("'")[0]
+
+        def number(pattern: str, stretch: str = stretch) -> int:
+            return sum(map(int, re.findall(pattern, stretch)))
+
+        found[name] = Usage(
+            registers=number(r"Used (\d+) registers"),
+            spilled=number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads"),
+            stack=number(r"(\d+) bytes stack frame"),
+            static_shared=number(r"(\d+) bytes smem"),
+            mma_instructions=products[name],
+        )
+    return found
+
+
+def compile_file(file: str, constants: dict[str, Any], architecture: str) -> dict[str, Usage]:
+    """`compile_kernels` for a file of the package, with the options it is loaded with."""
+    return compile_kernels(read_source(file), compile_options(constants), architecture)
+
+
+def variant_name(file: str, constants: dict[str, Any]) -> str:
+    return " ".join([file, *(f"{name}={value}" for name, value in sorted(constants.items()))])
+
+
+def measure_all() -> dict[str, Any]:
+    """The record: each kernel of each variant for each architecture."""
+    from tests.support.kernel_variants import VARIANTS
+
+    kernels: dict[str, Any] = {}
+    for file, variants in VARIANTS.items():
+        for constants in variants:
+            for architecture in ARCHITECTURES:
+                of_variant = kernels.setdefault(variant_name(file, constants), {})
+                for name, usage in compile_file(file, constants, architecture).items():
+                    of_variant.setdefault(name, {})[architecture] = asdict(usage)
+    return {"nvrtc": version(), "command": "python -m tests.support.nvrtc", "kernels": kernels}
+
+
+def main() -> None:
+    record = measure_all()
+    for variant, kernels in record["kernels"].items():
+        for name, usages in kernels.items():
+            for architecture, usage in usages.items():
+                print(variant, name, architecture, *(f"{key}={value}" for key, value in usage.items()))
+    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
