@@ -1,7 +1,7 @@
 """Whole models, and how to generate text with them."""
 
 from .baselines import BigramLanguageModel, RandomLanguageModel, RecurrentConfig, RecurrentLanguageModel
-from .generation import Hypothesis, beam_search, greedy_search, length_penalty
+from .generation import Hypothesis, Rules, Sampler, beam_search, greedy_search, length_penalty, sample, stream
 from .language_model import LanguageModel, LanguageModelConfig
 from .seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 
@@ -13,9 +13,13 @@ __all__ = [
     "RandomLanguageModel",
     "RecurrentConfig",
     "RecurrentLanguageModel",
+    "Rules",
+    "Sampler",
     "Seq2SeqConfig",
     "Seq2SeqTransformer",
     "beam_search",
     "greedy_search",
     "length_penalty",
+    "sample",
+    "stream",
 ]

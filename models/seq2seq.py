@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..autograd import Tensor, ops
+import numpy as np
+
+from ..autograd import Tensor, no_grad
+from ..autograd.backend import to_device
 from ..nn import (
     DecoderLayerCache,
     Dropout,
@@ -20,6 +23,8 @@ from ..nn import (
     embedding_positions,
     init,
 )
+from .generation.cached import CachedState
+from .generation.decoding import Uncached
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +144,40 @@ class Seq2SeqTransformer(Module):
         x = self.decoder(x, memory, memory_lengths=memory_lengths, cache=cache, cross_weights=cross_weights)
         return self.output(x)
 
-    def log_probabilities(self, *args: Any, **kwargs: Any) -> Any:
-        """`decode` for the last position only, as an array of log-probabilities (batch, vocabulary)."""
-        return ops.log_softmax(self.decode(*args, **kwargs)[:, -1]).data
+    def start(self, source: Any, source_lengths: Any = None, *, keep_attention: bool = False) -> CachedState:
+        """Begin to generate targets for `source` (batch, source_length), as the searches of `generation` need it.
+
+        `source_lengths` as in `forward`; `keep_attention` lets the state tell where it looked. In training mode, too,
+        nothing is dropped while generating; only the encoder follows the mode.
+        """
+        with no_grad():
+            memory, lengths = self.encode(source, source_lengths)
+        lengths = to_device(lengths, "cpu") if hasattr(lengths, "get") else np.asarray(lengths)
+        return CachedState(
+            embed=self._embed_target,
+            layers=list(self.decoder.layers),
+            norm=self.decoder.norm,
+            output=self.output,
+            rows=len(lengths),
+            positions=self.config.max_length,
+            suggested_lengths=2 * lengths + 10,
+            memory=memory.data,
+            memory_lengths=lengths,
+            keep_attention=keep_attention,
+        )
+
+    def start_uncached(self, source: Any, source_lengths: Any = None) -> Uncached:
+        """As `start`, but each step computes all target positions anew: the text that the cache is tested against."""
+        with no_grad():
+            memory, lengths = self.encode(source, source_lengths)
+
+        def logits(ids: np.ndarray, origin: np.ndarray) -> Any:
+            with no_grad():
+                return self.decode(ids, memory[origin], lengths[origin]).data[:, -1]
+
+        suggested = 2 * np.asarray(lengths) + 10
+        return Uncached(logits, len(lengths), positions=self.config.max_length, suggested_lengths=suggested)
+
+    def _embed_target(self, ids: np.ndarray, offset: int) -> Any:
+        with no_grad():
+            return self.positions(self.target_embedding(ids), offset).data

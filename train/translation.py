@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from tqdm import tqdm
 
 from ..autograd import Tensor, no_grad, ops
 from ..errors import InputError
-from ..models import Hypothesis, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
+from ..models import Hypothesis, Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
 from ..models.presets import TranslationPreset
 from ..nn import Module
 from ..tokenizer import BPETokenizer, Tokenizer, load_tokenizer
@@ -78,17 +78,17 @@ class Translator:
         progress: bool = False,
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses for each sentence, best first; `beam=1` searches greedily."""
-        special: dict[str, Any] = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
+        rules = Rules(bos_id=self.tokenizer.bos_id, eos_id=self.tokenizer.eos_id)
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         self.model.eval()
         ids = self.source_ids(sentences, too_long)
         with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
             for batch in source_batches(ids, tokens_per_batch=max(4096 // beam, 1), pad_id=self.tokenizer.pad_id):
-                inputs: dict[str, Any] = {"source": batch.source, "source_lengths": batch.source_lengths}
+                state = self.model.start(batch.source, batch.source_lengths)
                 if beam == 1 and n_best == 1:
-                    results = [[one] for one in greedy_search(self.model, **inputs, **special)]
+                    results = [[one] for one in greedy_search(state, rules)]
                 else:
-                    results = beam_search(self.model, **inputs, **special, beam=beam, alpha=alpha, n_best=n_best)
+                    results = beam_search(state, rules, width=beam, alpha=alpha, n_best=n_best)
                 for index, result in zip(batch.indices, results, strict=True):
                     found[index] = result
                 bar.update(len(batch))

@@ -1,13 +1,23 @@
 """Generating sequences with a trained model: one interface for encoder-decoders and language models."""
 
+from .beam import beam_search
 from .decoding import DecodingState, Uncached
-from .search import Hypothesis, beam_search, greedy_search, length_penalty
+from .greedy import greedy_search, likeliest, stream
+from .penalties import coverage_penalty, length_penalty
+from .rules import Hypothesis, Rules
+from .sampling import Sampler, sample
 
 __all__ = [
     "DecodingState",
     "Hypothesis",
+    "Rules",
+    "Sampler",
     "Uncached",
     "beam_search",
+    "coverage_penalty",
     "greedy_search",
     "length_penalty",
+    "likeliest",
+    "sample",
+    "stream",
 ]

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ...autograd.backend import array_module, to_device
+
 
 class DecodingState(Protocol):
     """`rows` sequences of equal length that a model is generating side by side.
@@ -26,7 +28,9 @@ class DecodingState(Protocol):
             or None for up to `positions`. Asked for once, before the first step.
     """
 
-    rows: int
+    @property
+    def rows(self) -> int: ...
+
     positions: int | None
     suggested_lengths: np.ndarray | None
 
@@ -83,3 +87,21 @@ class Uncached:
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
         self.ids, self.origin = self.ids[rows], self.origin[rows]
+
+
+def survivors(going: np.ndarray) -> np.ndarray:
+    """The rows to select so that only those stay for which `going` (rows,) is true.
+
+    Rows from the end take the places of those that leave: nearly all stay where they are and need not be copied.
+    """
+    rows = np.arange(int(going.sum()))
+    rows[~going[: len(rows)]] = len(rows) + np.flatnonzero(going[len(rows) :])
+    return rows
+
+
+def to_host(ids: Any, numbers: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Integers below 2^53 and numbers, equal in shape, as int64 and float64 NumPy arrays; from a device in one copy."""
+    xp = array_module(ids)
+    if xp is not np:
+        ids, numbers = to_device(xp.stack([ids.astype(np.float64), numbers.astype(np.float64)]), "cpu")
+    return ids.astype(np.int64, copy=False), numbers.astype(np.float64)

@@ -1,0 +1,177 @@
+"""Beam search: several partial sequences of each sentence side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...autograd.backend import to_device
+from .decoding import DecodingState, survivors, to_host
+from .penalties import coverage_penalty, length_penalty
+from .rules import Hypothesis, Progress, Rules
+from .top import log_sum_exp, top_k
+
+
+def beam_search(
+    state: DecodingState,
+    rules: Rules,
+    *,
+    width: int = 5,
+    alpha: float = 0.6,
+    coverage: float = 0.0,
+    n_best: int = 1,
+) -> list[list[Hypothesis]]:
+    """The best complete sequences found when the `width` best partial ones of each sentence are kept at each step.
+
+    The score of a complete sequence is its log-probability divided by `length_penalty`, plus `coverage_penalty`. A
+    sentence is finished when no open sequence can still score more than its n-th best complete one, whatever may
+    follow; at the limit of length the open ones count as they are.
+
+    Args:
+        width: sequences kept for each sentence; 1 is greedy search.
+        alpha: exponent of the length penalty; 0 for none, above 0 favours longer sequences.
+        coverage: weight of the coverage penalty; it needs a state that keeps cross-attention.
+        n_best: how many to return, at most `width`.
+
+    Returns, for each row of the state, up to `n_best` hypotheses, best first. Raises ValueError for numbers out of
+    range. Source: Wu et al. 2016, arXiv 1609.08144, section 7.
+    """
+    if not 1 <= n_best <= width:
+        raise ValueError(f"beam_search: n_best = {n_best} must lie between 1 and the beam's width = {width}")
+    if coverage < 0:
+        raise ValueError(f"beam_search: coverage = {coverage} must not be negative; 0 is none")
+    return _BeamSearch(state, rules, width, alpha, coverage, n_best).run()
+
+
+class _Complete:
+    """The n best complete hypotheses of one sentence."""
+
+    def __init__(self, alpha: float, n_best: int, limit: int):
+        self.alpha, self.n_best, self.limit = alpha, n_best, limit
+        self.best: list[Hypothesis] = []
+
+    def add(self, ids: list[int], log_probability: float, length: int, coverage: float) -> None:
+        score = log_probability / length_penalty(length, self.alpha) + coverage
+        self.best.append(Hypothesis(ids, score))
+        self.best.sort(key=lambda hypothesis: -hypothesis.score)
+        del self.best[self.n_best :]
+
+    def settled(self, best_open: float, length: int) -> bool:
+        """Whether no open hypothesis, of `length` tokens and log-probability `best_open` or less, can enter."""
+        if len(self.best) < self.n_best:
+            return False
+        # A log-probability only falls and a coverage penalty is never above 0. What divides is largest at the limit
+        # (alpha > 0) or now.
+        bound = best_open / length_penalty(self.limit if self.alpha > 0 else length, self.alpha)
+        return bound <= self.best[-1].score
+
+
+# (log-probability, which of the sentence's open sequences it extends, token)
+Candidate = tuple[float, int, int]
+
+
+class _BeamSearch:
+    """The state's rows are the open sequences of each sentence: one at first, then `width`, of which some may be
+    unused; those have the log-probability -inf.
+    """
+
+    def __init__(self, state: DecodingState, rules: Rules, width: int, alpha: float, coverage: float, n_best: int):
+        self.state, self.rules, self.width, self.coverage = state, rules, width, coverage
+        self.progress = Progress(state, rules)
+        limits = self.progress.limits - self.progress.prefix_lengths
+        self.complete = [_Complete(alpha, n_best, int(limit)) for limit in limits]
+        self.alive = np.arange(state.rows)  # sentences that are not done, in the order of their rows
+        self.scores = np.zeros((state.rows, 1))  # (alive, open): log-probabilities
+        self.attended: np.ndarray | None = None  # (rows, source_length): attention so far, if coverage counts
+
+    def run(self) -> list[list[Hypothesis]]:
+        ids = self.progress.first_ids()
+        while len(self.alive):
+            logits = self.state.step(ids)
+            if self.coverage:
+                self._attend()
+            kept = [self._extend(*one) for one in zip(range(len(self.alive)), *self._candidates(logits), strict=True)]
+            ids = self._advance(kept)
+        return [complete.best for complete in self.complete]
+
+    def _attend(self) -> None:
+        attention = getattr(self.state, "cross_attention", None)
+        if attention is None:
+            raise ValueError(
+                "the coverage penalty needs cross-attention: start an encoder-decoder with keep_attention=True"
+            )
+        new = to_device(attention, "cpu").astype(np.float64)
+        self.attended = new if self.attended is None else self.attended + new
+
+    def _candidates(self, logits: Any) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
+        """The best continuations of each sentence, best first: log-probabilities, parents and tokens."""
+        progress, (alive, opened) = self.progress, self.scores.shape
+        progress.penalise(logits)
+        total = log_sum_exp(logits)
+        progress.rule_out(logits)
+        # Each open sequence has one <eos>, so twice the width always leaves `width` that go on.
+        values, ids = top_k(logits, 2 * self.width)
+        tokens, log_p = to_host(ids, values - total[:, None])
+        k = tokens.shape[1]
+        scores = (self.scores[:, :, None] + log_p.reshape(alive, opened, k)).reshape(alive, opened * k)
+        # Equal scores in the order of their place: the same on every machine, and in every batch.
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : 2 * self.width]
+        tokens = np.take_along_axis(tokens.reshape(alive, opened * k), order, axis=1)
+        return np.take_along_axis(scores, order, axis=1).tolist(), (order // k).tolist(), tokens.tolist()
+
+    def _extend(self, place: int, scores: list[float], parents: list[int], tokens: list[int]) -> list[Candidate]:
+        """The candidates that stay open, of the sentence at this place; none if it is done."""
+        progress, opened = self.progress, self.scores.shape[1]
+        first = place * opened
+        if progress.length < progress.prefix_lengths[first]:
+            return [(0.0, 0, int(progress.history[first, progress.length]))]
+        length = progress.length + 1 - int(progress.prefix_lengths[first])
+        complete = self.complete[self.alive[place]]
+        kept: list[Candidate] = []
+        for rank, (score, parent, token) in enumerate(zip(scores, parents, tokens, strict=True)):
+            if score == -np.inf or len(kept) == self.width:
+                break
+            if token != self.rules.eos_id:
+                kept.append((score, parent, token))
+            elif rank < self.width:  # an <eos> below the beam's width would not be kept if it were any other token
+                self._complete(complete, first + parent, [], score, length)
+        if not kept and not complete.best:  # nothing is allowed: what there is ends as it is
+            for parent in np.flatnonzero(self.scores[place] > -np.inf).tolist():
+                self._complete(complete, first + parent, [], self.scores[place, parent], length - 1)
+        if length >= complete.limit:
+            for score, parent, token in kept:
+                self._complete(complete, first + parent, [token], score, length)
+            return []
+        return [] if kept and complete.settled(kept[0][0], length) else kept
+
+    def _complete(self, complete: _Complete, row: int, last: list[int], log_probability: float, length: int) -> None:
+        ids = self.progress.history[row, : self.progress.length].tolist() + last
+        coverage = 0.0
+        if self.attended is not None:
+            real = self.attended[row] > 0  # the rest is padding
+            coverage = float(coverage_penalty(self.attended[row][real], self.coverage))
+        complete.add(ids, log_probability, length, coverage)
+
+    def _advance(self, kept: list[list[Candidate]]) -> np.ndarray:
+        """Go over to the sequences kept, without the sentences that are done; returns what the state is fed next."""
+        places = survivors(np.array([bool(candidates) for candidates in kept], dtype=bool))
+        self.alive = self.alive[places]
+        if not len(places):
+            return np.empty((0, 1), np.int64)
+        opened, width = self.scores.shape[1], self.width
+        self.scores = np.full((len(places), width), -np.inf)
+        rows, tokens = np.empty((2, len(places), width), np.int64)
+        for new, place in enumerate(places.tolist()):
+            candidates = kept[place]
+            # Unused sequences repeat the best one; their score keeps them out.
+            scores, parents, next_tokens = zip(*candidates, *candidates[:1] * (width - len(candidates)), strict=True)
+            self.scores[new, : len(candidates)] = scores[: len(candidates)]
+            rows[new], tokens[new] = np.array(parents) + place * opened, next_tokens
+        rows, tokens = rows.reshape(-1), tokens.reshape(-1)
+        self.state.select(rows, width)
+        self.progress.select(rows)
+        self.progress.append(tokens)
+        if self.attended is not None:
+            self.attended = self.attended[rows]
+        return tokens[:, None]

@@ -1,0 +1,119 @@
+"""Keys and values of what was generated so far, kept once for all sequences of a sentence.
+
+The sequences of a beam share most of their past. So the cache of a sentence is a tree: each token fed is a node, whose
+key and value are written once and never move; for each sequence a row of booleans says which nodes are its own past.
+When the beam is reordered only these rows are. All sequences of a sentence attend to all its nodes in one matrix
+product, with those of others at -inf. Nodes that no sequence needs any more are swept out when space runs short.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+INITIAL_CAPACITY = 64  # nodes
+
+
+class TreeCache:
+    """Keys and values of every self-attention layer, for sentences with `width` sequences each.
+
+    Args:
+        layers, sentences, heads, head_dim: sizes.
+        dtype, xp: of the arrays, numpy or cupy.
+
+    Attributes:
+        keys, values: for each layer (sentences or more, heads, capacity, head_dim).
+        length: nodes of a sentence.
+        allowed: (sentences, width, length) host booleans, or None where every sequence's past is all nodes.
+    """
+
+    def __init__(self, layers: int, sentences: int, heads: int, head_dim: int, dtype: Any, xp: Any):
+        self.xp, self.sentences, self.width, self.length = xp, sentences, 1, 0
+        shape = (sentences, heads, INITIAL_CAPACITY, head_dim)
+        self.keys = [xp.empty(shape, dtype) for _ in range(layers)]
+        self.values = [xp.empty(shape, dtype) for _ in range(layers)]
+        self.allowed: np.ndarray | None = None
+
+    def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
+        """Write the keys and values (sentences, heads, new, head_dim) of new nodes; returns all of this layer.
+
+        `extend` makes room for them beforehand, once for all layers.
+        """
+        keys, values = self.keys[layer][: self.sentences], self.values[layer][: self.sentences]
+        first = self.length - key.shape[2]
+        keys[:, :, first : self.length], values[:, :, first : self.length] = key, value
+        return keys[:, :, : self.length], values[:, :, : self.length]
+
+    def extend(self, new: int) -> None:
+        """Add `new` nodes to each sentence: a chunk of one sequence's tokens, or one for each of the sequences."""
+        if self.length + new > self.keys[0].shape[2]:
+            self._sweep()
+            self._grow(self.length + new)
+        if self.allowed is not None:
+            own = np.broadcast_to(np.eye(self.width, dtype=bool), (self.sentences, self.width, self.width))
+            self.allowed = np.concatenate([self.allowed, own], axis=2)
+        self.length += new
+
+    def bias(self, dtype: Any) -> Any:
+        """Added to scores (sentences, heads, width, length): 0 for a sequence's own past, -inf elsewhere; or None."""
+        if self.allowed is None:
+            return None
+        zero, minus = np.zeros((), dtype), np.array(-np.inf, dtype)
+        return self.xp.asarray(np.where(self.allowed, zero, minus)[:, None])
+
+    def select(self, rows: np.ndarray, width: int) -> np.ndarray:
+        """Keep these sequences; `rows` and `width` as in DecodingState.select. Returns the sentences kept."""
+        sentences, parents = np.divmod(rows.reshape(-1, width), self.width)
+        if (sentences != sentences[:, :1]).any():
+            raise ValueError(f"sequences of different sentences can't stand in one group of {width}")
+        sentences = sentences[:, 0]
+        if self.allowed is not None:
+            self.allowed = self.allowed[sentences[:, None], parents]
+        elif width > 1:
+            self.allowed = np.ones((len(sentences), width, self.length), bool)
+        for arrays in (self.keys, self.values):
+            for layer, array in enumerate(arrays):
+                arrays[layer] = keep_rows(array, sentences, self.length)
+        self.sentences, self.width = len(sentences), width
+        return sentences
+
+    def _sweep(self) -> None:
+        """Close the gaps that nodes without a living sequence have left, if they are many."""
+        if self.allowed is None:
+            return
+        living = self.allowed.any(axis=1)
+        length = int(living.sum(axis=1).max(initial=0))
+        if length > self.length * 3 // 4:
+            return
+        # The living nodes first, in their old order; where a sentence has fewer, dead ones fill up.
+        order = np.argsort(~living, axis=1, kind="stable")[:, :length]
+        self.allowed = np.take_along_axis(self.allowed, order[:, None], axis=2)
+        sentences, places = self.xp.arange(self.sentences)[:, None], self.xp.asarray(order)
+        for array in (*self.keys, *self.values):
+            array[: self.sentences, :, :length] = array[sentences, :, places].swapaxes(1, 2)
+        self.length = length
+
+    def _grow(self, needed: int) -> None:
+        """Room for `needed` nodes at least, twice as many as before if it has to be more."""
+        capacity = self.keys[0].shape[2]
+        if needed <= capacity:
+            return
+        for arrays in (self.keys, self.values):
+            for layer, array in enumerate(arrays):
+                _, heads, _, head_dim = array.shape
+                arrays[layer] = self.xp.empty((self.sentences, heads, max(needed, 2 * capacity), head_dim), array.dtype)
+                arrays[layer][:, :, : self.length] = array[: self.sentences, :, : self.length]
+
+
+def keep_rows(array: Any, rows: np.ndarray, length: int) -> Any:
+    """Rows of `array` (n, heads, capacity, head_dim) in this order, of which the first `length` places matter.
+
+    Rows that stay where they are aren't copied; the array itself is returned unless it is too small.
+    """
+    if len(rows) > len(array):
+        return array[rows]
+    moved = np.flatnonzero(rows != np.arange(len(rows)))
+    if len(moved):
+        array[moved, :, :length] = array[rows[moved], :, :length]
+    return array

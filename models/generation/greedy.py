@@ -1,0 +1,94 @@
+"""One token after the other: the likeliest, or one drawn at random. Also as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...autograd.backend import array_module
+from .decoding import DecodingState, survivors, to_host
+from .rules import Hypothesis, Progress, Rules
+from .top import log_sum_exp
+
+# (logits (rows, vocab_size), the sequence that each row is, the rows whose token is wanted) -> ids (rows,)
+Choice = Callable[[Any, np.ndarray, np.ndarray], Any]
+
+
+class Step(NamedTuple):
+    """What one step added: host arrays with one entry for each sequence that is not yet complete."""
+
+    sequences: np.ndarray  # integers, the rows in which they began
+    tokens: np.ndarray
+    log_probabilities: np.ndarray  # 0 for tokens of the prefix
+    ended: np.ndarray  # whether the token is no part of the output: <eos>, or nothing was allowed
+
+
+def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
+    """The Choice of greedy search; among equals the smallest id."""
+    return logits.argmax(axis=1)
+
+
+def greedy_search(state: DecodingState, rules: Rules) -> list[Hypothesis]:
+    """The likeliest token at each step: one Hypothesis for each row of the state."""
+    return decode(state, rules, likeliest)
+
+
+def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> Iterator[int]:
+    """The tokens of one sequence, each as soon as it is known: its prefix first, <eos> left out.
+
+    Args:
+        choose: `likeliest`, or a Sampler.
+
+    Raises ValueError unless the state has one row.
+    """
+    if state.rows != 1:
+        raise ValueError(f"a stream is of one sequence, not of {state.rows}: start the state with one row")
+    return (int(step.tokens[0]) for step in steps(state, rules, choose) if not step.ended[0])
+
+
+def decode(state: DecodingState, rules: Rules, choose: Choice) -> list[Hypothesis]:
+    """Extend every sequence by what `choose` says until all have ended; those that have leave the batch."""
+    ids: list[list[int]] = [[] for _ in range(state.rows)]
+    scores = np.zeros(state.rows)
+    for step in steps(state, rules, choose):
+        scores[step.sequences] += step.log_probabilities
+        for sequence, token, ended in zip(step.sequences, step.tokens.tolist(), step.ended, strict=True):
+            if not ended:
+                ids[sequence].append(token)
+    return [Hypothesis(tokens, float(score)) for tokens, score in zip(ids, scores, strict=True)]
+
+
+def steps(state: DecodingState, rules: Rules, choose: Choice) -> Iterator[Step]:
+    """The generation step by step; the first ones are the part of the prefix that all sequences have."""
+    progress = Progress(state, rules)
+    sequences = np.arange(state.rows)
+    for place in range(progress.length):
+        yield Step(sequences, progress.history[:, place], np.zeros(len(sequences)), np.zeros(len(sequences), bool))
+    ids = progress.first_ids()
+    while len(sequences):
+        step = _next_step(state.step(ids), progress, sequences, choose)
+        yield step
+        rows = survivors(~step.ended & (progress.length < progress.limits))
+        if len(rows) < len(sequences):
+            state.select(rows)
+            progress.select(rows)
+            sequences = sequences[rows]
+        ids = step.tokens[rows, None]
+
+
+def _next_step(logits: Any, progress: Progress, sequences: np.ndarray, choose: Choice) -> Step:
+    progress.penalise(logits)
+    total = log_sum_exp(logits)
+    progress.rule_out(logits)
+    forced = progress.forced()
+    chosen = choose(logits, sequences, ~forced)
+    chances = logits[array_module(logits).arange(len(sequences)), chosen] - total
+    tokens, log_p = to_host(chosen, chances)
+    stuck = log_p == -np.inf
+    log_p = np.where(forced | stuck, 0.0, log_p)
+    if forced.any():
+        tokens = np.where(forced, progress.next_of_prefix(), tokens)
+    progress.append(tokens)
+    return Step(sequences, tokens, log_p, ~forced & (stuck | (tokens == progress.rules.eos_id)))

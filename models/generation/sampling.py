@@ -1,0 +1,100 @@
+"""Drawing tokens at random: temperature, top-k, nucleus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...autograd.backend import array_module
+from .decoding import DecodingState
+from .greedy import decode, likeliest
+from .rules import Hypothesis, Rules
+from .top import top_k as largest
+
+
+class Sampler:
+    """A Choice that draws each token from the model's distribution, sharpened and cut off.
+
+    Args:
+        temperature: divides the logits: below 1 sharpens, above 1 flattens; 0 takes the likeliest token.
+        top_k: draw from the k likeliest tokens alone; 0 for all. Source: Fan et al. 2018, arXiv 1805.04833.
+        top_p: draw from the nucleus alone, the smallest set of likeliest tokens whose probabilities (after temperature
+            and top_k) sum to `top_p` or more; 1 for all. Source: Holtzman et al. 2019, arXiv 1904.09751.
+        seed: one for all sequences, each of which has a stream of random numbers of its own; or one for each.
+
+    The streams go on from call to call: take a new Sampler for each generation. Raises ValueError for numbers that
+    make no sense.
+    """
+
+    def __init__(
+        self, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int | Sequence[int] = 0
+    ):
+        if not 0 <= temperature < np.inf:
+            raise ValueError(f"temperature = {temperature} must be 0 or more; 0 is greedy, 1 changes nothing")
+        if top_k < 0:
+            raise ValueError(f"top_k = {top_k} must not be negative; 0 keeps all tokens")
+        if not 0 < top_p <= 1:
+            raise ValueError(f"top_p = {top_p} must lie above 0 and not above 1; 1 keeps all tokens")
+        self.temperature, self.top_k, self.top_p, self.seed = temperature, top_k, top_p, seed
+        self._streams: dict[int, np.random.Generator] = {}
+
+    def __call__(self, logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
+        """Draw an id for each row of logits (rows, vocab_size); rows that are not wanted use up no random number."""
+        if self.temperature == 0:
+            return likeliest(logits, sequences, wanted)
+        xp = array_module(logits)
+        uniform = np.array([self._draw(int(s)) if w else 0.0 for s, w in zip(sequences, wanted, strict=True)])
+        if not self.top_k and self.top_p == 1.0:
+            return _first_above(xp.cumsum(self._weights(logits), axis=1), xp.asarray(uniform))
+        # top_k overwrites what it takes; the logits are still needed for the score.
+        values, ids = largest(logits.copy(), self.top_k or logits.shape[1])
+        total = xp.cumsum(self._weights(values), axis=1)
+        if self.top_p < 1.0:
+            # The nucleus ends with the first token that brings the sum up to top_p.
+            size = (total < self.top_p * total[:, -1:]).sum(axis=1) + 1
+            last = xp.minimum(size, total.shape[1]) - 1
+            total = xp.minimum(total, xp.take_along_axis(total, last[:, None], axis=1))
+        place = _first_above(total, xp.asarray(uniform))
+        return xp.take_along_axis(ids, place[:, None], axis=1)[:, 0]
+
+    def _weights(self, logits: Any) -> Any:
+        """exp((x - max x) / temperature) in float64: the probabilities but for a factor."""
+        xp = array_module(logits)
+        x = logits.astype(np.float64)
+        top = x.max(axis=1, keepdims=True)
+        return xp.exp((x - xp.where(xp.isfinite(top), top, 0)) / self.temperature)
+
+    def _draw(self, sequence: int) -> float:
+        if sequence not in self._streams:
+            if isinstance(self.seed, Sequence):
+                entropy: Any = np.random.SeedSequence(self.seed[sequence])
+            else:
+                entropy = np.random.SeedSequence(self.seed, spawn_key=(sequence,))
+            self._streams[sequence] = np.random.Generator(np.random.SFC64(entropy))
+        return float(self._streams[sequence].random())
+
+
+def _first_above(total: Any, uniform: Any) -> Any:
+    """The first place of each row of running sums (rows, n) that lies above `uniform` (in [0, 1)) times the whole."""
+    whole = total[:, -1]
+    # Rounded up, the product could be the whole itself, which nothing lies above.
+    threshold = array_module(total).minimum(uniform * whole, whole * (1 - 2.0**-52))
+    return (total > threshold[:, None]).argmax(axis=1)
+
+
+def sample(
+    state: DecodingState,
+    rules: Rules,
+    *,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    seed: int | Sequence[int] = 0,
+) -> list[Hypothesis]:
+    """Sequences drawn at random, one for each row of the state; arguments as in `Sampler`.
+
+    The score of a hypothesis is its log-probability under the model, whatever temperature and cut-off drew it.
+    """
+    return decode(state, rules, Sampler(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed))

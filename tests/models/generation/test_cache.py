@@ -1,0 +1,114 @@
+"""The cached state, held to the model without a cache, whatever is selected when."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handloom.autograd import Tensor, no_grad
+from handloom.models.generation import cache as cache_module
+from handloom.models.generation.cache import TreeCache
+from tests.support.decoding import build, random_source
+
+
+@pytest.fixture(autouse=True)
+def small_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that short sequences, too, grow the cache and sweep it."""
+    monkeypatch.setattr(cache_module, "INITIAL_CAPACITY", 3)
+
+
+@given(
+    data=st.data(),
+    seed=st.integers(0, 10_000),
+    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    norm_first=st.booleans(),
+    activation=st.sampled_from(["relu", "gelu"]),
+)
+def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, activation) -> None:
+    model = build(seed, layers=2, norm_first=norm_first, activation=activation)
+    rng = np.random.default_rng(seed)
+    source = random_source(rng, lengths)
+    cached, uncached = model.start(source), model.start_uncached(source)
+    width = 1
+    for _ in range(data.draw(st.integers(1, 9))):
+        chunk = data.draw(st.integers(1, 3)) if width == 1 and cached._cache.allowed is None else 1
+        ids = rng.integers(4, 9, (cached.rows, chunk))
+        np.testing.assert_allclose(cached.step(ids), uncached.step(ids), rtol=1e-9, atol=1e-10)
+        if data.draw(st.booleans()):
+            sentences = cached.rows // width
+            kept = data.draw(st.lists(st.integers(0, sentences - 1), min_size=1, max_size=3))
+            new_width = data.draw(st.sampled_from([1, 2, 3]))
+            rows = (np.array(kept)[:, None] * width + rng.integers(0, width, (len(kept), new_width))).reshape(-1)
+            cached.select(rows, new_width)
+            uncached.select(rows, new_width)
+            width = new_width
+
+
+def test_the_sweep_keeps_the_cache_small() -> None:
+    """Three beams that always go on from one: what is kept is one past, not three."""
+    cache = TreeCache(1, 2, 1, 4, np.float32, np)
+    cache.extend(1)
+    cache.select(np.array([0, 0, 0, 1, 1, 1]), 3)
+    for _ in range(100):
+        cache.extend(3)
+        cache.select(np.array([1, 1, 1, 5, 5, 5]), 3)
+    assert cache.keys[0].shape[2] <= 2 * (101 + 3)  # twice what is needed at most: it grows by doubling
+    assert cache.allowed is not None
+    np.testing.assert_array_equal(cache.allowed.sum(axis=2), 101)
+
+
+def test_reordering_a_beam_copies_no_keys() -> None:
+    cache = TreeCache(1, 2, 1, 4, np.float32, np)
+    cache.extend(1)
+    cache.select(np.array([0, 0, 1, 1]), 2)
+    keys = cache.keys[0]
+    keys.flags.writeable = False
+    cache.select(np.array([1, 0, 3, 3]), 2)
+    assert cache.keys[0] is keys
+    with pytest.raises(ValueError, match="sequences of different sentences can't stand in one group of 2"):
+        cache.select(np.array([1, 2]), 2)
+
+
+@pytest.mark.parametrize("beam", [False, True])
+def test_attention_is_that_of_the_plain_path(beam: bool) -> None:
+    """Each layer and head, self and cross, step by step, with beams that change places."""
+    model, rng = build(0, layers=2), np.random.default_rng(0)
+    source = random_source(rng, [3, 5])
+    state = model.start(source, keep_attention=True)
+    target, origin = np.empty((2, 0), int), np.arange(2)
+    for step in range(6):
+        ids = rng.integers(4, 9, (state.rows, 2 if step == 0 else 1))
+        state.step(ids)
+        target = np.concatenate([target, ids], axis=1)
+        weights: list[Tensor] = []
+        with no_grad():
+            memory, lengths = model.encode(source[origin])
+            model.decode(target, memory, lengths, cross_weights=weights)
+        for found, expected in zip(state.cross_attentions, weights, strict=True):
+            np.testing.assert_allclose(found, expected.data[:, :, -ids.shape[1] :], rtol=1e-9, atol=1e-12)
+        last = weights[-1].data[:, :, -ids.shape[1] :]
+        np.testing.assert_allclose(state.cross_attention, last.mean(axis=1).sum(axis=1), rtol=1e-9, atol=1e-12)
+        for own in state.self_attention:
+            assert own.shape == (state.rows, 2, ids.shape[1], target.shape[1])
+            np.testing.assert_allclose(own.sum(axis=-1), 1, rtol=1e-12)
+        if beam:
+            rows = np.array([0, 0, 1, 1]) if step == 0 else np.array([1, 0, 2, 2])
+            state.select(rows, 2)
+            target, origin = target[rows], origin[rows]
+
+
+def test_chunks_are_for_single_sequences() -> None:
+    state = build(0).start(np.array([[4, 5]]))
+    state.step(np.array([[2, 4]]))
+    state.select(np.array([0, 0]), 2)
+    with pytest.raises(ValueError, match="several tokens at once"):
+        state.step(np.array([[4, 5], [4, 5]]))
+
+
+def test_the_layers_keep_nothing() -> None:
+    model = build(0)
+    before = {name: set(vars(module)) for name, module in model.named_modules()}
+    model.start(np.array([[4, 5]])).step(np.array([[2]]))
+    assert before == {name: set(vars(module)) for name, module in model.named_modules()}

@@ -1,0 +1,40 @@
+"""The largest logits and the sum of all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handloom.models.generation.top import BLOCK, log_sum_exp, top_k
+
+
+@given(
+    rows=st.integers(1, 4),
+    vocabulary=st.sampled_from([1, 5, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 7]),
+    k=st.sampled_from([1, 2, 10, 40]),
+    levels=st.sampled_from([1, 3, 1000]),
+    seed=st.integers(0, 1000),
+)
+def test_top_k_is_a_stable_sort(rows: int, vocabulary: int, k: int, levels: int, seed: int) -> None:
+    """Few levels make many equal numbers, which must come in the order of their ids."""
+    rng = np.random.default_rng(seed)
+    logits = rng.integers(0, levels, (rows, vocabulary)).astype(np.float32)
+    logits[rng.random(logits.shape) < 0.2] = -np.inf
+    expected = np.argsort(-logits, axis=1, kind="stable")[:, :k]
+    wanted = np.take_along_axis(logits, expected, axis=1)
+    values, ids = top_k(logits, k)
+    np.testing.assert_array_equal(values, wanted)
+    finite = wanted > -np.inf
+    np.testing.assert_array_equal(ids[finite], expected[finite])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_log_sum_exp(dtype: type) -> None:
+    logits = np.random.default_rng(0).normal(scale=20, size=(5, 40_000)).astype(dtype)
+    logits[1], logits[2, 1:] = -np.inf, -np.inf
+    total = log_sum_exp(logits)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(total, np.logaddexp.reduce(logits.astype(np.float64), axis=1), rtol=1e-6)
+    assert total.dtype == max(dtype, np.float32, key=lambda t: np.dtype(t).itemsize)

@@ -1,0 +1,89 @@
+"""Small random models for the tests of generation, and what a sequence is worth by one pass of the whole model."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from handloom.autograd import Tensor, manual_seed, no_grad, ops
+from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer
+
+PAD, BOS, EOS = 0, 2, 3
+
+
+def build(seed: int, vocabulary: int = 9, *, layers: int = 1, **options) -> Seq2SeqTransformer:
+    """A random model whose output is sharp enough that <eos> comes at different times."""
+    manual_seed(seed)
+    config = Seq2SeqConfig(
+        vocabulary, vocabulary, d_model=8, nhead=2, encoder_layers=1, decoder_layers=layers, dim_feedforward=12,
+        dropout=0.0, **{"max_length": 40, **options},
+    )  # fmt: skip
+    model = Seq2SeqTransformer(config).astype(np.float64).eval()
+    model.output.weight.data[...] *= 4
+    rng = np.random.default_rng(seed)
+    for parameter in model.parameters():  # no bias is zero, no norm is neutral
+        if parameter.ndim == 1:
+            parameter.data[...] += rng.normal(scale=0.3, size=parameter.shape)
+    model.output.bias.data[EOS] += 2
+    return model
+
+
+def padded(sentences: list[list[int]]) -> np.ndarray:
+    """(batch, longest) ids with padding at the end."""
+    source = np.full((len(sentences), max(map(len, sentences))), PAD)
+    for row, ids in zip(source, sentences, strict=True):
+        row[: len(ids)] = ids
+    return source
+
+
+def random_source(rng: np.random.Generator, lengths: list[int], vocabulary: int = 9) -> np.ndarray:
+    return padded([rng.integers(4, vocabulary, length).tolist() for length in lengths])
+
+
+def textbook_log_p(logits: np.ndarray, before: list[int], rules: Rules) -> np.ndarray:
+    """Log-probabilities of the token after `before`, with the repetition penalty and without what is forbidden."""
+    x = logits.copy()
+    for token in set(before):
+        x[token] = x[token] / rules.repetition_penalty if x[token] > 0 else x[token] * rules.repetition_penalty
+    log_p = x - np.log(np.exp(x).sum())
+    for token in range(len(x)):
+        grams = [tuple(before[i : i + rules.no_repeat_ngram]) for i in range(len(before) - rules.no_repeat_ngram + 1)]
+        n = rules.no_repeat_ngram
+        if token in rules.forbidden or (n and len(before) >= n - 1 and tuple([*before, token][-n:]) in grams):
+            log_p[token] = -np.inf
+    return log_p
+
+
+def textbook_score(
+    model: Seq2SeqTransformer, source: np.ndarray, ids: list[int], ended: bool, rules: Rules, prefix: int = 0
+) -> tuple[float, np.ndarray]:
+    """Log-probability of an output whose first `prefix` tokens were given, and the attention each source token got."""
+    target = [BOS, *ids] if ended else [BOS, *ids[:-1]]
+    wanted = [*ids, EOS] if ended else ids
+    weights: list[Tensor] = []
+    with no_grad():
+        memory, lengths = model.encode(source)
+        logits = model.decode(np.array([target]), memory, lengths, cross_weights=weights).data[0]
+    total = 0.0
+    for place, token in enumerate(wanted):
+        if place >= prefix:
+            if token == EOS and place + 1 - prefix < rules.min_length:
+                return -np.inf, np.zeros(0)
+            total += textbook_log_p(logits[place], ids[:place], rules)[token]
+    return total, weights[-1].data[0].mean(axis=0).sum(axis=0)
+
+
+def every_output(vocabulary: int, prefix: list[int], limit: int) -> Iterator[tuple[list[int], bool]]:
+    """All outputs of up to `limit` tokens after the prefix, and whether each ends with <eos> (which counts)."""
+    words = [token for token in range(vocabulary) if token != EOS]
+    for length in range(limit):
+        yield from (([*prefix, *ids], True) for ids in itertools.product(words, repeat=length))
+    yield from (([*prefix, *ids], False) for ids in itertools.product(words, repeat=limit))
+
+
+def log_probabilities(model: Seq2SeqTransformer, source: np.ndarray, target: list[int]) -> np.ndarray:
+    """Of the token after `target`, by one pass."""
+    with no_grad():
+        return ops.log_softmax(model(source, np.array([[BOS, *target]]))).data[0, -1]
