@@ -145,7 +145,7 @@ def test_the_models_end_their_sequences_at_different_times() -> None:
 
 
 def test_finished_sentences_leave_the_batch() -> None:
-    model = build(10, layers=2)
+    model = build(0, layers=2)
     state = model.start(random_source(np.random.default_rng(0), [2, 6, 4, 5]))
     rows, step = [], state.step
     state.step = lambda ids: (rows.append(len(ids)), step(ids))[1]  # type: ignore[method-assign]
