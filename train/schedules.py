@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 Schedule = Callable[[int], float]
 
 
-def constant(lr: float) -> Schedule:
-    """The same rate at every step."""
-    return lambda step: lr
+def constant(lr: float, warmup: int = 0) -> Schedule:
+    """The same rate at every step, after a linear warm-up over `warmup` steps."""
+    return lambda step: lr * _warm(step, warmup)
 
 
 def noam(d_model: int, warmup: int, factor: float = 1.0) -> Schedule:
@@ -21,3 +23,86 @@ def noam(d_model: int, warmup: int, factor: float = 1.0) -> Schedule:
     if warmup < 1:
         raise ValueError(f"noam: warmup = {warmup} must be at least 1")
     return lambda step: factor * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+def linear(lr: float, warmup: int, steps: int, floor: float = 0.0) -> Schedule:
+    """Linear warm-up to `lr` over `warmup` steps, then a straight line down to `floor` lr at step `steps`.
+
+    Source: Devlin et al. 2019, arXiv 1810.04805, appendix A.2. Raises ValueError unless 0 <= warmup < steps.
+    """
+    fraction = _descent("linear", warmup, steps)
+    return lambda step: lr * _warm(step, warmup) * (floor + (1 - floor) * (1 - fraction(step)))
+
+
+def cosine(lr: float, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
+    """Linear warm-up to `lr` over `warmup` steps, then half a cosine down to `floor` lr at step `steps`.
+
+    Source: Loshchilov and Hutter 2017, arXiv 1608.03983, equation 5, without restarts. Raises ValueError unless
+    0 <= warmup < steps.
+    """
+    fraction = _descent("cosine", warmup, steps)
+    return lambda step: (
+        lr * _warm(step, warmup) * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * fraction(step))))
+    )
+
+
+class Plateau:
+    """A rate that falls by `factor` whenever the monitored metric has not got better for `patience` validations.
+
+    The Trainer calls `observe` after each validation. Its state is saved with the run.
+
+    Args:
+        lr: the first rate, reached by a linear warm-up over `warmup` steps.
+        factor: each fall multiplies the rate by this, in (0, 1).
+        patience: validations in a row without a better value before the rate falls.
+        threshold: by how much, relative to the best, a value has to be better to count.
+        floor: the rate never falls below `floor` lr.
+
+    Raises ValueError for values out of range.
+    """
+
+    def __init__(
+        self,
+        lr: float,
+        factor: float = 0.5,
+        patience: int = 2,
+        threshold: float = 1e-3,
+        floor: float = 1e-3,
+        warmup: int = 0,
+    ):
+        if not 0 < factor < 1 or patience < 1:
+            raise ValueError(f"Plateau: {factor=} must be between 0 and 1, {patience=} at least 1")
+        self.lr, self.factor, self.patience, self.threshold = lr, factor, patience, threshold
+        self.floor, self.warmup = floor, warmup
+        self.best: float | None = None
+        self.stale = self.falls = 0
+
+    def __call__(self, step: int) -> float:
+        return self.lr * _warm(step, self.warmup) * max(self.factor**self.falls, self.floor)
+
+    def observe(self, value: float, higher_is_better: bool = False) -> None:
+        """Take note of a validation's value of the metric."""
+        value = -value if higher_is_better else value
+        if self.best is None or value < self.best - self.threshold * abs(self.best):
+            self.best, self.stale = value, 0
+            return
+        self.stale += 1
+        if self.stale >= self.patience:
+            self.stale, self.falls = 0, self.falls + 1
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "stale": self.stale, "falls": self.falls}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.best, self.stale, self.falls = state["best"], state["stale"], state["falls"]
+
+
+def _warm(step: int, warmup: int) -> float:
+    return min(step / warmup, 1.0) if warmup else 1.0
+
+
+def _descent(name: str, warmup: int, steps: int) -> Callable[[int], float]:
+    """How far a step lies between the end of the warm-up (0) and of the run (1)."""
+    if not 0 <= warmup < steps:
+        raise ValueError(f"{name}: the warm-up of {warmup} steps must end before the run's {steps}")
+    return lambda step: min(max(step - warmup, 0) / (steps - warmup), 1.0)

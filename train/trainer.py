@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any, NamedTuple, Protocol
 
 from tqdm import tqdm
@@ -13,6 +14,7 @@ from ..autograd import Generator, Tensor, default_generator, no_grad
 from ..autograd.backend import to_device
 from ..errors import InputError
 from ..nn import Module
+from .averaging import ExponentialAverage
 from .checkpoints import check_shapes, load_checkpoint, save_checkpoint
 from .memory import keep_freed_memory
 from .optimizers import Optimizer, clip_grad_norm
@@ -20,7 +22,7 @@ from .plots import plot_losses
 from .progress import Progress
 from .run_folder import RunFolder
 from .saved_states import SavedStates
-from .schedules import Schedule
+from .schedules import Plateau, Schedule
 from .stopping import StopSignals, TrainingStopped
 
 # With several batches an update, each one's gradient is of its summed loss over this many tokens; what is missing to
@@ -72,7 +74,8 @@ class Trainer:
         accumulate: batches an update; their tokens weigh the same, as if they were one batch.
         log_every, validate_every: steps between two rows in metrics.jsonl, and between two validations.
         training_label: what the picture calls the training loss.
-        average: at the end, also try the mean of the weights at this many last validations.
+        average: at the end, also try the mean of the weights at this many last validations (not with `ema`).
+        ema: decay of an exponential average of the weights, which is then what is validated and kept; None for none.
         monitor, higher_is_better: the metric of a validation's row that decides which weights are best.
         patience: end after this many validations in a row without a better one; None never does.
         metrics: model -> further numbers for each validation's row, by name; the model is in evaluation mode.
@@ -97,6 +100,7 @@ class Trainer:
         log_every: int = 20,
         validate_every: int = 200,
         average: int = 5,
+        ema: float | None = None,
         training_label: str = "training",
         monitor: str = "valid_loss",
         higher_is_better: bool = False,
@@ -109,7 +113,8 @@ class Trainer:
         self.train_batches, self.valid_batches = train_batches, list(valid_batches)
         self.run, self.config, self.steps, self.clip_norm = run, config, steps, clip_norm
         self.accumulate, self.log_every, self.validate_every = accumulate, log_every, validate_every
-        self.average, self.training_label = average, training_label
+        self.average, self.training_label = average if ema is None else 0, training_label
+        self.ema = None if ema is None else ExponentialAverage(model.parameters(), ema)
         self.monitor, self.higher_is_better, self.patience = monitor, higher_is_better, patience
         self.metrics = metrics
         self.saves = SavedStates(run.saves_path, keep)
@@ -188,6 +193,8 @@ class Trainer:
             )
         self.optimizer.lr = self.schedule(step)
         self.optimizer.step()
+        if self.ema is not None:
+            self.ema.update()
         return total, norm, {name: value / total for name, value in sums.items()}
 
     def _updates(self) -> Iterator[list[MicroBatch]]:
@@ -227,6 +234,10 @@ class Trainer:
         return {f"valid_{name}": value / total for name, value in sums.items()} | further
 
     def _validate(self, bar: tqdm, epoch: int, averaged: int = 0) -> None:
+        with self.ema.applied() if self.ema is not None else nullcontext():
+            self._validate_weights(bar, epoch, averaged)
+
+    def _validate_weights(self, bar: tqdm, epoch: int, averaged: int) -> None:
         now = self.progress
         values = self.validate()
         if not math.isfinite(values["valid_loss"]):
@@ -244,6 +255,8 @@ class Trainer:
             save_checkpoint(self.run.path, self.model.state_dict(), {**self.config, "step": now.step})
         else:
             now.stale += 1
+        if isinstance(self.schedule, Plateau) and not averaged:
+            self.schedule.observe(values[self.monitor], self.higher_is_better)
         if self.average > 1 and not averaged:
             now.snapshots = [*now.snapshots, now.step][-self.average :]
         self._draw(at_leisure=True)
@@ -284,25 +297,30 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that the run depends on beside the weights."""
-        return {
-            "progress": self.progress.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "data": self._fingerprint(),
-            "files": self.run.sizes(),
-        }
+        state = {name: part.state_dict() for name, part in self._parts().items()}
+        return {**state, "data": self._fingerprint(), "files": self.run.sizes()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a `state_dict`. Raises InputError if it is of other data or parts."""
+        parts = self._parts()
         if state["data"] != self._fingerprint():
             raise InputError(
                 f"The training data are not those that {self.run.path} was trained on: the files, the sizes asked for "
                 "or the way of batching have changed. Restore them, or start a new run."
             )
+        if parts.keys() != state.keys() - {"data", "files"}:
+            raise InputError(f"The save of {self.run.path} is of another setup: it holds {', '.join(sorted(state))}.")
         try:
-            self.optimizer.load_state_dict(state["optimizer"])
+            for name, part in parts.items():
+                part.load_state_dict(state[name])
         except ValueError as error:
             raise InputError(f"The save of {self.run.path} does not fit: {error}.") from None
-        self.progress = Progress(**state["progress"])
         self.run.rewind(state["files"])
+
+    def _parts(self) -> dict[str, Any]:
+        """What has a state of its own, by name."""
+        parts = {"progress": self.progress, "optimizer": self.optimizer, "schedule": self.schedule, "ema": self.ema}
+        return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
 
     def _set_weights(self, weights: dict[str, Any]) -> None:
         own = dict(self.model.named_parameters())

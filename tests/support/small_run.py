@@ -43,6 +43,8 @@ def small_trainer(run: RunFolder, *, dropout: float = 0.2, **options: Any) -> Tr
     model = Seq2SeqTransformer(config)
     settings: dict[str, Any] = {"steps": STEPS, "accumulate": 2, "log_every": 3, "validate_every": 8, "average": 2}
     settings |= {"optimizer": Adam(model.parameters()), "schedule": noam(16, 10), **options}
+    if callable(settings["optimizer"]):  # given as a function of the model
+        settings["optimizer"] = settings["optimizer"](model)
     valid = small_batches(shuffle=False, pairs=20, seed=2).epoch(0)
     return Trainer(
         model, translation_loss(0.1, 0), train_batches=small_batches(), valid_batches=valid, run=run,

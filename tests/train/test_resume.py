@@ -17,6 +17,7 @@ from handloom.errors import InputError
 from handloom.train.optimizers import SGD, Adam
 from handloom.train.run_folder import RunFolder
 from handloom.train.saved_states import SavedStates
+from handloom.train.schedules import Plateau
 from handloom.train.stopping import TrainingStopped
 from handloom.train.trainer import MicroBatch, Trainer
 from tests.support.small_run import STEPS, small_run, small_trainer
@@ -61,6 +62,32 @@ def test_stopping_at_any_step_changes_nothing(straight, tmp_path, k) -> None:
         small_run(tmp_path / "run", stop_at=k)
     in_a_new_process(tmp_path / "run", "--resume")
     assert_equal_runs(straight, tmp_path / "run")
+
+
+def test_other_optimisers_schedules_averages_and_early_stopping_resume_too(tmp_path) -> None:
+    """The rate falls and patience runs out on the way; both would be forgotten by a run that starts them anew."""
+
+    def options() -> dict:
+        return {
+            "optimizer": lambda model: SGD(model.parameters(), momentum=0.9),
+            "schedule": Plateau(0.05, factor=0.1, patience=1, threshold=0.02),
+            "ema": 0.9,
+            "validate_every": 3,
+            "monitor": "negative",
+            "higher_is_better": True,
+            "metrics": lambda model: {"negative": -float(np.abs(model.output.bias.data).sum())},
+            "patience": 4,
+            "steps": 60,
+        }
+
+    trainer = small_run(tmp_path / "straight", **options())
+    assert 9 < trainer.progress.step < 60, "patience ran out"
+    assert trainer.schedule.falls > 1
+    for k in (4, 9):
+        with pytest.raises(TrainingStopped):
+            small_run(tmp_path / "run", resume=k > 4, stop_at=k, **options())
+    small_run(tmp_path / "run", resume=True, **options())
+    assert_equal_runs(tmp_path / "straight", tmp_path / "run")
 
 
 def test_stopping_again_and_again_changes_nothing(straight, tmp_path) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from handloom import nn
 from handloom.autograd import Parameter, Tensor, manual_seed
+from handloom.errors import InputError
 from handloom.train.checkpoints import load_checkpoint
-from handloom.train.optimizers import Adam, clip_grad_norm
+from handloom.train.optimizers import SGD, Adam, clip_grad_norm
 from handloom.train.run_folder import RunFolder
 from handloom.train.schedules import constant, noam
 from handloom.train.trainer import Trainer
@@ -98,6 +99,70 @@ def test_the_same_seed_gives_the_same_file(tmp_path) -> None:
     first, second, other = ((tmp_path / name / "metrics.jsonl").read_bytes() for name in "abc")
     assert first == second
     assert first != other
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_k_accumulated_batches_equal_one_batch_of_them_all(tmp_path, k) -> None:
+    """Batches of 4, 8 and 12 points: every point weighs the same, whatever batch it came in."""
+    rng = np.random.default_rng(0)
+    batches = [(x, x.sum(axis=1, keepdims=True)) for x in (rng.normal(size=(4 * n, 3)) for n in (1, 2, 3))][:k]
+    whole = tuple(np.concatenate(side) for side in zip(*batches, strict=True))
+    weights, logs = [], []
+    for name, data in (("parts", batches), ("whole", [whole])):
+        manual_seed(0)
+        model = nn.Linear(3, 1).astype(np.float64)
+
+        class Same:
+            def __len__(self) -> int:
+                return len(data)  # noqa: B023 - used up within the iteration
+
+            def epoch(self, epoch: int, start: int = 0, every: int = 1):
+                return iter(data[start::every])  # noqa: B023
+
+        with RunFolder.create(tmp_path / name, {}) as run:
+            Trainer(
+                model, squared_error, SGD(model.parameters(), momentum=0.5), constant(0.1), Same(), [whole], run,
+                config={}, steps=6, accumulate=len(data), clip_norm=0.5, log_every=1, average=0,
+            ).fit()  # fmt: skip
+            logs.append([row for row in run.metrics() if "loss" in row])
+        weights.append(model.weight.data)
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-12)
+    for one, other in zip(*logs, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-12)
+        assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-12)
+
+
+def test_early_stopping_on_any_metric(tmp_path) -> None:
+    """The weights are those of the best value of the metric asked for, not of the best loss."""
+    manual_seed(0)
+    model = nn.Linear(3, 1)
+    seen: list[np.ndarray] = []
+
+    def score(module: nn.Module) -> dict[str, float]:
+        seen.append(module.weight.data.copy())
+        return {"score": [0.1, 0.5, 0.3, 0.4, 0.2][len(seen) - 1]}
+
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        trainer = Trainer(
+            model, squared_error, Adam(model.parameters()), constant(0.05), Line(), Line().epoch(99), run, config={},
+            steps=100, validate_every=2, average=0, monitor="score", higher_is_better=True, patience=3, metrics=score,
+        )  # fmt: skip
+        assert trainer.fit() == 0.5
+        rows = [row for row in run.metrics() if "score" in row]
+    assert trainer.progress.step == 10
+    assert [row["score"] for row in rows] == [0.1, 0.5, 0.3, 0.4, 0.2]
+    np.testing.assert_array_equal(model.weight.data, seen[1])
+
+
+def test_a_metric_that_is_not_there(tmp_path) -> None:
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        model = nn.Linear(3, 1)
+        trainer = Trainer(
+            model, squared_error, Adam(model.parameters()), constant(0.05), Line(), Line().epoch(99), run,
+            config={}, steps=1, monitor="bleu",
+        )  # fmt: skip
+        with pytest.raises(InputError, match=r"no metric 'bleu'.*valid_loss"):
+            trainer.fit()
 
 
 def test_a_diverged_run_says_so(tmp_path) -> None:
