@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
+from .baselines import RecurrentConfig
+from .language_model import LanguageModelConfig
 from .seq2seq import Seq2SeqConfig
 
 
@@ -82,3 +85,73 @@ def translation_preset(name: str, data: str) -> TranslationPreset:
 
 
 PRESET_NAMES = ("smoke", "laptop", "paper")
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModelPreset:
+    """What a run of a language model is made of: model, windows of text, AdamW with a warm-up and half a cosine."""
+
+    d_model: int
+    nhead: int
+    head_dim: int
+    layers: int
+    dim_feedforward: int
+    dropout: float
+    length: int  # of the context, in tokens
+    batch_size: int  # windows
+    steps: int
+    lr: float
+    warmup: int
+    vocab_size: int = 2000  # of BPE; characters are as many as the text has
+    recurrent_size: int = 256
+    recurrent_steps: int = 500
+    recurrent_lr: float = 2e-3
+    betas: tuple[float, float] = (0.9, 0.99)
+    weight_decay: float = 0.1
+    clip_norm: float | None = 1.0
+    validate_every: int = 250
+    valid_tokens: int = 40_000  # of the validation text, for the curve; the figures at the end are of all of it
+
+    def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
+        """The decoder-only model for a vocabulary of `vocab_size` tokens, with `changes` to its sizes."""
+        sizes = {name: getattr(self, name) for name in ("d_model", "nhead", "head_dim", "layers", "dim_feedforward")}
+        sizes |= {"dropout": self.dropout, "max_length": self.length}
+        return LanguageModelConfig(vocab_size, **{**sizes, **changes})
+
+    def recurrent(self, vocab_size: int, kind: str) -> RecurrentConfig:
+        """The baseline of this kind ("rnn", "lstm" or "gru")."""
+        return RecurrentConfig(vocab_size, kind, self.recurrent_size, dropout=self.dropout)
+
+    def for_baselines(self) -> LanguageModelPreset:
+        """The same run for a recurrent model."""
+        return dataclasses.replace(self, steps=self.recurrent_steps, lr=self.recurrent_lr)
+
+
+LANGUAGE_MODEL_PRESETS = {
+    "smoke": LanguageModelPreset(
+        d_model=32, nhead=2, head_dim=16, layers=1, dim_feedforward=64, dropout=0.0, length=32, batch_size=8,
+        steps=30, lr=3e-3, warmup=5, vocab_size=400, recurrent_size=32, recurrent_steps=15, validate_every=15,
+        valid_tokens=2_000,
+    ),
+    # The embedded grammar on a laptop: minutes.
+    "laptop embedded": LanguageModelPreset(
+        d_model=128, nhead=4, head_dim=32, layers=3, dim_feedforward=512, dropout=0.0, length=64, batch_size=16,
+        steps=700, lr=2e-3, warmup=50, recurrent_size=128, recurrent_steps=700, validate_every=100,
+        valid_tokens=20_000,
+    ),
+    # The sizes and the budget of nanoGPT's run of Shakespeare on a CPU.
+    "laptop": LanguageModelPreset(
+        d_model=128, nhead=4, head_dim=32, layers=4, dim_feedforward=512, dropout=0.0, length=64, batch_size=12,
+        steps=2000, lr=1e-3, warmup=100, recurrent_size=256, recurrent_steps=2000,
+    ),
+    # The KTH report's model: context 128, 5 layers, 8 heads of 46.
+    "paper": LanguageModelPreset(
+        d_model=368, nhead=8, head_dim=46, layers=5, dim_feedforward=1472, dropout=0.2, length=128, batch_size=64,
+        steps=5000, lr=3e-4, warmup=100, recurrent_size=368, recurrent_steps=5000,
+    ),
+}  # fmt: skip
+
+
+def language_model_preset(name: str, data: str) -> LanguageModelPreset:
+    """The preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
+    return LANGUAGE_MODEL_PRESETS["laptop embedded" if (name, data) == ("laptop", "embedded") else name]

@@ -111,7 +111,7 @@ def load_wmt17(source: str, target: str, seed: int, train_size: int | None, vali
     newstest2016, or with a `valid_size` as many other pairs of the training text; test is newstest2017.
     """
     _check_languages("wmt17", source, target, [{"de", "en"}])
-    hub = _load_hub("wmt/wmt17", "de-en")
+    hub = load_hub("wmt/wmt17", "de-en")
     order = np.random.default_rng(seed).permutation(len(hub["train"]))
     train_size = min(1_000_000 if train_size is None else train_size, len(order))
     rows = {"train": hub["train"].select(np.sort(order[:train_size])), "valid": hub["validation"], "test": hub["test"]}
@@ -135,7 +135,7 @@ def load_wmt17(source: str, target: str, seed: int, train_size: int | None, vali
     )
 
 
-def _load_hub(name: str, configuration: str) -> Any:
+def load_hub(name: str, configuration: str) -> Any:
     """A data set of the Hugging Face hub: a dict of its parts."""
     try:
         import datasets

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRAIN_COLOUR, VALID_COLOUR, RATE_COLOUR, GRID_COLOUR = "#4477aa", "#cc3311", "#228833", "#dddddd"
+LINE_COLOURS = ("#4477aa", "#cc3311", "#228833", "#ee7733", "#aa3377", "#33bbee", "#777777")
 
 
 def plot_losses(
@@ -107,6 +108,51 @@ def plot_attention(
     grid.set_ylabel("target token")
     grid.tick_params(length=2)
     figure.colorbar(image, ax=grid, label="attention weight", shrink=0.8, aspect=20)
+    _save(figure, out_png)
+
+
+def plot_lines(
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    out_png: str | Path,
+    *,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+) -> None:
+    """Draw lines that are to be compared, each with its name in the legend.
+
+    Args:
+        lines: name -> (x, y); points that are not finite are left out.
+        out_png: written atomically.
+        log_x: a logarithmic x axis.
+
+    Raises:
+        InputError: the picture can't be written.
+        ValueError: there is no point to draw.
+    """
+    figure = _new_figure(8.0, 4.6)
+    panel = figure.subplots()
+    drawn = False
+    for number, (name, points) in enumerate(lines.items()):
+        finite = [(x, y) for x, y in zip(*points, strict=True) if math.isfinite(x) and math.isfinite(y)]
+        if not finite:
+            continue
+        line = [x for x, _ in finite], [y for _, y in finite]
+        colour = LINE_COLOURS[number % len(LINE_COLOURS)]
+        style = "-" if number < len(LINE_COLOURS) else "--"
+        panel.plot(*line, color=colour, linestyle=style, linewidth=1.5, marker=_dots(line), label=name)
+        drawn = True
+    if not drawn:
+        raise ValueError("there is no point to draw")
+    if log_x:
+        panel.set_xscale("log")
+    elif all(float(x).is_integer() for points in lines.values() for x in points[0]):
+        panel.xaxis.set_major_formatter("{x:,.0f}")
+        panel.locator_params("x", integer=True, min_n_ticks=1)
+    panel.set_xlabel(x_label)
+    panel.set_ylabel(y_label)
+    panel.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    _calm(panel)
     _save(figure, out_png)
 
 

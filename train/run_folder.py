@@ -25,12 +25,18 @@ _FILES = (
     "timings.jsonl",
     "loss.png",
     "attention.png",
+    "accuracy.png",
+    "confusion.png",
+    "comparison.png",
+    "cells.jsonl",
+    "table.md",
     "samples.txt",
     "tokenizer.json",
     MODEL_FILE,
     "config.json",
 )
 _SAVES = "checkpoints"
+_CELLS = "cells"
 
 
 class RunFolder:
@@ -174,6 +180,29 @@ class RunFolder:
             except OSError as error:
                 raise InputError(f"{path} could not be cut back: {error.strerror or error}.") from None
 
+    @property
+    def table_path(self) -> Path:
+        return self.path / "table.md"
+
+    def picture(self, name: str) -> Path:
+        """Where one of the other pictures belongs: "accuracy", "confusion" or "comparison"."""
+        if f"{name}.png" not in _FILES:
+            raise ValueError(f"a run has no picture {name!r}")
+        return self.path / f"{name}.png"
+
+    def cell_path(self, name: str) -> Path:
+        """The run folder of one cell of this run's table."""
+        return self.path / _CELLS / name
+
+    def cells(self) -> list[dict[str, Any]]:
+        """The finished cells of this run's table, rows of `cells.jsonl`."""
+        path = self.path / "cells.jsonl"
+        return read_metrics(path) if path.exists() else []
+
+    def add_cell(self, row: Mapping[str, Any]) -> None:
+        """Append a row to `cells.jsonl`. Raises InputError if it can't be written."""
+        self._append(self.path / "cells.jsonl", row)
+
     def write_samples(self, text: str) -> None:
         """Write `samples.txt`, atomically."""
         with atomic_path(self.samples_path) as temporary:
@@ -268,5 +297,10 @@ def _make_room(path: Path, overwrite: bool) -> None:
 def _clear(path: Path) -> None:
     """Remove what a run writes, and nothing else."""
     SavedStates(path / _SAVES).clear()
+    for cell in (path / _CELLS).glob("*/config.json"):
+        _clear(cell.parent)
+        cell.parent.rmdir()
+    if (path / _CELLS).is_dir() and not any((path / _CELLS).iterdir()):
+        (path / _CELLS).rmdir()
     for name in _FILES:
         (path / name).unlink(missing_ok=True)

@@ -1,0 +1,247 @@
+"""The language modelling task: windows of a text, training a model on them, what it is worth, and text it writes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..autograd import Tensor, no_grad, ops
+from ..errors import InputError
+from ..models import LanguageModel, LanguageModelConfig, RecurrentConfig, RecurrentLanguageModel
+from ..models.presets import LanguageModelPreset
+from ..nn import Module
+from ..tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer, load_tokenizer
+from ..tokenizer.character import clean_text
+from .checkpoints import check_shapes, load_checkpoint
+from .optimizers import Adam
+from .run_folder import RunFolder
+from .schedules import cosine
+from .text_data import TextData
+from .trainer import Trainer
+
+TOKENIZERS = ("character", "bpe")
+MODELS: dict[str, tuple[Any, Any]] = {
+    "transformer": (LanguageModel, LanguageModelConfig),
+    "recurrent": (RecurrentLanguageModel, RecurrentConfig),
+}
+
+
+class Windows(NamedTuple):
+    """Token ids (batch, length), and for each the one that follows it in the text."""
+
+    inputs: np.ndarray
+    targets: np.ndarray
+
+
+class WindowBatches:
+    """Training data: windows of `length` tokens that tile the text, each epoch from another offset, in another order.
+
+    Args:
+        ids: (n,) the text.
+        length: tokens of a window.
+        batch_size: windows in a batch; an epoch's last, incomplete batch is left out.
+        seed: with the epoch's number, decides offset and order.
+
+    Raises InputError if the text is shorter than one batch.
+    """
+
+    def __init__(self, ids: np.ndarray, *, length: int, batch_size: int, seed: int):
+        self.ids, self.length, self.batch_size, self.seed = ids, length, batch_size, seed
+        # Room for any offset below `length`, and for the token after the last window.
+        self.windows = (len(ids) - length) // length
+        if self.windows < batch_size:
+            raise InputError(
+                f"The training text has {len(ids):,} tokens, fewer than a batch of {batch_size} windows of {length} "
+                "needs. Give a longer text, or take a smaller preset."
+            )
+
+    def __len__(self) -> int:
+        return self.windows // self.batch_size
+
+    def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Windows]:
+        """Batches start, start + every, ... of the epoch."""
+        generator = np.random.default_rng([self.seed, epoch])
+        offset = int(generator.integers(self.length))
+        order = generator.permutation(self.windows) * self.length + offset
+        for number in range(start, len(self), every):
+            first = order[number * self.batch_size : (number + 1) * self.batch_size, None]
+            yield Windows(*(self.ids[first + np.arange(shift, shift + self.length)] for shift in (0, 1)))
+
+
+def all_windows(ids: np.ndarray, length: int, batch_size: int) -> Iterator[Windows]:
+    """Windows that tile the text from its start, each token but the first predicted once; the last one is shorter."""
+    full = (len(ids) - 1) // length
+    tiles = ids[: full * length].reshape(full, length), ids[1 : full * length + 1].reshape(full, length)
+    for start in range(0, full, batch_size):
+        yield Windows(*(side[start : start + batch_size] for side in tiles))
+    if full * length < len(ids) - 1:
+        yield Windows(ids[None, full * length : -1], ids[None, full * length + 1 :])
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizedText:
+    """The three parts of a text as ids (n,), and their lengths in characters."""
+
+    tokenizer: Tokenizer
+    train: np.ndarray
+    valid: np.ndarray
+    test: np.ndarray
+    characters: dict[str, int]
+
+
+def tokenize(data: TextData, kind: str, vocab_size: int, tokenizer: Tokenizer | None = None) -> TokenizedText:
+    """Clean the texts (one form for each mark, see `clean_text`) and cut them into tokens.
+
+    Args:
+        kind: "character", or "bpe" with at most `vocab_size` tokens; trained on the training part.
+        tokenizer: take this one instead.
+    """
+    parts = {name: clean_text(getattr(data, name)) for name in ("train", "valid", "test")}
+    if tokenizer is None:
+        texts = [parts["train"]]
+        tokenizer = BPETokenizer.train(texts, vocab_size) if kind == "bpe" else CharacterTokenizer.train(texts)
+    ids = {name: np.array(tokenizer.encode(text), np.int64) for name, text in parts.items()}
+    if min(map(len, ids.values())) < 2:
+        raise InputError(f"{data.name}: a part of the text has fewer than two tokens. Give a longer text.")
+    return TokenizedText(tokenizer, **ids, characters={name: len(text) for name, text in parts.items()})
+
+
+def language_model_loss(model: Module, batch: Windows) -> tuple[Tensor, int, dict[str, float]]:
+    """The Trainer's loss: cross-entropy in nats per token, and the share of tokens that were the likeliest."""
+    logits = model(batch.inputs)
+    accuracy = float((logits.data.argmax(axis=-1) == batch.targets).mean())
+    return ops.cross_entropy(logits, batch.targets), batch.targets.size, {"accuracy": accuracy}
+
+
+def evaluate(model: Module, ids: np.ndarray, characters: int, length: int, batch_size: int = 32) -> dict[str, float]:
+    """What the model is worth on a text.
+
+    Returns `loss` (nats per token), `perplexity` (its exponential), `bits_per_character`, by which models with
+    different tokens can be compared, and `accuracy`. Each token is predicted from those before it in its window of
+    `length`.
+    """
+    model.eval()
+    nats = right = count = 0.0
+    with no_grad():
+        for batch in all_windows(ids, length, batch_size):
+            loss, tokens, more = language_model_loss(model, batch)
+            nats, right, count = nats + loss.item() * tokens, right + more["accuracy"] * tokens, count + tokens
+    return {
+        "loss": nats / count,
+        "perplexity": math.exp(nats / count),
+        "bits_per_character": nats / math.log(2) / characters,
+        "accuracy": right / count,
+    }
+
+
+class Writer:
+    """A trained language model and its tokenizer."""
+
+    def __init__(self, model: LanguageModel | RecurrentLanguageModel, tokenizer: Tokenizer, length: int):
+        self.model, self.tokenizer, self.length = model.eval(), tokenizer, length
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Writer:
+        """The model that a run left in `folder`. Raises InputError if it is no run of a language model, or damaged."""
+        run = RunFolder.open(folder)
+        tensors, config = load_checkpoint(run.path)
+        tokenizer = load_tokenizer(run.tokenizer_path)
+        try:
+            build, read = MODELS[config["kind"]]
+            model = build(read(**config["model"]))
+        except (ArithmeticError, KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{run.model_path} does not say which language model it holds ({error}). Give the folder of a run of "
+                "examples/generate_text.py made by this version of handloom, or train again."
+            ) from None
+        expected = {name: array.shape for name, array in model.state_dict().items()}
+        check_shapes(expected, {name: array.shape for name, array in tensors.items()}, run.model_path)
+        model.load_state_dict(tensors)
+        return cls(model, tokenizer, config["length"])
+
+    def write(self, prompt: str, tokens: int = 200, *, temperature: float = 0.7, seed: int = 0) -> str:
+        """`prompt` and `tokens` more, drawn from the model's distribution at this temperature (0: the likeliest).
+
+        Where the text has filled the context, its last half is what the model goes on from. Raises InputError for a
+        prompt without a token that the model knows.
+        """
+        known = [i for i in self.tokenizer.encode(prompt) if i != self.tokenizer.unk_id]
+        if not known:
+            raise InputError(f"The prompt {prompt!r} has no token that this model knows. Give another one.")
+        rng, ids = np.random.default_rng(seed), list(known)
+        state, new, fed = self.model.start(1), ids[-self.length :], 0
+        special = list(self.tokenizer.special_ids.values())
+        for _ in range(tokens):
+            if fed + len(new) > self.length:
+                new = ids[-self.length // 2 :]
+                state, fed = self.model.start(1), 0
+            logits, fed = state.step(np.array([new]))[0].astype(np.float64), fed + len(new)
+            logits[special] = -np.inf
+            if temperature == 0:
+                ids.append(int(logits.argmax()))
+            else:
+                p = np.exp((logits - logits.max()) / temperature)
+                ids.append(int(rng.choice(len(p), p=p / p.sum())))
+            new = ids[-1:]
+        return prompt + self.tokenizer.decode(ids[len(known) :])
+
+
+def train_language_model(
+    text: TokenizedText,
+    config: LanguageModelConfig | RecurrentConfig,
+    preset: LanguageModelPreset,
+    run: RunFolder,
+    *,
+    seed: int,
+    steps: int | None = None,
+    device: str = "cpu",
+    resume: bool = False,
+    stop_at: int | None = None,
+    say: Callable[[str], None] = print,
+) -> Writer:
+    """Train a model on `text` and leave it in the run's folder.
+
+    Args:
+        config: of the model; the class follows from it.
+        preset: batches, optimiser and schedule.
+        seed: decides the order of the windows. (Initial weights and dropout follow `manual_seed`.)
+        steps: updates; the preset's number if None.
+        resume: go on from the last save in `run`, which was started with the same arguments.
+        stop_at: see `Trainer.fit`.
+        say: receives a line of text about each stage.
+    """
+    kind = "recurrent" if isinstance(config, RecurrentConfig) else "transformer"
+    model = MODELS[kind][0](config).to(device)
+    steps = steps or preset.steps
+    batches = WindowBatches(text.train, length=preset.length, batch_size=preset.batch_size, seed=seed)
+    say(
+        f"{kind}: {model.parameter_count():,} parameters, {text.tokenizer.vocab_size:,} tokens; {steps:,} steps of "
+        f"{preset.batch_size} windows of {preset.length}, {steps / len(batches):.1f} epochs"
+    )
+    text.tokenizer.save(run.tokenizer_path)
+    trainer = Trainer(
+        model,
+        language_model_loss,
+        Adam(model.parameters(), betas=preset.betas, weight_decay=preset.weight_decay),
+        cosine(preset.lr, min(preset.warmup, steps - 1), steps),
+        batches,
+        list(all_windows(text.valid[: preset.valid_tokens], preset.length, 32)),
+        run,
+        config={"kind": kind, "model": config.to_dict(), "length": preset.length},
+        steps=steps,
+        clip_norm=preset.clip_norm,
+        validate_every=min(preset.validate_every, steps),
+        training_label=f"training (dropout {config.dropout})",
+        average=1,
+    )
+    if resume:
+        for problem in trainer.load():
+            say(f"warning: {problem} An older save is used.")
+        say(f"resumed after step {trainer.progress.step:,}")
+    trainer.fit(stop_at)
+    return Writer(model, text.tokenizer, preset.length)
