@@ -1,0 +1,80 @@
+"""The language model example as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ..support.examples import Example
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Example:
+    example = Example("generate_text.py", tmp_path_factory.mktemp("generate"))
+    out = example.succeeds("--preset", "smoke", "--out", "run", "--length", 40)
+    (example.folder / "output.txt").write_text(out, encoding="utf-8")
+    return example
+
+
+def test_the_default_leaves_a_table_pictures_and_samples(trained: Example) -> None:
+    run = trained.folder / "run"
+    names = {path.name for path in run.iterdir()}
+    assert names >= {"loss.png", "accuracy.png", "comparison.png", "table.md", "samples.txt", "model.safetensors"}
+    table = (run / "table.md").read_text(encoding="utf-8")
+    assert table in (trained.folder / "output.txt").read_text(encoding="utf-8") + "\n"
+    assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == [
+        "Random", "Bigram", "RNN", "LSTM", "GRU", "Transformer",
+    ]  # fmt: skip
+    assert (run / "samples.txt").read_text(encoding="utf-8").startswith("This is a")
+
+
+def test_writing_with_a_checkpoint(trained: Example) -> None:
+    first = trained.succeeds("--checkpoint", "run", "--length", 50, "This is a")
+    assert first.startswith("This is a")
+    assert len(first) == len("This is a") + 50 + 1
+    assert trained.succeeds("--checkpoint", "run", "--length", 50, stdin=b"This is a\n") == first
+    assert trained.succeeds("--checkpoint", "run", "--length", 50, "--seed", 1, "This is a") != first
+
+
+def test_an_interrupted_table_goes_on(trained: Example) -> None:
+    run, cells = trained.folder / "run", trained.folder / "run" / "cells.jsonl"
+    before = [json.loads(line) for line in cells.read_text().splitlines()]
+    cells.write_text("".join(json.dumps(row) + "\n" for row in before[:-1]))
+    out = trained.succeeds("--resume", "run")
+    assert out.count("made before") == 4
+    after = [json.loads(line) for line in cells.read_text().splitlines()]
+    assert {k: v for k, v in after[-1].items() if k != "seconds"} == {
+        k: v for k, v in before[-1].items() if k != "seconds"
+    }
+    assert (run / "table.md").exists()
+
+
+def test_subwords_and_own_text(trained: Example) -> None:
+    text = "The cat sat on the mat. The dog ran to the old house by the river.\n" * 200
+    (trained.folder / "own.txt").write_text(text, encoding="utf-8")
+    options = ["--data", "own.txt", "--preset", "smoke", "--tokenizer", "bpe", "--table", "none", "--out", "bpe"]
+    out = trained.succeeds(*options)
+    assert "Transformer" in out
+    assert "RNN" not in out
+
+
+def test_what_is_refused(trained: Example) -> None:
+    assert "shakespeare" in trained.fails("--data", "shakespear")
+    assert "add --checkpoint" in trained.fails("This is a")
+    assert "0 or more" in trained.fails("--checkpoint", "run", "--temperature", "-1", "A")
+    assert "no token" in trained.fails("--checkpoint", "run", "\u4e2d")
+    assert "not a run" in trained.fails("--checkpoint", ".", "A")
+    assert "exists already" in trained.fails("--preset", "smoke", "--out", "run")
+    (trained.folder / "short.txt").write_text("short", encoding="utf-8")
+    assert "fewer than 100 characters" in trained.fails("--data", "short.txt", "--out", "short")
+    (trained.folder / "longer.txt").write_text("a b c " * 30, encoding="utf-8")
+    assert "fewer than a batch" in trained.fails("--data", "longer.txt", "--preset", "smoke", "--out", "longer")
+    assert not Path(trained.folder, "longer").exists()
+
+
+def test_help_names_every_option(trained: Example) -> None:
+    out = trained.succeeds("--help")
+    for option in ("--data", "--preset", "--out", "--seed", "--checkpoint", "--resume", "--table", "--temperature"):
+        assert option in out
