@@ -3,6 +3,7 @@
 from .tensor import Parameter, Tensor  # isort: skip  (first: every other module of the engine needs it)
 from . import ops
 from .anomaly import AnomalyError, detect_anomaly
+from .checkpoint import checkpoint
 from .drawing import draw_graph
 from .engine import enable_grad, grad, is_grad_enabled, no_grad
 from .function import Function
@@ -16,6 +17,7 @@ __all__ = [
     "Parameter",
     "Tensor",
     "assert_gradients",
+    "checkpoint",
     "default_generator",
     "detect_anomaly",
     "draw_graph",

@@ -17,6 +17,7 @@ from .transformer import (
     TransformerDecoderLayer,
     TransformerEncoder,
     TransformerEncoderLayer,
+    checkpoint_activations,
 )
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "checkpoint_activations",
     "embedding_positions",
     "init",
     "sinusoidal_table",

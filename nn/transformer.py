@@ -5,9 +5,11 @@ Post-norm (`norm_first=False`) is norm(x + sublayer(x)), as in the original; pre
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ..autograd import Tensor
+from ..autograd.checkpoint import checkpoint
 from .attention import KeyValueCache, MultiHeadAttention
 from .dropout import Dropout
 from .feed_forward import check_activation, feed_forward
@@ -160,7 +162,12 @@ class TransformerDecoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """Encoder layers in sequence, and a final norm if given (pre-norm needs one)."""
+    """Encoder layers in sequence, and a final norm if given (pre-norm needs one).
+
+    With `checkpoint_activations` each layer is computed anew in the backward pass (`autograd.checkpoint`).
+    """
+
+    checkpoint_activations = False
 
     def __init__(self, layers: list[TransformerEncoderLayer], norm: LayerNorm | None = None):
         self.layers = ModuleList(layers)
@@ -181,12 +188,15 @@ class TransformerEncoder(Module):
     ) -> Tensor:
         for number, layer in enumerate(self.layers):
             own = None if cache is None else cache[number]
-            x = layer(x, mask=mask, lengths=lengths, causal=causal, cache=own)
+            call = partial(checkpoint, layer) if self.checkpoint_activations and own is None else layer
+            x = call(x, mask=mask, lengths=lengths, causal=causal, cache=own)
         return x if self.norm is None else self.norm(x)
 
 
 class TransformerDecoder(Module):
-    """Decoder layers in sequence, and a final norm if given."""
+    """Decoder layers in sequence, and a final norm if given; `checkpoint_activations` as the encoder's."""
+
+    checkpoint_activations = False
 
     def __init__(self, layers: list[TransformerDecoderLayer], norm: LayerNorm | None = None):
         self.layers = ModuleList(layers)
@@ -207,7 +217,9 @@ class TransformerDecoder(Module):
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
         for number, layer in enumerate(self.layers):
-            x = layer(
+            keeps = cache is not None or cross_weights is not None  # results beside the one that is returned
+            call = partial(checkpoint, layer) if self.checkpoint_activations and not keeps else layer
+            x = call(
                 x,
                 memory,
                 lengths=lengths,
@@ -216,3 +228,11 @@ class TransformerDecoder(Module):
                 cross_weights=cross_weights,
             )
         return x if self.norm is None else self.norm(x)
+
+
+def checkpoint_activations(model: Module, on: bool = True) -> int:
+    """Switch activation checkpointing for all stacks of layers in `model`. Returns how many stacks there are."""
+    stacks = [module for module in model.modules() if isinstance(module, (TransformerEncoder, TransformerDecoder))]
+    for stack in stacks:
+        stack.checkpoint_activations = on
+    return len(stacks)
