@@ -44,7 +44,7 @@ def checkpoint(
 
 
 class _Segment(Function):
-    """One checkpointed call. Its inputs are the tensors among the arguments, then the leaves that the function holds."""
+    """One checkpointed call; its inputs are the tensors among the arguments, then the leaves that the function holds."""
 
     def __init__(self, function, args, kwargs, operands, generators):
         self.function, self.generators = function, generators
@@ -53,14 +53,15 @@ class _Segment(Function):
         self.args = [(places.get(id(value)), None if id(value) in places else value) for value in args]
         self.kwargs = {key: (places.get(id(v)), None if id(v) in places else v) for key, v in kwargs.items()}
         self.states = [generator.get_state() for generator in generators]
-        self.operand_count, self.outputs, self.leaves = len(operands), None, []
-        self.operands = operands
+        self.operands, self.operand_count = operands, len(operands)
+        self.outputs: list[Any] = []
+        self.leaves: list[Tensor] = []
 
     def find_leaves(self) -> list[Tensor]:
         """Run the function; note its outputs, and the leaves that its graph ends in beside the operands."""
         oldest = next(call_numbers)
         inner, outputs = self._run([tensor.data for tensor in self.operands])
-        self.operands = None
+        self.operands = []
         own = {id(tensor.origin) for tensor in inner}
         waiting = [tensor.origin for tensor in outputs if tensor.requires_grad]
         seen, leaves = set(), {}
@@ -83,7 +84,7 @@ class _Segment(Function):
         return self.leaves
 
     def forward(self, *arrays):
-        outputs, self.outputs = self.outputs, None
+        outputs, self.outputs = self.outputs, []
         self.save(*arrays)
         return tuple(outputs) if self.many else outputs[0]
 
@@ -121,7 +122,7 @@ class _Segment(Function):
 
     def release(self) -> None:
         super().release()
-        self.function = self.args = self.kwargs = self.leaves = None
+        self.function, self.args, self.kwargs, self.leaves = None, [], {}, []
 
 
 def _generators(function: Any) -> list[Generator]:
