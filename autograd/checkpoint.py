@@ -44,7 +44,7 @@ def checkpoint(
 
 
 class _Segment(Function):
-    """One checkpointed call; its inputs are the tensors among the arguments, then the leaves that the function holds."""
+    """One checkpointed call; its inputs are the tensors among the arguments, then the leaves the function holds."""
 
     def __init__(self, function, args, kwargs, operands, generators):
         self.function, self.generators = function, generators
