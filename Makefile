@@ -26,7 +26,7 @@ mutants: $(STAMPS)/test
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .
 	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/handloom
-	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd errors models nn tokenizer train)
+	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd doctor errors models nn tokenizer train)
 
 bench: $(STAMPS)/test-oracles
 	$(BIN)/python -m benchmarks

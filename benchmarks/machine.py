@@ -1,0 +1,50 @@
+"""What a benchmark ran on: processor, linear algebra library, versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from handloom.doctor import blas_of_numpy
+
+
+def processor() -> str:
+    """The processor's name, with family and model: virtual machines often hide the former."""
+    path = Path("/proc/cpuinfo")
+    if not path.exists():
+        return platform.processor()
+    fields = dict(line.split(":", 1) for line in path.read_text().split("\n\n")[0].splitlines() if ":" in line)
+    named = {name.strip(): value.strip() for name, value in fields.items()}
+    name = named.get("model name", platform.processor())
+    if "cpu family" in named:
+        name += f" (family {named['cpu family']}, model {named.get('model', '?')})"
+    return name
+
+
+def blas() -> dict[str, Any]:
+    """The linear algebra library that NumPy uses, the kernels it chose and its threads."""
+    found = blas_of_numpy()
+    return {"blas": found.name, "kernels": found.kernel, "threads": found.threads}
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "cpu": processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def versions(*names: str) -> dict[str, str]:
+    """Of installed distributions; those that aren't installed are left out."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,146 @@
+"""What benchmarks of training share: worker processes that take turns, their environment, and the proof of equal work.
+
+handloom and PyTorch never share a process: the threads of the one would spin while the other is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+#: Variables that choose the kernels or the threads of a linear algebra library, of NumPy or of PyTorch.
+SELECTING = (
+    "OPENBLAS", "GOTO_", "MKL_", "BLIS_", "VECLIB_", "OMP_", "GOMP_", "KMP_", "ONEDNN_", "DNNL_", "ATEN_CPU_",
+    "NPY_DISABLE_CPU", "NPY_ENABLE_CPU",
+)  # fmt: skip
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def selecting_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Those of the variables that choose kernels, thread counts left aside: the benchmark sets these itself."""
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if name.startswith(SELECTING) and not name.endswith("_NUM_THREADS")
+    }
+
+
+def worker_environment(threads: int, *, keep_selecting: bool = False) -> dict[str, str]:
+    """This process's environment with `threads` threads, and without what selects kernels unless that is kept."""
+    kept = selecting_variables(os.environ) if keep_selecting else {}
+    rest = {name: value for name, value in os.environ.items() if not name.startswith(SELECTING)}
+    return rest | kept | dict.fromkeys(THREADS, str(threads))
+
+
+class Worker:
+    """A process that answers each line it is sent with a line of JSON. A context manager: it ends the process."""
+
+    def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]):
+        self.name = " ".join(arguments[:2])
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(environment),
+        )  # fmt: skip
+
+    def ask(self, command: str) -> Any:
+        """The answer to one command. Raises SystemExit if the process has died; its message is on standard error."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{command}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"the process that measures {self.name} ended at {command!r}: see its message above")
+        return json.loads(answer)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def take_turns(
+    workers: Mapping[str, Worker], steps: int, at_once: int = 3, pause: float = 0.2
+) -> dict[str, list[float]]:
+    """Seconds of `steps` training steps of each worker: `at_once` steps of one, then of the next, and back again.
+
+    The pause lets the threads of the last one fall asleep.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in workers}
+    names = list(workers)
+    while len(seconds[names[-1]]) < steps:
+        count = min(at_once, steps - len(seconds[names[0]]))
+        for name in names if len(seconds[names[0]]) // at_once % 2 == 0 else names[::-1]:
+            time.sleep(pause)
+            seconds[name] += workers[name].ask(f"steps {count}")
+    return seconds
+
+
+def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
+    """How far two files of `loss` and gradients lie apart: differences relative to the norm of each gradient.
+
+    By the norm: an activation within rounding of ReLU's kink may flip and change single elements.
+    """
+    with np.load(ours) as a, np.load(theirs) as b:
+        if set(a.files) != set(b.files):
+            raise SystemExit(f"the two models have different parameters: {sorted(set(a.files) ^ set(b.files))}")
+        loss = abs(float(a["loss"]) - float(b["loss"])) / abs(float(b["loss"]))
+        differences = {
+            name: float(np.linalg.norm(a[name] - b[name]) / np.linalg.norm(b[name]))
+            for name in a.files
+            if name != "loss"
+        }
+    worst = max(differences, key=lambda name: differences[name])
+    return {"loss": loss, "gradient": differences[worst], "parameter": worst}
+
+
+def require_equal(difference: Mapping[str, Any], tolerance: float = 2e-3) -> None:
+    """Raise SystemExit unless losses agree to 1e-5 and the gradient of every parameter to `tolerance` (float32)."""
+    if not (difference["loss"] < 1e-5 and difference["gradient"] < tolerance):
+        raise SystemExit(
+            f"not the same work: without dropout the losses differ by {difference['loss']:.1e} and the gradients of "
+            f"{difference['parameter']} by {difference['gradient']:.1e} of its norm"
+        )
+
+
+def summary(seconds: Mapping[str, Sequence[float]], memory: Mapping[str, float]) -> dict[str, Any]:
+    """Medians, all single times and ratios; the ruler is the fastest of the others."""
+    median = {name: statistics.median(values) for name, values in seconds.items()}
+    ruler = min((name for name in median if name != "handloom"), key=lambda name: median[name])
+    return {
+        "ruler": ruler,
+        "ratio": round(median[ruler] / median["handloom"], 3),
+        "ratio_of_shortest": round(min(seconds[ruler]) / min(seconds["handloom"]), 3),
+        "memory_ratio": round(memory["handloom"] / memory[ruler], 3),
+        "median_ms": {name: round(value * 1e3, 3) for name, value in median.items()},
+        "all_ms": {name: [round(value * 1e3, 3) for value in values] for name, values in seconds.items()},
+        "peak_mb": {name: round(value) for name, value in memory.items()},
+    }
+
+
+def merge_rows(file: Path, rows: Sequence[Mapping[str, Any]], key: str = "config") -> None:
+    """Write the rows as JSON; rows of other configurations that the file already holds stay."""
+    old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    new = {row[key] for row in rows}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps([*(row for row in old if row[key] not in new), *rows], indent=1)
+    file.write_text(f"{text}\n", encoding="utf-8")

@@ -1,0 +1,192 @@
+"""A training step of handloom beside PyTorch's on a CPU: time, tokens per second, peak memory, and equal work.
+
+    python -m benchmarks.train_step --config all --json benchmarks/results/train_step_cpu.json
+    python -m benchmarks.train_step --config paraphrase --profile
+
+Both train the same model on the same batch: forward, backward, Adam. PyTorch (eager) is measured twice, with the
+layers of nn.Transformer and with scaled_dot_product_attention in their place; the faster one is the ruler. Its Adam
+is the fused one. Each runs in a process of its own, with the same number of threads on the same cores, and they take
+turns. Without dropout their losses and gradients must agree, or nothing is measured.
+
+Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and the like) are unset for all. If the
+environment sets any, a second measurement keeps them and is shown beside the first.
+
+"products" is how long NumPy takes for the matrix products of the step alone: no framework on this library gets below
+it, so "limit" = PyTorch's step / products is the largest ratio that could be reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import machine, versions
+from benchmarks.side_by_side import (
+    Worker,
+    compare_gradients,
+    merge_rows,
+    require_equal,
+    selecting_variables,
+    summary,
+    take_turns,
+    worker_environment,
+)
+from benchmarks.train_step_profile import print_profile
+from benchmarks.train_step_sizes import MORE, SIZES, size_of
+from benchmarks.train_step_worker import SIDES
+
+MODULE = "benchmarks.train_step_worker"
+WARM_UP = 3
+
+
+@contextlib.contextmanager
+def started(config: str, threads: int, environment: Mapping[str, str], sides: tuple[str, ...] = SIDES) -> Iterator[Any]:
+    """The worker processes by name."""
+    with contextlib.ExitStack() as stack:
+        yield {
+            side: stack.enter_context(Worker(MODULE, [side, config, str(threads)], environment)) for side in sides
+        }
+
+
+def prove_equal(config: str, threads: int, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """Write handloom's initial weights to `folder` / weights.npz and compare everyone's gradients with its own.
+
+    In processes of their own: what this needs is not part of the memory of training.
+    """
+    weights, files = folder / "weights.npz", {side: folder / f"{side}.npz" for side in SIDES}
+    found = {}
+    for side in SIDES:
+        with started(config, threads, environment, (side,)) as workers:
+            workers[side].ask(f"{'save' if side == 'handloom' else 'load'} {weights}")
+            workers[side].ask(f"gradients {files[side]}")
+        if side != "handloom":
+            found[side] = compare_gradients(files["handloom"], files[side])
+            require_equal(found[side])
+            files[side].unlink()
+    return found
+
+
+def measure(config: str, steps: int, threads: int, environment: Mapping[str, str], weights: Path) -> dict[str, Any]:
+    """Let the three take turns for `steps` steps each."""
+    size = size_of(config)
+    with started(config, threads, environment) as workers:
+        for side, worker in workers.items():
+            if side != "handloom":  # it has them already: they come from the same seed
+                worker.ask(f"load {weights}")
+            worker.ask("reset")
+            worker.ask(f"steps {WARM_UP}")
+        found = summary(take_turns(workers, steps), {side: worker.ask("memory") for side, worker in workers.items()})
+        found["tokens_per_second"] = {
+            side: round(size.tokens / milliseconds * 1e3) for side, milliseconds in found["median_ms"].items()
+        }
+        found["products_ms"] = round(workers["handloom"].ask("products") * 1e3, 3)
+        found["limit"] = round(found["median_ms"][found["ruler"]] / found["products_ms"], 3)
+        found["libraries"] = {side: workers[side].ask("about") for side in ("handloom", "torch-lean")}
+    return found
+
+
+def row(config: str, steps: int, threads: int, here: Mapping[str, Any]) -> dict[str, Any]:
+    """All that is found out about one configuration on the machine `here`."""
+    set_here = selecting_variables(os.environ)
+    environment = worker_environment(threads)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        equal = prove_equal(config, threads, environment, folder)
+        found = measure(config, steps, threads, environment, folder / "weights.npz")
+        if set_here:
+            kept = worker_environment(threads, keep_selecting=True)
+            found["with_environment"] = measure(config, steps, threads, kept, folder / "weights.npz")
+    return {
+        "config": config,
+        **found,
+        "equal_work": equal,
+        "threads": threads,
+        "steps": steps,
+        "unset": set_here,
+        "versions": versions("handloom", "numpy", "torch"),
+        "machine": here,
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "command": f"python -m benchmarks.train_step --config {config} --steps {steps} --threads {threads}",
+    }
+
+
+HEAD = (
+    f"{'configuration':20} {'handloom':>9} {'layers':>8} {'lean':>8} {'ratio':>6} {'tokens/s':>9} {'memory':>8} "
+    f"{'theirs':>8} {'ratio':>6} {'products':>9} {'limit':>6}"
+)
+
+
+def line(name: str, found: Mapping[str, Any]) -> str:
+    """A row of the table. Times in ms, memory in MB."""
+    median, memory = found["median_ms"], found["peak_mb"]
+    return (
+        f"{name:20} {median['handloom']:9.1f} {median['torch-layers']:8.1f} {median['torch-lean']:8.1f} "
+        f"{found['ratio']:6.2f} {found['tokens_per_second']['handloom']:9,} {memory['handloom']:8,} "
+        f"{memory[found['ruler']]:8,} {found['memory_ratio']:6.2f} {found['products_ms']:9.1f} {found['limit']:6.2f}"
+    )
+
+
+def show_profile(config: str, steps: int, threads: int) -> None:
+    with started(config, threads, worker_environment(threads), ("handloom",)) as workers:
+        workers["handloom"].ask(f"steps {WARM_UP}")
+        print(f"\n{config}: where handloom's step goes (mean of {steps} steps; watching costs a little)")
+        print_profile(workers["handloom"].ask(f"profile {steps}"))
+
+
+def say_conditions(here: Mapping[str, Any], threads: int) -> None:
+    print(f"{here['cpu']}, {here['cores']} cores, {threads} threads each, Python {here['python']}")
+    if set_here := selecting_variables(os.environ):
+        said = ", ".join(f"{name}={value}" for name, value in set_here.items())
+        print(f"unset for the measurement: {said}; a second line of each table row keeps them")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", default="all", choices=["all", *SIZES, *MORE], help="all: the reports' six")
+    parser.add_argument("--steps", type=int, default=9, help="timed steps of each side (default: 9)")
+    here = machine()
+    cores = here["cores"]
+    parser.add_argument("--threads", type=int, default=min(2, cores), help="of each side (default: 2)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows; others in the file stay")
+    parser.add_argument("--profile", action="store_true", help="only show where handloom's time goes, op by op")
+    arguments = parser.parse_args()
+    if arguments.steps < 1 or not 1 <= arguments.threads <= cores:
+        parser.error(f"--steps must be at least 1, --threads between 1 and this machine's {cores}")
+    if hasattr(os, "sched_setaffinity"):  # for the workers, which inherit it
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
+    configs = list(SIZES) if arguments.config == "all" else [arguments.config]
+    say_conditions(here, arguments.threads)
+    if arguments.profile:
+        for config in configs:
+            show_profile(config, arguments.steps, arguments.threads)
+        return
+    if find_spec("torch") is None:
+        sys.exit("The other side is missing: pip install 'handloom[oracles]' (PyTorch). --profile works without it.")
+    print(f"ms a step (medians), MB at the peak; ratio > 1: handloom is faster\n{HEAD}", flush=True)
+    rows = []
+    for config in configs:
+        rows.append(row(config, arguments.steps, arguments.threads, here))
+        print(line(config, rows[-1]), flush=True)
+        if other := rows[-1].get("with_environment"):
+            print(line("  as the caller sets it", other), flush=True)
+        if arguments.json:
+            merge_rows(arguments.json, rows)
+    for found in rows:
+        about, worst = found["libraries"], max(e["gradient"] for e in found["equal_work"].values())
+        print(
+            f"{found['config']}: gradients agree to {worst:.0e}; a plain product of 1024 x 1024: NumPy "
+            f"{about['handloom']['gflops']} GFLOP/s ({about['handloom']['kernels']}), "
+            f"PyTorch {about['torch-lean']['gflops']} GFLOP/s ({about['torch-lean']['kernels']})"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The handloom side of `benchmarks.train_step`: its models at the measured sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.train_step_sizes import Size
+from handloom import nn
+from handloom.autograd import Tensor, ops
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+from handloom.models.language_model import LanguageModel, LanguageModelConfig
+from handloom.nn import Module
+
+
+class Classifier(Module):
+    """ids (batch, length) -> logits (batch, classes), read off the first position of the encoder's output."""
+
+    def __init__(self, size: Size):
+        d = size.d_model
+        self.source_embedding = nn.Embedding(size.vocabulary, d, 0, scale_by_sqrt_dim=True)
+        self.positions = nn.SinusoidalPositions(d, size.max_length)
+        self.dropout = nn.Dropout(size.dropout)
+        sizes = (d, size.heads, size.dim_feedforward, size.dropout, size.activation, size.norm_first)
+        self.encoder = nn.TransformerEncoder([nn.TransformerEncoderLayer(*sizes) for _ in range(size.layers)])
+        self.output = nn.Linear(d, size.classes)
+
+    def forward(self, source: Any) -> Tensor:
+        x = self.encoder(self.dropout(self.positions(self.source_embedding(source))))
+        return self.output(x[:, 0])
+
+
+def build(size: Size) -> Module:
+    """A model of this size, with fresh weights from the default generator."""
+    if size.kind == "classifier":
+        return Classifier(size)
+    if size.kind == "language model":
+        return LanguageModel(
+            LanguageModelConfig(
+                size.vocabulary, size.d_model, size.heads, layers=size.layers, dim_feedforward=size.dim_feedforward,
+                dropout=size.dropout, activation=size.activation, norm_first=size.norm_first,
+                max_length=size.max_length,
+            )
+        )  # fmt: skip
+    return Seq2SeqTransformer(
+        Seq2SeqConfig(
+            size.vocabulary, size.vocabulary, size.d_model, size.heads, size.layers, size.layers, size.dim_feedforward,
+            size.dropout, size.activation, size.norm_first, size.max_length, share_embeddings=size.tied,
+            tie_output=size.tied,
+        )
+    )  # fmt: skip
+
+
+def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any = None) -> Tensor:
+    """Mean cross-entropy in nats."""
+    logits = model(source) if target_input is None else model(source, target_input)
+    return ops.cross_entropy(logits, labels)
+
+
+#: Where handloom and the PyTorch model of `train_step_torch` call the same thing by different names: beginnings.
+RENAMED = {
+    "language model": {"embedding.": "source_embedding.", "decoder.": "encoder.", "positions.weight": "positions"},
+    "seq2seq": {},
+    "classifier": {},
+}
+
+
+def shared_name(size: Size, name: str) -> str:
+    """What the PyTorch side calls a parameter."""
+    for ours, theirs in RENAMED[size.kind].items():
+        if name.startswith(ours):
+            return theirs + name.removeprefix(ours)
+    return name
+
+
+def fixed_positions(model: Any) -> dict[str, np.ndarray]:
+    """The sine and cosine table that the model adds, for the other side; nothing where positions are learned."""
+    table = getattr(model.positions, "table", None)
+    return {} if table is None else {"positions": table.data}

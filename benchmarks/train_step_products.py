@@ -1,0 +1,75 @@
+"""The matrix products of a training step, and how long they take alone: no framework with this BLAS gets below."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import numpy as np
+
+from benchmarks.train_step_sizes import Size
+
+#: (number of independent products, rows, inner, columns)
+Product = tuple[int, int, int, int]
+
+
+def forward_products(size: Size) -> Counter[Product]:
+    """Each product of the forward pass, and how often it occurs. Masked attention computes all scores."""
+    d, wide, heads, head_dim = size.d_model, size.dim_feedforward, size.heads, size.d_model // size.heads
+    found: Counter[Product] = Counter()
+
+    def linear(rows: int, inner: int, columns: int, times: int) -> None:
+        found[1, rows, inner, columns] += times
+
+    def attend(queries: int, keys: int, times: int) -> None:
+        found[size.batch * heads, queries, head_dim, keys] += times  # query times key
+        found[size.batch * heads, queries, keys, head_dim] += times  # weights times value
+
+    source, target, n = size.batch * size.source, size.batch * size.target, size.layers
+    for rows, length, own in ((source, size.source, True), (target, size.target, size.kind == "seq2seq")):
+        if own:
+            linear(rows, d, 3 * d, n)
+            attend(length, length, n)
+            linear(rows, d, d, n)
+            linear(rows, d, wide, n)
+            linear(rows, wide, d, n)
+    if size.kind == "seq2seq":
+        linear(target, d, d, 2 * n)  # the query of cross-attention, and its output
+        linear(source, d, 2 * d, n)
+        attend(size.target, size.source, n)
+    rows = {"seq2seq": target, "language model": source, "classifier": size.batch}[size.kind]
+    linear(rows, d, size.classes or size.vocabulary, 1)
+    return found
+
+
+def step_products(size: Size) -> Counter[Product]:
+    """Those of the forward and the backward pass: the gradient of A @ B takes two more of the same volume."""
+    found: Counter[Product] = Counter()
+    for (batch, m, k, n), times in forward_products(size).items():
+        for product in ((batch, m, k, n), (batch, m, n, k), (batch, k, m, n)):
+            found[product] += times
+    return found
+
+
+def flop(products: Counter[Product]) -> float:
+    """Floating-point operations: a multiplication and an addition for each term."""
+    return float(sum(2 * b * m * k * n * times for (b, m, k, n), times in products.items()))
+
+
+def seconds(products: Counter[Product], repeat: int = 3) -> float:
+    """How long NumPy takes for all of them, float32, results written into the same memory; the best of `repeat`."""
+    generator = np.random.default_rng(0)
+    total = 0.0
+    for (batch, m, k, n), times in products.items():
+        lead = () if batch == 1 else (batch,)
+        a = generator.standard_normal((*lead, m, k), dtype=np.float32)
+        b = generator.standard_normal((*lead, k, n), dtype=np.float32)
+        out = np.empty((*lead, m, n), np.float32)
+        total += times * min(_time(a, b, out) for _ in range(repeat + 1))
+    return total
+
+
+def _time(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> float:
+    begin = time.perf_counter()
+    np.matmul(a, b, out=out)
+    return time.perf_counter() - begin
