@@ -1,14 +1,44 @@
-"""What slows handloom down on this machine, and the cure: python -m handloom.doctor"""
+"""What slows handloom down on this machine, and the cure: python -m handloom.doctor
+
+It measures and reads; it changes nothing. What can't be read on a system (most is read from Linux's /proc and /sys) is
+left out.
+"""
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import dataclasses
+import os
+import platform
+import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+
+Environment = Mapping[str, str]
+
+#: Variables that choose the kernels of a linear algebra library or the instructions that it and NumPy may use.
+SELECTING = ("OPENBLAS_CORETYPE", "OPENBLAS_VERBOSE", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "BLIS_ARCH_TYPE")
+THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+#: OpenBLAS's names of kernels that do without AVX-512.
+_NARROW = ("Haswell", "Zen", "Sandybridge", "Nehalem", "Prescott", "Core2")
+# The longest time that a measurement in a child process may take, in seconds.
+_PATIENCE = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: "ok", "note" (may matter) or "slow" (does matter), and the cure if there is one."""
+
+    subject: str
+    level: Literal["ok", "note", "slow"]
+    text: str
+    cure: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +53,7 @@ class Blas:
 def blas_of_numpy() -> Blas:
     """Ask NumPy's build record, and OpenBLAS itself where that is what it uses."""
     config: Any = np.show_config(mode="dicts")
-    built = config["Build Dependencies"]["blas"]
+    built = config.get("Build Dependencies", {}).get("blas", {})
     name = f"{built.get('name', 'unknown')} {built.get('version', '')}".strip()
     kernel, threads = _openblas("get_corename", ctypes.c_char_p), _openblas("get_num_threads", ctypes.c_int)
     return Blas(name, kernel.decode() if kernel else "unknown", threads or 0)
@@ -33,8 +63,8 @@ def _openblas(function: str, result: Any) -> Any:
     """Call a function of the OpenBLAS that NumPy's core is linked with; None if there is none."""
     core = sys.modules.get("numpy._core._multiarray_umath")
     try:
-        library = ctypes.CDLL(str(Path(core.__file__)))  # type: ignore[union-attr, arg-type]
-    except (AttributeError, TypeError, OSError):
+        library = ctypes.CDLL(str(core.__file__))  # type: ignore[union-attr]
+    except (AttributeError, OSError):
         return None
     for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
         call = getattr(library, f"{prefix}openblas_{function}{suffix}", None)
@@ -42,3 +72,276 @@ def _openblas(function: str, result: Any) -> Any:
             call.restype = result
             return call()
     return None
+
+
+# -- measurements, in child processes: libraries read their variables once, when they are loaded ---------------------
+
+_PRODUCT = """
+import time, numpy as np
+a, b = np.random.default_rng(0).random((2, 1024, 1024), np.float32)
+out, best = np.empty_like(a), 1e9
+for _ in range(12):
+    begin = time.perf_counter(); np.matmul(a, b, out=out); best = min(best, time.perf_counter() - begin)
+print(2 * 1024**3 / best / 1e9)
+"""
+
+_FRESH = """
+import resource, sys, time, numpy as np
+if sys.argv[1] == "keep":
+    from handloom.train.memory import keep_freed_memory
+    keep_freed_memory()
+def fill():
+    np.empty(1 << 22, np.float32).fill(1)
+fill()
+faults, begin = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()
+for _ in range(20):
+    fill()
+print((time.perf_counter() - begin) / 20 * 1e3, (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults) / 20)
+"""
+
+
+def _in_child(code: str, environment: Environment, *arguments: str) -> list[float]:
+    """The numbers that a Python program prints; none if it fails or takes too long."""
+    environment = {**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=True,
+        )  # fmt: skip
+    except (subprocess.SubprocessError, OSError):
+        return []
+    return [float(number) for number in done.stdout.split()]
+
+
+def product_speed(environment: Environment) -> float:
+    """GFLOP/s of a product of two 1024 x 1024 float32 matrices in a process with this environment; nan if it fails.
+
+    The better of two processes: other programs may disturb one.
+    """
+    return max(next(iter(_in_child(_PRODUCT, environment)), float("nan")) for _ in range(2))
+
+
+# -- findings --------------------------------------------------------------------------------------------------------
+
+
+def blas_findings(
+    blas: Blas, environment: Environment, flags: frozenset[str], speed: Callable[[Environment], float] = product_speed
+) -> Iterator[Finding]:
+    """Which library and kernels compute the matrix products, how fast, and whether a variable slows them down."""
+    now = speed(environment)
+    named = f"{blas.name}, kernels {blas.kernel}, {blas.threads or 'unknown'} threads: {now:.0f} GFLOP/s"
+    slow = not now >= 10
+    yield Finding(
+        "matrix products",
+        "slow" if slow else "ok",
+        named,
+        "install NumPy's own wheel, which brings OpenBLAS: pip install --force-reinstall numpy" if slow else "",
+    )
+    chosen = {name: environment[name] for name in SELECTING if name in environment}
+    if chosen:
+        said = ", ".join(f"{name}={value}" for name, value in chosen.items())
+        without = speed({name: value for name, value in environment.items() if name not in chosen})
+        costs = without > 1.1 * now
+        yield Finding(
+            "kernel variables",
+            "slow" if costs else "note",
+            f"{said} is set: {now:.0f} GFLOP/s with it, {without:.0f} without",
+            f"unset {' '.join(chosen)} before Python starts" if costs else "",
+        )
+    elif "avx512f" in flags and blas.kernel in _NARROW:
+        wide = speed({**environment, "OPENBLAS_CORETYPE": "SkylakeX"})
+        if wide > 1.1 * now:
+            yield Finding(
+                "kernel variables",
+                "slow",
+                f"the processor has AVX-512 but OpenBLAS chose {blas.kernel}: {now:.0f} GFLOP/s, SkylakeX {wide:.0f}",
+                "export OPENBLAS_CORETYPE=SkylakeX, or install a newer NumPy",
+            )
+
+
+def thread_findings(blas: Blas, environment: Environment, usable: int, present: int) -> Iterator[Finding]:
+    """Threads against cores: `usable` by this process, `present` in the machine."""
+    limits = {name: environment[name] for name in THREADS if name in environment}
+    said = ", ".join(f"{name}={value}" for name, value in limits.items())
+    by = f" ({said})" if said else ""
+    if usable < present:
+        yield Finding(
+            "cores", "note", f"this process may use {usable} of {present} cores", "see taskset, or the container's CPUs"
+        )
+    if blas.threads > usable:
+        text = f"{blas.threads} threads compute on {usable} cores{by}: they wait for one another"
+        yield Finding("threads", "slow", text, f"export OPENBLAS_NUM_THREADS={usable}")
+    elif 0 < blas.threads < usable:
+        text = f"{blas.threads} of {usable} cores are used{by}"
+        yield Finding("threads", "slow", text, f"unset {' '.join(limits) or 'the limit'}, unless other work needs them")
+    else:
+        yield Finding("threads", "ok", f"{blas.threads or 'an unknown number of'} on {usable} cores{by}")
+
+
+def processor_findings(name: str, flags: frozenset[str], governors: frozenset[str]) -> Iterator[Finding]:
+    """The processor's vector instructions, and whether it is told to save power."""
+    if flags:
+        width = 512 if "avx512f" in flags else 256 if "avx2" in flags else 128
+        text = f"{name}, vector registers of {width} bits"
+        yield Finding("processor", "note" if width == 128 else "ok", text)
+    if "powersave" in governors:
+        cure = "cpupower frequency-set --governor performance (as root)"
+        yield Finding("frequency", "note", "the governor is powersave: the clock may stay low", cure)
+
+
+def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]:
+    """Free memory and swap; `meminfo` is the text of /proc/meminfo, `limit` the container's, in bytes."""
+    fields = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in meminfo.splitlines() if line.endswith("kB")}
+    if "MemAvailable" not in fields:
+        return
+    free = min(fields["MemAvailable"], limit or fields["MemAvailable"])
+    little = free < 2e9
+    yield Finding(
+        "memory",
+        "slow" if little else "ok",
+        f"{free / 1e9:.1f} GB free of {fields['MemTotal'] / 1e9:.1f} GB",
+        "end other programs, or take smaller batches (tokens per batch)" if little else "",
+    )
+    swapped = fields.get("SwapTotal", 0) - fields.get("SwapFree", 0)
+    if swapped > 2e8:
+        text = f"{swapped / 1e9:.1f} GB have been swapped out to disk"
+        yield Finding("swap", "slow" if little else "note", text, "end the programs that hold the memory")
+
+
+def page_fault_findings(plain: list[float], kept: list[float]) -> Iterator[Finding]:
+    """What a new large array costs: (ms, page faults) to make and fill 16 MiB, plainly and with freed memory kept."""
+    if not plain or not kept:
+        return
+    text = f"a fresh array of 16 MiB costs {plain[0]:.1f} ms ({plain[1]:.0f} page faults), "
+    if kept[0] < 0.8 * plain[0] or plain[1] < 1:
+        text += f"{kept[0]:.1f} ms in memory that was kept; the Trainer keeps it"
+        yield Finding("page faults", "ok", text, "in a loop of your own: handloom.train.memory.keep_freed_memory()")
+    else:
+        text += f"{kept[0]:.1f} ms where freed memory should be kept"
+        yield Finding("page faults", "note", text, "handloom can tell only glibc (Linux) to keep freed memory")
+
+
+def huge_page_findings(setting: str, environment: Environment) -> Iterator[Finding]:
+    """`setting` is the text of /sys/kernel/mm/transparent_hugepage/enabled, such as "always [madvise] never"."""
+    if not setting:
+        return
+    if "[never]" in setting:
+        cure = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)"
+        yield Finding("huge pages", "note", "off: large arrays take many more page faults", cure)
+    elif environment.get("NUMPY_MADVISE_HUGEPAGE") == "0":
+        text = "NUMPY_MADVISE_HUGEPAGE=0 keeps NumPy from asking for them"
+        yield Finding("huge pages", "note", text, "unset NUMPY_MADVISE_HUGEPAGE")
+    else:
+        yield Finding("huge pages", "ok", f"transparent huge pages: {setting.strip()}")
+
+
+def load_findings(busy: float, stolen: float) -> Iterator[Finding]:
+    """Shares of the processors' time, 0 to 1, that other programs use, and that the host gives to other machines."""
+    text = f"other programs use {busy:.0%} of the processors' time"
+    yield Finding("load", "slow" if busy > 0.1 else "ok", text, "wait, or end them (see top)" if busy > 0.1 else "")
+    if stolen > 0.02:
+        text = f"the host of this virtual machine takes {stolen:.0%} of its time for others"
+        yield Finding("host", "slow", text, "another machine, or another time of day")
+
+
+def gpu_findings(import_cupy: Callable[[], Any], present: bool) -> Iterator[Finding]:
+    """Whether device "cuda" can be used; `present`: the driver shows a GPU."""
+    try:
+        cupy = import_cupy()
+        found = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    except Exception as error:  # DeviceError says the cure; a broken CUDA raises all kinds of things
+        text = (str(error) or type(error).__name__).splitlines()[0].removeprefix("device 'cuda': ")
+        yield Finding("GPU", "slow" if present else "ok", f"none used: {text}")
+    else:
+        yield Finding("GPU", "note", f"{found} can be used", "train there with --device cuda")
+
+
+def python_findings(tracing: bool, environment: Environment) -> Iterator[Finding]:
+    """Ways to run Python that make every call slower."""
+    slowing = {"PYTHONMALLOC": "debug", "PYTHONDEVMODE": "1", "PYTHONTRACEMALLOC": "1"}
+    found = [name for name, value in slowing.items() if environment.get(name, "").startswith(value)]
+    if found or tracing:
+        what = ", ".join(found + ["a tracer"] * tracing)
+        yield Finding("Python", "slow", f"{what} slows every call down", f"unset {' '.join(found)}" if found else "")
+
+
+# -- reading the machine ---------------------------------------------------------------------------------------------
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _processor() -> tuple[str, frozenset[str]]:
+    fields = dict(line.split(":", 1) for line in _read("/proc/cpuinfo").split("\n\n")[0].splitlines() if ":" in line)
+    named = {name.strip(): value.strip() for name, value in fields.items()}
+    name = named.get("model name") or platform.processor() or platform.machine()
+    return name, frozenset(named.get("flags", "").split())
+
+
+def _container_limit() -> int | None:
+    """Bytes that the control group may still use, if it has a limit (cgroup version 2)."""
+    limit, used = _read("/sys/fs/cgroup/memory.max").strip(), _read("/sys/fs/cgroup/memory.current").strip()
+    return int(limit) - int(used) if limit.isdecimal() and used.isdecimal() else None
+
+
+def _usable_cores() -> int:
+    """Cores that this process may run on, by its affinity and by its control group's quota (version 2)."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _read("/sys/fs/cgroup/cpu.max").strip().partition(" ")
+    return min(cores, max(-(-int(quota) // int(period)), 1)) if quota.isdecimal() else cores
+
+
+def _load(seconds: float = 0.7) -> tuple[float, float] | None:
+    """The shares of `load_findings`, watched for so long while this process sleeps."""
+
+    def ticks() -> list[int]:
+        return [int(field) for field in _read("/proc/stat").partition("\n")[0].split()[1:9]]
+
+    before = ticks()
+    time.sleep(seconds)
+    spent = [now - then for now, then in zip(ticks(), before, strict=True)]
+    if len(spent) < 8 or not sum(spent):
+        return None
+    return 1 - (spent[3] + spent[4] + spent[7]) / sum(spent), spent[7] / sum(spent)
+
+
+def diagnose() -> Iterator[Finding]:
+    """All findings on this machine, in the order in which they are printed. Takes a few seconds."""
+    from .autograd.backend import import_cupy
+
+    environment, load, blas = dict(os.environ), _load(), blas_of_numpy()
+    name, flags = _processor()
+    usable = _usable_cores()
+    cpus = Path("/sys/devices/system/cpu")
+    governors = frozenset(_read(str(path)).strip() for path in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    if load is not None:
+        yield from load_findings(*load)
+    yield from processor_findings(name, flags, governors)
+    yield from blas_findings(blas, environment, flags)
+    yield from thread_findings(blas, environment, usable, os.cpu_count() or usable)
+    yield from memory_findings(_read("/proc/meminfo"), _container_limit())
+    yield from page_fault_findings(*(_in_child(_FRESH, environment, how) for how in ("plain", "keep")))
+    yield from huge_page_findings(_read("/sys/kernel/mm/transparent_hugepage/enabled"), environment)
+    yield from gpu_findings(import_cupy, Path("/dev/nvidia0").exists())
+    yield from python_findings(sys.gettrace() is not None, environment)
+
+
+def main() -> None:
+    description = "Look for what slows handloom down on this machine, and name the cure."
+    argparse.ArgumentParser(prog="python -m handloom.doctor", description=description).parse_args()
+    print(f"NumPy {np.__version__}, Python {platform.python_version()}, {platform.platform()}")
+    slow = 0
+    for finding in diagnose():
+        print(f"{finding.level:5} {finding.subject:17} {finding.text}", flush=True)
+        if finding.cure:
+            print(f"{'':23} -> {finding.cure}")
+        slow += finding.level == "slow"
+    print(f"\n{slow} thing{'' if slow == 1 else 's'} slow{'s' if slow == 1 else ''} handloom down here.")
+
+
+if __name__ == "__main__":
+    main()

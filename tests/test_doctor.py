@@ -1,0 +1,135 @@
+"""The doctor: each fault of a machine is found and named with its cure, and a healthy one is let be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from handloom import doctor
+from handloom.doctor import Blas
+
+HEALTHY = Blas("scipy-openblas 0.3", "SkylakeX", 4)
+MEMINFO = "MemTotal: 16000000 kB\nMemAvailable: {} kB\nSwapTotal: 4000000 kB\nSwapFree: {} kB\nHugePages_Total: 0\n"
+
+
+def by_subject(findings) -> dict[str, doctor.Finding]:
+    return {finding.subject: finding for finding in findings}
+
+
+def slow_subjects(findings) -> set[str]:
+    return {finding.subject for finding in findings if finding.level == "slow"}
+
+
+def test_it_runs_here_and_says_what_it_saw() -> None:
+    done = subprocess.run([sys.executable, "-m", "handloom.doctor"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    for subject in ("matrix products", "GPU"):
+        assert subject in done.stdout
+    if sys.platform == "linux":
+        for subject in ("load", "memory", "page faults", "threads"):
+            assert subject in done.stdout
+    assert "slows handloom down" in done.stdout or "things slow handloom down" in done.stdout
+
+
+def test_the_threads_of_this_blas_are_those_it_was_told() -> None:
+    code = "from handloom.doctor import blas_of_numpy; print(blas_of_numpy().threads)"
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    if "openblas" not in doctor.blas_of_numpy().name:
+        pytest.skip("NumPy uses another library than OpenBLAS here")
+    assert done.stdout.strip() == "1"
+
+
+def test_a_variable_that_halves_the_products_is_named() -> None:
+    def speed(environment) -> float:
+        return 250.0 if "OPENBLAS_CORETYPE" in environment else 500.0
+
+    here = {"OPENBLAS_CORETYPE": "Haswell", "HOME": "/"}
+    found = by_subject(doctor.blas_findings(HEALTHY, here, frozenset(), speed))
+    assert found["kernel variables"].level == "slow"
+    assert "250 GFLOP/s with it, 500 without" in found["kernel variables"].text
+    assert found["kernel variables"].cure.startswith("unset OPENBLAS_CORETYPE")
+    harmless = by_subject(doctor.blas_findings(HEALTHY, here, frozenset(), lambda environment: 400.0))
+    assert harmless["kernel variables"].level == "note"
+    assert "kernel variables" not in by_subject(doctor.blas_findings(HEALTHY, {}, frozenset(), speed))
+
+
+def test_kernels_below_the_processor_are_named_if_better_ones_are_faster() -> None:
+    narrow = Blas("openblas 0.3.7", "Haswell", 4)
+    gains = doctor.blas_findings(narrow, {}, frozenset({"avx512f"}), lambda e: 500.0 if e else 300.0)
+    assert "OPENBLAS_CORETYPE=SkylakeX" in by_subject(gains)["kernel variables"].cure
+    assert not slow_subjects(doctor.blas_findings(narrow, {}, frozenset({"avx512f"}), lambda e: 300.0))
+    assert not slow_subjects(doctor.blas_findings(narrow, {}, frozenset({"avx2"}), lambda e: 500.0 if e else 300.0))
+
+
+@pytest.mark.parametrize("speed", [2.0, float("nan")])
+def test_a_slow_library_is_named(speed) -> None:
+    found = by_subject(doctor.blas_findings(Blas("blas 3.9", "unknown", 0), {}, frozenset(), lambda _: speed))
+    assert found["matrix products"].level == "slow"
+    assert "pip install" in found["matrix products"].cure
+
+
+@pytest.mark.parametrize(
+    ("threads", "usable", "variables", "level", "cure"),
+    [
+        (4, 4, {}, "ok", ""),
+        (1, 4, {"OMP_NUM_THREADS": "1"}, "slow", "unset OMP_NUM_THREADS, unless"),
+        (8, 4, {"OPENBLAS_NUM_THREADS": "8"}, "slow", "export OPENBLAS_NUM_THREADS=4"),
+        (0, 4, {}, "ok", ""),
+    ],
+)
+def test_threads_and_cores(threads, usable, variables, level, cure) -> None:
+    found = by_subject(doctor.thread_findings(Blas("openblas", "Zen", threads), variables, usable, 4))
+    assert (found["threads"].level, found["threads"].cure[: len(cure)]) == (level, cure)
+    assert all(name in found["threads"].text for name in variables)
+    assert "cores" not in found
+    assert "2 of 16 cores" in by_subject(doctor.thread_findings(HEALTHY, {}, 2, 16))["cores"].text
+
+
+def test_memory_and_swap() -> None:
+    assert not slow_subjects(doctor.memory_findings(MEMINFO.format(9_000_000, 4_000_000)))
+    assert slow_subjects(doctor.memory_findings(MEMINFO.format(900_000, 1_000_000))) == {"memory", "swap"}
+    assert slow_subjects(doctor.memory_findings(MEMINFO.format(9_000_000, 4_000_000), limit=10**9)) == {"memory"}
+    swapped = by_subject(doctor.memory_findings(MEMINFO.format(9_000_000, 1_000_000)))["swap"]
+    assert (swapped.level, swapped.text[:6]) == ("note", "3.1 GB")
+    assert not list(doctor.memory_findings(""))
+
+
+def test_the_other_faults() -> None:
+    none = frozenset[str]()
+    assert slow_subjects(doctor.load_findings(0.5, 0.1)) == {"load", "host"}
+    assert not slow_subjects(doctor.load_findings(0.02, 0.0))
+    assert by_subject(doctor.processor_findings("x", frozenset({"sse2"}), none))["processor"].level == "note"
+    assert "512" in by_subject(doctor.processor_findings("x", frozenset({"avx2", "avx512f"}), none))["processor"].text
+    assert "performance" in by_subject(doctor.processor_findings("x", none, frozenset({"powersave"})))["frequency"].cure
+    huge = "always madvise [never]\n"
+    assert "madvise" in by_subject(doctor.huge_page_findings(huge, {}))["huge pages"].cure
+    off = by_subject(doctor.huge_page_findings("[always] madvise never", {"NUMPY_MADVISE_HUGEPAGE": "0"}))
+    assert off["huge pages"].level == "note"
+    assert slow_subjects(doctor.python_findings(True, {"PYTHONMALLOC": "debug"})) == {"Python"}
+    assert not list(doctor.python_findings(False, {"PYTHONMALLOC": "malloc"}))
+
+
+def test_page_faults() -> None:
+    cheap = by_subject(doctor.page_fault_findings([8.0, 4096.0], [1.0, 0.0]))["page faults"]
+    assert (cheap.level, "4096 page faults" in cheap.text) == ("ok", True)
+    assert by_subject(doctor.page_fault_findings([8.0, 4096.0], [8.0, 4096.0]))["page faults"].level == "note"
+    assert not list(doctor.page_fault_findings([], []))
+
+
+def test_a_gpu_that_can_not_be_used_is_a_fault_only_where_there_is_one() -> None:
+    def broken() -> None:
+        raise RuntimeError("device 'cuda' needs CuPy, which is not installed: pip install 'handloom[gpu]'")
+
+    assert by_subject(doctor.gpu_findings(broken, present=True))["GPU"].level == "slow"
+    without = by_subject(doctor.gpu_findings(broken, present=False))["GPU"]
+    assert (without.level, "pip install" in without.text) == ("ok", True)
+
+
+def test_a_child_that_fails_or_hangs_gives_no_numbers(monkeypatch) -> None:
+    assert doctor._in_child("raise ValueError", {}) == []
+    monkeypatch.setattr(doctor, "_PATIENCE", 0.2)
+    assert doctor._in_child("import time; time.sleep(5)", {}) == []
