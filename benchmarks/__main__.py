@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("bpe", "train_step")
+BENCHMARKS = ("bpe", "overhead", "train_step")
 
 
 def main() -> int:

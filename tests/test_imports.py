@@ -73,12 +73,12 @@ def test_the_engine_needs_numpy_alone() -> None:
 
 def test_importing_handloom_is_quick_and_light() -> None:
     code = (
-        "import sys, time; start = time.perf_counter(); import handloom; seconds = time.perf_counter() - start\n"
+        "import sys, time; start = time.process_time(); import handloom; seconds = time.process_time() - start\n"
         "heavy = {'torch', 'cupy', 'matplotlib', 'datasets', 'sacrebleu', 'scipy', 'pooch'} & set(sys.modules)\n"
         "print(seconds, *sorted(heavy))"
     )
-    # The best of three: the first may find a cold disk.
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
+    # The processor's time, and the best of five: others may run beside, and the first may find a cold disk.
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
     outputs = [run.stdout.split() for run in runs]
     assert outputs[0][1:] == []
-    assert min(float(output[0]) for output in outputs) < 2.0
+    assert min(float(output[0]) for output in outputs) < 0.25

@@ -1,0 +1,119 @@
+"""What the engine adds to NumPy's own call, an op: microseconds on small arrays.
+
+    python -m benchmarks.overhead --json benchmarks/results/overhead.json
+
+Arrays of 4 x 4 float32, so that the arithmetic costs nearly nothing. "forward" records the call for a backward pass,
+"unrecorded" is inside no_grad, "backward" is the engine's walk through a chain of such calls; each is less the time of
+the same NumPy calls made directly. Times are the shortest of several rounds, the two sides by turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.machine import machine, versions
+from handloom.autograd import Tensor, no_grad, ops
+
+CHAIN = 100
+ROUNDS = 100
+
+
+class Op(NamedTuple):
+    """An op x -> f(x, w) as handloom's users write it, the same in NumPy, and NumPy's calls of its backward rule."""
+
+    handloom: Callable[[Any, Any], Any]
+    numpy: Callable[[Any, Any], Any]
+    rule: Callable[[Any, Any, Any], Any]  # gradient, w, output
+
+
+OPS = {
+    "add": Op(lambda x, w: x + w, np.add, lambda g, w, y: g),
+    "multiply": Op(lambda x, w: x * w, np.multiply, lambda g, w, y: g * w),
+    "matmul": Op(lambda x, w: x @ w, np.matmul, lambda g, w, y: g @ w.T),
+    "maximum": Op(ops.maximum, np.maximum, lambda g, w, y: g * (y > w)),
+    "exp": Op(lambda x, w: ops.exp(x), lambda x, w: np.exp(x), lambda g, w, y: g * y),
+    "tanh": Op(lambda x, w: ops.tanh(x), lambda x, w: np.tanh(x), lambda g, w, y: g * (1 - y * y)),
+    "reshape": Op(lambda x, w: x.reshape(4, 4), lambda x, w: x.reshape(4, 4), lambda g, w, y: g.reshape(4, 4)),
+}
+
+
+def shortest(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Microseconds of one link of each chain; the shortest round of each."""
+    best = dict.fromkeys(works, float("inf"))
+    for _ in range(ROUNDS):
+        for name, work in works.items():
+            begin = time.perf_counter()
+            work()
+            best[name] = min(best[name], time.perf_counter() - begin)
+    return {name: seconds / CHAIN * 1e6 for name, seconds in best.items()}
+
+
+def measure(op: Op) -> dict[str, float]:
+    """Microseconds an op."""
+    start = np.full((4, 4), 0.01, np.float32)
+    weight = np.eye(4, dtype=np.float32)
+    leaf, fixed, ones = Tensor(start, requires_grad=True), Tensor(weight), np.ones_like(start)
+    output = op.numpy(start, weight)
+
+    def repeat(function: Callable[[Any, Any], Any], x: Any, w: Any) -> Any:
+        for _ in range(CHAIN):
+            function(x, w)  # always of the same x: a chain of exp would overflow
+
+    def recorded_chain() -> Any:
+        x = leaf
+        for _ in range(CHAIN):
+            x = op.handloom(x, fixed)
+        return x
+
+    def unrecorded() -> None:
+        with no_grad():
+            repeat(op.handloom, leaf, fixed)
+
+    def rules() -> None:
+        for _ in range(CHAIN):
+            op.rule(ones, weight, output)
+
+    with np.errstate(all="ignore"):
+        found = shortest(
+            {
+                "NumPy": lambda: repeat(op.numpy, start, weight),
+                "recorded": lambda: repeat(op.handloom, leaf, fixed),
+                "unrecorded": unrecorded,
+                "NumPy backward": rules,
+                "chain": recorded_chain,
+                "chain and backward": lambda: recorded_chain().backward(ones),
+            }
+        )
+    leaf.grad = None
+    return {
+        "NumPy": found["NumPy"],
+        "forward": found["recorded"] - found["NumPy"],
+        "unrecorded": found["unrecorded"] - found["NumPy"],
+        "backward": found["chain and backward"] - found["chain"] - found["NumPy backward"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table to this file")
+    arguments = parser.parse_args()
+    table = {name: measure(op) for name, op in OPS.items()}
+    columns = list(table["add"])
+    print(f"microseconds an op, beyond NumPy's own\n{'':10}" + "".join(f"{column:>12}" for column in columns))
+    for name, figures in table.items():
+        print(f"{name:10}" + "".join(f"{figures[column]:12.2f}" for column in columns))
+    if arguments.json:
+        result = {"microseconds": table, "machine": machine(), "versions": versions("handloom", "numpy")}
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
