@@ -310,7 +310,7 @@ class Tensor:
                 "under no_grad(), or in a result computed from it (x * 1), or use setitem(x, index, value)"
             )
         else:
-            self.data[_ops.indexing.plain_index(index)] = _array(value)
+            self.data[_ops.indexing.plain_index(index, self)] = _array(value)
             self.mark_changed()
 
     # -- methods that NumPy arrays have too, so that backward rules serve both ----------------------------------------

@@ -15,12 +15,17 @@ from .registry import declare
 from .shape import ravel
 
 
-def plain_index(index: Any) -> Any:
-    """The index with Tensors in it turned into arrays: copies, which no later change of the caller's can reach."""
+def plain_index(index: Any, x: Any) -> Any:
+    """The index of x with Tensors in it turned into arrays on x's device.
+
+    They are copies, which no later change of the caller's can reach.
+    """
     if isinstance(index, tuple):
-        return tuple(plain_index(part) for part in index)
+        return tuple(plain_index(part, x) for part in index)
     index = raw(index)
-    return index.copy() if is_array(index) else list(index) if isinstance(index, list) else index
+    if is_array(index):
+        return array_module(raw(x), index).array(index)
+    return list(index) if isinstance(index, list) else index
 
 
 def _is_basic(index: Any) -> bool:
@@ -71,7 +76,7 @@ class PutInZeros(Function):
 @declare(lambda x, index: x[index])
 def getitem(x: Any, index: Any) -> Tensor:
     """x[index], with slices, None, Ellipsis, integers, integer arrays and boolean masks as in NumPy."""
-    return GetItem(plain_index(index))(x)
+    return GetItem(plain_index(index, x))(x)
 
 
 class SetItem(Function):
@@ -133,7 +138,7 @@ def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
 @declare(_setitem_reference)
 def setitem(x: Any, index: Any, value: Any) -> Tensor:
     """A copy of x in which x[index] is `value` (broadcast there). Raises IndexError if a place is named twice."""
-    return SetItem(plain_index(index))(x, value)
+    return SetItem(plain_index(index, x))(x, value)
 
 
 class ScatterAdd(Function):
@@ -163,7 +168,7 @@ def _scatter_add_reference(x: np.ndarray, index: Any, values: Any) -> np.ndarray
 @declare(_scatter_add_reference)
 def scatter_add(x: Any, index: Any, values: Any) -> Tensor:
     """A copy of x in which `values` (broadcast there) are added to x[index]; a place named twice gets both."""
-    return ScatterAdd(plain_index(index))(x, values)
+    return ScatterAdd(plain_index(index, x))(x, values)
 
 
 @declare(np.take)

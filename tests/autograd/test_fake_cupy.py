@@ -1,0 +1,161 @@
+"""The stand-in for CuPy: like the real package, as far as handloom uses it, and strict where a GPU would fail."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.support.cuda_emulator import compiler_missing
+from tests.support.fake_cupy import cupy as stand_in
+from tests.support.fake_cupy import cupyx
+from tests.support.fake_cupy.signatures import ATTRIBUTES, CONSTANTS, DTYPES, FREE_METHODS, FUNCTIONS, METHODS, UFUNCS
+
+DESCRIBE = """
+import cupy, cupyx, inspect, json, sys
+functions, ufuncs, methods, names = json.load(sys.stdin)
+parameters = lambda f: list(inspect.signature(f).parameters)
+found = {"functions": {name: parameters(getattr(cupy, name)) for name in functions}}
+found["ufuncs"] = [name for name in ufuncs if isinstance(getattr(cupy, name, None), cupy.ufunc)]
+found["methods"] = {name: (getattr(cupy.ndarray, name).__doc__ or "").split("\\n")[0] for name in methods}
+found["names"] = [name for name in names if hasattr(cupy.ndarray, name) or hasattr(cupy, name)]
+found["dunders"] = [name for name in dir(cupy.ndarray) if name.startswith("__")]
+found["cupyx"] = [n for n in ("scatter_add", "allow_synchronize", "DeviceSynchronized") if hasattr(cupyx, n)]
+found["kernels"] = [cupy.RawModule.__doc__.split("\\n")[0], cupy.RawKernel.__call__.__doc__.split("\\n")[0]]
+found["kernel"] = hasattr(cupy.RawKernel, "max_dynamic_shared_size_bytes")
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """What the installed CuPy says of itself, asked in a process of its own."""
+    if importlib.util.find_spec("cupy") is None:
+        pytest.skip("CuPy is not installed: pip install cupy-cuda13x (no GPU is needed)")
+    names = [*CONSTANTS, *DTYPES, *FREE_METHODS, *ATTRIBUTES, "bool_", "shape", "ndim", "size"]
+    asked = json.dumps([list(FUNCTIONS), UFUNCS, list(METHODS), names])
+    environment = {**os.environ, "CUPY_CACHE_DIR": str(tmp_path_factory.mktemp("cupy"))}
+    command = [sys.executable, "-c", DESCRIBE]
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), names
+
+
+def test_every_name_is_cupy_s_with_the_same_parameters(real) -> None:
+    found, names = real
+    assert found["functions"] == {name: list(parameters) for name, parameters in FUNCTIONS.items()}
+    assert found["ufuncs"] == UFUNCS
+    assert found["names"] == names
+    assert found["cupyx"] == ["scatter_add", "allow_synchronize", "DeviceSynchronized"]
+
+
+def test_methods_take_what_cupy_s_take(real) -> None:
+    found, _ = real
+    for name, line in found["methods"].items():
+        given = line.partition("(")[2].rpartition(")")[0].replace("/", "").split(",")
+        words = [part.partition("=")[0].split()[-1] for part in given if part.strip() not in ("", "self")]
+        for parameter in METHODS[name]:
+            assert parameter in words, f"ndarray.{name} has no {parameter}: {line}"
+
+
+def test_kernels_are_called_as_cupy_s(real) -> None:
+    found, _ = real
+    module, call = found["kernels"]
+    assert "code=None" in module
+    assert "options" in module
+    assert call == "RawKernel.__call__(self, grid, block, args, **kwargs)"
+    assert found["kernel"]
+
+
+def test_the_array_has_no_operator_that_cupy_lacks(real) -> None:
+    found, _ = real
+    own = {name for name in dir(stand_in.ndarray) if name.startswith("__")} - set(dir(object))
+    assert own - {"__slots__", "__module__", "__weakref__", "__annotations__"} <= set(found["dunders"])
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda x, y: x + y,
+        lambda x, y: y + x,
+        lambda x, y: x.__iadd__(y),
+        lambda x, y: stand_in.where(x > 0, x, y),
+        lambda x, y: stand_in.concatenate([x, y]),
+        lambda x, y: x[y.astype(int)],
+        lambda x, y: np.add(x, y),
+        lambda x, y: np.concatenate([x, y]),
+        lambda x, y: x.__setitem__(slice(None), y),
+        lambda x, y: stand_in.exp(x, out=y),
+        lambda x, y: np.asarray(x),
+        lambda x, y: np.add.reduce(x),
+    ],
+)
+def test_no_numpy_array_gets_in_or_out_unasked(mix) -> None:
+    with pytest.raises(TypeError):
+        mix(stand_in.arange(3, dtype=np.float32), np.arange(3, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x: float(x.sum()),
+        lambda x: x.sum().item(),
+        lambda x: bool((x > 0).any()),
+        lambda x: int(x[0]),
+        lambda x: x.get(),
+        lambda x: x.tolist(),
+        lambda x: x[x > 1],
+        lambda x: stand_in.nonzero(x),
+        lambda x: stand_in.unique(x),
+        lambda x: repr(x),
+    ],
+)
+def test_what_waits_for_the_device_can_be_forbidden(wait) -> None:
+    x = stand_in.arange(3, dtype=np.float32)
+    wait(x)
+    with cupyx.allow_synchronize(False):
+        y = stand_in.exp(x * 2).sum()
+        y += stand_in.asarray(np.arange(3))[0]
+        with pytest.raises(cupyx.DeviceSynchronized):
+            wait(x)
+    wait(x)
+
+
+def test_parameters_that_only_numpy_has_are_refused() -> None:
+    x = stand_in.arange(3, dtype=np.float32)
+    for call in (
+        lambda: stand_in.sum(x, where=x > 0),
+        lambda: x.max(initial=0),
+        lambda: stand_in.take(x, x, mode="clip"),
+        lambda: stand_in.add(x, x, where=x > 0),
+        lambda: stand_in.argsort(x, stable=True),
+    ):
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            call()
+
+
+def test_results_are_device_arrays_and_views_know_their_base() -> None:
+    x = stand_in.arange(6, dtype=np.float32).reshape(2, 3)
+    for result in (x.sum(), x[0, 0], x.max(axis=0), np.exp(x), np.float32(2) * x, 2 / x, -x, x @ x.T, abs(x), x > 1):
+        assert type(result) is stand_in.ndarray
+    assert x.sum().shape == ()
+    assert x[0].base is x.T.base is x.base
+    assert x.copy().base is None
+    x[0] += 1
+    assert x.tolist() == [[1, 2, 3], [3, 4, 5]]
+
+
+@pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
+def test_kernels_run() -> None:
+    code = 'extern "C" __global__ void scale(float* x, float by, int n) { if (threadIdx.x < n) x[threadIdx.x] *= by; }'
+    x = stand_in.arange(5, dtype=np.float32)
+    kernel = stand_in.RawModule(code=code, options=("-std=c++17",)).get_function("scale")
+    kernel((1,), (32,), (x, np.float32(2), np.int32(5)))
+    assert x.tolist() == [0, 2, 4, 6, 8]
+    with pytest.raises(TypeError, match="NumPy array"):
+        kernel((1,), (32,), (np.zeros(5, np.float32), np.float32(2), np.int32(5)))

@@ -1,0 +1,152 @@
+"""A stand-in for CuPy on machines without a GPU: the module `cupy`, as far as handloom uses it, on NumPy underneath.
+
+It is made by composition: its array is no NumPy array, refuses to become one unasked and refuses to be mixed with one.
+As in CuPy, reductions give arrays without axes; functions take only the parameters that CuPy's take; RawKernels run,
+through the CUDA emulator; and with `cupyx.allow_synchronize(False)` everything that makes the host wait for the device
+raises. In one point it is stricter: it takes no NumPy array as an index, which CuPy would copy to the device each time.
+
+    def test_something(fake_cupy):               # the fixture in tests/conftest.py
+        x = Tensor(fake_cupy.arange(3.0))
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from . import kernels
+from .array import DeviceSynchronized, allow_synchronize, call_ufunc, check_keywords, ndarray, synchronize, unwrap, wrap
+from .signatures import CONSTANTS, DTYPES, FUNCTIONS, UFUNCS
+
+_WAITS = {"unique", "nonzero", "flatnonzero", "asnumpy", "allclose", "bincount"}
+
+
+def _function(name: str) -> Any:
+    parameters = FUNCTIONS[name]
+    free = "args" in parameters or "kwargs" in parameters or "arys" in parameters or "arrays_and_dtypes" in parameters
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if not free:
+            check_keywords(name, parameters, args, kwargs)
+        if name in _WAITS or (name == "where" and len(args) == 1):
+            synchronize(name)
+        out = kwargs.get("out")
+        if out is not None and not isinstance(out, ndarray):
+            raise TypeError(f"{name}: out must be a device array, not {type(out)}")
+        with np.errstate(all="ignore"):
+            result = getattr(np, name)(*(unwrap(arg, name) for arg in args), **unwrap(kwargs, name))
+        if isinstance(result, bool) or out is not None:
+            return out if out is not None else wrap(np.asarray(result))
+        return wrap(result, *_arrays(args), *_arrays(tuple(kwargs.values())))
+
+    function.__name__ = name
+    return function
+
+
+def _arrays(values: tuple[Any, ...]) -> list[Any]:
+    return [x for v in values for x in (_arrays(tuple(v)) if isinstance(v, (list, tuple)) else [v])]
+
+
+def _ufunc(name: str) -> Any:
+    def ufunc(*inputs: Any, **keywords: Any) -> Any:
+        return call_ufunc(getattr(np, name), *inputs, **keywords)
+
+    ufunc.__name__ = name
+    return ufunc
+
+
+def _array(obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", **others: Any) -> ndarray:
+    """From the host or the device; the result shares nothing with a NumPy array."""
+    host = obj._host if isinstance(obj, ndarray) else obj
+    if isinstance(host, (list, tuple)):
+        host = [x._host if isinstance(x, ndarray) else x for x in host]
+    made = np.array(host, dtype=dtype, order="C" if order == "K" else order)  # type: ignore[call-overload]
+    return wrap(made)
+
+
+def _asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, blocking: bool = False) -> ndarray:
+    if isinstance(a, ndarray) and (dtype is None or np.dtype(dtype) == a.dtype) and not copy:
+        return a
+    return _array(a, dtype=dtype)
+
+
+def _ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
+    if isinstance(a, ndarray) and a.flags.c_contiguous and (dtype is None or np.dtype(dtype) == a.dtype):
+        return a
+    return _array(a, dtype=dtype)
+
+
+class _Device:
+    """`cupy.cuda.Device(0)`."""
+
+    def __init__(self, id: int = 0):
+        self.id = id
+
+    def __enter__(self) -> _Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        synchronize("Device.synchronize()")
+
+
+def _build() -> tuple[types.ModuleType, types.ModuleType]:
+    cupy, cupyx = types.ModuleType("cupy"), types.ModuleType("cupyx")
+    for name in FUNCTIONS:
+        setattr(cupy, name, _function(name))
+    for name in UFUNCS:
+        setattr(cupy, name, _ufunc(name))
+    for name in (*CONSTANTS, *DTYPES, "bool_", "dtype", "generic"):
+        setattr(cupy, name, getattr(np, name))
+    names: dict[str, Any] = {
+        "array": _array,
+        "asarray": _asarray,
+        "ascontiguousarray": _ascontiguousarray,
+        "asnumpy": lambda a, **_: a.get() if isinstance(a, ndarray) else np.asarray(a),
+        "ndarray": ndarray,
+        "may_share_memory": lambda a, b: np.may_share_memory(a._host, b._host),
+        "shape": lambda a: a.shape,
+        "ndim": lambda a: a.ndim,
+        "size": lambda a: a.size,
+        "result_type": lambda *args: np.result_type(*(a._host if isinstance(a, ndarray) else a for a in args)),
+        "RawModule": kernels.RawModule,
+        "RawKernel": kernels.RawKernel,
+        "cuda": types.SimpleNamespace(
+            Device=_Device,
+            is_available=lambda: True,
+            runtime=types.SimpleNamespace(getDeviceCount=lambda: 1),
+        ),
+        "__version__": "0 (stand-in)",
+    }
+    for name, value in names.items():
+        setattr(cupy, name, value)
+    cupyx.allow_synchronize = allow_synchronize  # type: ignore[attr-defined]
+    cupyx.DeviceSynchronized = DeviceSynchronized  # type: ignore[attr-defined]
+    cupyx.scatter_add = lambda a, slices, value: a.scatter_add(slices, value)  # type: ignore[attr-defined]
+    return cupy, cupyx
+
+
+cupy, cupyx = _build()
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[types.ModuleType]:
+    """Let `import cupy` find the stand-in for as long as the context lasts."""
+    before = {name: sys.modules.get(name) for name in ("cupy", "cupyx")}
+    sys.modules.update(cupy=cupy, cupyx=cupyx)
+    kernels.launches.clear()
+    try:
+        yield cupy
+    finally:
+        for name, module in before.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module

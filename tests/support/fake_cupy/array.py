@@ -1,0 +1,286 @@
+"""The array of the stand-in: holds a NumPy array and lets nobody have it by accident."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .signatures import METHODS
+
+_SCALARS = (bool, int, float, complex, np.generic)
+_state = threading.local()
+
+
+class DeviceSynchronized(RuntimeError):  # noqa: N818 (CuPy's name)
+    """The host would have waited for the device where `allow_synchronize(False)` forbids it."""
+
+
+@contextmanager
+def allow_synchronize(allow: bool) -> Iterator[None]:
+    """Forbid (or allow) in this thread whatever makes the host wait for the device."""
+    before = getattr(_state, "allowed", True)
+    _state.allowed = allow
+    try:
+        yield
+    finally:
+        _state.allowed = before
+
+
+def synchronize(what: str) -> None:
+    """Called by everything that needs a value on the host. Raises DeviceSynchronized where that is forbidden."""
+    if not getattr(_state, "allowed", True):
+        raise DeviceSynchronized(f"{what} waits for the device")
+
+
+def unwrap(value: Any, what: str = "CuPy") -> Any:
+    """The NumPy value behind a device array, also within lists and tuples. TypeError for a NumPy array, as in CuPy."""
+    if isinstance(value, ndarray):
+        return value._host
+    if isinstance(value, np.ndarray):
+        raise TypeError(f"{what}: a NumPy array of shape {value.shape} among device arrays: unsupported type")
+    if isinstance(value, (list, tuple)):
+        return type(value)(unwrap(item, what) for item in value)
+    if isinstance(value, dict):
+        return {name: unwrap(item, what) for name, item in value.items()}
+    return value
+
+
+def wrap(value: Any, *sources: Any) -> Any:
+    """A result as device arrays; scalars become arrays without axes. A view remembers whose memory it shows."""
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(wrap(item, *sources) for item in value)
+    if isinstance(value, tuple):  # a named tuple of NumPy's
+        return tuple(wrap(item, *sources) for item in value)
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return value
+    host = np.asarray(value)
+    result = ndarray._make(host)
+    if host.base is not None:
+        for source in sources:
+            if isinstance(source, ndarray) and np.may_share_memory(source._host, host):
+                result._base = source if source._base is None else source._base
+                break
+    return result
+
+
+class _Pointer:
+    """`array.data`: where it begins on the device."""
+
+    def __init__(self, host: np.ndarray):
+        self.ptr = host.ctypes.data
+
+
+class _Device:
+    id = 0
+
+    def __repr__(self) -> str:
+        return "<CUDA Device 0>"
+
+
+def _method(name: str, parameters: tuple[str, ...]) -> Any:
+    def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
+        check_keywords(f"ndarray.{name}", parameters, args, kwargs)
+        out = kwargs.get("out")
+        result = getattr(self._host, name)(*map(unwrap, args), **unwrap(kwargs))
+        if name == "repeat" and any(isinstance(arg, ndarray) for arg in args):
+            synchronize("repeat by an array")
+        return out if isinstance(out, ndarray) else wrap(result, self)
+
+    method.__name__ = name
+    return method
+
+
+def check_keywords(name: str, parameters: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """TypeError for an argument that CuPy's function of this name does not have."""
+    for keyword in kwargs:
+        if keyword not in parameters:
+            raise TypeError(f"{name}() got an unexpected keyword argument {keyword!r} (NumPy has it, CuPy has not)")
+    if len(args) > len(parameters):
+        raise TypeError(f"{name}() takes at most {len(parameters)} arguments ({len(args)} given)")
+
+
+class ndarray:  # noqa: N801 (CuPy's name)
+    """An array "on the device". Built by the functions of the namespace."""
+
+    __module__ = "cupy"
+    __slots__ = ("__weakref__", "_base", "_host")
+    _host: np.ndarray
+    _base: Any
+
+    @classmethod
+    def _make(cls, host: np.ndarray) -> ndarray:
+        self = object.__new__(cls)
+        self._host = host
+        self._base = None
+        return self
+
+    shape = property(lambda self: self._host.shape, lambda self, shape: setattr(self._host, "shape", shape))
+    dtype = property(lambda self: self._host.dtype)
+    ndim = property(lambda self: self._host.ndim)
+    size = property(lambda self: self._host.size)
+    strides = property(lambda self: self._host.strides)
+    itemsize = property(lambda self: self._host.itemsize)
+    nbytes = property(lambda self: self._host.nbytes)
+    flags = property(lambda self: self._host.flags)
+    T = property(lambda self: wrap(self._host.T, self))
+    base = property(lambda self: self._base)
+    data = property(lambda self: _Pointer(self._host))
+    device = property(lambda self: _Device())
+
+    # -- to the host, which waits ----------------------------------------------------------------------------------
+
+    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> np.ndarray:
+        if blocking:
+            synchronize("get()")
+        if out is not None:
+            out[...] = self._host
+            return out
+        return self._host.copy(order=order)  # type: ignore[call-overload]
+
+    def item(self) -> Any:
+        synchronize("item()")
+        return self._host.item()
+
+    def tolist(self) -> Any:
+        synchronize("tolist()")
+        return self._host.tolist()
+
+    def __bool__(self) -> bool:
+        synchronize("bool()")
+        return bool(self._host)
+
+    def __int__(self) -> int:
+        synchronize("int()")
+        return int(self._host)
+
+    def __float__(self) -> float:
+        synchronize("float()")
+        return float(self._host)
+
+    def __complex__(self) -> complex:
+        synchronize("complex()")
+        return complex(self._host)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`.")
+
+    def __repr__(self) -> str:
+        synchronize("repr()")
+        return repr(self._host)
+
+    # -- from the host ---------------------------------------------------------------------------------------------
+
+    def set(self, arr: np.ndarray, stream: Any = None) -> None:
+        if not isinstance(arr, np.ndarray):
+            raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
+        self._host[...] = arr
+
+    # -- indexing --------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        if any(isinstance(i, ndarray) and i.dtype == bool for i in _parts(index)):
+            synchronize("reading by a boolean mask")
+        return wrap(np.asarray(self._host[unwrap(index, "index")]), self)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        masked = any(isinstance(i, ndarray) and i.dtype == bool for i in _parts(index))
+        if masked and isinstance(value, ndarray) and value.ndim:
+            synchronize("writing an array by a boolean mask")
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise TypeError(f"a NumPy array of shape {value.shape} can't be assigned to a device array")
+        self._host[unwrap(index, "index")] = value if isinstance(value, np.ndarray) else unwrap(value)
+
+    def __len__(self) -> int:
+        return len(self._host)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def scatter_add(self, slices: Any, value: Any) -> None:
+        np.add.at(self._host, unwrap(slices), unwrap(value))
+
+    # -- shape -----------------------------------------------------------------------------------------------------
+
+    def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> ndarray:
+        return wrap(self._host.reshape(*shape, order=order), self)  # type: ignore[call-overload]
+
+    def transpose(self, *axes: Any) -> ndarray:
+        return wrap(self._host.transpose(*axes), self)
+
+    # -- NumPy's functions on device arrays ------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__":
+            raise TypeError(f"{ufunc.__name__}.{method} of NumPy does not work on device arrays")
+        if "out" in kwargs:
+            kwargs["out"] = kwargs["out"][0]
+        return call_ufunc(ufunc, *inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from . import cupy
+
+        if not hasattr(cupy, function.__name__):
+            return NotImplemented
+        return getattr(cupy, function.__name__)(*args, **kwargs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _parts(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
+def call_ufunc(ufunc: Any, *inputs: Any, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """A ufunc on device arrays and scalars, with the keywords that CuPy's have."""
+    if out is not None and not isinstance(out, ndarray):
+        raise TypeError(f"{ufunc.__name__}: out must be a device array, not {type(out)}")
+    keywords: dict[str, Any] = {"casting": casting}
+    if dtype is not None:
+        keywords["dtype"] = dtype
+    if out is not None:
+        keywords["out"] = out._host
+    with np.errstate(all="ignore"):  # a device gives no warnings
+        result = ufunc(*(unwrap(x, ufunc.__name__) for x in inputs), **keywords)
+    return out if out is not None else wrap(result)
+
+
+def _operator(ufunc: Any, reflected: bool = False) -> Any:
+    def operator(self: ndarray, other: Any) -> Any:
+        if not isinstance(other, (ndarray, np.ndarray, *_SCALARS)):
+            return NotImplemented
+        return call_ufunc(ufunc, other, self) if reflected else call_ufunc(ufunc, self, other)
+
+    return operator
+
+
+def _in_place(ufunc: Any) -> Any:
+    def operator(self: ndarray, other: Any) -> Any:
+        if not isinstance(other, (ndarray, np.ndarray, *_SCALARS)):
+            return NotImplemented
+        return call_ufunc(ufunc, self, other, out=self)
+
+    return operator
+
+
+_OPERATORS = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "pow": np.power, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "lshift": np.left_shift, "rshift": np.right_shift,
+}  # fmt: skip
+for _name, _ufunc in _OPERATORS.items():
+    setattr(ndarray, f"__{_name}__", _operator(_ufunc))
+    setattr(ndarray, f"__r{_name}__", _operator(_ufunc, reflected=True))
+    setattr(ndarray, f"__i{_name}__", _in_place(_ufunc))
+ndarray.__matmul__ = _operator(np.matmul)  # type: ignore[attr-defined]
+ndarray.__rmatmul__ = _operator(np.matmul, reflected=True)  # type: ignore[attr-defined]
+_COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater}
+for _name, _ufunc in {**_COMPARISONS, "ge": np.greater_equal}.items():
+    setattr(ndarray, f"__{_name}__", _operator(_ufunc))
+for _name, _ufunc in {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}.items():
+    setattr(ndarray, f"__{_name}__", lambda self, _ufunc=_ufunc: call_ufunc(_ufunc, self))
+for _name, _parameters in METHODS.items():
+    setattr(ndarray, _name, _method(_name, _parameters))

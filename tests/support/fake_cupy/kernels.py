@@ -1,0 +1,56 @@
+"""RawModule and RawKernel of the stand-in: CUDA C++ through the emulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..cuda_emulator import EmulatedModule
+from .array import ndarray
+
+# Settings and counts for the tests. `seed` is the order of threads; `launches` the names of the kernels that ran.
+seed = 0
+checked = False
+launches: list[str] = []
+
+
+class RawModule:
+    """Several kernels of one source, compiled when the first is asked for."""
+
+    def __init__(self, code: str | None = None, *, options: tuple[str, ...] = (), **others: Any):
+        if code is None or others:
+            raise TypeError("the stand-in compiles source text: RawModule(code=..., options=...)")
+        if not isinstance(options, tuple):
+            raise TypeError("options must be a tuple")
+        self.code, self.options = code, options
+        self._modules: dict[bool, EmulatedModule] = {}
+
+    def get_function(self, name: str) -> RawKernel:
+        kernel = RawKernel(self.code, name, self.options)
+        kernel._module = self
+        return kernel
+
+    def emulated(self) -> EmulatedModule:
+        if checked not in self._modules:
+            self._modules[checked] = EmulatedModule(self.code, self.options, checked=checked)
+        return self._modules[checked]
+
+
+class RawKernel:
+    """One kernel."""
+
+    def __init__(self, code: str, name: str, options: tuple[str, ...] = ()):
+        self.name = name
+        self.max_dynamic_shared_size_bytes = 48 * 1024
+        self._module = RawModule(code, options=options)
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, *, shared_mem: int = 0) -> None:
+        for number, arg in enumerate(args):
+            if isinstance(arg, np.ndarray):
+                raise TypeError(f"{self.name}: argument {number} is a NumPy array: Unsupported type {np.ndarray}")
+        kernel = self._module.emulated().get_function(self.name)
+        kernel.max_dynamic_shared_size_bytes = self.max_dynamic_shared_size_bytes
+        hosts = tuple(arg._host if isinstance(arg, ndarray) else arg for arg in args)
+        launches.append(self.name)
+        kernel(grid, block, hosts, shared_mem=shared_mem, seed=seed)
