@@ -258,7 +258,7 @@ def attention(
     conditions = Conditions(
         queries,
         keys,
-        mask=_checked_mask(raw(mask)),
+        mask=_checked_mask(raw(mask), xp),
         key_lengths=_per("batch row", "key_lengths", key_lengths, query.shape[0], xp),
         causal=causal,
         window=window,
@@ -310,12 +310,12 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
         raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} don't fit together")
 
 
-def _checked_mask(mask: Any) -> Any:
+def _checked_mask(mask: Any, xp: Any) -> Any:
     if mask is not None and mask.dtype != bool:
         raise TypeError(
             f"attention: the mask must be boolean (True = may attend), not {mask.dtype}; use bias to add numbers"
         )
-    return mask
+    return mask if mask is None else xp.asarray(mask)
 
 
 def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import Function, run
+from ..function import Function, raw, run
 from ..tensor import Tensor
 from .registry import declare
 
@@ -62,7 +62,7 @@ def add_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> Array:
 
 @declare(lambda ids, table, padding_id=None: np.take(table, ids, axis=0))
 def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
-    """table[ids]: ids any integer shape, table (rows, features) -> (*ids.shape, features).
+    """table[ids], (*ids.shape, features): ids of any integer shape, on the host or the device, table (rows, features).
 
     The row `padding_id`, counted from the end if negative, gets no gradient. Raises IndexError for an id outside
     0 <= id < rows, TypeError for ids that are not integers.
@@ -79,4 +79,4 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
             raise IndexError(f"embedding: id {wrong} is outside the table of {table.shape[0]} rows")
     if padding_id is not None and padding_id < 0:
         padding_id += table.shape[0]  # the derivative of the gradient compares it with the ids
-    return Embedding(ids, padding_id)(table)
+    return Embedding(array_module(raw(table)).asarray(ids), padding_id)(table)

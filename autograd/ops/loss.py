@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
-from ..function import Function
+from ..backend import array_module, is_array
+from ..function import Function, raw
 from ..tensor import Tensor
 from .registry import declare
 from .softmax import log_softmax, softmax
@@ -124,7 +124,7 @@ def cross_entropy(
     ignore where the target is a distribution; IndexError for a class out of range.
     """
     logits = logits if isinstance(logits, Tensor) else Tensor(logits)
-    weight = weight.data if isinstance(weight, Tensor) else weight
+    weight = None if weight is None else array_module(logits.data).asarray(raw(weight))
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if reduction not in REDUCTIONS:
@@ -135,7 +135,7 @@ def cross_entropy(
         if ignore_index >= 0:
             raise ValueError(f"cross_entropy: no class to ignore ({ignore_index}) in a target that is a distribution")
         return _against_distributions(logits, target, weight, reduction, label_smoothing)
-    target = target.data if isinstance(target, Tensor) else array_module(logits.data).asarray(target)
+    target = target.data if isinstance(target, Tensor) else target if is_array(target) else np.asarray(target)
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iu":
         raise ValueError(
             f"cross_entropy: logits {logits.shape} need integer targets of shape {logits.shape[:-1]} or floating "
@@ -146,6 +146,7 @@ def cross_entropy(
         wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
         if wrong.any():
             raise IndexError(f"cross_entropy: class {target[wrong][0]} is outside 0..{classes - 1}")
+    target = array_module(logits.data).asarray(target)
     loss = CrossEntropy(target.reshape(-1), weight, ignore_index, reduction, label_smoothing)(
         logits.reshape(-1, classes)
     )

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.backend import array_module
+
 INITIAL_CAPACITY = 64  # nodes
 
 
@@ -112,8 +114,9 @@ def keep_rows(array: Any, rows: np.ndarray, length: int) -> Any:
     Rows that stay where they are aren't copied; the array itself is returned unless it is too small.
     """
     if len(rows) > len(array):
-        return array[rows]
+        return array[array_module(array).asarray(rows)]
     moved = np.flatnonzero(rows != np.arange(len(rows)))
     if len(moved):
-        array[moved, :, :length] = array[rows[moved], :, :length]
+        to, come_from = (array_module(array).asarray(places) for places in (moved, rows[moved]))
+        array[to, :, :length] = array[come_from, :, :length]
     return array

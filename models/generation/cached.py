@@ -102,7 +102,7 @@ class CachedState:
             for key, value in self._cross
         ]
         if self._cross_bias is not None:
-            self._cross_bias = self._cross_bias[sentences]
+            self._cross_bias = self._cross_bias[self._xp.asarray(sentences)]
 
     def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any]) -> Any:
         scores = q @ keys.swapaxes(-1, -2)

@@ -1,0 +1,98 @@
+"""Models on a device: training steps and searches give what they give on the CPU, and a step never waits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import manual_seed, ops
+from handloom.autograd.backend import to_device
+from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
+from handloom.models.generation import sample
+from handloom.train.optimizers import Adam, AdamW
+from tests.support.decoding import BOS, EOS, build, random_source
+from tests.support.fake_cupy import cupyx
+
+VARIANTS = [
+    {},
+    {"positions": "learned", "norm_first": True, "activation": "gelu"},
+    {"positions": "rotary", "share_embeddings": True, "tie_output": True},
+    {"positions": "relative"},
+    {"positions": "alibi"},
+]
+
+
+def train(device: str, steps: int, optimizer: type = Adam, **options) -> tuple[list[float], list[np.ndarray]]:
+    """The losses of a few steps of a 1+1-layer translator, and its weights after them, on the host."""
+    manual_seed(3)
+    sizes = {"d_model": 16, "nhead": 2, "encoder_layers": 1, "decoder_layers": 1, "dim_feedforward": 24}
+    model = Seq2SeqTransformer(Seq2SeqConfig(40, 40, **sizes, dropout=0.1, max_length=20, **options)).to(device)
+    optimizer = optimizer(model.parameters(), lr=1e-3)
+    rng = np.random.default_rng(0)
+    losses = []
+    for _ in range(steps):
+        source, target, lengths = rng.integers(1, 40, (4, 7)), rng.integers(1, 40, (4, 6)), np.array([7, 5, 3, 7])
+        source[np.arange(7) >= lengths[:, None]] = 0
+        target[1, 4:] = 0
+        with cupyx.allow_synchronize(False):
+            optimizer.zero_grad()
+            logits = model(source, target[:, :-1], lengths)
+            loss = ops.cross_entropy(logits, target[:, 1:], ignore_index=0, label_smoothing=0.1)
+            loss.backward()
+            optimizer.step()
+        assert loss.device == ("cpu" if device == "cpu" else "cuda:0")
+        losses.append(loss.item())
+    return losses, [to_device(parameter.data, "cpu") for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=lambda options: "-".join(map(str, options.values())) or "default")
+def test_training_steps_are_those_of_the_cpu_and_never_wait(options, fake_cupy) -> None:
+    want, found = train("cpu", 3, **options), train("cuda", 3, **options)
+    np.testing.assert_allclose(found[0], want[0], rtol=1e-5)
+    for a, b in zip(found[1], want[1], strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-5)
+
+
+def test_weight_decay_on_the_device(fake_cupy) -> None:
+    for a, b in zip(train("cuda", 2, AdamW)[1], train("cpu", 2, AdamW)[1], strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-5)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_searches_find_the_same_on_the_device(positions, fake_cupy) -> None:
+    model = build(5, layers=2, positions=positions)
+    source = random_source(np.random.default_rng(1), [3, 6, 1])
+    rules = Rules(BOS, EOS, max_length=8, min_length=2, no_repeat_ngram=2, repetition_penalty=1.3, forbidden=(0, 1))
+    found = []
+    for device in ("cpu", "cuda"):
+        model.to(device)
+        results = [
+            greedy_search(model.start(source), rules),
+            sample(model.start(source), rules, seed=3, temperature=1.5, top_k=5),
+            *beam_search(model.start(source), rules, width=3, n_best=2),
+        ]
+        found.append([(h.ids, h.score) for hypotheses in results for h in hypotheses])
+    for (ids, score), (device_ids, device_score) in zip(*found, strict=True):
+        assert ids == device_ids
+        assert score == pytest.approx(device_score, rel=1e-6)
+
+
+def test_a_model_comes_back_from_the_device_unchanged(fake_cupy) -> None:
+    model = build(5)
+    before = {name: value.copy() for name, value in model.state_dict().items()}
+    model.to("cuda")
+    assert {parameter.device for parameter in model.parameters()} == {"cuda:0"}
+    for name, value in model.state_dict().items():
+        assert isinstance(value, np.ndarray)
+        np.testing.assert_array_equal(value, before[name])
+    model.load_state_dict({name: value + 1 for name, value in before.items()})
+    model.to("cpu")
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, before[name] + 1)
+
+
+def test_operands_on_two_devices_are_named(fake_cupy) -> None:
+    model = build(5)
+    model.output.to("cuda")
+    with pytest.raises(TypeError, match=r"different devices \(cpu, cuda:0\): move one with .to\(device\)"):
+        model(np.array([[4, 5]]), np.array([[2, 4]]))
