@@ -1,12 +1,14 @@
 """Whole models, and how to generate text with them."""
 
 from .baselines import BigramLanguageModel, RandomLanguageModel, RecurrentConfig, RecurrentLanguageModel
+from .classifier import ClassifierConfig, TransformerClassifier
 from .generation import Hypothesis, Rules, Sampler, beam_search, greedy_search, length_penalty, sample, stream
 from .language_model import LanguageModel, LanguageModelConfig
 from .seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 
 __all__ = [
     "BigramLanguageModel",
+    "ClassifierConfig",
     "Hypothesis",
     "LanguageModel",
     "LanguageModelConfig",
@@ -17,6 +19,7 @@ __all__ = [
     "Sampler",
     "Seq2SeqConfig",
     "Seq2SeqTransformer",
+    "TransformerClassifier",
     "beam_search",
     "greedy_search",
     "length_penalty",

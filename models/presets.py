@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from .baselines import RecurrentConfig
+from .classifier import ClassifierConfig
 from .language_model import LanguageModelConfig
 from .seq2seq import Seq2SeqConfig
 
@@ -102,6 +103,8 @@ class LanguageModelPreset:
     steps: int
     lr: float
     warmup: int
+    positions: str = "learned"  # one of `nn.POSITIONS`
+    tied: bool = False  # one table for the embedding and the output layer
     vocab_size: int = 2000  # of BPE; characters are as many as the text has
     recurrent_size: int = 256
     recurrent_steps: int = 500
@@ -115,7 +118,8 @@ class LanguageModelPreset:
     def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
         """The decoder-only model for a vocabulary of `vocab_size` tokens, with `changes` to its sizes."""
         sizes = {name: getattr(self, name) for name in ("d_model", "nhead", "head_dim", "layers", "dim_feedforward")}
-        sizes |= {"dropout": self.dropout, "max_length": self.length}
+        sizes |= {"dropout": self.dropout, "max_length": self.length, "positions": self.positions}
+        sizes |= {"tie_output": self.tied}
         return LanguageModelConfig(vocab_size, **{**sizes, **changes})
 
     def recurrent(self, vocab_size: int, kind: str) -> RecurrentConfig:
@@ -139,10 +143,10 @@ LANGUAGE_MODEL_PRESETS = {
         steps=700, lr=2e-3, warmup=50, recurrent_size=128, recurrent_steps=700, validate_every=100,
         valid_tokens=20_000,
     ),
-    # The sizes and the budget of nanoGPT's run of Shakespeare on a CPU.
+    # The sizes and the budget of nanoGPT's run of Shakespeare on a CPU, with rotary positions and twice its rate.
     "laptop": LanguageModelPreset(
         d_model=128, nhead=4, head_dim=32, layers=4, dim_feedforward=512, dropout=0.0, length=64, batch_size=12,
-        steps=2000, lr=1e-3, warmup=100, recurrent_size=256, recurrent_steps=2000,
+        steps=2000, lr=2e-3, warmup=100, recurrent_size=256, recurrent_steps=2000, positions="rotary", tied=True,
     ),
     # The KTH report's model: context 128, 5 layers, 8 heads of 46.
     "paper": LanguageModelPreset(
@@ -155,3 +159,58 @@ LANGUAGE_MODEL_PRESETS = {
 def language_model_preset(name: str, data: str) -> LanguageModelPreset:
     """The preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
     return LANGUAGE_MODEL_PRESETS["laptop embedded" if (name, data) == ("laptop", "embedded") else name]
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassifierPreset:
+    """What a run of a classifier is made of: word vocabulary, model, batches, Adam with a constant rate."""
+
+    vocab_size: int
+    d_model: int
+    nhead: int
+    layers: int
+    dim_feedforward: int
+    dropout: float
+    batch_size: int
+    epochs: int
+    lr: float
+    max_length: int = 64  # tokens; of a longer text the beginning counts
+    min_frequency: int = 1  # of a word in the vocabulary
+    warmup: int = 0
+    patience: int | None = 3  # epochs without a better accuracy before training ends
+    weighted: bool = True  # classes by the inverse of their frequency
+    betas: tuple[float, float] = (0.9, 0.999)
+    clip_norm: float | None = 1.0
+
+    def model_config(self, vocab_size: int, classes: int, pad_id: int, **changes: Any) -> ClassifierConfig:
+        """The model for so many words and classes, with `changes` to its sizes."""
+        names = ("d_model", "nhead", "layers", "dim_feedforward", "dropout", "max_length")
+        sizes = {name: getattr(self, name) for name in names}
+        return ClassifierConfig(vocab_size, classes, **{**sizes, "pad_id": pad_id, **changes})
+
+
+CLASSIFIER_PRESETS = {
+    "smoke": ClassifierPreset(
+        vocab_size=300, d_model=32, nhead=2, layers=1, dim_feedforward=64, dropout=0.0, batch_size=64, epochs=1,
+        lr=2e-3,
+    ),
+    "laptop embedded": ClassifierPreset(
+        vocab_size=1000, d_model=64, nhead=4, layers=2, dim_feedforward=128, dropout=0.1, batch_size=64, epochs=4,
+        lr=1e-3, warmup=50,
+    ),
+    # HuffPost headlines by the ten thousands.
+    "laptop": ClassifierPreset(
+        vocab_size=12_000, d_model=128, nhead=8, layers=2, dim_feedforward=256, dropout=0.3, batch_size=64, epochs=15,
+        lr=5e-4, warmup=200, min_frequency=2,
+    ),
+    # The news report's classifier: 2 layers, d 512, 8 heads, Adam 1e-4, batch 64, early stopping after 3 epochs.
+    "paper": ClassifierPreset(
+        vocab_size=50_000, d_model=512, nhead=8, layers=2, dim_feedforward=2048, dropout=0.1, batch_size=64,
+        epochs=20, lr=1e-4,
+    ),
+}  # fmt: skip
+
+
+def classifier_preset(name: str, data: str) -> ClassifierPreset:
+    """The preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
+    return CLASSIFIER_PRESETS["laptop embedded" if (name, data) == ("laptop", "embedded") else name]

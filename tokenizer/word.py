@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Self
 
-from ..errors import InputError
 from .vocabulary import VocabularyTokenizer, most_common
 
 WORD_SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")
@@ -76,7 +75,7 @@ class WordTokenizer(VocabularyTokenizer):
         """Take the words of `texts`: all, or the most frequent ones that fit `vocab_size`.
 
         Raises:
-            InputError: there is no text, or no room for a word, or nltk is not installed.
+            InputError: there is no text, or no room for a word.
         """
         tokenizer = cls([], special_tokens=special_tokens, lowercase=lowercase, punctuation=punctuation)
         counts: Counter[str] = Counter()
@@ -97,10 +96,6 @@ class WordTokenizer(VocabularyTokenizer):
 
 @cache
 def _nltk_split() -> Callable[[str], list[str]]:
-    try:
-        from nltk.tokenize import NLTKWordTokenizer
-    except ModuleNotFoundError:
-        raise InputError(
-            "The word tokenizer needs the package nltk, which is not installed: pip install 'handloom[words]'."
-        ) from None
+    from nltk.tokenize import NLTKWordTokenizer  # half a second, which other tokenizers do without
+
     return NLTKWordTokenizer().tokenize

@@ -1,4 +1,4 @@
-"""Translation scores with their signature, and tables of sample translations.
+"""Scores of generated texts with their signature, scores of classifiers, and tables of samples.
 
 BLEU (Papineni et al. 2002) and chrF (Popovic 2015) are computed by sacrebleu (Post 2018) on untokenised, cased text.
 The signature beside each score says how; two figures can be compared only if their signatures agree.
@@ -10,7 +10,10 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
 
+import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
 
@@ -62,6 +65,59 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 def sentence_bleu(hypothesis: str, reference: str) -> float:
     """BLEU of one sentence, 0 to 100, smoothed (Chen and Cherry 2014, method 3) so that sentences can be ranked."""
     return float(BLEU(tokenize="13a", effective_order=True).sentence_score(hypothesis, [reference]).score)
+
+
+def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str = "L") -> Score:
+    """Mean ROUGE F-measure over the texts, 0 to 100: words of lower case letters and digits, no stemming.
+
+    Args:
+        kind: "L" for the longest common subsequence, "1" or "2" for common words or pairs of words.
+
+    Source: Lin 2004, "ROUGE: a package for automatic evaluation of summaries", computed by rouge-score.
+
+    Raises:
+        ValueError: the lists differ in length or are empty, or the kind is unknown.
+    """
+    from rouge_score import rouge_scorer  # half a second, which translation does without
+
+    _check_lengths(hypotheses=hypotheses, references=references)
+    scorer = rouge_scorer.RougeScorer([f"rouge{kind}"], use_stemmer=False)
+    pairs = zip(references, hypotheses, strict=True)
+    values = [scorer.score(reference, hypothesis)[f"rouge{kind}"].fmeasure for reference, hypothesis in pairs]
+    signature = f"measure:f1|stemmer:no|average:mean|rouge-score:{version('rouge-score')}"
+    return Score(f"ROUGE-{kind}", 100 * sum(values) / len(values), signature)
+
+
+def accuracy(predicted: Sequence[Any], actual: Sequence[Any]) -> float:
+    """The share of equal pairs, 0 to 1. Raises ValueError for lists that differ in length or are empty."""
+    _check_lengths(predicted=predicted, actual=actual)
+    return sum(p == a for p, a in zip(predicted, actual, strict=True)) / len(actual)
+
+
+def confusion_matrix(predicted: Sequence[Any], actual: Sequence[Any], labels: Sequence[Any]) -> np.ndarray:
+    """(labels, labels) int64: how often the label of the row was predicted as that of the column.
+
+    Raises:
+        ValueError: the lists differ in length or are empty.
+        KeyError: something in them is no label.
+    """
+    _check_lengths(predicted=predicted, actual=actual)
+    number = {label: i for i, label in enumerate(labels)}
+    matrix = np.zeros((len(labels), len(labels)), np.int64)
+    for p, a in zip(predicted, actual, strict=True):
+        matrix[number[a], number[p]] += 1
+    return matrix
+
+
+def macro_f1(matrix: np.ndarray) -> float:
+    """Mean F1 over the classes of a confusion matrix, 0 to 1; a class neither predicted nor actual is left out.
+
+    F1 of a class is 2 hits / (predictions + occurrences). Raises ValueError if the matrix is all zeros.
+    """
+    hits, total = np.diag(matrix), matrix.sum(axis=0) + matrix.sum(axis=1)
+    if not total.any():
+        raise ValueError("macro_f1 of an empty confusion matrix")
+    return float((2 * hits[total > 0] / total[total > 0]).mean())
 
 
 def best_and_worst(
@@ -129,7 +185,7 @@ def _wrap(text: str, column: int) -> list[str]:
     return textwrap.wrap(visible, column) or ["(nothing)"]
 
 
-def _check_lengths(**texts: Sequence[str]) -> None:
+def _check_lengths(**texts: Sequence[Any]) -> None:
     lengths = {name: len(values) for name, values in texts.items()}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         counts = ", ".join(f"{length} {name}" for name, length in lengths.items())

@@ -26,7 +26,11 @@ LINE_COLOURS = ("#4477aa", "#cc3311", "#228833", "#ee7733", "#aa3377", "#33bbee"
 
 
 def plot_losses(
-    metrics: str | Path | Iterable[Mapping[str, Any]], out_png: str | Path, *, training_label: str = "training"
+    metrics: str | Path | Iterable[Mapping[str, Any]],
+    out_png: str | Path,
+    *,
+    training_label: str = "training",
+    unit: str = "token",
 ) -> None:
     """Draw training and validation loss over the steps, and the learning rate below them if it was logged.
 
@@ -35,6 +39,7 @@ def plot_losses(
             their metrics.jsonl. A row without one of the numbers, or with null, is left out of that line.
         out_png: written atomically.
         training_label: legend of the training loss; a regularised loss should say so, it stays above the other.
+        unit: what the loss is a mean over.
 
     Raises:
         InputError: metrics.jsonl can't be read, or the picture can't be written.
@@ -56,7 +61,7 @@ def plot_losses(
         label = f"validation (best {valid[1][best]:.3f} at step {valid[0][best]:,})"
         losses.plot(*valid, color=VALID_COLOUR, linewidth=1.6, marker="o", markersize=3.5, label=label)
         losses.plot(valid[0][best], valid[1][best], color=VALID_COLOUR, marker="o", markersize=8, fillstyle="none")
-    losses.set_ylabel("loss (nats per token)")
+    losses.set_ylabel(f"loss (nats per {unit})")
     losses.legend(frameon=False)
     if rate[0]:
         panels[1].plot(*rate, color=RATE_COLOUR, linewidth=1.2, marker=_dots(rate))
@@ -153,6 +158,44 @@ def plot_lines(
     panel.set_ylabel(y_label)
     panel.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     _calm(panel)
+    _save(figure, out_png)
+
+
+def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Path) -> None:
+    """Draw a confusion matrix: each row's shares in shades, actual classes down the side, predicted ones on top.
+
+    Args:
+        matrix: (labels, labels) counts; row = actual class.
+        out_png: written atomically.
+
+    Raises:
+        InputError: the picture can't be written.
+        ValueError: the shape does not match the labels.
+    """
+    matrix = np.asarray(matrix)
+    if matrix.shape != (len(labels), len(labels)) or not matrix.size:
+        raise ValueError(f"a matrix of shape {matrix.shape} does not fit {len(labels)} labels")
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    cell = 0.5 if len(labels) <= 15 else 0.24
+    size = cell * len(labels)
+    figure = _new_figure(3.2 + size, 2.2 + size)
+    grid = figure.subplots()
+    image = grid.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
+    if len(labels) <= 15:
+        for row, column in np.argwhere(matrix):
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            grid.text(column, row, f"{matrix[row, column]}", ha="center", va="center", fontsize=8, color=colour)
+    font = 9 if len(labels) <= 15 else 7
+    grid.set_xticks(range(len(labels)), list(labels), rotation=60, fontsize=font)
+    grid.set_yticks(range(len(labels)), list(labels), fontsize=font)
+    for label in grid.get_xticklabels():
+        label.set(horizontalalignment="right", rotation_mode="anchor")
+    for label in [*grid.get_xticklabels(), *grid.get_yticklabels()]:
+        label.set_parse_math(False)
+    grid.set_xlabel("predicted class")
+    grid.set_ylabel("actual class")
+    grid.tick_params(length=2)
+    figure.colorbar(image, ax=grid, label="share of the actual class", shrink=0.7, aspect=25)
     _save(figure, out_png)
 
 

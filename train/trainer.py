@@ -80,6 +80,7 @@ class Trainer:
         patience: end after this many validations in a row without a better one; None never does.
         metrics: model -> further numbers for each validation's row, by name; the model is in evaluation mode.
         keep: saves to keep.
+        unit: what the loss is a mean over, for messages and the picture.
         generators: random generators that `loss` draws from, beside the default one and those of the model's layers.
     """
 
@@ -108,6 +109,7 @@ class Trainer:
         metrics: Callable[[Module], dict[str, float]] | None = None,
         keep: int = 2,
         generators: Iterable[Generator] = (),
+        unit: str = "token",
     ):
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
         self.train_batches, self.valid_batches = train_batches, list(valid_batches)
@@ -116,7 +118,7 @@ class Trainer:
         self.average, self.training_label = average if ema is None else 0, training_label
         self.ema = None if ema is None else ExponentialAverage(model.parameters(), ema)
         self.monitor, self.higher_is_better, self.patience = monitor, higher_is_better, patience
-        self.metrics = metrics
+        self.metrics, self.unit = metrics, unit
         self.saves = SavedStates(run.saves_path, keep)
         self._next_picture = 0.0  # on time.perf_counter's clock
         self.progress = Progress(seed=int(default_generator.numpy.integers(2**63)))
@@ -263,7 +265,7 @@ class Trainer:
         if bar.disable:  # a log file instead of a terminal: one line for each validation
             what = f"mean of the last {averaged} weights" if averaged else f"epoch {epoch + 1}"
             valid = values["valid_loss"]
-            print(f"step {now.step}/{self.steps}, {what}: validation loss {valid:.4f} nats per token", flush=True)
+            print(f"step {now.step}/{self.steps}, {what}: validation loss {valid:.4f} nats per {self.unit}", flush=True)
 
     def _try_average(self, bar: tqdm) -> None:
         """Let the mean of the last snapshots be the result if it validates better than each of them.
@@ -340,7 +342,9 @@ class Trainer:
         if at_leisure and start < self._next_picture:
             return
         if self.run.metrics_path.exists():
-            plot_losses(self.run.metrics_path, self.run.loss_picture, training_label=self.training_label)
+            plot_losses(
+                self.run.metrics_path, self.run.loss_picture, training_label=self.training_label, unit=self.unit
+            )
         end = time.perf_counter()
         self._next_picture = end + 20 * (end - start)
 
@@ -355,4 +359,4 @@ class Trainer:
         row |= {"learning_rate": self.optimizer.lr, "gradient_norm": norm}
         self.run.log(row, {"tokens_per_second": speed})
         best = "" if self.progress.best is None else f"best valid {self.progress.best:.3f}, "
-        bar.set_postfix_str(f"loss {means['loss']:.3f}, {best}lr {self.optimizer.lr:.1e}, {speed:,.0f} tokens/s")
+        bar.set_postfix_str(f"loss {means['loss']:.3f}, {best}lr {self.optimizer.lr:.1e}, {speed:,.0f} {self.unit}s/s")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from handloom.errors import InputError
 from handloom.tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer, WordTokenizer
-from handloom.tokenizer import word as word_module
 from handloom.tokenizer.character import DEFAULT_ALPHABET, clean_text
 from handloom.tokenizer.word import preprocess
 
@@ -106,14 +104,6 @@ def test_words_are_nltks(nltk: object) -> None:
     assert tokenizer.decode(ids, skip_special_tokens=False) == "<BOS> stop <UNK> <UNK> <EOS>"
     kept = WordTokenizer.train(["Stop, please!"], lowercase=False, punctuation=True)
     assert kept.tokens("Stop, please!") == ["Stop", ",", "please", "!"]
-
-
-def test_without_nltk_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    word_module._nltk_split.cache_clear()
-    monkeypatch.setitem(sys.modules, "nltk", None)
-    monkeypatch.setitem(sys.modules, "nltk.tokenize", None)
-    with pytest.raises(InputError, match=r"handloom\[words\]"):
-        WordTokenizer.train(["text"])
 
 
 # What both, and all three, have in common
