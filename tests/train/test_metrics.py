@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import sacrebleu
 
-from handloom.train.metrics import Sample, best_and_worst, bleu, chrf, samples_table, sentence_bleu
+from handloom.train.metrics import (
+    Sample,
+    accuracy,
+    best_and_worst,
+    bleu,
+    chrf,
+    confusion_matrix,
+    macro_f1,
+    rouge,
+    samples_table,
+    sentence_bleu,
+)
 
 REFERENCES = ["A dog runs through the snow.", "Two men sit on a bench.", "The woman, who is old, sings."]
 HYPOTHESES = ["A dog runs through snow.", "Two men sit on a bench.", "The old woman sings."]
@@ -102,3 +114,27 @@ class TestTable:
 
     def test_no_samples(self):
         assert samples_table([], width=80).count("\n") == 1
+
+
+def test_rouge_by_hand() -> None:
+    score = rouge(["the cat sat"], ["the cat sat on the mat"])
+    assert score.value == pytest.approx(100 * 2 * 3 / (3 + 6))
+    assert score.name == "ROUGE-L"
+    assert "f1" in score.signature
+    assert rouge(["A b", "c"], ["a B", "d"], "1").value == pytest.approx(50.0)
+    with pytest.raises(ValueError, match="equally many"):
+        rouge(["a"], [])
+
+
+def test_confusion_and_macro_f1_by_hand() -> None:
+    actual, predicted = list("aaabbc"), list("aabbaa")
+    matrix = confusion_matrix(predicted, actual, ["a", "b", "c", "d"])
+    assert matrix.tolist() == [[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+    assert accuracy(predicted, actual) == 0.5
+    assert macro_f1(matrix) == pytest.approx((4 / 7 + 2 / 4 + 0) / 3), "d neither occurs nor is predicted"
+    metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed: no oracle")
+    assert macro_f1(matrix) == pytest.approx(metrics.f1_score(actual, predicted, average="macro", zero_division=0))
+    with pytest.raises(KeyError):
+        confusion_matrix(["x"], ["a"], ["a"])
+    with pytest.raises(ValueError, match="empty"):
+        macro_f1(np.zeros((2, 2)))

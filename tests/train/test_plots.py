@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from handloom.errors import InputError
 from handloom.train import plots
-from handloom.train.plots import plot_attention, plot_lines, plot_losses
+from handloom.train.plots import plot_attention, plot_confusion, plot_lines, plot_losses
 from handloom.train.run_folder import RunFolder
 
 ROWS = [
@@ -125,3 +125,13 @@ def test_lines_are_drawn_and_nothing_is_refused(tmp_path) -> None:
     assert (tmp_path / "log.png").stat().st_size > 5_000
     with pytest.raises(ValueError, match="no point"):
         plot_lines({"none": ([1], [float("inf")])}, tmp_path / "x.png", x_label="step", y_label="loss")
+
+
+@pytest.mark.parametrize("classes", [1, 5, 41])
+def test_a_confusion_matrix_is_drawn(tmp_path, classes: int) -> None:
+    matrix = np.random.default_rng(0).integers(0, 20, (classes, classes))
+    matrix[0] = 0
+    plot_confusion(matrix, [f"CLASS ${i}$" for i in range(classes)], tmp_path / "confusion.png")
+    assert (tmp_path / "confusion.png").stat().st_size > 5_000
+    with pytest.raises(ValueError, match="does not fit"):
+        plot_confusion(matrix, ["one", "two"], tmp_path / "x.png")
