@@ -78,6 +78,34 @@ class Worker:
             self._process.wait()
 
 
+class Disturbance:
+    """What share of the processors' time other programs take while something is measured (Linux; else nan).
+
+    A context manager around the life of the workers: their own time is known once they have ended.
+    """
+
+    share = float("nan")
+
+    def __enter__(self) -> Disturbance:
+        self._before = self._read()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        busy, total, own = (now - then for now, then in zip(self._read(), self._before, strict=True))
+        if total > 0:
+            self.share = round(max(busy - own, 0.0) / total, 3)
+
+    @staticmethod
+    def _read() -> tuple[float, float, float]:
+        """Seconds that all processors were busy, that they were there, and that this program used of them."""
+        stat = Path("/proc/stat")
+        ticks = [int(x) for x in stat.read_text().partition("\n")[0].split()[1:9]] if stat.exists() else [0] * 8
+        used = os.times()
+        own = used.user + used.system + used.children_user + used.children_system
+        unit = os.sysconf("SC_CLK_TCK") if ticks[0] else 1
+        return (sum(ticks) - ticks[3] - ticks[4]) / unit, sum(ticks) / unit, own
+
+
 def take_turns(
     workers: Mapping[str, Worker], steps: int, at_once: int = 3, pause: float = 0.2
 ) -> dict[str, list[float]]:
@@ -98,7 +126,7 @@ def take_turns(
 def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
     """How far two files of `loss` and gradients lie apart: differences relative to the norm of each gradient.
 
-    By the norm: an activation within rounding of ReLU's kink may flip and change single elements.
+    By the norm: an activation within rounding of ReLU's kink may flip, and then one row of a gradient differs.
     """
     with np.load(ours) as a, np.load(theirs) as b:
         if set(a.files) != set(b.files):
@@ -110,12 +138,14 @@ def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
             if name != "loss"
         }
     worst = max(differences, key=lambda name: differences[name])
-    return {"loss": loss, "gradient": differences[worst], "parameter": worst}
+    median = statistics.median(differences.values())
+    return {"loss": loss, "gradient": differences[worst], "parameter": worst, "median_gradient": median}
 
 
-def require_equal(difference: Mapping[str, Any], tolerance: float = 2e-3) -> None:
-    """Raise SystemExit unless losses agree to 1e-5 and the gradient of every parameter to `tolerance` (float32)."""
-    if not (difference["loss"] < 1e-5 and difference["gradient"] < tolerance):
+def require_equal(difference: Mapping[str, Any]) -> None:
+    """Raise SystemExit unless the losses agree to 1e-5 and gradients to 1e-3 (the median parameter's), all to 1e-2."""
+    agree = difference["loss"] < 1e-5 and difference["median_gradient"] < 1e-3 and difference["gradient"] < 1e-2
+    if not agree:
         raise SystemExit(
             f"not the same work: without dropout the losses differ by {difference['loss']:.1e} and the gradients of "
             f"{difference['parameter']} by {difference['gradient']:.1e} of its norm"

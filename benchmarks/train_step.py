@@ -30,6 +30,7 @@ from typing import Any
 
 from benchmarks.machine import machine, versions
 from benchmarks.side_by_side import (
+    Disturbance,
     Worker,
     compare_gradients,
     merge_rows,
@@ -77,7 +78,7 @@ def prove_equal(config: str, threads: int, environment: Mapping[str, str], folde
 def measure(config: str, steps: int, threads: int, environment: Mapping[str, str], weights: Path) -> dict[str, Any]:
     """Let the three take turns for `steps` steps each."""
     size = size_of(config)
-    with started(config, threads, environment) as workers:
+    with Disturbance() as disturbance, started(config, threads, environment) as workers:
         for side, worker in workers.items():
             if side != "handloom":  # it has them already: they come from the same seed
                 worker.ask(f"load {weights}")
@@ -90,6 +91,7 @@ def measure(config: str, steps: int, threads: int, environment: Mapping[str, str
         found["products_ms"] = round(workers["handloom"].ask("products") * 1e3, 3)
         found["limit"] = round(found["median_ms"][found["ruler"]] / found["products_ms"], 3)
         found["libraries"] = {side: workers[side].ask("about") for side in ("handloom", "torch-lean")}
+    found["others_load"] = disturbance.share
     return found
 
 
@@ -184,7 +186,8 @@ def main() -> None:
         print(
             f"{found['config']}: gradients agree to {worst:.0e}; a plain product of 1024 x 1024: NumPy "
             f"{about['handloom']['gflops']} GFLOP/s ({about['handloom']['kernels']}), "
-            f"PyTorch {about['torch-lean']['gflops']} GFLOP/s ({about['torch-lean']['kernels']})"
+            f"PyTorch {about['torch-lean']['gflops']} GFLOP/s ({about['torch-lean']['kernels']}); other programs took "
+            f"{found['others_load']:.0%} of the processors"
         )
 
 

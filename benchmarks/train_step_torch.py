@@ -31,6 +31,8 @@ class ScaledDotProductAttention(nn.MultiheadAttention):
             k, v = F.linear(key, self.in_proj_weight[d:], self.in_proj_bias[d:]).chunk(2, dim=-1)
         q, k, v = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v))
         mask = None if key_padding_mask is None else key_padding_mask[:, None, None]
+        if mask is not None and mask.dtype == torch.bool:  # here True is padding, there True may attend
+            mask = ~mask
         dropout = self.dropout if self.training else 0.0
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal)
         return self.out_proj(out.transpose(1, 2).flatten(2)), None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,8 @@ def _timed(work: Any) -> float:
     return time.perf_counter() - begin
 
 
-def answer(subject: Any, size: Size, command: str, argument: str) -> Any:
+def answer(subject: Any, sizes: Sequence[Size], command: str, argument: str) -> Any:
+    """Carry out one command. `sizes` are those of the batches that the subject trains on, in turn."""
     match command:
         case "steps":
             return [_timed(subject.step) for _ in range(int(argument))]
@@ -160,7 +162,7 @@ def answer(subject: Any, size: Size, command: str, argument: str) -> Any:
         case "products":
             from benchmarks.train_step_products import seconds, step_products
 
-            return seconds(step_products(size))
+            return sum(seconds(step_products(size)) for size in sizes) / len(sizes)
         case "profile":
             from benchmarks.train_step_profile import profile
 
@@ -170,18 +172,18 @@ def answer(subject: Any, size: Size, command: str, argument: str) -> Any:
     return None
 
 
-def serve(subject: Any, size: Size) -> None:
+def serve(subject: Any, sizes: Sequence[Size]) -> None:
     """Answer the commands that come on standard input until it ends."""
     for line in sys.stdin:
         command, _, argument = line.strip().partition(" ")
-        print(json.dumps(answer(subject, size, command, argument)), flush=True)
+        print(json.dumps(answer(subject, sizes, command, argument)), flush=True)
 
 
 def main() -> None:
     side, config, threads = sys.argv[1:]
     size = size_of(config)
     lean = side == "torch-lean"
-    serve(HandloomSubject(size) if side == "handloom" else TorchSubject(size, int(threads), lean), size)
+    serve(HandloomSubject(size) if side == "handloom" else TorchSubject(size, int(threads), lean), [size])
 
 
 if __name__ == "__main__":
