@@ -71,7 +71,8 @@ def test_the_profile_of_real_batches_runs(tmp_path) -> None:
 
 def test_long_sequences(tmp_path) -> None:
     file = tmp_path / "table.json"
-    arguments = ["--lengths", "64", "128", "--tokens", "128", "--memory-lengths", "64", "--steps", "1", "--threads", "1"]
+    arguments = ["--lengths", "64", "128", "--tokens", "128", "--memory-lengths", "64"]
+    arguments += ["--steps", "1", "--threads", "1"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.long_sequences", *arguments, "--json", str(file)],
         cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False,
