@@ -9,6 +9,9 @@
 
 #include "runtime.hpp"
 
+#undef INFINITY  // of the host's headers, which the real compiler does not read
+#undef NAN
+
 #define __global__ __attribute__((visibility("default")))
 #define __device__
 #define __host__

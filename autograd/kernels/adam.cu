@@ -1,0 +1,77 @@
+// One update of all parameters, which lie one after the other in one array, as do their gradients and moments; with the
+// loss scale of fp16 training and the clipping of the gradient's norm. Nothing comes back to the host.
+#include "scalars.cuh"
+
+// What the device keeps between steps.
+struct State {
+    float loss_scale;  // what the loss was multiplied by
+    float multiplier;  // what the gradients are to be multiplied by in this step; 0 skips it
+    float norm;        // of the gradient, before clipping
+    int good;          // good steps since the scale last changed
+    int steps;         // updates made
+    int skipped;       // updates left out
+};
+
+// partial[block] = sum of the squares of its part of g. Infinities and NaN stay what they are. Shared: 32 floats.
+extern "C" __global__ void __launch_bounds__(256) squared_norm(const scalar* g, float* partial, long long n) {
+    extern __shared__ float scratch[];
+    float sum = 0.0f;
+    for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x) {
+        float value = widen(g[i]);
+        sum += value * value;
+    }
+    sum = block_sum(sum, scratch);
+    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+// One block. With `average` what is missing to the gradient of the mean loss: norm = sqrt(sum) average / loss_scale;
+// the gradient is clipped to `max_norm`. After an overflow the step is skipped and the scale halved (not below `least`);
+// after `interval` good steps it doubles. (Micikevicius et al. 2018, arXiv 1710.03740.)
+extern "C" __global__ void __launch_bounds__(256) prepare_update(
+    const float* partial, int count, State* state, float average, float max_norm, int interval, float least) {
+    extern __shared__ float scratch[];
+    float sum = 0.0f;
+    for (int i = threadIdx.x; i < count; i += blockDim.x) sum += partial[i];
+    sum = block_sum(sum, scratch);
+    if (threadIdx.x != 0) return;
+    State now = *state;
+    float undo = average / now.loss_scale, norm = sqrtf(sum) * undo;
+    bool finite = sum < infinity();  // false for NaN, too
+    now.norm = norm;
+    now.multiplier = !finite ? 0.0f : norm > max_norm ? undo * (max_norm / norm) : undo;
+    if (finite) {
+        now.steps += 1;
+        now.good += 1;
+        if (now.good == interval) {
+            now.loss_scale *= 2.0f;
+            now.good = 0;
+        }
+    } else {
+        now.skipped += 1;
+        now.good = 0;
+        now.loss_scale = fmaxf(now.loss_scale * 0.5f, least);
+    }
+    *state = now;
+}
+
+// m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps); the first
+// `decayed` elements first lose lr weight_decay of themselves. `copy` receives w in the type of the gradients.
+// (Kingma and Ba 2015, arXiv 1412.6980; Loshchilov and Hutter 2019, arXiv 1711.05101.)
+extern "C" __global__ void __launch_bounds__(256) adam(
+    float* w, const scalar* g, float* m, float* v, scalar* copy, const State* state, long long n, long long decayed,
+    float lr, float b1, float b2, float eps, float weight_decay) {
+    float multiplier = state->multiplier;
+    if (multiplier == 0.0f) return;
+    float t = float(state->steps), root = sqrtf(1.0f - powf(b2, t));
+    float rate = lr * root / (1.0f - powf(b1, t)), small = eps * root, keep = 1.0f - lr * weight_decay;
+    for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x) {
+        float gradient = widen(g[i]) * multiplier;
+        float mean = b1 * m[i] + (1.0f - b1) * gradient;
+        float square = b2 * v[i] + (1.0f - b2) * gradient * gradient;
+        float weight = (i < decayed ? w[i] * keep : w[i]) - rate * mean / (sqrtf(square) + small);
+        m[i] = mean;
+        v[i] = square;
+        w[i] = weight;
+        copy[i] = narrow(weight);
+    }
+}

@@ -1,0 +1,137 @@
+// dropout(x), residual + dropout(x) (-DRESIDUAL=1), and dropout(activation(x + bias)) of a feed-forward network.
+// A thread takes eight neighbours: one draw of random bits.
+#include "philox.cuh"
+#include "scalars.cuh"
+
+struct __align__(16) Eight {
+    scalar value[8];
+};
+
+// The activations: 0 none, 1 ReLU, 2 GELU, 3 SiLU. (Hendrycks and Gimpel 2016, arXiv 1606.08415.)
+#ifndef ACTIVATION
+#define ACTIVATION 0
+#endif
+
+__device__ __forceinline__ float activate(float x) {
+#if ACTIVATION == 1
+    return fmaxf(x, 0.0f);
+#elif ACTIVATION == 2
+    return x * normcdff(x);
+#elif ACTIVATION == 3
+    return x / (1.0f + __expf(-x));
+#else
+    return x;
+#endif
+}
+
+__device__ __forceinline__ float slope(float x) {
+#if ACTIVATION == 1
+    return x > 0.0f ? 1.0f : 0.0f;
+#elif ACTIVATION == 2
+    return normcdff(x) + x * 0.3989422804f * __expf(-0.5f * x * x);
+#elif ACTIVATION == 3
+    float s = 1.0f / (1.0f + __expf(-x));
+    return s * (1.0f + x * (1.0f - s));
+#else
+    return 1.0f;
+#endif
+}
+
+// Whether each of eight elements is kept.
+__device__ __forceinline__ void draw_eight(bool (&keep)[8], unsigned long long seed, unsigned long long call,
+                                           size_t group, unsigned threshold) {
+    uint4 words = dropout_bits(seed, call, group);
+    unsigned word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) keep[i] = (i % 2 ? word[i / 2] >> 16 : word[i / 2] & 0xffffu) >= threshold;
+}
+
+// Reads and writes eight elements, fewer at the end of an array of n. The arrays start at multiples of 16 bytes.
+__device__ __forceinline__ void load_eight(Eight& eight, const scalar* x, size_t start, size_t n) {
+    if (start + 8 <= n) {
+        eight = *reinterpret_cast<const Eight*>(x + start);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) eight.value[i] = start + i < n ? x[start + i] : narrow(0.0f);
+}
+
+__device__ __forceinline__ void store_eight(const Eight& eight, scalar* x, size_t start, size_t n) {
+    if (start + 8 <= n) {
+        *reinterpret_cast<Eight*>(x + start) = eight;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+        if (start + i < n) x[start + i] = eight.value[i];
+}
+
+// y = dropout(x), plus residual. The gradient of x is the same kernel without the residual, applied to that of y.
+extern "C" __global__ void __launch_bounds__(256) dropout_add(
+    const scalar* x, scalar* y, long long n, unsigned long long seed, unsigned long long call, unsigned threshold,
+    float keep_scale
+#if RESIDUAL
+    , const scalar* residual
+#endif
+) {
+    size_t group = size_t(blockIdx.x) * blockDim.x + threadIdx.x, start = group * 8;
+    if (start >= n) return;
+    bool keep[8];
+    draw_eight(keep, seed, call, group, threshold);
+    Eight eight;
+    load_eight(eight, x, start, n);
+#if RESIDUAL
+    Eight added;
+    load_eight(added, residual, start, n);
+#endif
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        float value = keep[i] ? widen(eight.value[i]) * keep_scale : 0.0f;
+#if RESIDUAL
+        value += widen(added.value[i]);
+#endif
+        eight.value[i] = narrow(value);
+    }
+    store_eight(eight, y, start, n);
+}
+
+// y = dropout(activation(x + bias)) for rows x of `width`.
+extern "C" __global__ void __launch_bounds__(256) bias_activation_dropout(
+    const scalar* x, const scalar* bias, scalar* y, long long n, int width, unsigned long long seed,
+    unsigned long long call, unsigned threshold, float keep_scale) {
+    size_t group = size_t(blockIdx.x) * blockDim.x + threadIdx.x, start = group * 8;
+    if (start >= n) return;
+    bool keep[8];
+    draw_eight(keep, seed, call, group, threshold);
+    Eight eight;
+    load_eight(eight, x, start, n);
+    int column = int(start % width);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        float value = activate(widen(eight.value[i]) + widen(bias[column]));
+        eight.value[i] = narrow(keep[i] ? value * keep_scale : 0.0f);
+        column = column + 1 == width ? 0 : column + 1;
+    }
+    store_eight(eight, y, start, n);
+}
+
+// dx = dropout(g) activation'(x + bias); the gradient of the bias is the sum of dx over the rows.
+extern "C" __global__ void __launch_bounds__(256) bias_activation_dropout_backward(
+    const scalar* g, const scalar* x, const scalar* bias, scalar* dx, long long n, int width, unsigned long long seed,
+    unsigned long long call, unsigned threshold, float keep_scale) {
+    size_t group = size_t(blockIdx.x) * blockDim.x + threadIdx.x, start = group * 8;
+    if (start >= n) return;
+    bool keep[8];
+    draw_eight(keep, seed, call, group, threshold);
+    Eight eight, gradient;
+    load_eight(eight, x, start, n);
+    load_eight(gradient, g, start, n);
+    int column = int(start % width);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        float change = keep[i] ? widen(gradient.value[i]) * keep_scale : 0.0f;
+        eight.value[i] = narrow(change * slope(widen(eight.value[i]) + widen(bias[column])));
+        column = column + 1 == width ? 0 : column + 1;
+    }
+    store_eight(eight, dx, start, n);
+}

@@ -1,0 +1,87 @@
+"""The update of all parameters on the device, in three launches: the gradient's norm, what follows from it, Adam.
+
+Parameters, gradients and moments each lie in one array. The loss scale of fp16 training, the step count and the
+decision to skip a step that overflowed stay on the device: nothing waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import Array, array_module
+from .loading import load_module
+
+_THREADS = 256
+_BLOCKS = 1056  # eight for each multiprocessor of a large device
+
+#: The device's memory between steps, as `struct State` of adam.cu.
+STATE = np.dtype(
+    [("loss_scale", "f4"), ("multiplier", "f4"), ("norm", "f4"), ("good", "i4"), ("steps", "i4"), ("skipped", "i4")]
+)
+
+
+def new_state(xp: Any, loss_scale: float = 1.0) -> Array:
+    """The state before the first step: (6,) of 32 bits on the device."""
+    state = np.zeros(1, STATE)
+    state["loss_scale"] = loss_scale
+    return xp.asarray(state.view(np.float32))
+
+
+def read_state(state: Array) -> dict[str, float]:
+    """The state by name, on the host; waits for the device."""
+    host = (state if isinstance(state, np.ndarray) else state.get()).view(STATE)[0]
+    return {name: host[name].item() for name in STATE.names or ()}
+
+
+def prepare_update(
+    gradient: Array,
+    state: Array,
+    *,
+    average: float = 1.0,
+    max_norm: float | None = None,
+    interval: int = 1000,
+    least: float = 1.0,
+) -> None:
+    """Measure the flat `gradient` and decide: its multiplier or that the step is skipped, and the next loss scale.
+
+    Args:
+        state: see `new_state`; changed.
+        average: what is missing to the gradient of the mean loss, beside the loss scale.
+        max_norm: bound on the norm, None for none.
+        interval, least: good steps before the loss scale doubles, and its least value.
+    """
+    blocks = max(min(-(-gradient.size // _THREADS), _BLOCKS), 1)
+    partial = array_module(gradient).empty(blocks, np.float32)
+    module = load_module("adam.cu", HALF=gradient.dtype == np.float16)
+    args: tuple[Any, ...] = (gradient, partial, np.int64(gradient.size))
+    module.get_function("squared_norm")((blocks,), (_THREADS,), args, shared_mem=128)
+    bound = np.float32(np.inf if max_norm is None else max_norm)
+    args = (partial, np.int32(blocks), state, np.float32(average), bound, np.int32(interval), np.float32(least))
+    module.get_function("prepare_update")((1,), (_THREADS,), args, shared_mem=128)
+
+
+def adam(
+    weights: Array,
+    gradient: Array,
+    m: Array,
+    v: Array,
+    copy: Array,
+    state: Array,
+    *,
+    lr: float,
+    betas: tuple[float, float],
+    eps: float,
+    weight_decay: float = 0.0,
+    decayed: int = 0,
+) -> None:
+    """Adam on flat arrays: weights, moments float32; `copy` receives the weights in the gradient's dtype.
+
+    The first `decayed` elements have a weight decay. Nothing changes in a step that `prepare_update` skipped.
+    """
+    blocks = max(min(-(-weights.size // _THREADS), _BLOCKS), 1)
+    numbers = map(np.float32, (lr, *betas, eps, weight_decay))
+    args = (weights, gradient, m, v, copy, state, np.int64(weights.size), np.int64(decayed), *numbers)
+    module = load_module("adam.cu", HALF=gradient.dtype == np.float16)
+    module.get_function("adam")((blocks,), (_THREADS,), args)

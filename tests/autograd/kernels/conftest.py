@@ -1,0 +1,33 @@
+"""Where kernels are tested: on the emulator in its two orders of threads and in its checked mode, and on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from handloom.autograd.backend import DeviceError, import_cupy
+from tests.support.cuda_emulator import compiler_missing
+from tests.support.fake_cupy import installed, kernels
+
+_MODES = {"in order": (0, False), "reversed": (1, False), "checked": (2, True)}
+
+
+@pytest.fixture(params=[*_MODES, pytest.param("gpu", marks=pytest.mark.gpu)])
+def device(request: Any) -> Iterator[Any]:
+    """The namespace of the device's arrays: the stand-in for CuPy, or CuPy."""
+    if request.param == "gpu":
+        try:
+            yield import_cupy()
+        except DeviceError as error:
+            pytest.skip(str(error))
+        return
+    if compiler_missing():
+        pytest.skip(str(compiler_missing()))
+    kernels.seed, kernels.checked = _MODES[request.param]
+    try:
+        with installed() as cupy:
+            yield cupy
+    finally:
+        kernels.seed, kernels.checked = 0, False

@@ -1,0 +1,168 @@
+"""The kernels of layer norm, dropout, feed-forward, loss and embedding, against NumPy in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import erf, expit
+
+from handloom.autograd.kernels import fused
+from handloom.autograd.kernels.fused import Drop
+from handloom.autograd.kernels.philox import keep_mask
+
+SHAPES = [(1, 1), (2, 3), (5, 32), (7, 97), (3, 257), (300, 5), (4, 1000)]
+DTYPES = [np.float32, np.float16]
+DROP = Drop(seed=2**40 + 7, call=3, threshold=13107)
+
+
+def drawn(rng: np.random.Generator, dtype: Any, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def mask_of(shape: tuple[int, ...], drop: Drop = DROP) -> np.ndarray:
+    return keep_mask(drop.seed, drop.call, shape, drop.threshold) * drop.scale
+
+
+def close(found: Any, wanted: np.ndarray, dtype: Any, what: str, ulps: float = 4, least: float = 1e-3) -> None:
+    """Within some last places of the largest element (of `least` if that is larger): results are rounded once."""
+    host = found.get()
+    assert host.dtype == dtype, what
+    bound = ulps * float(np.finfo(dtype).eps) * max(np.abs(wanted).max(initial=0), least)
+    np.testing.assert_allclose(host.astype(np.float64), wanted, rtol=0, atol=bound, err_msg=what)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_layer_norm(shape, residual, dtype, device) -> None:
+    rng = np.random.default_rng(shape[1])
+    x, r, g = (drawn(rng, dtype, *shape) for _ in range(3))
+    weight, bias = drawn(rng, dtype, shape[1]), drawn(rng, dtype, shape[1])
+    arrays = [device.asarray(a) for a in (x, weight, bias)]
+    more = (device.asarray(r), DROP) if residual else (None, None)
+    y, z, mean, rstd = fused.layer_norm(*arrays, 1e-5, *more)
+    wide = x.astype(np.float64)
+    if residual:
+        close(z, r + wide * mask_of(shape), dtype, "z")
+        wide = z.get().astype(np.float64)  # statistics are those of what was stored
+    middle = wide.mean(axis=1, keepdims=True)
+    inverse = 1 / np.sqrt(wide.var(axis=1, keepdims=True) + 1e-5)
+    x_hat = (wide - middle) * inverse
+    close(y, x_hat * weight + bias, dtype, "y", 16)
+    close(mean, middle[:, 0], np.float32, "mean", 16)
+
+    grads = fused.layer_norm_backward(device.asarray(g), z, arrays[1], mean, rstd, more[1])
+    h = g.astype(np.float64) * weight
+    dz = inverse * (h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True))
+    wanted = (dz, dz * mask_of(shape) if residual else dz, (g * x_hat).sum(axis=0), g.sum(axis=0, dtype=np.float64))
+    for name, found, want in zip(("dz", "dx", "dweight", "dbias"), grads, wanted, strict=True):
+        # dz is a difference: its errors are of the size of h / standard deviation.
+        scale = float((np.abs(h) * inverse).max()) / max(float(np.abs(want).max()), 1e-3)
+        close(found, want, dtype, name, 32 * max(scale, 1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1, 7, 8, 97, 4099])
+def test_dropout_and_its_sum_with_a_residual(size, dtype, device) -> None:
+    rng = np.random.default_rng(size)
+    x, r = drawn(rng, dtype, size), drawn(rng, dtype, size)
+    mask = mask_of((size,))
+    close(fused.dropout_add(device.asarray(x), DROP), x * mask, dtype, "dropout", 1)
+    close(fused.dropout_add(device.asarray(x), DROP, device.asarray(r)), r + x * mask, dtype, "sum", 1)
+    everything = fused.dropout_add(device.asarray(x), Drop(1, 2, 65536), device.asarray(r))
+    np.testing.assert_array_equal(everything.get(), r)
+
+
+FUNCTIONS = {
+    "relu": (lambda x: np.maximum(x, 0), lambda x: (x > 0) * 1.0),
+    "gelu": (
+        lambda x: x * (1 + erf(x / np.sqrt(2))) / 2,
+        lambda x: (1 + erf(x / np.sqrt(2))) / 2 + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi),
+    ),
+    "silu": (lambda x: x * expit(x), lambda x: expit(x) * (1 + x * (1 - expit(x)))),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("activation", fused.ACTIVATIONS)
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (97, 13), (2, 400), (600, 32)])
+def test_bias_activation_and_dropout(shape, activation, dtype, device) -> None:
+    rng = np.random.default_rng(shape[0])
+    x, g, bias = drawn(rng, dtype, *shape), drawn(rng, dtype, *shape), drawn(rng, dtype, shape[1])
+    x[np.abs(x.astype(np.float32) + bias) < 1e-3] += 1  # away from the kink
+    arrays = [device.asarray(a) for a in (x, bias)]
+    function, slope = FUNCTIONS[activation]
+    wide = x.astype(np.float64) + bias
+    close(fused.bias_activation_dropout(*arrays, activation, DROP), function(wide) * mask_of(shape), dtype, "y")
+    dx, db = fused.bias_activation_dropout_backward(device.asarray(g), *arrays, activation, DROP)
+    wanted = g * mask_of(shape) * slope(wide)
+    close(dx, wanted, dtype, "dx")
+    close(db, dx.get().sum(axis=0, dtype=np.float64), dtype, "db", 16)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (5, 97), (4, 1013)])
+def test_cross_entropy(shape, smoothing, dtype, device) -> None:
+    rng = np.random.default_rng(shape[1])
+    logits, bias = drawn(rng, dtype, *shape) * dtype(3), drawn(rng, dtype, shape[1])
+    target = rng.integers(0, shape[1], shape[0])
+    target[shape[0] // 2] = -1 if shape[0] > 1 else target[0]
+    z = logits.astype(np.float64) + bias
+    lse = np.log(np.exp(z - z.max(axis=1, keepdims=True)).sum(axis=1)) + z.max(axis=1)
+    real = target != -1
+    own = z[np.arange(len(z)), target]
+    loss = real * (lse - (1 - smoothing) * own - smoothing * z.mean(axis=1))
+    onehot = np.zeros(shape)
+    onehot[np.arange(len(z)), target] = 1
+    p = np.exp(z - lse[:, None])
+    gradient = real[:, None] * 0.25 * (p - smoothing / shape[1] - (1 - smoothing) * onehot)
+
+    args = (device.asarray(bias), device.asarray(target))
+    on_device = device.asarray(logits)
+    size = float(np.abs(z).max())  # the loss is a difference of logits
+    close(fused.cross_entropy_rows(on_device, *args, None, -1, smoothing), loss, np.float32, "loss only", 8, size)
+    np.testing.assert_array_equal(on_device.get(), logits)
+    factor = device.asarray(np.array([0.25], np.float32))
+    close(fused.cross_entropy_rows(on_device, *args, factor, -1, smoothing), loss, np.float32, "loss", 8, size)
+    close(on_device, gradient, dtype, "gradient", 16)
+
+
+def test_cross_entropy_of_far_apart_and_infinite_logits(device) -> None:
+    logits = np.array([[1e4, -1e4, 0.0], [-np.inf, 2.0, -np.inf], [-3e38, 3e38, 0.0]], np.float32)
+    target, factor = np.array([0, 1, 1]), device.asarray(np.ones(1, np.float32))
+    on_device = device.asarray(logits)
+    loss = fused.cross_entropy_rows(
+        on_device, device.asarray(np.zeros(3, np.float32)), device.asarray(target), factor, -1, 0.0
+    )
+    np.testing.assert_array_equal(loss.get(), 0)
+    np.testing.assert_array_equal(on_device.get(), 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("count", "rows", "width"), [(1, 1, 1), (7, 3, 5), (97, 11, 33), (40, 500, 70), (0, 4, 4)])
+def test_embedding(count, rows, width, dtype, device) -> None:
+    rng = np.random.default_rng(count)
+    table, g, ids = drawn(rng, dtype, rows, width), drawn(rng, dtype, count, width), rng.integers(0, rows, count)
+    close(fused.embedding(device.asarray(table), device.asarray(ids), 2.5), 2.5 * table[ids], dtype, "rows", 1)
+    for padding in (None, 0):
+        want = np.zeros((rows, width))
+        np.add.at(want, ids, 2.5 * g.astype(np.float64))
+        if padding is not None:
+            want[padding] = 0
+        found = fused.embedding_backward(device.asarray(g), device.asarray(ids), rows, 2.5, padding)
+        close(found, want, dtype, "gradient", 8)
+
+
+def test_sums_of_columns(device) -> None:
+    for shape in [(1, 1), (1000, 3), (17, 97), (9, 300)]:
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        close(fused.column_sums(device.asarray(x)), x.sum(axis=0, dtype=np.float64), np.float32, "sums", 32)
+
+
+def test_rows_that_do_not_fit_are_refused(device) -> None:
+    x = device.zeros((1, fused.WIDEST_ROW + 1), np.float32)
+    with pytest.raises(ValueError, match="at most"):
+        fused.layer_norm(x, x[0], x[0], 1e-5)

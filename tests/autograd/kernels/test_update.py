@@ -1,0 +1,71 @@
+"""The update on the device: Adam as the optimiser does it, clipping, the loss scale, skipped steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Parameter
+from handloom.autograd.kernels.update import adam, new_state, prepare_update, read_state
+from handloom.train.optimizers import Adam, clip_grad_norm
+
+SETTINGS = {"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.1}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("size", [1, 97, 5000])
+def test_updates_are_those_of_the_optimiser_with_clipping(size, dtype, device) -> None:
+    rng = np.random.default_rng(size)
+    decayed = size // 2
+    start = rng.standard_normal(size).astype(np.float32)
+    parts = [Parameter(start[:decayed, None].copy()), Parameter(start[decayed:].copy())]
+    parts = [part for part in parts if part.size]
+    optimizer = Adam(parts, **SETTINGS)
+    w, m, v = device.asarray(start), device.zeros(size, np.float32), device.zeros(size, np.float32)
+    copy, state = device.zeros(size, dtype), new_state(device, loss_scale=8.0)
+    for step in range(3):
+        gradient = (rng.standard_normal(size) * 10.0 ** (step - 1)).astype(dtype)
+        scaled = gradient * dtype(8 / 2)
+        for part, own in zip(parts, np.split(gradient, [decayed])[-len(parts) :], strict=True):
+            part.grad = own.astype(np.float32).reshape(part.shape)
+        norm = clip_grad_norm(parts, 1.5)
+        optimizer.step()
+        prepare_update(device.asarray(scaled), state, average=2.0, max_norm=1.5)
+        adam(w, device.asarray(scaled), m, v, copy, state, decayed=decayed, **SETTINGS)
+        assert read_state(state)["norm"] == pytest.approx(norm, rel=1e-5)
+        want = np.concatenate([part.data.ravel() for part in parts])
+        np.testing.assert_allclose(w.get(), want, rtol=2e-5, atol=2e-6)
+        np.testing.assert_array_equal(copy.get(), w.get().astype(dtype))
+    assert read_state(state)["steps"] == 3
+
+
+def test_overflow_skips_the_step_and_moves_the_scale(device) -> None:
+    good, bad = np.full(300, 4.0, np.float16), np.full(300, 4.0, np.float16)
+    bad[77] = np.inf
+    worse = good.copy()
+    worse[299] = np.nan
+    state = new_state(device, loss_scale=4.0)
+    w, m, v = device.zeros(300, np.float32), device.zeros(300, np.float32), device.zeros(300, np.float32)
+    copy = device.zeros(300, np.float16)
+    scales, steps, skipped = [], [], []
+    for gradient in (good, good, good, bad, worse, bad, bad, good, good):
+        before = w.get()
+        prepare_update(device.asarray(gradient), state, interval=2, least=1.0)
+        adam(w, device.asarray(gradient), m, v, copy, state, **{**SETTINGS, "weight_decay": 0.0})
+        found = read_state(state)
+        assert (w.get() != before).any() == (gradient is good)
+        scales.append(found["loss_scale"])
+        steps.append(found["steps"])
+        skipped.append(found["skipped"])
+    assert scales == [4, 8, 8, 4, 2, 1, 1, 1, 2]
+    assert steps == [1, 2, 3, 3, 3, 3, 3, 4, 5]
+    assert skipped == [0, 0, 0, 1, 2, 3, 4, 4, 4]
+    assert np.isfinite(w.get()).all()
+    assert np.isfinite(v.get()).all()
+
+
+def test_no_clipping_without_a_bound(device) -> None:
+    state = new_state(device)
+    prepare_update(device.asarray(np.full(4, 100.0, np.float32)), state)
+    assert read_state(state)["multiplier"] == 1
+    assert read_state(state)["norm"] == 200
