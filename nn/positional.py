@@ -78,6 +78,10 @@ class PositionScores(Module):
         """Options for `ops.attention`; the last query stands at the last key's position."""
         return {}
 
+    def bias_at(self, distance: np.ndarray, dtype: Any) -> Any:
+        """What `scores` adds, for distances (..., query, key) from query to key: (..., heads, query, key), or None."""
+        return None
+
 
 class RotaryPositions(PositionScores):
     """Turns each pair of features (i, i + head_dim / 2) of queries and keys by t / 10000^(2i/head_dim) at position t.
@@ -120,8 +124,15 @@ class RelativePositions(PositionScores):
     def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
         queries, keys = query.shape[2], key.shape[2]
         distance = np.arange(keys) - np.arange(keys - queries, keys)[:, None]  # (query, key)
+        return {"bias": ops.take(self.weight, self._columns(distance), axis=1)[None]}
+
+    def bias_at(self, distance: np.ndarray, dtype: Any) -> Any:
+        xp = array_module(self.weight.data)
+        return xp.moveaxis(self.weight.data[:, self._columns(distance)], 0, -3).astype(dtype, copy=False)
+
+    def _columns(self, distance: np.ndarray) -> Any:
         columns = np.clip(distance, -self.max_distance, self.max_distance) + self.max_distance
-        return {"bias": ops.take(self.weight, array_module(query.data).asarray(columns), axis=1)[None]}
+        return array_module(self.weight.data).asarray(columns)
 
 
 class LinearBiasPositions(PositionScores):
@@ -136,6 +147,10 @@ class LinearBiasPositions(PositionScores):
 
     def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
         return {"alibi_slopes": self.slopes.data}
+
+    def bias_at(self, distance: np.ndarray, dtype: Any) -> Any:
+        xp = array_module(self.slopes.data)
+        return (-self.slopes.data[:, None, None] * xp.abs(xp.asarray(distance))[..., None, :, :]).astype(dtype)
 
 
 #: What stands in the scores of self-attention; the other kinds of positions are added to the embeddings.

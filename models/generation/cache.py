@@ -28,6 +28,7 @@ class TreeCache:
         keys, values: for each layer (sentences or more, heads, capacity, head_dim).
         length: nodes of a sentence.
         allowed: (sentences, width, length) host booleans, or None where every sequence's past is all nodes.
+        places: (sentences, length) the position in its sequence at which each node stands.
     """
 
     def __init__(self, layers: int, sentences: int, heads: int, head_dim: int, dtype: Any, xp: Any):
@@ -36,6 +37,7 @@ class TreeCache:
         self.keys = [xp.empty(shape, dtype) for _ in range(layers)]
         self.values = [xp.empty(shape, dtype) for _ in range(layers)]
         self.allowed: np.ndarray | None = None
+        self.places = np.empty((sentences, 0), np.int64)
 
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
         """Write the keys and values (sentences, heads, new, head_dim) of new nodes; returns all of this layer.
@@ -47,15 +49,24 @@ class TreeCache:
         keys[:, :, first : self.length], values[:, :, first : self.length] = key, value
         return keys[:, :, : self.length], values[:, :, : self.length]
 
-    def extend(self, new: int) -> None:
-        """Add `new` nodes to each sentence: a chunk of one sequence's tokens, or one for each of the sequences."""
-        if self.length + new > self.keys[0].shape[2]:
+    def extend(self, position: int, new: int = 1) -> None:
+        """Add nodes to each sentence: one for each of its sequences at `position`, or a chunk from there on."""
+        nodes = self.width * new
+        if self.length + nodes > self.keys[0].shape[2]:
             self._sweep()
-            self._grow(self.length + new)
+            self._grow(self.length + nodes)
         if self.allowed is not None:
             own = np.broadcast_to(np.eye(self.width, dtype=bool), (self.sentences, self.width, self.width))
             self.allowed = np.concatenate([self.allowed, own], axis=2)
-        self.length += new
+        places = np.repeat(np.arange(position, position + new), self.width)
+        self.places = np.concatenate([self.places, np.broadcast_to(places, (self.sentences, nodes))], axis=1)
+        self.length += nodes
+
+    def distances(self, position: int, new: int) -> np.ndarray:
+        """(sentences or 1, new or 1, length): how far each node stands ahead of the new tokens."""
+        places = self.places if self.allowed is not None else self.places[:1]
+        queries = np.arange(position, position + (1 if self.width > 1 else new))
+        return places[:, None] - queries[:, None]
 
     def bias(self, dtype: Any) -> Any:
         """Added to scores (sentences, heads, width, length): 0 for a sequence's own past, -inf elsewhere; or None."""
@@ -70,6 +81,7 @@ class TreeCache:
         if (sentences != sentences[:, :1]).any():
             raise ValueError(f"sequences of different sentences can't stand in one group of {width}")
         sentences = sentences[:, 0]
+        self.places = self.places[sentences]
         if self.allowed is not None:
             self.allowed = self.allowed[sentences[:, None], parents]
         elif width > 1:
@@ -91,6 +103,7 @@ class TreeCache:
         # The living nodes first, in their old order; where a sentence has fewer, dead ones fill up.
         order = np.argsort(~living, axis=1, kind="stable")[:, :length]
         self.allowed = np.take_along_axis(self.allowed, order[:, None], axis=2)
+        self.places = np.take_along_axis(self.places, order, axis=1)
         sentences, places = self.xp.arange(self.sentences)[:, None], self.xp.asarray(order)
         for array in (*self.keys, *self.values):
             array[: self.sentences, :, :length] = array[sentences, :, places].swapaxes(1, 2)

@@ -5,27 +5,23 @@ The arithmetic is that of the layers in `nn`; the tests hold the two together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...autograd.backend import array_module
-from ...nn import Linear, Module
+from ...autograd import Tensor, no_grad
+from ...nn.positional import PositionScores
 from .cache import TreeCache, keep_rows
-from .raw_layers import RawLayer, normalise
+from .raw_layers import RawAttention, RawDecoder
 
 
 class CachedState:
     """A DecodingState for a stack of Transformer layers, with or without attention to an encoder's output.
 
     Args:
-        embed: (ids (rows, new), position of the first) -> vectors (rows, new, d_model).
-        layers: TransformerDecoderLayers if there is a `memory`, TransformerEncoderLayers (causal) if not.
-        norm: the norm after the last layer, if there is one.
-        output: the layer that makes logits.
+        decoder: what generates; many states may share one.
         rows, positions, suggested_lengths: as in DecodingState.
-        memory: the encoder's output (rows, source_length, d_model).
+        memory: the encoder's output (rows, source_length, d_model), for a decoder that attends to one.
         memory_lengths: (rows,) host integers: the rest of the memory is padding.
         keep_attention: keep the attention weights of the last step.
 
@@ -36,32 +32,24 @@ class CachedState:
 
     def __init__(
         self,
-        *,
-        embed: Callable[[np.ndarray, int], Any],
-        layers: Sequence[Module],
-        norm: Module | None,
-        output: Linear,
+        decoder: RawDecoder,
         rows: int,
+        *,
         positions: int | None = None,
         suggested_lengths: np.ndarray | None = None,
         memory: Any = None,
         memory_lengths: np.ndarray | None = None,
         keep_attention: bool = False,
     ):
+        self.decoder, self.rows, self.length, self.keep_attention = decoder, rows, 0, keep_attention
         self.positions, self.suggested_lengths = positions, suggested_lengths
-        self.rows, self.length, self.keep_attention = rows, 0, keep_attention
-        self._embed, self._output, self._norm = embed, output, norm
-        self._xp = array_module(output.weight.data)
-        self._layers = [RawLayer(layer) for layer in layers]
-        sizes = (self._layers[0].heads, self._layers[0].head_dim)
-        self._cache = TreeCache(len(layers), rows, *sizes, output.weight.dtype, self._xp)
-        self._cross: list[tuple[Any, Any]] = []
+        first = decoder.layers[0].own
+        self._cache = TreeCache(len(decoder.layers), rows, first.heads, first.head_dim, decoder.dtype, decoder.xp)
+        self._cross = [layer.cross.memory(memory) for layer in decoder.layers if layer.cross is not None]
         self._cross_bias = None
-        if memory is not None:
-            self._cross = [layer.project_memory(memory) for layer in self._layers]
-            if memory_lengths is not None and (memory_lengths < memory.shape[1]).any():
-                real = np.arange(memory.shape[1]) < np.asarray(memory_lengths)[:, None]
-                self._cross_bias = self._minus_infinity_unless(real)[:, None, None]
+        if memory_lengths is not None and (memory_lengths < memory.shape[1]).any():
+            real = np.arange(memory.shape[1]) < np.asarray(memory_lengths)[:, None]
+            self._cross_bias = self._minus_infinity_unless(real)[:, None, None]
         self._logits: Any = None
         self.self_attention: list[Any] = []
         self.cross_attentions: list[Any] = []
@@ -72,26 +60,28 @@ class CachedState:
         return self.cross_attentions[-1].mean(axis=1).sum(axis=1) if self.cross_attentions else None
 
     def step(self, ids: np.ndarray) -> Any:
-        new, cache = ids.shape[1], self._cache
+        new, cache, decoder = ids.shape[1], self._cache, self.decoder
         if new > 1 and cache.allowed is not None:
             raise ValueError("several tokens at once can be fed only while each sentence has one sequence")
-        x = self._embed(ids, self.length).reshape(self.rows * new, -1)
-        self.length += new
-        cache.extend(cache.width * new)
+        x = decoder.embed(ids, self.length).reshape(self.rows * new, -1)
+        cache.extend(self.length, new)
         bias = cache.bias(x.dtype) if new == 1 else self._causal(new)
         self.self_attention, self.cross_attentions = [], []
-        for number, layer in enumerate(self._layers):
+        for number, layer in enumerate(decoder.layers):
 
-            def attend(q: Any, k: Any, v: Any, number: int = number) -> Any:
+            def attend(q: Any, k: Any, v: Any, number: int = number, own: RawAttention = layer.own) -> Any:
+                if own.position_scores is not None:
+                    return self._attend_by_position(q, k, v, number, own.position_scores, bias)
                 return self._attend(q, *cache.append(number, k, v), bias, self.self_attention)
 
             def attend_memory(q: Any, number: int = number) -> Any:
                 return self._attend(q, *self._cross[number], self._cross_bias, self.cross_attentions)
 
-            x = layer(x, cache.sentences, attend, attend_memory if self._cross else None)
+            x = layer(x, cache.sentences, attend, attend_memory)
+        self.length += new
         if new > 1:
             x = x.reshape(self.rows, new, -1)[:, -1]
-        return self._project(x if self._norm is None else normalise(self._norm, x))
+        return self._project(x if decoder.norm is None else decoder.norm(x))
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
         sentences = self._cache.select(rows, width)
@@ -104,6 +94,16 @@ class CachedState:
         if self._cross_bias is not None:
             self._cross_bias = self._cross_bias[self._xp.asarray(sentences)]
 
+    def _attend_by_position(self, q: Any, k: Any, v: Any, number: int, scores: PositionScores, bias: Any) -> Any:
+        """Self-attention where the distance of two tokens matters."""
+        with no_grad():
+            turned = scores.turn(Tensor(q), Tensor(k), self.length)
+            added = scores.bias_at(self._cache.distances(self.length, q.shape[2]), q.dtype)
+        keys, values = self._cache.append(number, turned[1].data, v)
+        if added is not None:
+            bias = added if bias is None else added + bias
+        return self._attend(turned[0].data, keys, values, bias, self.self_attention)
+
     def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any]) -> Any:
         scores = q @ keys.swapaxes(-1, -2)
         if scores.dtype == np.float16:
@@ -111,7 +111,7 @@ class CachedState:
         if bias is not None:
             scores += bias
         scores -= scores.max(axis=-1, keepdims=True)
-        weights = self._xp.exp(scores, out=scores)
+        weights = self.decoder.xp.exp(scores, out=scores)
         total = weights.sum(axis=-1, keepdims=True)
         if self.keep_attention:
             kept.append(self._by_row(weights / total, own=kept is self.self_attention))
@@ -127,7 +127,7 @@ class CachedState:
         if not own or allowed is None:
             return weights
         places = np.nonzero(allowed.reshape(self.rows, -1))[1].reshape(self.rows, 1, 1, -1)
-        return self._xp.take_along_axis(weights, self._xp.asarray(places), axis=3)
+        return self.decoder.xp.take_along_axis(weights, self.decoder.xp.asarray(places), axis=3)
 
     def _causal(self, new: int) -> Any:
         """The bias of a chunk of new tokens, each of which sees what stands before it."""
@@ -135,16 +135,11 @@ class CachedState:
         return self._minus_infinity_unless(np.tri(new, before + new, before, dtype=bool))
 
     def _minus_infinity_unless(self, allowed: np.ndarray) -> Any:
-        dtype = np.promote_types(self._output.weight.dtype, np.float32)
-        return self._xp.asarray(np.where(allowed, 0, -np.inf).astype(dtype))
+        dtype = np.promote_types(self.decoder.dtype, np.float32)
+        return self.decoder.xp.asarray(np.where(allowed, 0, -np.inf).astype(dtype))
 
     def _project(self, x: Any) -> Any:
         """Logits, in the same memory at each step: fresh megabytes would cost page faults."""
         if self._logits is None or len(self._logits) < len(x):
-            self._logits = self._xp.empty((len(x), self._output.out_features), x.dtype)
-        logits = self._logits[: len(x)]
-        self._xp.matmul(x, self._output.weight.data.T, out=logits)
-        if self._output.bias is not None:
-            logits += self._output.bias.data
-        return logits
-
+            self._logits = self.decoder.xp.empty((len(x), self.decoder.vocabulary), x.dtype)
+        return self.decoder.output(x, out=self._logits[: len(x)])

@@ -9,101 +9,147 @@ import numpy as np
 
 from ...autograd import Tensor, no_grad
 from ...autograd.backend import array_module
-from ...nn import LayerNorm, Module
+from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
 from ...nn.feed_forward import ACTIVATIONS
 
 # Attention of the new tokens: queries, keys and values (sentences, heads, tokens, head_dim); to a memory queries alone.
 Attend = Callable[..., Any]
 
 
-def affine(x: Any, weight: Any, bias: Any) -> Any:
-    """x W^T + b for x (rows, in_features) and parameters weight (out_features, in_features) and bias, or None."""
-    y = x @ weight.T
-    if bias is not None:
-        y += bias
-    return y
+class Affine:
+    """x W^T + b on arrays x (rows, in_features), for W (out_features, in_features) and b (out_features,) or None.
+
+    With `packed` W^T is copied so that its rows are contiguous: products with few rows of x then read it up to twice
+    as fast. Without, the arrays are those of the parameters.
+    """
+
+    def __init__(self, weight: Any, bias: Any, packed: bool):
+        self.weight = array_module(weight).ascontiguousarray(weight.T) if packed else weight.T
+        self.bias = bias.copy() if packed and bias is not None else bias
+
+    @classmethod
+    def of(cls, linear: Linear, packed: bool) -> Affine:
+        return cls(linear.weight.data, None if linear.bias is None else linear.bias.data, packed)
+
+    def __call__(self, x: Any, out: Any = None) -> Any:
+        y = array_module(x).matmul(x, self.weight, out=out)
+        if self.bias is not None:
+            y += self.bias
+        return y
 
 
-def normalise(norm: Module, x: Any) -> Any:
-    """`norm` of x (rows, features)."""
-    if type(norm) is not LayerNorm or norm.eps_outside or x.dtype == np.float16:
-        with no_grad():
-            return norm(Tensor(x)).data
-    features = x.shape[1]
-    mean = x.sum(axis=1, keepdims=True)
-    mean /= features
-    y = x - mean
-    scale = (y * y).sum(axis=1, keepdims=True)
-    scale /= features
-    scale += norm.eps
-    y /= array_module(x).sqrt(scale, out=scale)
-    y *= norm.weight.data
-    y += norm.bias.data
-    return y
+class Normalise:
+    """A norm on arrays x (rows, features)."""
+
+    def __init__(self, norm: Module):
+        self.norm = norm
+
+    def __call__(self, x: Any) -> Any:
+        norm = self.norm
+        if type(norm) is not LayerNorm or norm.eps_outside or x.dtype == np.float16:
+            with no_grad():
+                return norm(Tensor(x)).data
+        features = x.shape[1]
+        mean = x.sum(axis=1, keepdims=True)
+        mean /= features
+        y = x - mean
+        scale = (y * y).sum(axis=1, keepdims=True)
+        scale /= features
+        scale += norm.eps
+        y /= array_module(x).sqrt(scale, out=scale)
+        y *= norm.weight.data
+        y += norm.bias.data
+        return y
+
+
+class RawAttention:
+    """The projections of a MultiHeadAttention; `memory_too` for one that attends to an encoder's output."""
+
+    def __init__(self, attention: MultiHeadAttention, packed: bool, memory_too: bool = False):
+        self.heads, self.head_dim, inner = attention.num_heads, attention.head_dim, attention.inner_dim
+        weight = attention.in_proj_weight.data
+        bias = None if attention.in_proj_bias is None else attention.in_proj_bias.data
+        # From the memory come keys and values: the query has a projection of its own.
+        own = inner if memory_too else 3 * inner
+        self.project_new = Affine(weight[:own], None if bias is None else bias[:own], packed)
+        self.project_memory = Affine(weight[own:], None if bias is None else bias[own:], False)
+        self.project_out = Affine.of(attention.out_proj, packed)
+        self.position_scores = attention.position_scores
+
+    def split(self, x: Any, sentences: int, parts: int) -> Any:
+        """(rows * new, parts * heads * head_dim) -> parts of (sentences, heads, width or new, head_dim)."""
+        return x.reshape(sentences, -1, parts, self.heads, self.head_dim).transpose(2, 0, 3, 1, 4)
+
+    def memory(self, memory: Any) -> tuple[Any, Any]:
+        """Keys and values (batch, heads, source_length, head_dim) of the memory (batch, source_length, d_model)."""
+        batch, length, features = memory.shape
+        both = self.split(self.project_memory(memory.reshape(batch * length, features)), batch, 2)
+        both = array_module(memory).ascontiguousarray(both)
+        return both[0], both[1]
+
+    def __call__(self, x: Any, sentences: int, attend: Attend) -> Any:
+        new = self.project_new(x)
+        parts = self.split(new, sentences, new.shape[1] // (self.heads * self.head_dim))
+        merged = attend(parts[0] * new.dtype.type(self.head_dim**-0.5), *parts[1:]).swapaxes(1, 2)
+        return self.project_out(merged.reshape(len(x), self.heads * self.head_dim))
 
 
 class RawLayer:
     """A TransformerEncoderLayer or TransformerDecoderLayer without dropout, for x (rows * new, d_model)."""
 
-    def __init__(self, layer: Any):
-        attention = layer.self_attn
-        self.layer, self.heads, self.head_dim = layer, attention.num_heads, attention.embed_dim // attention.num_heads
+    def __init__(self, layer: Any, packed: bool):
+        self.norm_first, self.activation = layer.norm_first, layer.activation
+        self.own = RawAttention(layer.self_attn, packed)
+        self.cross = None
+        if hasattr(layer, "multihead_attn"):
+            self.cross = RawAttention(layer.multihead_attn, packed, memory_too=True)
+        self.linear1, self.linear2 = Affine.of(layer.linear1, packed), Affine.of(layer.linear2, packed)
+        norms = (layer.norm1, layer.norm2) if self.cross is None else (layer.norm1, layer.norm2, layer.norm3)
+        self.norms = [Normalise(norm) for norm in norms]
 
-    def project_memory(self, memory: Any) -> tuple[Any, Any]:
-        """Keys and values (batch, heads, source_length, head_dim) of the memory (batch, source_length, d_model)."""
-        weight, bias = _projection(self.layer.multihead_attn)
-        batch, length, d = memory.shape
-        both = affine(memory.reshape(batch * length, d), weight[d:], None if bias is None else bias[d:])
-        both = both.reshape(batch, length, 2, self.heads, self.head_dim).transpose(2, 0, 3, 1, 4)
-        both = array_module(memory).ascontiguousarray(both)
-        return both[0], both[1]
+    def __call__(self, x: Any, sentences: int, attend: Attend, attend_memory: Attend) -> Any:
+        x = self._residual(x, lambda h: self.own(h, sentences, attend), self.norms[0])
+        if (cross := self.cross) is not None:
+            x = self._residual(x, lambda h: cross(h, sentences, attend_memory), self.norms[1])
+        return self._residual(x, self._feed_forward, self.norms[-1])
 
-    def __call__(self, x: Any, sentences: int, attend: Attend, attend_memory: Attend | None) -> Any:
-        layer = self.layer
-        x = self._residual(x, lambda h: self._attend_self(h, sentences, attend), layer.norm1)
-        if attend_memory is None:
-            return self._residual(x, self._feed_forward, layer.norm2)
-        x = self._residual(x, lambda h: self._attend_memory(h, sentences, attend_memory), layer.norm2)
-        return self._residual(x, self._feed_forward, layer.norm3)
-
-    def _residual(self, x: Any, sublayer: Callable[[Any], Any], norm: Module) -> Any:
-        y = sublayer(normalise(norm, x) if self.layer.norm_first else x)
+    def _residual(self, x: Any, sublayer: Callable[[Any], Any], norm: Normalise) -> Any:
+        y = sublayer(norm(x) if self.norm_first else x)
         y += x
-        return y if self.layer.norm_first else normalise(norm, y)
-
-    def _attend_self(self, x: Any, sentences: int, attend: Attend) -> Any:
-        weight, bias = _projection(self.layer.self_attn)
-        q, k, v = self._split(affine(x, weight, bias), sentences, 3)
-        return self._merge(attend(q * q.dtype.type(self.head_dim**-0.5), k, v), self.layer.self_attn)
-
-    def _attend_memory(self, x: Any, sentences: int, attend: Attend) -> Any:
-        weight, bias = _projection(self.layer.multihead_attn)
-        d = x.shape[1]
-        (q,) = self._split(affine(x, weight[:d], None if bias is None else bias[:d]), sentences, 1)
-        return self._merge(attend(q * q.dtype.type(self.head_dim**-0.5)), self.layer.multihead_attn)
-
-    def _split(self, x: Any, sentences: int, parts: int) -> Any:
-        """(rows * new, parts * d_model) -> parts of (sentences, heads, width or new, head_dim)."""
-        return x.reshape(sentences, -1, parts, self.heads, self.head_dim).transpose(2, 0, 3, 1, 4)
-
-    def _merge(self, attended: Any, attention: Any) -> Any:
-        """(sentences, heads, width or new, head_dim) -> (rows * new, d_model), through the output projection."""
-        merged = attended.swapaxes(1, 2).reshape(-1, self.heads * self.head_dim)
-        out = attention.out_proj
-        return affine(merged, out.weight.data, None if out.bias is None else out.bias.data)
+        return y if self.norm_first else norm(y)
 
     def _feed_forward(self, x: Any) -> Any:
-        layer = self.layer
-        h = affine(x, layer.linear1.weight.data, layer.linear1.bias.data)
-        if layer.activation == "relu":
+        h = self.linear1(x)
+        if self.activation == "relu":
             array_module(h).maximum(h, 0, out=h)
         else:
             with no_grad():
-                h = ACTIVATIONS[layer.activation](Tensor(h)).data
-        return affine(h, layer.linear2.weight.data, layer.linear2.bias.data)
+                h = ACTIVATIONS[self.activation](Tensor(h)).data
+        return self.linear2(h)
 
 
-def _projection(attention: Any) -> tuple[Any, Any]:
-    """The arrays of query, key and value projection in one."""
-    bias = attention.in_proj_bias
-    return attention.in_proj_weight.data, None if bias is None else bias.data
+class RawDecoder:
+    """What generates, of a model: how it embeds, its layers and its output layer, as arrays.
+
+    Args:
+        embed: (ids (rows, new), position of the first) -> vectors (rows, new, d_model).
+        layers: TransformerDecoderLayers, or TransformerEncoderLayers that are used causally.
+        norm: the norm after the last layer, if there is one.
+        output: the layer that makes logits.
+        packed: copy the weights into the layout that is fastest for few rows. Later changes of the parameters are not
+            seen then, and memory doubles.
+    """
+
+    def __init__(
+        self,
+        embed: Callable[[np.ndarray, int], Any],
+        layers: Any,
+        norm: Module | None,
+        output: Linear,
+        packed: bool = False,
+    ):
+        self.embed, self.layers = embed, [RawLayer(layer, packed) for layer in layers]
+        self.norm = None if norm is None else Normalise(norm)
+        self.output = Affine.of(output, packed)
+        self.dtype, self.vocabulary = output.weight.dtype, output.out_features
+        self.xp = array_module(output.weight.data)

@@ -25,12 +25,14 @@ def small_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths=st.lists(st.integers(1, 5), min_size=1, max_size=3),
     norm_first=st.booleans(),
     activation=st.sampled_from(["relu", "gelu"]),
+    packed=st.booleans(),
 )
-def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, activation) -> None:
+def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, activation, packed) -> None:
     model = build(seed, layers=2, norm_first=norm_first, activation=activation)
     rng = np.random.default_rng(seed)
     source = random_source(rng, lengths)
-    cached, uncached = model.start(source), model.start_uncached(source)
+    decoder = model.raw_decoder() if packed else None
+    cached, uncached = model.start(source, decoder=decoder), model.start_uncached(source)
     width = 1
     for _ in range(data.draw(st.integers(1, 9))):
         chunk = data.draw(st.integers(1, 3)) if width == 1 and cached._cache.allowed is None else 1
@@ -49,10 +51,10 @@ def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, act
 def test_the_sweep_keeps_the_cache_small() -> None:
     """Three beams that always go on from one: what is kept is one past, not three."""
     cache = TreeCache(1, 2, 1, 4, np.float32, np)
-    cache.extend(1)
+    cache.extend(0)
     cache.select(np.array([0, 0, 0, 1, 1, 1]), 3)
-    for _ in range(100):
-        cache.extend(3)
+    for position in range(1, 101):
+        cache.extend(position)
         cache.select(np.array([1, 1, 1, 5, 5, 5]), 3)
     assert cache.keys[0].shape[2] <= 2 * (101 + 3)  # twice what is needed at most: it grows by doubling
     assert cache.allowed is not None
@@ -61,7 +63,7 @@ def test_the_sweep_keeps_the_cache_small() -> None:
 
 def test_reordering_a_beam_copies_no_keys() -> None:
     cache = TreeCache(1, 2, 1, 4, np.float32, np)
-    cache.extend(1)
+    cache.extend(0)
     cache.select(np.array([0, 0, 1, 1]), 2)
     keys = cache.keys[0]
     keys.flags.writeable = False
