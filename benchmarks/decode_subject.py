@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
 from typing import Any
 
 import numpy as np
 
 from handloom.autograd import manual_seed
-from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
+from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search, stream
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -35,10 +36,13 @@ def build(size: dict[str, int]) -> Seq2SeqTransformer:
         tie_output=True,
     )
     model = Seq2SeqTransformer(config).eval()
-    rng = np.random.default_rng(0)
-    for parameter in model.decoder.parameters():
-        # Larger than new weights: what comes next then depends on more than the last token.
-        parameter.data += rng.normal(scale=0.1, size=parameter.shape).astype(np.float32)
+    # In a new model with tied tables a token is the likeliest to follow itself. Louder feed-forward layers, and random
+    # signs before the output layer, make sequences that vary.
+    for layer in model.decoder.layers:
+        layer.linear2.weight.data *= 4
+        layer.multihead_attn.out_proj.weight.data /= 2
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size["d_model"])
+    layer.norm3.weight.data *= signs.astype(np.float32)
     return model
 
 
@@ -60,6 +64,14 @@ class Handloom:
         if beam == 1:
             return [hypothesis.ids for hypothesis in greedy_search(state, rules)]
         return [best[0].ids for best in beam_search(state, rules, width=beam)]
+
+    def steps(self, source: np.ndarray, tokens: int) -> list[float]:
+        """Seconds of each token of a greedy generation."""
+        state = self.model.start(source, decoder=self.decoder)
+        times = [time.perf_counter()]
+        for _ in stream(state, Rules(BOS, EOS, min_length=tokens, max_length=tokens)):
+            times.append(time.perf_counter())
+        return np.diff(times).tolist()
 
 
 class Transformers:
@@ -142,7 +154,67 @@ def marian_weights(model: Seq2SeqTransformer) -> dict[str, np.ndarray]:
     return result
 
 
-ENGINES = {"handloom": Handloom, "transformers": Transformers}
+class CTranslate2:
+    """The C++ engine, fed with a specification of our model; weights stay float32."""
+
+    def __init__(self, size: dict[str, int]):
+        import ctranslate2
+
+        ours = build(size)
+        layers, heads = (size["layers"],) * 2, size["d_model"] // 64
+        spec = ctranslate2.specs.TransformerSpec.from_config(layers, heads, pre_norm=False)
+        for part, stack in ((spec.encoder, ours.encoder), (spec.decoder, ours.decoder)):
+            embeddings = part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings
+            embeddings.weight, embeddings.multiply_by_sqrt_depth = ours.source_embedding.weight.data, True
+            part.position_encodings.encodings = ours.positions.table.data
+            for layer, target in zip(stack.layers, part.layer, strict=True):
+                self._fill(layer, target)
+        spec.decoder.projection.weight = ours.output.weight.data
+        spec.decoder.projection.bias = ours.output.bias.data
+        names = ["<pad>", "<unk>", "<s>", "</s>", *(str(i) for i in range(4, size["vocabulary"]))]
+        self.names, self.ids = names, {name: i for i, name in enumerate(names)}
+        spec.register_source_vocabulary(names)
+        spec.register_target_vocabulary(names)
+        with tempfile.TemporaryDirectory() as folder:
+            spec.validate()
+            spec.optimize(quantization=None)
+            spec.save(folder)
+            self.translator = ctranslate2.Translator(
+                folder, compute_type="float32", inter_threads=1, intra_threads=int(os.environ["OMP_NUM_THREADS"])
+            )
+
+    def _fill(self, layer: Any, target: Any) -> None:
+        def copy(module: Any, to: Any) -> None:
+            to.weight, to.bias = module.weight.data, module.bias.data
+
+        def norm(module: Any, to: Any) -> None:
+            to.gamma, to.beta = module.weight.data, module.bias.data
+
+        own = layer.self_attn
+        target.self_attention.linear[0].weight = own.in_proj_weight.data
+        target.self_attention.linear[0].bias = own.in_proj_bias.data
+        copy(own.out_proj, target.self_attention.linear[1])
+        norm(layer.norm1, target.self_attention.layer_norm)
+        if hasattr(layer, "multihead_attn"):
+            cross, d = layer.multihead_attn, layer.multihead_attn.embed_dim
+            for number, part in ((0, slice(0, d)), (1, slice(d, None))):
+                target.attention.linear[number].weight = np.ascontiguousarray(cross.in_proj_weight.data[part])
+                target.attention.linear[number].bias = np.ascontiguousarray(cross.in_proj_bias.data[part])
+            copy(cross.out_proj, target.attention.linear[2])
+            norm(layer.norm2, target.attention.layer_norm)
+        copy(layer.linear1, target.ffn.linear_0)
+        copy(layer.linear2, target.ffn.linear_1)
+        norm(layer.norm3 if hasattr(layer, "norm3") else layer.norm2, target.ffn.layer_norm)
+
+    def generate(self, source: np.ndarray, beam: int, tokens: int) -> list[list[int]]:
+        texts = [[self.names[i] for i in row] for row in source.tolist()]
+        results = self.translator.translate_batch(
+            texts, beam_size=beam, min_decoding_length=tokens, max_decoding_length=tokens, max_batch_size=0
+        )
+        return [[self.ids[name] for name in result.hypotheses[0]] for result in results]
+
+
+ENGINES = {"handloom": Handloom, "transformers": Transformers, "ctranslate2": CTranslate2}
 
 
 def main() -> None:
@@ -154,6 +226,9 @@ def main() -> None:
             size = task["build"]
         else:
             source = sentences(size, task["batch"], task["source"])
+            if task.get("every_step"):
+                print(json.dumps({"steps": engine.steps(source, task["tokens"])}), flush=True)
+                continue
             start = time.perf_counter()
             ids = engine.generate(source, task["beam"], task["tokens"])
             answer = {"seconds": time.perf_counter() - start, "ids": ids}

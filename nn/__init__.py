@@ -1,7 +1,7 @@
 """Layers. Names, layouts and initial values are PyTorch's, so that weights and habits carry over."""
 
 from . import init
-from .attention import KeyValueCache, MultiHeadAttention
+from .attention import KeyValueCache, MultiHeadAttention, attention_maps
 from .dropout import Dropout
 from .embedding import Embedding
 from .feed_forward import FeedForward
@@ -43,6 +43,7 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "attention_maps",
     "checkpoint_activations",
     "embedding_positions",
     "init",

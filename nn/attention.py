@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,28 @@ class KeyValueCache:
         """Keep these batch rows, in this order; a row may be named several times (beams)."""
         if self.key is not None and self.value is not None:
             self.key, self.value = Tensor(self.key.data[rows]), Tensor(self.value.data[rows])
+
+
+@contextmanager
+def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
+    """The attention weights of everything that `model` computes inside the `with` block.
+
+    Yields a dictionary from the name of each MultiHeadAttention in the model, such as "encoder.layers.0.self_attn", to
+    a list with one array (batch, heads, query_length, key_length) for each time it was called. Weights come out of
+    every method of attention. Raises ValueError in training mode: dropout would be missing in the result.
+    """
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    dropping = [name for name, layer in layers.items() if layer.training and layer.dropout]
+    if dropping:
+        raise ValueError(f"attention_maps: {dropping[0]} is in training mode and drops weights; call eval() first")
+    maps: dict[str, list[np.ndarray]] = {name: [] for name in layers}
+    for name, layer in layers.items():
+        layer.__dict__["_maps"] = maps[name]
+    try:
+        yield maps
+    finally:
+        for layer in layers.values():
+            layer.__dict__.pop("_maps", None)
 
 
 class MultiHeadAttention(Module):
@@ -97,6 +121,7 @@ class MultiHeadAttention(Module):
             cache: keys and values of earlier positions (self) or of the memory (cross), used and extended.
             return_weights: also return the weights (batch, heads, query_length, key_length).
         """
+        kept: list[np.ndarray] | None = self.__dict__.get("_maps")
         q, k, v = self._project(query, memory, cache)
         attended = ops.attention(
             q,
@@ -107,13 +132,16 @@ class MultiHeadAttention(Module):
             key_lengths=key_lengths,
             causal=causal,
             dropout=self.dropout if self.training and not return_weights else 0.0,
-            return_weights=return_weights,
+            return_weights=return_weights or kept is not None,
             method=self.method,
         )
-        if not return_weights:
+        if not return_weights and kept is None:
             return self.out_proj(ops.merge_heads(attended))
         out, weights = attended
-        return self.out_proj(ops.merge_heads(out)), weights
+        if kept is not None:
+            kept.append(weights.numpy())
+        out = self.out_proj(ops.merge_heads(out))
+        return (out, weights) if return_weights else out
 
     def _project(self, query: Tensor, memory: Tensor | None, cache: KeyValueCache | None) -> tuple[Tensor, ...]:
         """Queries, keys and values (batch, heads, length, head_dim); one product for all three, or two across."""

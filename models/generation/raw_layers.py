@@ -78,7 +78,8 @@ class RawAttention:
 
     def split(self, x: Any, sentences: int, parts: int) -> Any:
         """(rows * new, parts * heads * head_dim) -> parts of (sentences, heads, width or new, head_dim)."""
-        return x.reshape(sentences, -1, parts, self.heads, self.head_dim).transpose(2, 0, 3, 1, 4)
+        tokens = len(x) // max(sentences, 1)
+        return x.reshape(sentences, tokens, parts, self.heads, self.head_dim).transpose(2, 0, 3, 1, 4)
 
     def memory(self, memory: Any) -> tuple[Any, Any]:
         """Keys and values (batch, heads, source_length, head_dim) of the memory (batch, source_length, d_model)."""
