@@ -62,7 +62,7 @@ class Handloom:
         rules = Rules(BOS, EOS, min_length=tokens, max_length=tokens)
         state = self.model.start(source, decoder=self.decoder)
         if beam == 1:
-            return [hypothesis.ids for hypothesis in greedy_search(state, rules)]
+            return [hypothesis.ids for hypothesis in greedy_search(state, rules, scores=False)]
         return [best[0].ids for best in beam_search(state, rules, width=beam)]
 
     def steps(self, source: np.ndarray, tokens: int) -> list[float]:

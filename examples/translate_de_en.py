@@ -4,6 +4,7 @@ python examples/translate_de_en.py                                  embedded cor
 python examples/translate_de_en.py --data multi30k --out runs/m30k  real image descriptions
 python examples/translate_de_en.py --resume runs/m30k                go on after Ctrl-C, a crash, a power cut
 python examples/translate_de_en.py --checkpoint runs/m30k "Ein Hund läuft durch den Schnee."
+python examples/translate_de_en.py --checkpoint runs/m30k --interactive --nbest 3 --show-attention
 """
 
 from __future__ import annotations
@@ -14,16 +15,24 @@ from pathlib import Path
 
 from handloom.autograd import manual_seed
 from handloom.autograd.backend import check_device
+from handloom.errors import InputError
+from handloom.models import Strategy
 from handloom.models.presets import PRESET_NAMES, translation_preset
 from handloom.train.command_line import (
     add_training_options,
     parse_training_arguments,
-    positive,
     run_main,
     sentences_from,
     start_run,
 )
 from handloom.train.datasets import DATA_NAMES, load_translation_data
+from handloom.train.generation_options import (
+    add_generation_options,
+    ask,
+    attention_text,
+    check_generation_options,
+    strategy_of,
+)
 from handloom.train.metrics import best_and_worst, bleu, chrf, samples_table
 from handloom.train.plots import plot_attention
 from handloom.train.run_folder import RunFolder
@@ -40,7 +49,10 @@ def parse_arguments() -> argparse.Namespace:
         presets=PRESET_NAMES,
         preset="laptop",
     )
-    parser.add_argument("--beam", type=positive, default=5, help="width of the beam search, 1 is greedy (default: 5)")
+    add_generation_options(parser)
+    parser.add_argument(
+        "--show-attention", action="store_true", help="with --checkpoint: show where the model looked as it wrote"
+    )
     parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="translate with the model of an earlier run")
     parser.add_argument(
         "sentences",
@@ -53,6 +65,11 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("sentences to translate need a trained model: add --checkpoint RUN")
     if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):
         parser.error("--out, --resume, --steps, --stop-at and --device are for training, not with --checkpoint")
+    if (arguments.interactive or arguments.show_attention) and not arguments.checkpoint:
+        parser.error("--interactive and --show-attention need a trained model: add --checkpoint RUN")
+    if arguments.interactive and arguments.sentences:
+        parser.error("--interactive asks for the sentences: leave them out, or leave out --interactive")
+    check_generation_options(parser, arguments)
     return arguments
 
 
@@ -66,8 +83,26 @@ def main() -> None:
 
 def translate(arguments: argparse.Namespace) -> None:
     translator = Translator.load(arguments.checkpoint)
-    for sentence in sentences_from(arguments.sentences, "Type German sentences, one a line; Ctrl-D ends."):
-        print(translator.translate([sentence], beam=arguments.beam)[0], flush=True)
+    if not arguments.interactive:
+        for sentence in sentences_from(arguments.sentences, "Type German sentences, one a line; Ctrl-D ends."):
+            show(translator, sentence, arguments)
+        return
+    print("German, please; Ctrl-D ends.")
+    for sentence in ask("de> "):
+        try:
+            show(translator, sentence, arguments)
+        except InputError as error:  # such as a sentence that is too long: ask again
+            print(error)
+
+
+def show(translator: Translator, sentence: str, arguments: argparse.Namespace) -> None:
+    """Print the translations of a sentence, with scores if there are several, and what the best one looked at."""
+    found = translator.hypotheses([sentence], strategy=strategy_of(arguments))[0]
+    for hypothesis in found:
+        score = f"{hypothesis.score:8.3f}  " if arguments.nbest > 1 else ""
+        print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}", flush=True)
+    if arguments.show_attention:
+        print(attention_text(*translator.attention(sentence, found[0].ids)), flush=True)
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -90,13 +125,13 @@ def train(arguments: argparse.Namespace) -> None:
             resume=arguments.resume is not None,
             stop_at=arguments.stop_at,
         )
-        evaluate(translator, data, run, arguments.beam, start)
+        evaluate(translator, data, run, strategy_of(arguments), start)
 
 
-def evaluate(translator: Translator, data: TranslationData, run: RunFolder, beam: int, start: float) -> None:
+def evaluate(translator: Translator, data: TranslationData, run: RunFolder, strategy: Strategy, start: float) -> None:
     """Translate the test set, tell how well it went, and draw where the model looks."""
     sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
-    translations = translator.translate(sources, beam=beam, too_long="truncate", progress=True)
+    translations = translator.translate(sources, strategy=strategy, too_long="truncate", progress=True)
     score = bleu(translations, references)
 
     best, worst = best_and_worst(sources, references, translations)
@@ -109,7 +144,7 @@ def evaluate(translator: Translator, data: TranslationData, run: RunFolder, beam
 
     print(f"{run.path} holds the model, the losses (loss.png), where it looked (attention.png) and samples.txt")
     print(f"{data.test_name}: {chrf(translations, references)}")
-    print(f"{data.test_name}: beam {beam}, {score.signature}, {time.perf_counter() - start:.0f} s in all")
+    print(f"{data.test_name}: beam {strategy.beam}, {score.signature}, {time.perf_counter() - start:.0f} s in all")
     print(f"BLEU = {score.value:.2f}")
 
 

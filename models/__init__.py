@@ -2,7 +2,7 @@
 
 from .baselines import BigramLanguageModel, RandomLanguageModel, RecurrentConfig, RecurrentLanguageModel
 from .classifier import ClassifierConfig, TransformerClassifier
-from .generation import Hypothesis, Rules, Sampler, beam_search, greedy_search, length_penalty, sample, stream
+from .generation import Hypothesis, Rules, Sampler, Strategy, beam_search, greedy_search, length_penalty, sample, stream
 from .language_model import LanguageModel, LanguageModelConfig
 from .seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 
@@ -19,6 +19,7 @@ __all__ = [
     "Sampler",
     "Seq2SeqConfig",
     "Seq2SeqTransformer",
+    "Strategy",
     "TransformerClassifier",
     "beam_search",
     "greedy_search",

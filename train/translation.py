@@ -11,9 +11,9 @@ from tqdm import tqdm
 
 from ..autograd import Tensor, no_grad, ops
 from ..errors import InputError
-from ..models import Hypothesis, Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
+from ..models import Hypothesis, Seq2SeqConfig, Seq2SeqTransformer, Strategy
 from ..models.presets import TranslationPreset
-from ..nn import Module
+from ..nn import Module, attention_maps
 from ..tokenizer import BPETokenizer, Tokenizer, load_tokenizer
 from .batching import Batch, TokenBatches, fit_lengths, source_batches
 from .checkpoints import check_shapes, load_checkpoint
@@ -71,25 +71,30 @@ class Translator:
         self,
         sentences: Sequence[str],
         *,
-        beam: int = 5,
-        alpha: float = 1.0,
-        n_best: int = 1,
+        strategy: Strategy | None = None,
         too_long: TooLong = "error",
         progress: bool = False,
     ) -> list[list[Hypothesis]]:
-        """The `n_best` hypotheses for each sentence, best first; `beam=1` searches greedily."""
-        rules = Rules(bos_id=self.tokenizer.bos_id, eos_id=self.tokenizer.eos_id)
+        """The `n_best` hypotheses of the strategy for each sentence, best first; by default a beam search of width 5.
+
+        `too_long` and `progress` as in `translate`, and the same errors.
+        """
+        strategy = strategy or Strategy()
+        tokenizer = self.tokenizer
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         self.model.eval()
+        decoder = self.model.raw_decoder(packed=len(sentences) > 100)  # a few sentences are translated before it pays
         ids = self.source_ids(sentences, too_long)
+        tokens = max(4096 // strategy.width, 1)
         with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
-            for batch in source_batches(ids, tokens_per_batch=max(4096 // beam, 1), pad_id=self.tokenizer.pad_id):
-                state = self.model.start(batch.source, batch.source_lengths)
-                if beam == 1 and n_best == 1:
-                    results = [[one] for one in greedy_search(state, rules)]
-                else:
-                    results = beam_search(state, rules, width=beam, alpha=alpha, n_best=n_best)
-                for index, result in zip(batch.indices, results, strict=True):
+            for batch in source_batches(ids, tokens_per_batch=tokens, pad_id=tokenizer.pad_id):
+                found_in_batch = strategy.generate(
+                    self.model.start(batch.source, batch.source_lengths, decoder=decoder),
+                    bos_id=tokenizer.bos_id,
+                    eos_id=tokenizer.eos_id,
+                    numbers=batch.indices.tolist(),
+                )
+                for index, result in zip(batch.indices, found_in_batch, strict=True):
                     found[index] = result
                 bar.update(len(batch))
         return found
@@ -100,6 +105,7 @@ class Translator:
         *,
         beam: int = 5,
         alpha: float = 1.0,
+        strategy: Strategy | None = None,
         too_long: TooLong = "error",
         progress: bool = False,
     ) -> list[str]:
@@ -108,33 +114,48 @@ class Translator:
         Args:
             beam: hypotheses kept at each step; 1 is greedy search.
             alpha: exponent of the length penalty.
+            strategy: how to search, in place of these two.
             too_long: what becomes of a sentence longer than the model takes: "error" refuses it, "truncate" translates
                 its beginning, with a warning.
             progress: show a progress bar where there is a terminal.
 
         Raises InputError for an empty sentence, or one longer than the model takes.
         """
-        best = self.hypotheses(sentences, beam=beam, alpha=alpha, too_long=too_long, progress=progress)
+        strategy = strategy or Strategy(beam=beam, alpha=alpha)
+        best = self.hypotheses(sentences, strategy=strategy, too_long=too_long, progress=progress)
         return [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best]
 
-    def attention(self, sentence: str) -> tuple[np.ndarray, list[str], list[str]]:
-        """Cross-attention of the best translation: weights, source tokens, target tokens.
+    def attention(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
+        """Cross-attention of a translation: weights, source tokens, target tokens.
 
         The weights (target tokens, source tokens) are those of the last decoder layer, averaged over its heads; row t
-        is where the model looked when it wrote token t. Both lists end with <eos>, unless the length limit came first.
+        is where the model looked when it wrote token t. `target` are the translation's ids, those of the best one if
+        None. Both lists end with <eos>, unless the length limit came first.
+        """
+        maps, source, written = self.attention_maps(sentence, target)
+        last = f"decoder.layers.{self.model.config.decoder_layers - 1}.multihead_attn"
+        return maps[last].mean(axis=0), source, written
+
+    def attention_maps(
+        self, sentence: str, target: Sequence[int] | None = None
+    ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
+        """As `attention`, but all weights: of each attention layer by its name, (heads, query tokens, key tokens).
+
+        Queries and keys of the encoder are source tokens; those of the decoder's self-attention are the tokens that it
+        has read, <bos> first, of which query t wrote target token t.
         """
         source = np.array(self.source_ids([sentence], too_long="truncate"))
-        target = self.hypotheses([sentence], too_long="truncate")[0][0].ids
+        if target is None:
+            target = self.hypotheses([sentence], too_long="truncate")[0][0].ids
         inputs = [self.tokenizer.bos_id, *target][: self.model.config.max_length]
-        weights: list[Tensor] = []
-        with no_grad():
-            memory, lengths = self.model.encode(source)
-            self.model.decode(np.array([inputs]), memory, lengths, cross_weights=weights)
+        self.model.eval()
+        with no_grad(), attention_maps(self.model) as maps:
+            self.model(source, np.array([inputs]))
         names = [
             self.tokenizer.token_strings(ids)
             for ids in (source[0].tolist(), [*target, self.tokenizer.eos_id][: len(inputs)])
         ]
-        return weights[-1].data[0].mean(axis=0), names[0], names[1]
+        return {layer: weights[0][0] for layer, weights in maps.items()}, names[0], names[1]
 
 
 def translation_loss(label_smoothing: float, pad_id: int) -> Callable[[Module, Batch], tuple[Tensor, int]]:

@@ -6,12 +6,14 @@ from .greedy import greedy_search, likeliest, stream
 from .penalties import coverage_penalty, length_penalty
 from .rules import Hypothesis, Rules
 from .sampling import Sampler, sample
+from .strategy import Strategy
 
 __all__ = [
     "DecodingState",
     "Hypothesis",
     "Rules",
     "Sampler",
+    "Strategy",
     "Uncached",
     "beam_search",
     "coverage_penalty",

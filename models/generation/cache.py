@@ -86,9 +86,8 @@ class TreeCache:
             self.allowed = self.allowed[sentences[:, None], parents]
         elif width > 1:
             self.allowed = np.ones((len(sentences), width, self.length), bool)
-        for arrays in (self.keys, self.values):
-            for layer, array in enumerate(arrays):
-                arrays[layer] = keep_rows(array, sentences, self.length)
+        self.keys = keep_rows(self.keys, sentences, self.length)
+        self.values = keep_rows(self.values, sentences, self.length)
         self.sentences, self.width = len(sentences), width
         return sentences
 
@@ -121,15 +120,20 @@ class TreeCache:
                 arrays[layer][:, :, : self.length] = array[: self.sentences, :, : self.length]
 
 
-def keep_rows(array: Any, rows: np.ndarray, length: int) -> Any:
-    """Rows of `array` (n, heads, capacity, head_dim) in this order, of which the first `length` places matter.
+def keep_rows(arrays: list[Any], rows: np.ndarray, length: int) -> list[Any]:
+    """These rows, in this order, of each array (n, heads, capacity, head_dim), whose first `length` places matter.
 
-    Rows that stay where they are aren't copied; the array itself is returned unless it is too small.
+    The arrays stay and may have more rows than that, unless there are too few. Rows that stay where they are aren't
+    copied.
     """
-    if len(rows) > len(array):
-        return array[array_module(array).asarray(rows)]
+    if not arrays:
+        return arrays
+    xp = array_module(arrays[0])
+    if len(rows) > len(arrays[0]):
+        return [array[xp.asarray(rows)] for array in arrays]
     moved = np.flatnonzero(rows != np.arange(len(rows)))
     if len(moved):
-        to, come_from = (array_module(array).asarray(places) for places in (moved, rows[moved]))
-        array[to, :, :length] = array[come_from, :, :length]
-    return array
+        to, come_from = xp.asarray(moved), xp.asarray(rows[moved])
+        for array in arrays:
+            array[to, :, :length] = array[come_from, :, :length]
+    return arrays

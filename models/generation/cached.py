@@ -45,7 +45,8 @@ class CachedState:
         self.positions, self.suggested_lengths = positions, suggested_lengths
         first = decoder.layers[0].own
         self._cache = TreeCache(len(decoder.layers), rows, first.heads, first.head_dim, decoder.dtype, decoder.xp)
-        self._cross = [layer.cross.memory(memory) for layer in decoder.layers if layer.cross is not None]
+        cross = [layer.cross.memory(memory) for layer in decoder.layers if layer.cross is not None]
+        self._cross_keys, self._cross_values = [key for key, _ in cross], [value for _, value in cross]
         self._cross_bias = None
         if memory_lengths is not None and (memory_lengths < memory.shape[1]).any():
             real = np.arange(memory.shape[1]) < np.asarray(memory_lengths)[:, None]
@@ -75,7 +76,8 @@ class CachedState:
                 return self._attend(q, *cache.append(number, k, v), bias, self.self_attention)
 
             def attend_memory(q: Any, number: int = number) -> Any:
-                return self._attend(q, *self._cross[number], self._cross_bias, self.cross_attentions)
+                keys, values = self._cross_keys[number][: len(q)], self._cross_values[number][: len(q)]
+                return self._attend(q, keys, values, self._cross_bias, self.cross_attentions)
 
             x = layer(x, cache.sentences, attend, attend_memory)
         self.length += new
@@ -86,11 +88,12 @@ class CachedState:
     def select(self, rows: np.ndarray, width: int = 1) -> None:
         sentences = self._cache.select(rows, width)
         self.rows = len(rows)
-        length = self._cross[0][0].shape[2] if self._cross else 0
-        self._cross = [
-            (keep_rows(key, sentences, length)[: len(sentences)], keep_rows(value, sentences, length)[: len(sentences)])
-            for key, value in self._cross
-        ]
+        if self.suggested_lengths is not None:
+            self.suggested_lengths = self.suggested_lengths[rows]
+        if self._cross_keys:
+            length = self._cross_keys[0].shape[2]
+            self._cross_keys = keep_rows(self._cross_keys, sentences, length)
+            self._cross_values = keep_rows(self._cross_values, sentences, length)
         if self._cross_bias is not None:
             self._cross_bias = self._cross_bias[self._xp.asarray(sentences)]
 
@@ -110,9 +113,10 @@ class CachedState:
             scores = scores.astype(np.float32)
         if bias is not None:
             scores += bias
-        scores -= scores.max(axis=-1, keepdims=True)
-        weights = self.decoder.xp.exp(scores, out=scores)
-        total = weights.sum(axis=-1, keepdims=True)
+        xp = self.decoder.xp
+        scores -= xp.maximum.reduce(scores, axis=-1, keepdims=True)
+        weights = xp.exp(scores, out=scores)
+        total = xp.add.reduce(weights, axis=-1, keepdims=True)
         if self.keep_attention:
             kept.append(self._by_row(weights / total, own=kept is self.self_attention))
         out = weights.astype(values.dtype, copy=False) @ values

@@ -25,7 +25,7 @@ class DecodingState(Protocol):
         rows: sequences now.
         positions: most tokens that a sequence can be fed, or None if there is no such limit.
         suggested_lengths: (rows,) host integers, how many tokens a sequence should have at most unless the user says,
-            or None for up to `positions`. Asked for once, before the first step.
+            or None for up to `positions`.
     """
 
     @property
@@ -87,6 +87,8 @@ class Uncached:
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
         self.ids, self.origin = self.ids[rows], self.origin[rows]
+        if self.suggested_lengths is not None:
+            self.suggested_lengths = self.suggested_lengths[rows]
 
 
 def survivors(going: np.ndarray) -> np.ndarray:

@@ -30,9 +30,12 @@ def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
     return logits.argmax(axis=1)
 
 
-def greedy_search(state: DecodingState, rules: Rules) -> list[Hypothesis]:
-    """The likeliest token at each step: one Hypothesis for each row of the state."""
-    return decode(state, rules, likeliest)
+def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) -> list[Hypothesis]:
+    """The likeliest token at each step: one Hypothesis for each row of the state.
+
+    Without `scores` they are NaN, and the sum over the vocabulary is saved.
+    """
+    return decode(state, rules, likeliest, scores=scores)
 
 
 def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> Iterator[int]:
@@ -45,30 +48,33 @@ def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> It
     """
     if state.rows != 1:
         raise ValueError(f"a stream is of one sequence, not of {state.rows}: start the state with one row")
-    return (int(step.tokens[0]) for step in steps(state, rules, choose) if not step.ended[0])
+    return (int(step.tokens[0]) for step in steps(state, rules, choose, scores=False) if not step.ended[0])
 
 
-def decode(state: DecodingState, rules: Rules, choose: Choice) -> list[Hypothesis]:
+def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> list[Hypothesis]:
     """Extend every sequence by what `choose` says until all have ended; those that have leave the batch."""
     ids: list[list[int]] = [[] for _ in range(state.rows)]
-    scores = np.zeros(state.rows)
-    for step in steps(state, rules, choose):
-        scores[step.sequences] += step.log_probabilities
+    total = np.zeros(state.rows)
+    for step in steps(state, rules, choose, scores=scores):
+        total[step.sequences] += step.log_probabilities
         for sequence, token, ended in zip(step.sequences, step.tokens.tolist(), step.ended, strict=True):
             if not ended:
                 ids[sequence].append(token)
-    return [Hypothesis(tokens, float(score)) for tokens, score in zip(ids, scores, strict=True)]
+    return [Hypothesis(tokens, float(score)) for tokens, score in zip(ids, total, strict=True)]
 
 
-def steps(state: DecodingState, rules: Rules, choose: Choice) -> Iterator[Step]:
-    """The generation step by step; the first ones are the part of the prefix that all sequences have."""
+def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> Iterator[Step]:
+    """The generation step by step; the first ones are the part of the prefix that all sequences have.
+
+    Without `scores` the log-probabilities are NaN.
+    """
     progress = Progress(state, rules)
     sequences = np.arange(state.rows)
     for place in range(progress.length):
         yield Step(sequences, progress.history[:, place], np.zeros(len(sequences)), np.zeros(len(sequences), bool))
     ids = progress.first_ids()
     while len(sequences):
-        step = _next_step(state.step(ids), progress, sequences, choose)
+        step = _next_step(state.step(ids), progress, sequences, choose, scores)
         yield step
         rows = survivors(~step.ended & (progress.length < progress.limits))
         if len(rows) < len(sequences):
@@ -78,16 +84,16 @@ def steps(state: DecodingState, rules: Rules, choose: Choice) -> Iterator[Step]:
         ids = step.tokens[rows, None]
 
 
-def _next_step(logits: Any, progress: Progress, sequences: np.ndarray, choose: Choice) -> Step:
+def _next_step(logits: Any, progress: Progress, sequences: np.ndarray, choose: Choice, scores: bool) -> Step:
     progress.penalise(logits)
-    total = log_sum_exp(logits)
+    total = log_sum_exp(logits) if scores else 0.0
     progress.rule_out(logits)
     forced = progress.forced()
     chosen = choose(logits, sequences, ~forced)
     chances = logits[array_module(logits).arange(len(sequences)), chosen] - total
     tokens, log_p = to_host(chosen, chances)
     stuck = log_p == -np.inf
-    log_p = np.where(forced | stuck, 0.0, log_p)
+    log_p = np.where(forced | stuck, 0.0, log_p) if scores else np.full(len(sequences), np.nan)
     if forced.any():
         tokens = np.where(forced, progress.next_of_prefix(), tokens)
     progress.append(tokens)

@@ -49,14 +49,12 @@ class Normalise:
         if type(norm) is not LayerNorm or norm.eps_outside or x.dtype == np.float16:
             with no_grad():
                 return norm(Tensor(x)).data
-        features = x.shape[1]
-        mean = x.sum(axis=1, keepdims=True)
-        mean /= features
-        y = x - mean
-        scale = (y * y).sum(axis=1, keepdims=True)
+        xp, features = array_module(x), x.shape[1]
+        y = x - xp.add.reduce(x, axis=1, keepdims=True) / features
+        scale = xp.add.reduce(y * y, axis=1, keepdims=True)
         scale /= features
         scale += norm.eps
-        y /= array_module(x).sqrt(scale, out=scale)
+        y /= xp.sqrt(scale, out=scale)
         y *= norm.weight.data
         y += norm.bias.data
         return y
@@ -104,7 +102,11 @@ class RawLayer:
         self.cross = None
         if hasattr(layer, "multihead_attn"):
             self.cross = RawAttention(layer.multihead_attn, packed, memory_too=True)
-        self.linear1, self.linear2 = Affine.of(layer.linear1, packed), Affine.of(layer.linear2, packed)
+        # The hidden layer is computed as W x^T, which needs no packing: BLAS is faster so, but for one row the same.
+        self.weight1, self.bias1 = layer.linear1.weight.data, layer.linear1.bias.data[:, None]
+        if packed:
+            self.weight1, self.bias1 = self.weight1.copy(), self.bias1.copy()
+        self.linear2 = Affine.of(layer.linear2, packed)
         norms = (layer.norm1, layer.norm2) if self.cross is None else (layer.norm1, layer.norm2, layer.norm3)
         self.norms = [Normalise(norm) for norm in norms]
 
@@ -120,13 +122,14 @@ class RawLayer:
         return y if self.norm_first else norm(y)
 
     def _feed_forward(self, x: Any) -> Any:
-        h = self.linear1(x)
+        h = self.weight1 @ x.T  # (dim_feedforward, rows)
+        h += self.bias1
         if self.activation == "relu":
             array_module(h).maximum(h, 0, out=h)
         else:
             with no_grad():
                 h = ACTIVATIONS[self.activation](Tensor(h)).data
-        return self.linear2(h)
+        return self.linear2(h.T)
 
 
 class RawDecoder:

@@ -22,14 +22,15 @@ class Sampler:
         top_k: draw from the k likeliest tokens alone; 0 for all. Source: Fan et al. 2018, arXiv 1805.04833.
         top_p: draw from the nucleus alone, the smallest set of likeliest tokens whose probabilities (after temperature
             and top_k) sum to `top_p` or more; 1 for all. Source: Holtzman et al. 2019, arXiv 1904.09751.
-        seed: one for all sequences, each of which has a stream of random numbers of its own; or one for each.
+        seed: one for all sequences, each of which has a stream of random numbers of its own; or for each sequence a
+            seed or list of them.
 
     The streams go on from call to call: take a new Sampler for each generation. Raises ValueError for numbers that
     make no sense.
     """
 
     def __init__(
-        self, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int | Sequence[int] = 0
+        self, *, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int | Sequence[Any] = 0
     ):
         if not 0 <= temperature < np.inf:
             raise ValueError(f"temperature = {temperature} must be 0 or more; 0 is greedy, 1 changes nothing")
@@ -91,7 +92,7 @@ def sample(
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
-    seed: int | Sequence[int] = 0,
+    seed: int | Sequence[Any] = 0,
 ) -> list[Hypothesis]:
     """Sequences drawn at random, one for each row of the state; arguments as in `Sampler`.
 

@@ -1,0 +1,94 @@
+"""All choices of one generation in one object: what an example's command line fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .beam import beam_search
+from .decoding import DecodingState
+from .greedy import greedy_search
+from .rules import Hypothesis, Rules
+from .sampling import sample
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How to generate. Each field is explained where it is used.
+
+    Args:
+        beam, alpha, coverage, n_best: of `beam_search`; a beam of 1 (and n_best 1) is greedy search.
+        sampling: draw at random instead, with temperature, top_k, top_p and seed as in `sample`; n_best sequences are
+            drawn for each sentence.
+        min_length, max_length, repetition_penalty, no_repeat_ngram: of `Rules`.
+    """
+
+    beam: int = 5
+    alpha: float = 1.0
+    coverage: float = 0.0
+    n_best: int = 1
+    sampling: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    min_length: int = 0
+    max_length: int | None = None
+    repetition_penalty: float = 1.0
+    no_repeat_ngram: int = 0
+
+    @property
+    def width(self) -> int:
+        """Sequences of each sentence that are computed side by side."""
+        return self.n_best if self.sampling else self.beam
+
+    def generate(
+        self,
+        state: DecodingState,
+        *,
+        bos_id: int | None,
+        eos_id: int | None,
+        prefix: Sequence[Sequence[int]] | None = None,
+        forbidden: tuple[int, ...] = (),
+        numbers: Sequence[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """`n_best` hypotheses for each row of the state, best first. Raises ValueError for a choice that can't be.
+
+        Args:
+            bos_id, eos_id, prefix, forbidden: of `Rules`.
+            numbers: for sampling, a number for each row that tells sentences apart, such as the line in a file; by
+                default the row's own. The same seed and number draw the same, whatever the batch.
+        """
+        rules = Rules(
+            bos_id,
+            eos_id,
+            prefix,
+            self.min_length,
+            self.max_length,
+            self.repetition_penalty,
+            self.no_repeat_ngram,
+            forbidden,
+        )
+        if self.sampling:
+            return self._draw(state, rules, range(state.rows) if numbers is None else numbers)
+        if self.beam == self.n_best == 1 and not self.coverage:
+            return [[hypothesis] for hypothesis in greedy_search(state, rules)]
+        return beam_search(
+            state, rules, width=self.beam, alpha=self.alpha, coverage=self.coverage, n_best=self.n_best
+        )
+
+    def _draw(self, state: DecodingState, rules: Rules, numbers: Sequence[int]) -> list[list[Hypothesis]]:
+        rows, n = state.rows, self.n_best
+        if n < 1:
+            raise ValueError(f"n_best = {n} must be at least 1")
+        if n > 1:
+            state.select(np.repeat(np.arange(rows), n))
+            if rules.prefix is not None:
+                rules = replace(rules, prefix=[ids for ids in rules.prefix for _ in range(n)])
+        seeds = [[self.seed, number, draw] for number in numbers for draw in range(n)]
+        options: dict[str, Any] = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
+        drawn = sample(state, rules, seed=seeds, **options)
+        return [sorted(drawn[row * n : (row + 1) * n], key=lambda one: -one.score) for row in range(rows)]
