@@ -95,7 +95,7 @@ class CachedState:
             self._cross_keys = keep_rows(self._cross_keys, sentences, length)
             self._cross_values = keep_rows(self._cross_values, sentences, length)
         if self._cross_bias is not None:
-            self._cross_bias = self._cross_bias[self._xp.asarray(sentences)]
+            self._cross_bias = self._cross_bias[self.decoder.xp.asarray(sentences)]
 
     def _attend_by_position(self, q: Any, k: Any, v: Any, number: int, scores: PositionScores, bias: Any) -> Any:
         """Self-attention where the distance of two tokens matters."""
@@ -113,10 +113,9 @@ class CachedState:
             scores = scores.astype(np.float32)
         if bias is not None:
             scores += bias
-        xp = self.decoder.xp
-        scores -= xp.maximum.reduce(scores, axis=-1, keepdims=True)
-        weights = xp.exp(scores, out=scores)
-        total = xp.add.reduce(weights, axis=-1, keepdims=True)
+        scores -= scores.max(axis=-1, keepdims=True)
+        weights = self.decoder.xp.exp(scores, out=scores)
+        total = weights.sum(axis=-1, keepdims=True)
         if self.keep_attention:
             kept.append(self._by_row(weights / total, own=kept is self.self_attention))
         out = weights.astype(values.dtype, copy=False) @ values

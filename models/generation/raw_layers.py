@@ -50,8 +50,8 @@ class Normalise:
             with no_grad():
                 return norm(Tensor(x)).data
         xp, features = array_module(x), x.shape[1]
-        y = x - xp.add.reduce(x, axis=1, keepdims=True) / features
-        scale = xp.add.reduce(y * y, axis=1, keepdims=True)
+        y = x - x.sum(axis=1, keepdims=True) / features
+        scale = (y * y).sum(axis=1, keepdims=True)
         scale /= features
         scale += norm.eps
         y /= xp.sqrt(scale, out=scale)
