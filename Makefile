@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ORACLES ?= $(if $(CI),1,)
 STAMPS := $(VENV)/stamps
 
-.PHONY: translate test mutants lint bench clean
+.PHONY: translate test mutants kernel-mutants lint bench clean
 
 translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
@@ -22,6 +22,10 @@ test: $(STAMPS)/test$(if $(ORACLES),-oracles)
 # Plants wrong rules in the engine, one by one; the tests of the ops must notice each.
 mutants: $(STAMPS)/test
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants
+
+# The same for the CUDA kernels, on the emulator.
+kernel-mutants: $(STAMPS)/test
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.kernel_mutants
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .

@@ -131,11 +131,14 @@ def test_cross_entropy(shape, smoothing, dtype, device) -> None:
 
 
 def test_cross_entropy_of_far_apart_and_infinite_logits(device) -> None:
-    logits = np.array([[1e4, -1e4, 0.0], [-np.inf, 2.0, -np.inf], [-3e38, 3e38, 0.0]], np.float32)
-    target, factor = np.array([0, 1, 1]), device.asarray(np.ones(1, np.float32))
+    # 700 classes: some threads meet nothing but -inf, several times.
+    logits = np.zeros((3, 700), np.float32)
+    logits[0, :2], logits[1], logits[2, :2] = [1e4, -1e4], -np.inf, [-3e38, 3e38]
+    logits[1, 513] = 2.0
+    target, factor = np.array([0, 513, 1]), device.asarray(np.ones(1, np.float32))
     on_device = device.asarray(logits)
     loss = fused.cross_entropy_rows(
-        on_device, device.asarray(np.zeros(3, np.float32)), device.asarray(target), factor, -1, 0.0
+        on_device, device.asarray(np.zeros(700, np.float32)), device.asarray(target), factor, -1, 0.0
     )
     np.testing.assert_array_equal(loss.get(), 0)
     np.testing.assert_array_equal(on_device.get(), 0)
