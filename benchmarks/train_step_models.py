@@ -7,34 +7,22 @@ from typing import Any
 import numpy as np
 
 from benchmarks.train_step_sizes import Size
-from handloom import nn
 from handloom.autograd import Tensor, ops
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+from handloom.models.classifier import ClassifierConfig, TransformerClassifier
 from handloom.models.language_model import LanguageModel, LanguageModelConfig
 from handloom.nn import Module
-
-
-class Classifier(Module):
-    """ids (batch, length) -> logits (batch, classes), read off the first position of the encoder's output."""
-
-    def __init__(self, size: Size):
-        d = size.d_model
-        self.source_embedding = nn.Embedding(size.vocabulary, d, 0, scale_by_sqrt_dim=True)
-        self.positions = nn.SinusoidalPositions(d, size.max_length)
-        self.dropout = nn.Dropout(size.dropout)
-        sizes = (d, size.heads, size.dim_feedforward, size.dropout, size.activation, size.norm_first)
-        self.encoder = nn.TransformerEncoder([nn.TransformerEncoderLayer(*sizes) for _ in range(size.layers)])
-        self.output = nn.Linear(d, size.classes)
-
-    def forward(self, source: Any) -> Tensor:
-        x = self.encoder(self.dropout(self.positions(self.source_embedding(source))))
-        return self.output(x[:, 0])
 
 
 def build(size: Size) -> Module:
     """A model of this size, with fresh weights from the default generator."""
     if size.kind == "classifier":
-        return Classifier(size)
+        return TransformerClassifier(
+            ClassifierConfig(
+                size.vocabulary, size.classes, size.d_model, size.heads, size.layers, size.dim_feedforward,
+                size.dropout, size.activation, size.norm_first, max_length=size.max_length,
+            )
+        )  # fmt: skip
     if size.kind == "language model":
         return LanguageModel(
             LanguageModelConfig(
@@ -62,7 +50,7 @@ def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any 
 RENAMED = {
     "language model": {"embedding.": "source_embedding.", "decoder.": "encoder.", "positions.weight": "positions"},
     "seq2seq": {},
-    "classifier": {},
+    "classifier": {"embedding.": "source_embedding."},
 }
 
 

@@ -102,7 +102,7 @@ class Model(nn.Module):
                 x = layer(x, memory, tgt_mask=mask, memory_key_padding_mask=padding, tgt_is_causal=True)
             x = x if self.decoder.norm is None else self.decoder.norm(x)
         if self.size.kind == "classifier":
-            x = x[:, 0]
+            x = self.dropout(x[:, 0])
         logits = self.output(x).flatten(0, -2)
         smoothing = self.size.label_smoothing if self.training else 0.0
         ignore = 0 if padding is not None else -100
