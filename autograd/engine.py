@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -104,13 +104,48 @@ class _Gradient:
 class _Pass:
     """One backward pass: the gradients collected so far and the calls that wait."""
 
-    def __init__(self, create_graph: bool = False, targets: dict[Any, int] | None = None):
+    def __init__(
+        self,
+        create_graph: bool = False,
+        targets: dict[Any, int] | None = None,
+        ready: Callable[[Tensor], Any] | None = None,
+    ):
         self.create_graph = create_graph
         self.targets = targets or {}  # results whose gradient is asked for, by call and output -> place in `found`
         self.found: dict[int, Any] = {}
         self.nodes: dict[Function, list[_Gradient | None]] = {}
         self.leaves: dict[Leaf, _Gradient] = {}
         self.heap: list[tuple[int, Function]] = []
+        self.ready = ready
+        self.uses: dict[Leaf, int] = {}  # with `ready`: inputs of calls still to be gone through that are this leaf
+
+    def count_uses(self, outputs: Sequence[Tensor]) -> None:
+        """Go through the graph once, to know later when the last gradient of a leaf has come."""
+        waiting = [output.origin.node for output in outputs if output.origin.node is not None]
+        seen = set(map(id, waiting))
+        while waiting:
+            for origin in waiting.pop().inputs:
+                if isinstance(origin, Leaf):
+                    self.uses[origin] = self.uses.get(origin, 0) + 1
+                elif origin is not None and id(origin.node) not in seen:
+                    seen.add(id(origin.node))
+                    waiting.append(origin.node)
+
+    def _used(self, inputs: Sequence[Origin | None]) -> None:
+        """A call was gone through: deliver the gradients of leaves that no other call can add to."""
+        for origin in inputs:
+            if isinstance(origin, Leaf):
+                self.uses[origin] -= 1
+                if not self.uses[origin] and origin in self.leaves:
+                    self.deliver(origin)
+
+    def deliver(self, origin: Leaf) -> None:
+        """Add the collected gradient to its leaf's `grad`."""
+        collected, leaf = self.leaves.pop(origin), origin.tensor()
+        if leaf is not None:  # else the tensor is gone, and with it the only place to put the gradient
+            _deliver(leaf, collected.finished(origin.hooks))
+            if self.ready is not None:
+                self.ready(leaf)
 
     def give(self, origin: Origin, value: Any, owned: bool) -> None:
         """Add `value` to the gradient of the tensor that `origin` stands for."""
@@ -149,6 +184,8 @@ class _Pass:
         for origin, value in zip(node.inputs, outgoing, strict=True):
             if origin is not None and value is not None:
                 self.give(origin, value, _is_unshared(value, incoming, outgoing))
+        if self.ready is not None:
+            self._used(node.inputs)
         if not retain_graph:
             node.release()
 
@@ -228,20 +265,27 @@ def _start(outputs: Sequence[Tensor], gradients: Sequence[Any], work: _Pass, cal
         work.give(output.origin, value, owned=False)
 
 
-def backward(output: Tensor, gradient: Any = None, *, retain_graph: bool = False) -> None:
+def backward(
+    output: Tensor,
+    gradient: Any = None,
+    *,
+    retain_graph: bool = False,
+    ready: Callable[[Tensor], Any] | None = None,
+) -> None:
     """Add d(output)/d(leaf), contracted with `gradient`, to `leaf.grad` of every leaf that `output` depends on.
 
     `gradient` has the output's shape; it may be left out for a single number. The graph is freed on the way unless
-    `retain_graph`. Raises RuntimeError if nothing requires a gradient or the graph was freed before.
+    `retain_graph`. `ready(leaf)` is called as soon as a leaf's gradient is complete, while the pass still goes on.
+    Raises RuntimeError if nothing requires a gradient or the graph was freed before.
     """
-    work = _Pass()
+    work = _Pass(ready=ready)
     _start([output], [gradient], work, "backward")
+    if ready is not None:
+        work.count_uses([output])
     with no_grad():
         work.run(retain_graph)
-        for origin, collected in work.leaves.items():
-            leaf = origin.tensor()
-            if leaf is not None:  # else the tensor is gone, and with it the only place to put the gradient
-                _deliver(leaf, collected.finished(origin.hooks))
+        for origin in list(work.leaves):
+            work.deliver(origin)
 
 
 def _deliver(leaf: Tensor, value: Any) -> None:

@@ -3,6 +3,7 @@
 python examples/translate_de_en.py                                  embedded corpus, a few minutes
 python examples/translate_de_en.py --data multi30k --out runs/m30k  real image descriptions
 python examples/translate_de_en.py --resume runs/m30k                go on after Ctrl-C, a crash, a power cut
+mpirun -n 4 python examples/translate_de_en.py --data multi30k       four processes, a batch four times as large
 python examples/translate_de_en.py --checkpoint runs/m30k "Ein Hund läuft durch den Schnee."
 python examples/translate_de_en.py --checkpoint runs/m30k --interactive --nbest 3 --show-attention
 """
@@ -26,6 +27,7 @@ from handloom.train.command_line import (
     start_run,
 )
 from handloom.train.datasets import DATA_NAMES, load_translation_data
+from handloom.train.distributed import find_ranks
 from handloom.train.generation_options import (
     add_generation_options,
     ask,
@@ -125,7 +127,8 @@ def train(arguments: argparse.Namespace) -> None:
             resume=arguments.resume is not None,
             stop_at=arguments.stop_at,
         )
-        evaluate(translator, data, run, strategy_of(arguments), start)
+        if find_ranks().first:
+            evaluate(translator, data, run, strategy_of(arguments), start)
 
 
 def evaluate(translator: Translator, data: TranslationData, run: RunFolder, strategy: Strategy, start: float) -> None:

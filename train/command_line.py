@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any, NoReturn
 
 from ..autograd.backend import DeviceError
 from ..errors import InputError
+from .distributed import find_ranks
 from .run_folder import RunFolder
 from .stopping import TrainingStopped
 
@@ -72,6 +75,7 @@ def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder
 
     Raises InputError if it can't be used.
     """
+    ranks = find_ranks()
     if arguments.resume:
         return RunFolder.open(arguments.resume)
     options = {
@@ -79,8 +83,15 @@ def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder
         for key, value in vars(arguments).items()
         if key not in ("out", "overwrite", "resume", "stop_at")
     }
-    out = arguments.out or free_run_folder(name)
-    return RunFolder.create(out, {"options": options, **config}, overwrite=arguments.overwrite)
+    full = {"options": options, **config}
+    made: list[RunFolder] = []
+
+    def make() -> Path:
+        made.append(RunFolder.create(arguments.out or free_run_folder(name), full, overwrite=arguments.overwrite))
+        return made[0].path
+
+    path = ranks.from_first(make)
+    return made[0] if made else RunFolder(path, full)
 
 
 def whole(text: str) -> int:
@@ -98,17 +109,23 @@ def positive(text: str) -> int:
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Call `main`; what can't be used or done is told in one paragraph, with exit code 2."""
+    """Call `main`; what can't be used or done is told in one paragraph, with exit code 2.
+
+    Of several processes that mpirun started only the first speaks, and an error of one ends them all.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has what a model may say
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
+        if not find_ranks().first:
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
         main()
     except (InputError, DeviceError, FloatingPointError) as error:
         _fail(str(error))
     except TrainingStopped as stop:
-        print(f"\n{stop}", file=sys.stderr)
+        if find_ranks().first:
+            print(f"\n{stop}", file=sys.stderr)
         sys.exit(stop.exit_code)
     except MemoryError as error:
         reason = f" ({error})" if str(error) else ""
@@ -126,7 +143,13 @@ def run_main(main: Callable[[], None]) -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
+    ranks = find_ranks()
+    if ranks.first:
+        print(f"error: {message}", file=sys.stderr)
+    else:
+        time.sleep(1)  # where all ranks meet the same error the first one tells it, and ends this one
+        print(f"error on rank {ranks.rank} of {ranks.size}: {message}", file=sys.stderr)
+    ranks.abort(2)
     sys.exit(2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,20 +40,29 @@ class Progress:
         self.epoch += epochs
 
     def add_to_log(self, tokens: float, means: dict[str, float]) -> None:
-        """Count a step's means over its tokens into the sums for the next row of the log."""
+        """Count a step's means over its tokens into the sums for the next row of the log; not if one is infinite."""
+        if not all(map(math.isfinite, means.values())):
+            return  # float16 overflowed, and the step was skipped
         for name, mean in {**means, "tokens": 1.0}.items():
             self.log_sums[name] = self.log_sums.get(name, 0.0) + mean * tokens
 
     def log_means(self) -> tuple[float, dict[str, float]]:
         """The tokens and the means since the last call; the sums start anew."""
-        tokens = self.log_sums.pop("tokens")
-        means = {name: total / tokens for name, total in self.log_sums.items()}
+        tokens = self.log_sums.pop("tokens", 0.0)
+        means = {name: total / tokens for name, total in self.log_sums.items()} or {"loss": math.nan}
         self.log_sums = {}
         return tokens, means
 
     def is_better(self, value: float, higher: bool) -> bool:
         """Whether a value of the monitored metric beats the best so far."""
         return self.best is None or (value > self.best if higher else value < self.best)
+
+    def note_validation(self, value: float, better: bool) -> None:
+        """Count a validation with this value of the monitored metric."""
+        if better:
+            self.best, self.best_step, self.stale = value, self.step, 0
+        else:
+            self.stale += 1
 
     def state_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -100,6 +100,15 @@ class SavedStates:
         """The parameters as they were saved at `step`. Raises InputError if the file is missing or damaged."""
         return load_checkpoint(self.folder, file_name=f"weights-{step:08}.safetensors").tensors
 
+    def mean_weights(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
+        """The mean of the parameters saved at these steps. Raises InputError as `weights`."""
+        snapshots = [self.weights(step) for step in steps]
+        total = snapshots[0]
+        for snapshot in snapshots[1:]:
+            for name, array in snapshot.items():
+                total[name] += array
+        return {name: array / len(steps) for name, array in total.items()}
+
     def clear(self) -> None:
         """Remove all saves, and the folder if nothing else is in it."""
         for path in [*self._files("state").values(), *self._files("weights").values(), *self.folder.glob(".*.tmp")]:

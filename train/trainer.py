@@ -6,19 +6,20 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any, NamedTuple, Protocol
-
-from tqdm import tqdm
+from typing import Any, Literal, NamedTuple, Protocol
 
 from ..autograd import Generator, Tensor, default_generator, no_grad
 from ..autograd.backend import to_device
+from ..autograd.engine import backward
 from ..errors import InputError
 from ..nn import Module
 from .averaging import ExponentialAverage
 from .checkpoints import check_shapes, load_checkpoint, save_checkpoint
+from .display import Display
+from .distributed import GradientSum, Ranks, find_ranks
+from .loss_scaling import HalfPrecision, LossScaler, first_overflow
 from .memory import keep_freed_memory
 from .optimizers import Optimizer, clip_grad_norm
-from .plots import plot_losses
 from .progress import Progress
 from .run_folder import RunFolder
 from .saved_states import SavedStates
@@ -82,6 +83,8 @@ class Trainer:
         keep: saves to keep.
         unit: what the loss is a mean over, for messages and the picture.
         generators: random generators that `loss` draws from, beside the default one and those of the model's layers.
+        precision: "fp32"; or "fp16", which computes in float16 on float32 weights, with a dynamic loss scale.
+        ranks: the processes that train together; None finds those that mpirun started.
     """
 
     def __init__(
@@ -110,6 +113,8 @@ class Trainer:
         keep: int = 2,
         generators: Iterable[Generator] = (),
         unit: str = "token",
+        precision: Literal["fp32", "fp16"] = "fp32",
+        ranks: Ranks | None = None,
     ):
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
         self.train_batches, self.valid_batches = train_batches, list(valid_batches)
@@ -120,7 +125,10 @@ class Trainer:
         self.monitor, self.higher_is_better, self.patience = monitor, higher_is_better, patience
         self.metrics, self.unit = metrics, unit
         self.saves = SavedStates(run.saves_path, keep)
-        self._next_picture = 0.0  # on time.perf_counter's clock
+        self.half = HalfPrecision(model) if precision == "fp16" else None
+        self.scaler = LossScaler() if precision == "fp16" else None
+        self.ranks = find_ranks() if ranks is None else ranks
+        self.gradient_sum = GradientSum(optimizer.parameters, self.ranks) if self.ranks.size > 1 else None
         self.progress = Progress(seed=int(default_generator.numpy.integers(2**63)))
         layers = [value for module in model.modules() for value in vars(module).values()]
         found = [default_generator, *(value for value in layers if isinstance(value, Generator)), *generators]
@@ -146,58 +154,90 @@ class Trainer:
         """
         keep_freed_memory()
         now = self.progress
-        with StopSignals() as signals, self._bar() as bar:
+        now.seed, weights = self.ranks.from_first(lambda: (now.seed, self._weights()))
+        if not self.ranks.first:
+            self._set_weights(weights)
+        with StopSignals() as signals, self._display() as display:
             if now.step == 0:
                 self.save()  # a run that is killed from here on can go on
             log_start = time.perf_counter()
             for batches in self._updates():
                 tokens, norm, means = self.update(now.step + 1, batches)
-                now.advance(len(batches), len(self.train_batches))
+                now.advance(len(batches) * self.ranks.size, len(self.train_batches))
                 now.add_to_log(tokens, means)
-                bar.update()
+                display.step()
                 if now.step % self.log_every == 0 or now.step == self.steps:
-                    self._log(bar, batches[0].epoch, norm, time.perf_counter() - log_start)
+                    self._log(display, batches[0].epoch, norm, time.perf_counter() - log_start)
                     log_start = time.perf_counter()
                 validated = now.step % self.validate_every == 0 or now.step == self.steps
                 if validated:
-                    self._validate(bar, batches[0].epoch)
+                    self._validate(display, batches[0].epoch)
                     log_start = time.perf_counter()
-                stopping = signals.received is not None or (now.step == stop_at and now.step < self.steps)
+                signal = int(max(self.ranks.gather(signals.received or 0)))
+                stopping = signal or (now.step == stop_at and now.step < self.steps)
                 if validated or stopping:
                     self.save()
                 if stopping:
-                    self._draw()
+                    display.draw()
                     message = f"stopped after step {now.step:,} of {self.steps:,}, all saved."
-                    raise TrainingStopped(f"{message} Go on: --resume {self.run.path}", now.step, signals.received)
-            self._try_average(bar)
-            self._draw()
-        self.model.load_state_dict(load_checkpoint(self.run.path).tensors)
+                    raise TrainingStopped(f"{message} Go on: --resume {self.run.path}", now.step, signal or None)
+            self._try_average(display)
+            display.draw()
+        self.model.load_state_dict(self.ranks.from_first(lambda: load_checkpoint(self.run.path).tensors))
         return self.best_valid_loss
 
     def update(self, step: int, batches: list[MicroBatch]) -> tuple[float, float, dict[str, float]]:
         """One update: returns its tokens, the gradient's norm before clipping, and the means over the tokens."""
         self.model.train()
         self.optimizer.zero_grad()
-        total, sums = 0.0, {"loss": 0.0}
-        for micro in batches:
-            self._seed_generators(micro)
-            loss, tokens, *more = self.loss(self.model, micro.batch)
-            loss.backward(None if len(batches) == 1 else tokens / _TOKEN_UNIT)
-            total += tokens
-            for name, mean in {"loss": loss.item(), **(more[0] if more else {})}.items():
-                sums[name] = sums.get(name, 0.0) + mean * tokens
-        scale = 1.0 if len(batches) == 1 else _TOKEN_UNIT / total
+        sums, tokens, scale = self._gradients(batches)
         norm = clip_grad_norm(self.optimizer.parameters, self.clip_norm, scale=scale)
-        if not math.isfinite(sums["loss"]) or not math.isfinite(norm):
+        means = {name: value / tokens for name, value in sums.items()}
+        finite = math.isfinite(norm) and math.isfinite(means["loss"])
+        if not finite and (self.scaler is None or self.scaler.scale <= self.scaler.least):
+            layer = first_overflow(self.model.named_parameters())
+            where = f", first of {layer}" if layer else ""
             raise FloatingPointError(
-                f"Step {step}: the loss is {sums['loss'] / total} and the gradient's norm {norm}. The learning rate "
+                f"Step {step}: the loss is {means['loss']} and the gradient's norm {norm}{where}. The learning rate "
                 f"({self.schedule(step):.1e} here) is probably too high: lower it, or warm up for longer."
             )
         self.optimizer.lr = self.schedule(step)
-        self.optimizer.step()
-        if self.ema is not None:
-            self.ema.update()
-        return total, norm, {name: value / total for name, value in sums.items()}
+        if self.scaler is not None:
+            self.scaler.update(finite)
+        if finite:
+            self.optimizer.step()
+            if self.ema is not None:
+                self.ema.update()
+        return tokens, norm, means
+
+    def _gradients(self, batches: list[MicroBatch]) -> tuple[dict[str, float], float, float]:
+        """Leave in the parameters the gradient of the batches of all ranks, but for a factor.
+
+        Returns the sums over tokens by name, the tokens, and the factor that is missing to the gradient of the mean.
+        """
+        alone = len(batches) * self.ranks.size == 1
+        loss_scale = 1.0 if self.scaler is None else float(self.scaler.scale)
+        tokens, sums = 0.0, {"loss": 0.0}
+        if self.half is not None:
+            self.half.cast()
+        for micro in batches:
+            self._seed_generators(micro)
+            ready = None
+            if self.gradient_sum is not None and self.half is None and micro is batches[-1]:
+                self.gradient_sum.begin()
+                ready = self.gradient_sum.ready
+            with nullcontext() if self.half is None else self.half.passes():
+                loss, count, *more = self.loss(self.model, micro.batch)
+                backward(loss, loss_scale * (1.0 if alone else count / _TOKEN_UNIT), ready=ready)
+            tokens += count
+            for name, mean in {"loss": loss.item(), **(more[0] if more else {})}.items():
+                sums[name] = sums.get(name, 0.0) + mean * count
+        if self.gradient_sum is not None:
+            if self.half is not None:
+                self.gradient_sum.begin()
+            self.gradient_sum.finish()
+        tokens, *values = self.ranks.sum([tokens, *sums.values()])
+        return dict(zip(sums, values, strict=True)), tokens, (1.0 if alone else _TOKEN_UNIT / tokens) / loss_scale
 
     def _updates(self) -> Iterator[list[MicroBatch]]:
         """The batches of each update that is still to be made."""
@@ -206,12 +246,14 @@ class Trainer:
             yield [next(source) for _ in range(self.accumulate)]
 
     def _micro_batches(self) -> Iterator[MicroBatch]:
-        """All batches from the run's place in the data on, epoch after epoch."""
-        epoch, start = self.progress.epoch, self.progress.batch
+        """This rank's batches from the run's place in the data on, epoch after epoch: every nth of n ranks."""
+        every = self.ranks.size
+        epoch, position = self.progress.epoch, self.progress.batch + self.ranks.rank
         while True:
-            for position, batch in enumerate(self.train_batches.epoch(epoch, start), start):
+            for batch in self.train_batches.epoch(epoch, position, every):
                 yield MicroBatch(epoch, position, batch)
-            epoch, start = epoch + 1, 0
+                position += every
+            epoch, position = epoch + 1, position - len(self.train_batches)
 
     def _seed_generators(self, micro: MicroBatch) -> None:
         for number, generator in enumerate(self.generators):
@@ -225,49 +267,51 @@ class Trainer:
     def validate(self) -> dict[str, float]:
         """Means over the validation tokens, without dropout: `valid_loss` in nats and what else the loss measures."""
         self.model.eval()
-        total, sums = 0.0, {"loss": 0.0}
+        tokens, sums = 0.0, {"loss": 0.0}
         with no_grad():
-            for batch in self.valid_batches:
-                loss, tokens, *more = self.loss(self.model, batch)
-                total += tokens
+            for batch in self.valid_batches[self.ranks.rank :: self.ranks.size]:
+                loss, count, *more = self.loss(self.model, batch)
+                tokens += count
                 for name, mean in {"loss": loss.item(), **(more[0] if more else {})}.items():
-                    sums[name] = sums.get(name, 0.0) + mean * tokens
-            further = self.metrics(self.model) if self.metrics else {}
-        return {f"valid_{name}": value / total for name, value in sums.items()} | further
+                    sums[name] = sums.get(name, 0.0) + mean * count
+            further = self.ranks.from_first(lambda: self.metrics(self.model) if self.metrics else {})
+        total: dict[str, float] = {}
+        for tokens_and_sums in self.ranks.gather({"tokens": tokens, **sums}):  # a rank may have had no batch
+            for name, value in tokens_and_sums.items():
+                total[name] = total.get(name, 0.0) + value
+        count = total.pop("tokens")
+        return {f"valid_{name}": value / count for name, value in total.items()} | further
 
-    def _validate(self, bar: tqdm, epoch: int, averaged: int = 0) -> None:
-        with self.ema.applied() if self.ema is not None else nullcontext():
-            self._validate_weights(bar, epoch, averaged)
-
-    def _validate_weights(self, bar: tqdm, epoch: int, averaged: int) -> None:
+    def _validate(self, display: Display, epoch: int, averaged: int = 0) -> None:
         now = self.progress
-        values = self.validate()
-        if not math.isfinite(values["valid_loss"]):
-            raise FloatingPointError(
-                f"Step {now.step}: the validation loss is {values['valid_loss']}. The learning rate "
-                f"({self.optimizer.lr:.1e}) is probably too high: lower it, or warm up for longer."
-            )
-        if self.monitor not in values:
-            raise InputError(
-                f"There is no metric {self.monitor!r} to decide by; a validation gives {', '.join(values)}."
-            )
-        self.run.log({"step": now.step, "epoch": epoch, **values, **({"averaged": averaged} if averaged else {})})
-        if now.is_better(values[self.monitor], self.higher_is_better):
-            now.best, now.best_step, now.stale = values[self.monitor], now.step, 0
-            save_checkpoint(self.run.path, self.model.state_dict(), {**self.config, "step": now.step})
-        else:
-            now.stale += 1
+        with self.ema.applied() if self.ema is not None else nullcontext():
+            values = self.validate()
+            if not math.isfinite(values["valid_loss"]):
+                raise FloatingPointError(
+                    f"Step {now.step}: the validation loss is {values['valid_loss']}. The learning rate "
+                    f"({self.optimizer.lr:.1e}) is probably too high: lower it, or warm up for longer."
+                )
+            if self.monitor not in values:
+                raise InputError(
+                    f"There is no metric {self.monitor!r} to decide by; a validation gives {', '.join(values)}."
+                )
+            better = now.is_better(values[self.monitor], self.higher_is_better)
+            if self.ranks.first:
+                row = {"step": now.step, "epoch": epoch, **values}
+                self.run.log({**row, "averaged": averaged} if averaged else row)
+                if better:
+                    save_checkpoint(self.run.path, self.model.state_dict(), {**self.config, "step": now.step})
+        now.note_validation(values[self.monitor], better)
         if isinstance(self.schedule, Plateau) and not averaged:
             self.schedule.observe(values[self.monitor], self.higher_is_better)
         if self.average > 1 and not averaged:
             now.snapshots = [*now.snapshots, now.step][-self.average :]
-        self._draw(at_leisure=True)
-        if bar.disable:  # a log file instead of a terminal: one line for each validation
-            what = f"mean of the last {averaged} weights" if averaged else f"epoch {epoch + 1}"
-            valid = values["valid_loss"]
-            print(f"step {now.step}/{self.steps}, {what}: validation loss {valid:.4f} nats per {self.unit}", flush=True)
+        self.ranks.check_equal(self._weights)
+        display.validation(
+            now.step, f"mean of the last {averaged} weights" if averaged else f"epoch {epoch + 1}", values
+        )
 
-    def _try_average(self, bar: tqdm) -> None:
+    def _try_average(self, display: Display) -> None:
         """Let the mean of the last snapshots be the result if it validates better than each of them.
 
         The end points of a run's last stretch scatter around something better than themselves (Vaswani et al. 2017,
@@ -275,16 +319,15 @@ class Trainer:
         """
         steps = self.progress.snapshots
         if len(steps) > 1:
-            snapshots = [self.saves.weights(step) for step in steps]
-            self._set_weights({name: sum(each[name] for each in snapshots) / len(steps) for name in snapshots[0]})
-            self._validate(bar, self.progress.epoch, averaged=len(steps))
+            self._set_weights(self.ranks.from_first(lambda: self.saves.mean_weights(steps)))
+            self._validate(display, self.progress.epoch, averaged=len(steps))
 
     # -- the record ----------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
         """Save the run as it stands. Raises InputError if it can't be written; the earlier saves are untouched."""
-        weights = {name: parameter.numpy() for name, parameter in self.model.named_parameters()}
-        self.saves.save(self.progress.step, weights, self.state_dict(), self.progress.snapshots)
+        if self.ranks.first:
+            self.saves.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
 
     def load(self) -> list[str]:
         """Go on from the run's newest save that is whole; the log forgets what came after it.
@@ -292,7 +335,7 @@ class Trainer:
         Returns a sentence about each newer save that is damaged. Raises InputError if no save can be used, or it is of
         another model, optimiser or other data.
         """
-        saved = self.saves.load()
+        saved = self.ranks.from_first(self.saves.load)
         self.load_state_dict(saved.state)
         self._set_weights(saved.weights)
         return saved.damaged
@@ -317,11 +360,13 @@ class Trainer:
                 part.load_state_dict(state[name])
         except ValueError as error:
             raise InputError(f"The save of {self.run.path} does not fit: {error}.") from None
-        self.run.rewind(state["files"])
+        if self.ranks.first:
+            self.run.rewind(state["files"])
 
     def _parts(self) -> dict[str, Any]:
         """What has a state of its own, by name."""
-        parts = {"progress": self.progress, "optimizer": self.optimizer, "schedule": self.schedule, "ema": self.ema}
+        parts = {"progress": self.progress, "optimizer": self.optimizer, "schedule": self.schedule}
+        parts |= {"ema": self.ema, "scaler": self.scaler}
         return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
 
     def _set_weights(self, weights: dict[str, Any]) -> None:
@@ -336,27 +381,19 @@ class Trainer:
         fingerprint = getattr(self.train_batches, "fingerprint", None)
         return fingerprint() if fingerprint else f"{len(self.train_batches)} batches"
 
-    def _draw(self, at_leisure: bool = False) -> None:
-        """Draw the picture of the run anew; `at_leisure` only if that takes less than a twentieth of the time."""
-        start = time.perf_counter()
-        if at_leisure and start < self._next_picture:
-            return
-        if self.run.metrics_path.exists():
-            plot_losses(
-                self.run.metrics_path, self.run.loss_picture, training_label=self.training_label, unit=self.unit
-            )
-        end = time.perf_counter()
-        self._next_picture = end + 20 * (end - start)
+    def _weights(self) -> dict[str, Any]:
+        return {name: parameter.numpy() for name, parameter in self.model.named_parameters()}
 
-    def _bar(self) -> tqdm:
-        step = self.progress.step
-        return tqdm(total=self.steps, initial=step, unit="step", disable=None, dynamic_ncols=True)
+    def _display(self) -> Display:
+        silent = not self.ranks.first
+        return Display(self.run, self.steps, self.progress.step, self.training_label, self.unit, silent)
 
-    def _log(self, bar: tqdm, epoch: int, norm: float, seconds: float) -> None:
+    def _log(self, display: Display, epoch: int, norm: float, seconds: float) -> None:
         tokens, means = self.progress.log_means()
-        speed = tokens / seconds
-        row = {"step": self.progress.step, "epoch": epoch, **means}
+        row: dict[str, Any] = {"step": self.progress.step, "epoch": epoch, **means}
         row |= {"learning_rate": self.optimizer.lr, "gradient_norm": norm}
-        self.run.log(row, {"tokens_per_second": speed})
-        best = "" if self.progress.best is None else f"best valid {self.progress.best:.3f}, "
-        bar.set_postfix_str(f"loss {means['loss']:.3f}, {best}lr {self.optimizer.lr:.1e}, {speed:,.0f} {self.unit}s/s")
+        if self.scaler is not None:
+            row |= {"loss_scale": float(self.scaler.scale), "skipped": int(self.scaler.skipped)}
+        if self.ranks.first:
+            self.run.log(row, {"tokens_per_second": tokens / seconds})
+        display.row(row, tokens / seconds, self.progress.best)

@@ -17,6 +17,7 @@ from ..nn import Module, attention_maps
 from ..tokenizer import BPETokenizer, Tokenizer, load_tokenizer
 from .batching import Batch, TokenBatches, fit_lengths, source_batches
 from .checkpoints import check_shapes, load_checkpoint
+from .distributed import find_ranks, local_device
 from .optimizers import Adam
 from .run_folder import RunFolder
 from .schedules import noam
@@ -196,11 +197,15 @@ def train_translator(
     Raises InputError for data that can't be used, DeviceError for a device that isn't there, TrainingStopped as
     `Trainer.fit`.
     """
-    if resume:
-        tokenizer: Tokenizer = load_tokenizer(run.tokenizer_path)
-    else:
-        tokenizer = BPETokenizer.train([text for pair in train for text in pair], preset.vocab_size)
-        tokenizer.save(run.tokenizer_path)
+
+    def make_tokenizer() -> Tokenizer:
+        if resume:
+            return load_tokenizer(run.tokenizer_path)
+        trained = BPETokenizer.train([text for pair in train for text in pair], preset.vocab_size)
+        trained.save(run.tokenizer_path)
+        return trained
+
+    tokenizer: Tokenizer = find_ranks().from_first(make_tokenizer)
     special = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
 
     def batches(pairs: Sequence[Pair], shuffle: bool) -> TokenBatches:
@@ -219,11 +224,12 @@ def train_translator(
         if note:
             say(note)
     config = preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
-    model = Seq2SeqTransformer(config).to(device)
+    model = Seq2SeqTransformer(config).to(local_device(device))
     steps = steps or preset.steps
+    epochs = steps * find_ranks().size / len(train_batches)
     say(
         f"model: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; {steps:,} "
-        f"steps of up to {preset.tokens_per_batch:,} tokens, {steps / len(train_batches):.1f} epochs, "
+        f"steps of up to {preset.tokens_per_batch:,} tokens, {epochs:.1f} epochs, "
         f"{train_batches.padding_fraction:.0%} padding"
     )
     trainer = Trainer(

@@ -16,6 +16,7 @@ from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.train.batching import TokenBatches
 from handloom.train.command_line import run_main
+from handloom.train.distributed import find_ranks
 from handloom.train.optimizers import Adam
 from handloom.train.run_folder import RunFolder
 from handloom.train.schedules import noam
@@ -54,7 +55,9 @@ def small_trainer(run: RunFolder, *, dropout: float = 0.2, device: str = "cpu", 
 
 def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None, **options: Any) -> Trainer:
     """Start a run in `folder`, or go on with it."""
-    with RunFolder.open(folder) if resume else RunFolder.create(folder, {}) as run:
+    if not resume:
+        find_ranks().from_first(lambda: RunFolder.create(folder, {}).path)
+    with RunFolder.open(folder) as run:
         trainer = small_trainer(run, **options)
         if resume:
             trainer.load()

@@ -1,0 +1,319 @@
+"""Several processes: the same numbers as one, whoever dies, however many go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Parameter, Tensor
+from handloom.autograd.engine import backward
+from handloom.errors import InputError
+from handloom.train import distributed
+from handloom.train.distributed import GradientSum, MpiRanks, NcclSums, Ranks, find_ranks, local_device
+from handloom.train.saved_states import SavedStates
+from tests.support.small_run import small_run
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "tests/support/small_run.py"
+MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+try:
+    from mpi4py import rc
+
+    rc.initialize = False  # this process is no rank
+    from mpi4py import MPI
+except (ImportError, RuntimeError):
+    MPI = None
+# MPICH waits in a busy loop; on a machine with other work it had better let go of the processor soon.
+ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+needs_mpi = pytest.mark.skipif(MPI is None or MPIRUN is None, reason="needs mpi4py and mpirun (pip install .[mpi])")
+
+
+def command(ranks: int, folder: Path, *arguments: str, **options: object) -> list[str]:
+    own = [sys.executable, str(SCRIPT), str(folder), "--options", json.dumps(options), *arguments]
+    return [str(MPIRUN), "-n", str(ranks), *own] if ranks > 1 else own
+
+
+def run(line: list[str]) -> subprocess.CompletedProcess:
+    return subprocess.run(line, capture_output=True, text=True, timeout=200, env=ENVIRONMENT)
+
+
+def start(line: list[str]) -> subprocess.Popen:
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
+
+
+def launch(
+    ranks: int, folder: Path, *arguments: str, check: bool = True, **options: object
+) -> subprocess.CompletedProcess:
+    done = run(command(ranks, folder, *arguments, **options))
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def log(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_close_runs(one: Path, other: Path) -> None:
+    """All logged numbers and the last weights agree to rounding."""
+    rows, others = log(one), log(other)
+    assert [(row["step"], row.keys()) for row in rows] == [(row["step"], row.keys()) for row in others]
+    for row, same in zip(rows, others, strict=True):
+        for name in row.keys() - {"epoch"}:
+            assert row[name] == pytest.approx(same[name], rel=2e-4), (row, same)
+    first, second = SavedStates(one / "checkpoints").load(), SavedStates(other / "checkpoints").load()
+    assert first.step == second.step
+    for name, array in first.weights.items():
+        np.testing.assert_allclose(array, second.weights[name], rtol=0, atol=2e-4)
+
+
+@pytest.fixture(scope="module")
+def one_rank(tmp_path_factory) -> Path:
+    """One process, two batches an update, with dropout."""
+    folder = tmp_path_factory.mktemp("ranks") / "one"
+    small_run(folder, accumulate=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory) -> Path:
+    """Two processes, one batch each."""
+    folder = tmp_path_factory.mktemp("ranks") / "two"
+    launch(2, folder, accumulate=1)
+    return folder
+
+
+@needs_mpi
+class TestTwoProcesses:
+    def test_they_equal_one_with_the_twofold_batch(self, one_rank, two_ranks) -> None:
+        assert_close_runs(one_rank, two_ranks)
+
+    def test_only_the_first_writes(self, one_rank, two_ranks) -> None:
+        names = [sorted(str(path.relative_to(run)) for path in run.rglob("*")) for run in (one_rank, two_ranks)]
+        assert names[0] == names[1]
+
+    def test_resume_with_another_number_of_processes(self, one_rank, tmp_path) -> None:
+        launch(2, tmp_path / "run", "--stop-at", "10", accumulate=1)
+        launch(1, tmp_path / "run", "--resume", accumulate=2)
+        assert_close_runs(one_rank, tmp_path / "run")
+
+    def test_resume_with_the_same_number_is_exact(self, two_ranks, tmp_path) -> None:
+        launch(2, tmp_path / "run", "--stop-at", "7", accumulate=1)
+        launch(2, tmp_path / "run", "--resume", accumulate=1)
+        assert (tmp_path / "run/metrics.jsonl").read_bytes() == (two_ranks / "metrics.jsonl").read_bytes()
+
+    def test_a_killed_process_ends_the_job(self, tmp_path) -> None:
+        with start(command(2, tmp_path / "run", steps=100_000)) as job:
+            assert job.stdout is not None
+            for _ in range(2):  # after the second validation the first one is saved
+                job.stdout.readline()
+            victim = processes_of(job.pid)[1]
+            since = time.perf_counter()
+            os.kill(victim, signal.SIGKILL)
+            output = job.communicate(timeout=100)[0]
+            assert time.perf_counter() - since < 60, "the survivor hung"
+        assert job.returncode != 0
+        assert "KILLED BY SIGNAL: 9" in output or "signal 9" in output
+        assert SavedStates(tmp_path / "run/checkpoints").load().step >= 8
+
+    def test_an_error_in_one_process_ends_the_job_and_is_told(self, tmp_path) -> None:
+        code = (
+            "from handloom.train.distributed import find_ranks\n"
+            "ranks = find_ranks()\n"
+            "if ranks.rank == 1: raise ZeroDivisionError('here')\n"
+            "ranks.sum([1.0])\n"
+        )
+        done = run([str(MPIRUN), "-n", "2", sys.executable, "-c", code])
+        assert done.returncode != 0
+        assert "ZeroDivisionError: here" in done.stderr
+        assert "rank 1 of 2 failed; the job ends" in done.stderr
+
+    def test_an_error_that_all_meet_is_told_once(self, tmp_path) -> None:
+        done = launch(2, tmp_path / "nowhere", "--resume", check=False)
+        assert done.returncode != 0
+        assert done.stderr.count("is not an existing folder") == 1
+
+    def test_a_signal_saves_once_and_the_run_goes_on(self, two_ranks, tmp_path) -> None:
+        with start(command(2, tmp_path / "run", accumulate=1)) as job:
+            assert job.stdout is not None
+            job.stdout.readline()
+            for process in processes_of(job.pid):
+                os.kill(process, signal.SIGTERM)
+            output = job.communicate(timeout=100)[0]
+        assert output.count("all saved. Go on: --resume") == 1, output
+        launch(2, tmp_path / "run", "--resume", accumulate=1)
+        assert (tmp_path / "run/metrics.jsonl").read_bytes() == (two_ranks / "metrics.jsonl").read_bytes()
+
+
+def processes_of(launcher: int) -> list[int]:
+    """The Python processes that mpirun, through its proxy, has started."""
+    found, waiting = [], [launcher]
+    while waiting:
+        pid = waiting.pop(0)
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        waiting += [int(child) for child in children]
+        if pid != launcher and b"small_run" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            found.append(pid)
+    return [pid for pid in found if b"-n\0" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+class Exchange:
+    """A communicator that answers as if there were a second process, which gives `other`."""
+
+    def __init__(self, other: object = None):
+        self.other, self.aborted = other, None
+
+    def Get_rank(self) -> int:  # noqa: N802 - mpi4py's name
+        return 0
+
+    def Get_size(self) -> int:  # noqa: N802
+        return 2
+
+    def allgather(self, value: object) -> list:
+        return [value, self.other]
+
+    def bcast(self, value: object) -> object:
+        return value
+
+
+@pytest.fixture
+def exchange(monkeypatch) -> Exchange:
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # MpiRanks replaces it
+    return Exchange()
+
+
+class TestOneProcess:
+    def test_alone(self) -> None:
+        ranks = find_ranks()
+        assert (ranks.rank, ranks.size, ranks.first) == (0, 1, True)
+        assert ranks.sum([1.5, 2]) == [1.5, 2]
+        assert ranks.from_first(lambda: 3) == 3
+        assert ranks.gather(4) == [4]
+        assert local_device("cuda") == "cuda"
+
+    def test_mpirun_without_mpi4py(self, monkeypatch) -> None:
+        monkeypatch.setenv("PMI_RANK", "0")
+        monkeypatch.setitem(sys.modules, "mpi4py", None)
+        with pytest.raises(InputError, match=r"pip install 'handloom\[mpi\]'"):
+            find_ranks.__wrapped__()
+
+    def test_a_gpu_for_each_process_of_a_machine(self, monkeypatch, exchange) -> None:
+        monkeypatch.setenv("MPI_LOCALRANKID", "3")
+        monkeypatch.setattr(distributed, "find_ranks", lambda: MpiRanks(exchange))
+        assert local_device("cuda") == "cuda:3"
+        assert local_device("cuda:1") == "cuda:1"
+        assert local_device("cpu") == "cpu"
+
+    def test_unequal_weights_are_noticed(self, exchange) -> None:
+        weights = {"w": np.ones(3, np.float32)}
+        exchange.other = distributed.digest(weights)
+        MpiRanks(exchange).check_equal(lambda: weights)
+        with pytest.raises(RuntimeError, match="weights of rank 1 differ from those of rank 0"):
+            MpiRanks(exchange).check_equal(lambda: {"w": np.nextafter(weights["w"], 2)})
+
+
+class Doubling(Ranks):
+    """Two ranks that have the same gradients; notes when each sum begins and ends."""
+
+    size = 2
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def start_sum(self, array: np.ndarray) -> int:
+        array *= 2
+        self.events.append(f"start {len(array)}")
+        return len(array)
+
+    def finish_sum(self, request: int) -> None:
+        self.events.append(f"finish {request}")
+
+
+class TestGradientSum:
+    def test_sums_begin_while_the_pass_goes_on(self) -> None:
+        weights = [Parameter(np.full((4, 4), 0.5, np.float32)) for _ in range(4)]
+        ranks = Doubling()
+        total = GradientSum(weights, ranks, bucket_bytes=100)
+        assert [len(bucket) for bucket in total.buckets] == [2, 2]
+        h = Tensor(np.ones((2, 4), np.float32))
+        for number, weight in enumerate(weights):
+            h = h @ weight
+            if number == 1:
+                h.register_hook(lambda gradient: ranks.events.append("half way"))
+        (h * 1).sum().backward(retain_graph=True)
+        plain = [weight.grad for weight in weights]
+        for weight in weights:
+            weight.grad = None
+        ranks.events.clear()
+        total.begin()
+        backward(h.sum(), ready=total.ready)
+        total.finish()
+        assert ranks.events == ["start 34", "half way", "start 34", "finish 34", "finish 34"]
+        for weight, gradient in zip(weights, plain, strict=True):
+            np.testing.assert_array_equal(weight.grad, 2 * gradient)
+
+    def test_a_parameter_that_the_loss_does_not_use_keeps_no_gradient(self) -> None:
+        used, unused = (Parameter(np.ones(2, np.float32)) for _ in range(2))
+        total = GradientSum([used, unused], Doubling())
+        total.begin()
+        backward((used * 3).sum(), ready=total.ready)
+        total.finish()
+        assert unused.grad is None
+        np.testing.assert_array_equal(used.grad, [6, 6])
+
+    def test_a_parameter_used_twice_is_ready_once(self) -> None:
+        weight = Parameter(np.array([2.0], np.float32))
+        seen: list[float] = []
+        backward((weight * weight + weight).sum(), ready=lambda leaf: seen.append(leaf.grad.item()))
+        assert seen == [5.0]
+
+
+def test_nccl_sums_run_on_their_own_stream(monkeypatch) -> None:
+    """The calls that CuPy's NCCL and streams receive, in order: there is no GPU here."""
+    calls: list[tuple] = []
+
+    class Stream:
+        ptr = 77
+
+        def __init__(self, name: str = "own", **_: object):
+            self.name = name
+
+        def record(self) -> str:
+            return f"event of {self.name}"
+
+        def wait_event(self, event: str) -> None:
+            calls.append((self.name, "waits for", event))
+
+    class Links:
+        def __init__(self, size: int, identity: str, rank: int):
+            calls.append((size, identity, rank))
+
+        def allReduce(self, *arguments: object) -> None:  # noqa: N802 - CuPy's name
+            calls.append(arguments)
+
+    nccl = types.SimpleNamespace(
+        get_unique_id=lambda: "id", NcclCommunicator=Links, NCCL_SUM=0, NCCL_FLOAT32=7, NCCL_FLOAT64=8, NCCL_FLOAT16=6
+    )
+    cuda = types.SimpleNamespace(nccl=nccl, Stream=Stream, get_current_stream=lambda: Stream("current"))
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    array = types.SimpleNamespace(data=types.SimpleNamespace(ptr=1000), dtype=np.dtype(np.float32), size=12)
+    sums = NcclSums(Exchange())
+    sums.finish(sums.start(array))
+    assert calls == [
+        (2, "id", 0),
+        ("own", "waits for", "event of current"),
+        (1000, 1000, 12, 7, 0, 77),
+        ("current", "waits for", "event of own"),
+    ]
+
+

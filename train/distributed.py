@@ -1,0 +1,260 @@
+"""Several processes train one model, each on its part of every batch: `mpirun -n 4 python examples/...`.
+
+Every process (rank) holds the whole model. After the backward pass the gradients are summed over the ranks, so all
+make the same update and stay equal. `Ranks` is a process alone; `MpiRanks`, with the same interface, talks through
+mpi4py, and sums the gradients of GPUs with NCCL (`NcclSums`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ..autograd.backend import array_module
+from ..errors import InputError
+from .saved_states import digest
+
+# Set by the mpirun of MPICH, Open MPI, MVAPICH and Slurm's PMI for each process that they start.
+_LAUNCHED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+_LOCAL = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
+
+
+class Ranks:
+    """One process alone, and the interface of several.
+
+    Attributes:
+        rank: this process's number, from 0. Rank 0 alone writes files and speaks.
+        size: how many there are.
+    """
+
+    rank, size = 0, 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this is rank 0."""
+        return self.rank == 0
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """The sums over the ranks, bit-equal on all of them."""
+        return list(values)
+
+    def from_first(self, make: Callable[[], Any]) -> Any:
+        """What `make()` returns on rank 0, on every rank. Only rank 0 calls it; its errors end the job."""
+        return make()
+
+    def gather(self, value: Any) -> list[Any]:
+        """Each rank's `value`, in the order of the ranks, on every rank."""
+        return [value]
+
+    def start_sum(self, array: Any) -> Any:
+        """Begin to sum a contiguous array over the ranks, in place; `finish_sum` with what this returns waits for it.
+
+        All ranks begin the same sums in the same order.
+        """
+        return None
+
+    def finish_sum(self, request: Any) -> None:
+        """Wait until the sum is there."""
+
+    def progress(self, requests: Sequence[Any]) -> None:
+        """Let sums that are under way move on; MPI works only while it is called."""
+
+    def check_equal(self, weights: Callable[[], dict[str, np.ndarray]]) -> None:
+        """Raise RuntimeError, on every rank, unless all ranks hold bit-equal weights."""
+
+    def abort(self, code: int) -> None:
+        """End all processes of the job: the others may be waiting for this one."""
+
+
+class MpiRanks(Ranks):
+    """The processes of an MPI communicator (mpi4py). An error that nobody catches ends the whole job."""
+
+    def __init__(self, communicator: Any):
+        self.communicator = communicator
+        self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
+        self._nccl: NcclSums | None = None
+        self._show = sys.excepthook
+        sys.excepthook = self._fail
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        # Gathered and added in the order of the ranks: an MPI sum may differ in the last bit between them.
+        rows = np.empty((self.size, len(values)))
+        self.communicator.Allgather(np.asarray(values, np.float64), rows)
+        return [float(sum(column)) for column in rows.T]
+
+    def from_first(self, make: Callable[[], Any]) -> Any:
+        return self.communicator.bcast(make() if self.first else None)
+
+    def gather(self, value: Any) -> list[Any]:
+        return self.communicator.allgather(value)
+
+    def start_sum(self, array: Any) -> Any:
+        if isinstance(array, np.ndarray):
+            from mpi4py import MPI
+
+            return self.communicator.Iallreduce(MPI.IN_PLACE, array)
+        if self._nccl is None:
+            self._nccl = NcclSums(self.communicator)
+        return self._nccl.start(array)
+
+    def finish_sum(self, request: Any) -> None:
+        if self._nccl is None:
+            request.Wait()
+        else:
+            self._nccl.finish(request)
+
+    def progress(self, requests: Sequence[Any]) -> None:
+        if self._nccl is None:
+            for request in requests:
+                request.Test()
+
+    def check_equal(self, weights: Callable[[], dict[str, np.ndarray]]) -> None:
+        digests = self.communicator.allgather(digest(weights()))
+        others = [str(rank) for rank, other in enumerate(digests) if other != digests[0]]
+        if others:
+            raise RuntimeError(
+                f"the weights of rank {', '.join(others)} differ from those of rank 0. Do all processes run the same "
+                "program with the same libraries, on the same kind of processor?"
+            )
+
+    def abort(self, code: int) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.communicator.Abort(code)
+
+    def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        self._show(kind, error, trace)
+        print(f"rank {self.rank} of {self.size} failed; the job ends", file=sys.stderr)
+        self.abort(1)
+
+
+class NcclSums:
+    """Sums of GPU arrays by NCCL, on a stream of its own beside the backward pass; one GPU a process.
+
+    Args:
+        communicator: of MPI, over which the processes find each other.
+    """
+
+    def __init__(self, communicator: Any):
+        import cupy
+        from cupy.cuda import nccl
+
+        self._cupy, self._nccl = cupy, nccl
+        identity = communicator.bcast(nccl.get_unique_id() if communicator.Get_rank() == 0 else None)
+        self._links = nccl.NcclCommunicator(communicator.Get_size(), identity, communicator.Get_rank())
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+
+    def start(self, array: Any) -> Any:
+        """Begin; returns the event that says the sum is there."""
+        kinds = {"f": self._nccl.NCCL_FLOAT32, "d": self._nccl.NCCL_FLOAT64, "e": self._nccl.NCCL_FLOAT16}
+        # Once what the current stream still has to compute of the array is done.
+        self._stream.wait_event(self._cupy.cuda.get_current_stream().record())
+        pointer, kind = array.data.ptr, kinds[array.dtype.char]
+        self._links.allReduce(pointer, pointer, array.size, kind, self._nccl.NCCL_SUM, self._stream.ptr)
+        return self._stream.record()
+
+    def finish(self, event: Any) -> None:
+        """What the current stream does next waits for the sum; the host goes on."""
+        self._cupy.cuda.get_current_stream().wait_event(event)
+
+
+@cache
+def find_ranks() -> Ranks:
+    """The processes that mpirun started together with this one, or this process alone.
+
+    Raises:
+        InputError: mpirun started this process, but mpi4py is not there.
+    """
+    if not any(name in os.environ for name in _LAUNCHED):
+        return Ranks()
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise InputError(
+            f"mpirun started this process, but mpi4py can't be imported ({error}). Install it with pip install "
+            "'handloom[mpi]'; it must match the MPI that mpirun belongs to."
+        ) from None
+    return Ranks() if MPI.COMM_WORLD.Get_size() == 1 else MpiRanks(MPI.COMM_WORLD)
+
+
+def local_device(device: str) -> str:
+    """The device of this process: "cuda" is the GPU of its place on the machine; one that is named stays."""
+    place = next((os.environ[name] for name in _LOCAL if name in os.environ), "0")
+    return f"cuda:{place}" if device == "cuda" and find_ranks().size > 1 else device
+
+
+class GradientSum:
+    """Sums the gradients of a backward pass over the ranks, in flat buckets, while the pass is still going on.
+
+    `ready` is for `engine.backward(..., ready=...)`: as soon as all gradients of a bucket are there, its sum begins.
+    Buckets follow the reverse order of the parameters, in which gradients become ready, and begin in that order on
+    every rank.
+
+    Args:
+        parameters: in the order of the model.
+        ranks: the processes.
+        bucket_bytes: a bucket is closed when it holds this much.
+    """
+
+    def __init__(self, parameters: Sequence[Any], ranks: Ranks, bucket_bytes: int = 1 << 22):
+        self.ranks = ranks
+        self.buckets: list[list[Any]] = []
+        size = 0
+        for parameter in reversed(list(parameters)):
+            if not self.buckets or size >= bucket_bytes or self.buckets[-1][0].dtype != parameter.dtype:
+                self.buckets.append([])
+                size = 0
+            self.buckets[-1].append(parameter)
+            size += parameter.data.nbytes
+        self._place = {id(parameter): place for place, bucket in enumerate(self.buckets) for parameter in bucket}
+        self._flat: list[Any] = [None] * len(self.buckets)
+        self._missing: list[set[int]] = []
+        self._requests: list[Any] = []
+
+    def begin(self) -> None:
+        """A backward pass whose gradients are to be summed follows."""
+        self._missing = [{id(parameter) for parameter in bucket} for bucket in self.buckets]
+        self._requests = []
+
+    def ready(self, parameter: Any) -> None:
+        """This parameter's gradient is final."""
+        place = self._place.get(id(parameter))
+        if place is not None:
+            self._missing[place].discard(id(parameter))
+            while len(self._requests) < len(self.buckets) and not self._missing[len(self._requests)]:
+                self._start()
+        self.ranks.progress(self._requests)
+
+    def finish(self) -> None:
+        """Wait for all sums. Every parameter that had a gradient on some rank then holds the sum."""
+        while len(self._requests) < len(self.buckets):
+            self._start()  # buckets with parameters that the loss did not use
+        for bucket, flat, request in zip(self.buckets, self._flat, self._requests, strict=True):
+            self.ranks.finish_sum(request)
+            used = flat[-len(bucket) :] > 0
+            start = 0
+            for parameter, any_rank in zip(bucket, used.tolist(), strict=True):
+                stop = start + parameter.size
+                parameter.grad = flat[start:stop].reshape(parameter.shape) if any_rank else None
+                start = stop
+
+    def _start(self) -> None:
+        """Copy the next bucket's gradients into its flat array, then for each whether there is one; begin its sum."""
+        place = len(self._requests)
+        bucket = self.buckets[place]
+        if self._flat[place] is None:
+            size = sum(parameter.size for parameter in bucket) + len(bucket)
+            self._flat[place] = array_module(bucket[0].data).empty(size, bucket[0].dtype)
+        flat, start = self._flat[place], 0
+        for number, parameter in enumerate(bucket):
+            stop = start + parameter.size
+            flat[start:stop] = 0 if parameter.grad is None else parameter.grad.reshape(-1)
+            flat[len(flat) - len(bucket) + number] = parameter.grad is not None
+            start = stop
+        self._requests.append(self.ranks.start_sum(flat))
