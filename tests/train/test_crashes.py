@@ -40,9 +40,14 @@ for attempt in range(300):
             small_run(folder, resume=folder.exists(), **options)
         os._exit(0)
     if kills < 25:
-        while not list(folder.glob("checkpoints/state-*")):
+        def newest():
+            return max(SavedStates(folder / "checkpoints").steps(), default=-1)
+
+        # Some saves later, at a random moment between two: a slow machine then has as many chances as a fast one.
+        wanted, patience = newest() + 2 * draw.randrange(3), time.monotonic() + 5
+        while newest() < max(wanted, 0) and time.monotonic() < patience:
             time.sleep(0.001)
-        time.sleep(draw.uniform(0, 0.25))
+        time.sleep(draw.uniform(0, 0.06))
         os.kill(child, signal.SIGKILL)
     status = os.waitpid(child, 0)[1]
     kills += os.WIFSIGNALED(status)
@@ -59,7 +64,7 @@ print(json.dumps({"kills": kills, "steps": steps, "unfinished": sorted(files), "
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork and SIGKILL")
 def test_a_training_killed_at_random_moments_ends_like_one_that_was_not(tmp_path) -> None:
-    options = {"steps": 60, "validate_every": 2, "log_every": 1}
+    options = {"steps": 120, "validate_every": 2, "log_every": 1}
     command = [sys.executable, "-W", "error", "-c", KILLER, str(tmp_path / "killed"), json.dumps(options)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200, cwd=ROOT)

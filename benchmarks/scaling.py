@@ -1,0 +1,133 @@
+"""Data parallel training: tokens a second of one process and of several, one BLAS thread each.
+
+    python -m benchmarks.scaling
+    python -m benchmarks.scaling --ranks 2 4 --json benchmarks/results/scaling.json
+
+Trains the translation model of a preset on the embedded corpus, `mpirun -n N python -m benchmarks.scaling --worker`,
+every number of processes by turns. Each measurement is a job of its own; its first steps, which warm up caches and
+buffers, don't count. The ratio is that of the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import blas, machine, versions
+
+WARM_UP = 5
+
+
+def worker(preset_name: str, data: str, steps: int) -> None:
+    """Train, and let rank 0 print what it measured as JSON."""
+    from handloom.autograd import manual_seed
+    from handloom.models import Seq2SeqTransformer
+    from handloom.models.presets import translation_preset
+    from handloom.tokenizer import BPETokenizer
+    from handloom.train.batching import TokenBatches
+    from handloom.train.datasets import load_translation_data
+    from handloom.train.distributed import find_ranks
+    from handloom.train.memory import keep_freed_memory
+    from handloom.train.optimizers import Adam
+    from handloom.train.run_folder import RunFolder
+    from handloom.train.schedules import noam
+    from handloom.train.trainer import Trainer
+    from handloom.train.translation import translation_loss
+
+    ranks, preset = find_ranks(), translation_preset(preset_name, data)
+    pairs = load_translation_data("embedded", train_size=8000).train
+    tokenizer = ranks.from_first(lambda: BPETokenizer.train([t for pair in pairs for t in pair], preset.vocab_size))
+    batches = TokenBatches(
+        tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
+        tokenizer.encode_batch([target for _, target in pairs]),
+        tokens_per_batch=preset.tokens_per_batch,
+        seed=0,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        eos_id=tokenizer.eos_id,
+    )
+    manual_seed(0)
+    model = Seq2SeqTransformer(preset.model_config(tokenizer.vocab_size, tokenizer.pad_id))
+    keep_freed_memory()
+    with tempfile.TemporaryDirectory() as folder, RunFolder.create(Path(folder, "run"), {}) as run:
+        trainer = Trainer(
+            model, translation_loss(preset.label_smoothing, tokenizer.pad_id), Adam(model.parameters()),
+            noam(preset.d_model, preset.warmup), batches, [], run, config={}, steps=WARM_UP + steps,
+        )  # fmt: skip
+        tokens = start = 0.0
+        for number, step in enumerate(trainer._updates(), 1):
+            if number == WARM_UP + 1:
+                ranks.sum([0.0])  # all begin together
+                start = time.perf_counter()
+            if number > WARM_UP + steps:
+                break
+            counted = trainer.update(number, step)[0]
+            tokens += counted if number > WARM_UP else 0
+            trainer.progress.advance(ranks.size, len(batches))
+        seconds = max(ranks.gather(time.perf_counter() - start))
+    if ranks.first:
+        figures = {"tokens_per_second": tokens / seconds, "seconds": seconds, "parameters": model.parameter_count()}
+        print(json.dumps(figures))
+
+
+def measure(ranks: int, preset: str, data: str, steps: int) -> dict[str, Any]:
+    """One job of `ranks` processes; what its rank 0 measured."""
+    mpirun = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if mpirun is None:
+        sys.exit("mpirun was not found: pip install 'handloom[mpi]' brings one")
+    own = [sys.executable, "-m", "benchmarks.scaling", "--worker", "--preset", preset, "--data", data]
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
+    line = [mpirun, "-n", str(ranks), *own, "--steps", str(steps)]
+    done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **threads})
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2], help="numbers of processes beside 1 (default: 2)")
+    parser.add_argument("--preset", default="laptop")
+    parser.add_argument("--data", default="embedded", help="whose sizes the preset has (default: embedded)")
+    parser.add_argument("--steps", type=int, default=40, help="updates a measurement (default: 40)")
+    parser.add_argument("--repeats", type=int, default=5, help="measurements of each (default: 5)")
+    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        worker(arguments.preset, arguments.data, arguments.steps)
+        return
+    speeds: dict[int, list[float]] = {ranks: [] for ranks in (1, *arguments.ranks)}
+    figures: dict[str, Any] = {}
+    for _ in range(arguments.repeats):
+        for ranks, found in speeds.items():
+            figures = measure(ranks, arguments.preset, arguments.data, arguments.steps)
+            found.append(figures["tokens_per_second"])
+    medians = {ranks: statistics.median(found) for ranks, found in speeds.items()}
+    print(f"preset {arguments.preset} ({arguments.data}), {figures['parameters']:,} parameters")
+    for ranks, median in medians.items():
+        print(f"{ranks} process{'es' * (ranks > 1)}: {median:,.0f} tokens/s, {median / medians[1]:.2f} times one")
+    if arguments.json:
+        result = {
+            "machine": machine() | blas() | versions("handloom", "numpy", "mpi4py", "mpich"),
+            "how": f"medians of {arguments.repeats} jobs of {arguments.steps} steps, by turns; one BLAS thread each",
+            "load average before": os.getloadavg()[0],
+            "preset": f"{arguments.preset} ({arguments.data})",
+            "parameters": figures["parameters"],
+            "tokens per second": {str(ranks): found for ranks, found in speeds.items()},
+            "ratio of medians": {str(ranks): median / medians[1] for ranks, median in medians.items()},
+        }
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
