@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.backend import array_module
+from .threads import in_parts
 
 BLOCK = 256  # tokens; a maximum is kept of each block
 CHUNK = 1 << 16  # numbers that stay in a processor's cache between two passes
@@ -24,18 +25,27 @@ def log_sum_exp(logits: Any) -> Any:
     rows, vocabulary = logits.shape
     out = np.empty(rows, dtype)
     chunk = max(CHUNK // max(vocabulary, 1), 1)
-    buffer = np.empty((min(chunk, rows), vocabulary), dtype)
-    for start in range(0, rows, chunk):
-        part = logits[start : start + chunk]
-        with np.errstate(over="ignore", under="ignore"):
-            total = np.add.reduce(np.exp(part, out=buffer[: len(part)], dtype=dtype), axis=1)
-        # Logits are mostly of a size whose exponentials neither overflow nor lose their smallest terms; that saves two
-        # of four passes.
-        if np.isfinite(total).all() and (total > 1e-20).all():
-            out[start : start + chunk] = np.log(total)
-        else:
-            out[start : start + chunk] = _shifted(part, dtype, np)
+
+    def part(rows: slice) -> None:
+        buffer = np.empty((min(chunk, rows.stop - rows.start), vocabulary), dtype)
+        for start in range(rows.start, rows.stop, chunk):
+            stop = min(start + chunk, rows.stop)
+            _sum_chunk(logits[start:stop], buffer[: stop - start], out[start:stop])
+
+    in_parts(part, rows, 4 * chunk)
     return out
+
+
+def _sum_chunk(logits: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
+    """log sum exp of logits (rows, vocab_size) into out (rows,)."""
+    with np.errstate(over="ignore", under="ignore"):
+        total = np.exp(logits, out=buffer, dtype=buffer.dtype).sum(axis=1)
+    # Logits are mostly of a size whose exponentials neither overflow nor lose their smallest terms; that saves two of
+    # four passes.
+    if np.isfinite(total).all() and (total > 1e-20).all():
+        np.log(total, out=out)
+    else:
+        out[...] = _shifted(logits, buffer.dtype, np)
 
 
 def _shifted(logits: Any, dtype: Any, xp: Any) -> Any:
@@ -64,7 +74,15 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     whole = vocabulary // BLOCK * BLOCK
     best = xp.full((rows, -(-vocabulary // BLOCK)), -np.inf, logits.dtype)
     if whole:
-        best[:, : whole // BLOCK] = logits[:, :whole].reshape(rows, -1, BLOCK).max(axis=2)
+        blocks = logits[:, :whole].reshape(rows, -1, BLOCK)
+        if xp is np:
+
+            def part(rows: slice) -> None:
+                blocks[rows].max(axis=2, out=best[rows, : whole // BLOCK])
+
+            in_parts(part, rows, 4 * CHUNK // vocabulary + 1)
+        else:
+            best[:, : whole // BLOCK] = blocks.max(axis=2)
     if whole < vocabulary:
         best[:, -1] = logits[:, whole:].max(axis=1)
     values, ids = xp.empty((rows, k), logits.dtype), xp.empty((rows, k), np.int64)
