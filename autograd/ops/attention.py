@@ -2,7 +2,8 @@
 
 softmax(Q K^T scale + bias) V with positions that may not be attended to at -infinity. (Vaswani et al. 2017,
 arXiv 1706.03762, equation 1.) `StandardAttention` forms all weights; `attention_composed` is the same text in small
-ops, which serves as its truth and as its second derivative. `attention_blocked.py` holds the kind for long sequences.
+ops, which serves as its truth and as its second derivative. `attention_blocked.py` holds the kind for long sequences,
+`attention_fused.py` that for GPUs.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from ..function import Function, raw, unbroadcast
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .attention_blocked import BlockedAttention, Conditions
+from .attention_fused import FusedAttention, why_not_fused
 from .exponential import exp
 from .linalg import matmul
 from .reduction import summed
 from .registry import declare
 from .selection import where
 
-METHODS = ("auto", "standard", "blocked")
+METHODS = ("auto", "standard", "blocked", "fused")
 # From this many scores a head on, "auto" takes blocks.
 LONG = 1 << 18
 
@@ -164,6 +166,7 @@ def _attention_reference(
     scale: float | None = None,
     method: str = "auto",
     block_size: int | None = None,
+    deterministic: bool = False,
     generator: Generator | None = None,
 ) -> np.ndarray:
     """One query at a time, one sum at a time."""
@@ -218,6 +221,7 @@ def attention(
     return_weights: Any = False,
     method: str = "auto",
     block_size: int | None = None,
+    deterministic: bool = False,
     generator: Generator | None = None,
 ) -> Any:
     """softmax(query key^T scale + bias) value over the keys that may be attended to.
@@ -235,10 +239,13 @@ def attention(
         dropout: probability of dropping a weight.
         scale: 1 / sqrt(head_dim) by default.
         return_weights: also return the weights before dropout, (batch, heads, query_length, key_length); a list of
-            heads asks for theirs only. The blocked method computes them again from the log-sum-exp, without a gradient.
+            heads asks for theirs only. Blocked and fused compute them again from the log-sum-exp, without a gradient.
         method: "standard" holds all weights; "blocked" a block at a time, so that memory grows with the length and not
-            with its square; "auto" takes blocks for long sequences.
-        block_size: queries and keys of a block; None finds a good one.
+            with its square; "fused" is the same as one CUDA kernel, for float16 and float32 on a GPU. "auto" takes
+            the fused kernels where they can be used, and else blocks for long sequences.
+        block_size: queries and keys of a block of the blocked method; None finds a good one.
+        deterministic: the fused method sums the gradient of the queries in a fixed order, in a pass of its own. The
+            other methods always do.
 
     A query with nothing to attend to gets zeros, in the output and in every gradient. The methods agree up to
     rounding, except that dropout falls on other weights. Raises ValueError for shapes that don't fit. Source: arXiv
@@ -252,8 +259,13 @@ def attention(
     if return_weights is not False and dropout:
         raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")
     queries, keys = query.shape[2], key.shape[2]
+    refused = why_not_fused(raw(query), raw(key), raw(value)) if method in ("auto", "fused") else None
+    if method == "fused" and refused:
+        raise ValueError(f"attention: method 'fused' can't be used: {refused}")
     if method == "auto":
-        method = "blocked" if queries * keys >= LONG and return_weights is not True else "standard"
+        method = "fused" if refused is None else "blocked" if queries * keys >= LONG else "standard"
+        if return_weights is True:
+            method = "standard"  # whose weights have a gradient
     xp = array_module(raw(query))
     conditions = Conditions(
         queries,
@@ -268,7 +280,11 @@ def attention(
     generator = generator or default_generator
     if method == "standard":
         return _standard(query, key, value, bias, conditions, dropout, scale, return_weights, generator)
-    call = BlockedAttention(conditions, dropout, scale, generator, block_size)
+    call: BlockedAttention
+    if method == "fused":
+        call = FusedAttention(conditions, dropout, scale, generator, deterministic)
+    else:
+        call = BlockedAttention(conditions, dropout, scale, generator, block_size)
     out = call(query, key, value) if bias is None else call(query, key, value, bias)
     if return_weights is False:
         return out

@@ -261,9 +261,13 @@ class BlockedAttention(Function):
         """P^T = exp(S^T - L) for one block."""
         xp = array_module(scaled)
         s = self.scores(place, scaled, room)
-        total = self.kept[1][place[0], place[1], :, place[2]]
+        total = self.log_sum_exp()[place[0], place[1], :, place[2]]
         s -= xp.where(total == -np.inf, 0, total)
         return xp.exp(s, out=s)
+
+    def log_sum_exp(self) -> Any:
+        """(batch, heads, 1, query)."""
+        return self.kept[1]
 
     def keep_whole(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Dropout's factors of all blocks, (batch, heads, query, key)."""

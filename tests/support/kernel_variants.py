@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from handloom.autograd.kernels.attention import backward_blocks, forward_blocks
+
 _TYPES: list[dict[str, Any]] = [{"HALF": False}, {"HALF": True}]
 
 
@@ -11,9 +13,23 @@ def _each(name: str, values: range) -> list[dict[str, Any]]:
     return [{**kind, name: value} for kind in _TYPES for value in values]
 
 
+def _attention(half: int, padded: int, extras: int) -> tuple[dict[str, int], dict[str, int]]:
+    """The constants for the forward and the backward kernels."""
+    constants = {"HALF": half, "D": padded, "EXTRAS": extras}
+    tiles, warps, block_k = forward_blocks(half, padded, extras)[0]
+    forward = {"M_TILES": tiles, "WARPS": warps, "BLOCK_K": block_k, "HOLD_Q": int(half and padded <= 64)}
+    warps, block = backward_blocks(half, padded, extras)[0]
+    return {**constants, **forward}, {**constants, "WARPS": warps, "BLOCK": block}
+
+
+_ATTENTION = [_attention(1, padded, extras) for padded in (64, 128) for extras in (0, 1)]
+_ATTENTION += [_attention(1, 96, 0), _attention(0, 64, 1), _attention(0, 128, 1)]
+
 # Every .cu file of autograd/kernels with the sets of constants that the package loads it with.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "adam.cu": _TYPES,
+    "attention_backward.cu": [backward for _, backward in _ATTENTION],
+    "attention_forward.cu": [forward for forward, _ in _ATTENTION],
     "columns.cu": _TYPES,
     "cross_entropy.cu": _each("GRADIENT", range(2)),
     "dropout.cu": [*_each("RESIDUAL", range(2)), *_each("ACTIVATION", range(1, 4))],
@@ -21,5 +37,5 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "normalization.cu": _each("RESIDUAL", range(2)),
 }
 
-# Names of kernels that must hold tensor-core instructions.
-TENSOR_CORE_KERNELS: set[str] = set()
+# Names of kernels that must hold tensor-core instructions, unless they are compiled with HALF = 0.
+TENSOR_CORE_KERNELS = {"attention_forward", "attention_backward_keys", "attention_backward_queries"}

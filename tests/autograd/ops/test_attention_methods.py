@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,75 +11,19 @@ from hypothesis import strategies as st
 
 from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.ops.attention import METHODS, BlockedAttention
-
-# Queries and keys: single ones, primes, more queries than keys, lengths that are no multiple of anything.
-LENGTHS = [(1, 1), (1, 97), (97, 1), (2, 3), (13, 13), (61, 17), (64, 64), (97, 97), (113, 203), (203, 113), (128, 65)]
-RESTRICTIONS = ("causal", "window", "key_lengths", "mask", "bias", "alibi")
-
-
-class Case:
-    """Random inputs and conditions: all of them follow from the numbers in `name`, which a failure prints."""
-
-    def __init__(self, seed: int, lengths: tuple[int, int], head_dim: int, chosen: frozenset[str], size: float = 1.0):
-        rng = np.random.default_rng(seed)
-        (queries, keys), batch, heads = lengths, 2, 2
-        self.shape = (batch, heads, queries, keys)
-        shapes = (batch, heads, queries, head_dim), (batch, heads, keys, head_dim), (batch, heads, keys, head_dim + 1)
-        self.arrays = [rng.standard_normal(shape) * size for shape in shapes]
-        self.g = rng.standard_normal((*self.shape[:3], head_dim + 1))
-        self.options: dict[str, Any] = {"causal": "causal" in chosen}
-        if "window" in chosen:
-            self.options["window"] = int(rng.integers(0, 40))
-        if "key_lengths" in chosen:
-            self.options["key_lengths"] = rng.integers(0, keys + 1, batch)
-        if "mask" in chosen:
-            mask = rng.random([side if rng.random() < 0.7 else 1 for side in self.shape]) < 0.8
-            mask[..., 0, :] = False  # a query with nothing to attend to
-            self.options["mask"] = mask
-        if "alibi" in chosen:
-            self.options["alibi_slopes"] = 2.0 ** -np.arange(1, heads + 1)
-        if "bias" in chosen:
-            self.arrays.append(rng.standard_normal([side if rng.random() < 0.7 else 1 for side in self.shape]))
-
-    def run(self, dtype: Any, **options: Any) -> list[np.ndarray]:
-        """The output and the gradients of query, key, value and bias."""
-        tensors = [Tensor(array.astype(dtype), requires_grad=True) for array in self.arrays]
-        bias = {"bias": tensors[3]} if len(tensors) == 4 else {}
-        out = ops.attention(*tensors[:3], **bias, **self.options, **options)
-        assert out.dtype == dtype
-        return [out.data, *(g.data for g in grad(out, tensors, self.g.astype(dtype)))]
-
-    def assert_as_good(self, found: list[np.ndarray], plain: list[np.ndarray], truth: list[np.ndarray]) -> None:
-        """The error of the output at most twice the plain path's, of a gradient three times (and some last places).
-
-        A gradient may be zero as the difference of numbers that aren't: its last places are those of g, v and k or q.
-        """
-        query, key, value = (np.abs(array).max(initial=0) for array in self.arrays[:3])
-        change = np.abs(self.g).max(initial=0) * value
-        for place, (a, b, c) in enumerate(zip(found, plain, truth, strict=True)):
-            assert np.isfinite(a).all()
-            error, plain_error = np.abs(a - c).max(initial=0), np.abs(b - c).max(initial=0)
-            size = max(np.abs(c).max(initial=0), (0, change * key, change * query, 0, change)[place])
-            allowed = (2 if place == 0 else 3) * plain_error + 4 * np.finfo(a.dtype).eps * size
-            assert error <= allowed, f"result {place}: error {error}, of the plain path {plain_error}, of {size}"
+from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case
 
 
 @given(
     seed=st.integers(0, 2**32),
     lengths=st.sampled_from(LENGTHS),
-    head_dim=st.sampled_from([1, 5, 32, 64]),
+    widths=st.sampled_from(WIDTHS),
     chosen=st.frozensets(st.sampled_from(RESTRICTIONS)),
     block_size=st.sampled_from([None, 1000, 64, 37]),
     dtype=st.sampled_from([np.float32, np.float16]),
 )
-def test_blocked_is_as_good_as_the_plain_path(seed, lengths, head_dim, chosen, block_size, dtype) -> None:
-    case = Case(seed, lengths, head_dim, chosen)
-    rounded = Case(seed, lengths, head_dim, chosen)
-    rounded.arrays = [array.astype(dtype).astype(np.float64) for array in case.arrays]
-    rounded.g = case.g.astype(dtype).astype(np.float64)
-    truth = rounded.run(np.float64, method="standard")
-    plain = case.run(dtype, method="standard")
-    case.assert_as_good(case.run(dtype, method="blocked", block_size=block_size), plain, truth)
+def test_blocked_is_as_good_as_the_plain_path(seed, lengths, widths, chosen, block_size, dtype) -> None:
+    Case(seed, lengths, widths, chosen).check(dtype, method="blocked", block_size=block_size)
 
 
 @given(
@@ -91,7 +34,7 @@ def test_blocked_is_as_good_as_the_plain_path(seed, lengths, head_dim, chosen, b
 )
 def test_dropout_falls_on_the_same_weights_in_both_directions(seed, lengths, chosen, block_size) -> None:
     """The gradient equals that of the composed ops, which are given the mask that the blocks draw."""
-    case = Case(seed, lengths, 5, chosen)
+    case = Case(seed, lengths, (5, 6), chosen)
     leaves = [Tensor(array, requires_grad=True) for array in case.arrays]
     options = {**case.options, "method": "blocked", "block_size": block_size, "dropout": 0.3}
     bias = {"bias": leaves[3]} if len(leaves) == 4 else {}
@@ -113,13 +56,11 @@ def test_dropout_drops_the_asked_share_and_keeps_the_expectation() -> None:
 
 @pytest.mark.parametrize("size", [10.0, 1e-3])
 def test_scores_of_any_size(size) -> None:
-    case = Case(3, (61, 97), 32, frozenset(["causal"]), size)
-    truth, plain = (case.run(dtype, method="standard") for dtype in (np.float64, np.float32))
-    case.assert_as_good(case.run(np.float32, method="blocked", block_size=16), plain, truth)
+    Case(3, (61, 97), (32, 33), frozenset(["causal"]), size=size).check(np.float32, method="blocked", block_size=16)
 
 
 def test_queries_with_nothing_to_attend_to_give_zeros() -> None:
-    case = Case(0, (50, 20), 8, frozenset(["causal", "key_lengths"]))  # the first 30 queries stand before all keys
+    case = Case(0, (50, 20), (8, 8), frozenset(["causal", "key_lengths"]))  # the first 30 queries stand before all keys
     case.options["key_lengths"] = np.array([0, 20])
     for method in ("standard", "blocked"):
         out, d_query, d_key, d_value = case.run(np.float32, method=method)
@@ -130,7 +71,7 @@ def test_queries_with_nothing_to_attend_to_give_zeros() -> None:
 
 @pytest.mark.parametrize("method", ["standard", "blocked"])
 def test_weights_of_chosen_heads(method) -> None:
-    case = Case(4, (61, 37), 8, frozenset(RESTRICTIONS))
+    case = Case(4, (61, 37), (8, 8), frozenset(RESTRICTIONS))
     query, key, value, bias = (Tensor(array) for array in case.arrays)
     options = {**case.options, "bias": bias, "method": method, "block_size": 16}
     expected = ops.attention(query, key, value, **{**options, "method": "standard"}, return_weights=True)[1].data

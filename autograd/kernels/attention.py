@@ -1,0 +1,244 @@
+"""Launching the attention kernels: which variant, how large the blocks, which arguments.
+
+The arrays may be views: batch, head and row strides are passed on, so that heads split off a fused projection need no
+copy. The last axis must be contiguous. Any head_dim up to 128 is padded to the next multiple of 32 inside the kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module, import_cupy
+from .loading import load_module
+
+LARGEST_HEAD_DIM = 128
+DTYPES = (np.dtype(np.float16), np.dtype(np.float32))
+_FAR = 1 << 30  # beyond any distance between positions
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is asked of the kernels besides query, key and value; see `ops.attention` for the meaning."""
+
+    scale: float
+    mask: Any = None  # four axes
+    key_lengths: Any = None
+    causal: bool = False
+    window: int | None = None
+    bias: Any = None  # four axes, the data's dtype
+    slopes: Any = None
+    dropout: float = 0.0
+    seed: int = 0
+
+    @property
+    def extras(self) -> bool:
+        """Whether every pair needs more than its distance: the kernels have a leaner variant for the rest."""
+        return any(x is not None for x in (self.mask, self.bias, self.slopes)) or self.dropout > 0 or self.scale <= 0
+
+
+class AttentionKernels:
+    """The kernels as functions of arrays.
+
+    Args:
+        load: gives the compiled module of a file with constants, as `kernels.loading.load_module` does.
+        shared_limit: bytes of shared memory that one block can have.
+    """
+
+    def __init__(self, load: Callable[..., Any], shared_limit: int):
+        self._load, self.shared_limit = load, shared_limit
+        self._ready: dict[Any, Any] = {}
+
+    def forward(self, query: Any, key: Any, value: Any, call: Call) -> tuple[Any, Any]:
+        """The output (batch, heads, query_length, value_dim) and the log2-sum-exp (batch, heads, query_length)."""
+        xp = array_module(query)
+        batch, heads, queries, _ = query.shape
+        # In memory (batch, query_length, heads, value_dim): merging the heads is then a view.
+        out = xp.empty((batch, queries, heads, value.shape[3]), dtype=query.dtype).transpose(0, 2, 1, 3)
+        log_sum_exp = xp.empty((batch, heads, queries), dtype=np.float32)
+        query, key, value = map(_rows_contiguous, (query, key, value))
+        if log_sum_exp.size:
+            constants, shared = self._forward_variant(query, value, call)
+            per_block = 16 * constants["M_TILES"] * constants["WARPS"]
+            self._launch(
+                ("attention_forward.cu", "attention_forward", constants),
+                batch * heads * math.ceil(queries / per_block),
+                shared,
+                (query, key, value, out, log_sum_exp, *_strides(query, key, value, out)),
+                _aligned(query, key, value, out),
+                _pair_arguments(query, key, value, call),
+            )
+        return out, log_sum_exp
+
+    def backward(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        call: Call,
+        out: Any,
+        log_sum_exp: Any,
+        g: Any,
+        d_bias: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, Any, Any]:
+        """The gradients of query, key and value; that of the bias is added to `d_bias` (float32, four axes).
+
+        With `deterministic` the sums of d_query are made in a fixed order, in a pass of their own.
+        """
+        xp = array_module(query)
+        query, key, value, g = map(_rows_contiguous, (query, key, value, g))
+        batch, heads, queries, _ = query.shape
+        keys, value_dim = value.shape[2:]
+        d_key, d_value = (xp.empty(x.shape, dtype=x.dtype) for x in (key, value))
+        d_query = xp.empty(query.shape, query.dtype) if deterministic else xp.zeros(query.shape, np.float32)
+        if not (batch and heads):
+            return d_query.astype(query.dtype, copy=False), d_key, d_value
+        delta = xp.empty(log_sum_exp.shape, dtype=np.float32)
+        constants, shared = self._backward_variant(query, value, call)
+        owned = 16 * constants["WARPS"]
+        if queries:
+            self._launch(
+                ("attention_backward.cu", "attention_delta", constants),
+                math.ceil(delta.size / constants["WARPS"]),
+                0,
+                (g, out, delta, *_strides(g, out), *map(np.int32, (heads, queries, value_dim)), np.int64(delta.size)),
+            )
+        pair_arguments = _pair_arguments(query, key, value, call)
+        if keys:
+            self._launch(
+                ("attention_backward.cu", "attention_backward_keys", constants),
+                batch * heads * math.ceil(keys / owned),
+                shared,
+                (query, key, value, g, log_sum_exp, delta, d_key, d_value, None if deterministic else d_query, d_bias),
+                (*_strides(query, key, value, g, d_key, d_value), *_broadcast_strides(d_bias)),
+                _aligned(query, key, value, g, d_key, d_value),
+                pair_arguments,
+            )
+        if not deterministic:
+            return d_query.astype(query.dtype, copy=False), d_key, d_value
+        if queries:
+            self._launch(
+                ("attention_backward.cu", "attention_backward_queries", constants),
+                batch * heads * math.ceil(queries / owned),
+                shared,
+                (query, key, value, g, log_sum_exp, delta, d_query, *_strides(query, key, value, g, d_query)),
+                _aligned(query, key, value, g, d_query),
+                pair_arguments,
+            )
+        return d_query, d_key, d_value
+
+    def _forward_variant(self, query: Any, value: Any, call: Call) -> tuple[dict[str, int], int]:
+        """The constants of the kernel and its bytes of shared memory."""
+        constants, size = _constants(query, value, call), query.dtype.itemsize
+        for tiles, warps, block in forward_blocks(*constants.values()):
+            owned = 16 * tiles * warps
+            shared = (owned + 4 * block) * constants["D"] * size + (owned * block * size if size == 4 else 0)
+            if shared <= self.shared_limit:
+                break
+        hold = int(size == 2 and constants["D"] <= 64)
+        return {**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block, "HOLD_Q": hold}, shared
+
+    def _backward_variant(self, query: Any, value: Any, call: Call) -> tuple[dict[str, int], int]:
+        constants, size = _constants(query, value, call), query.dtype.itemsize
+        for warps, block in backward_blocks(*constants.values()):
+            owned = 16 * warps
+            shared = ((2 * owned + 4 * block) * constants["D"] + owned * block) * size + 2 * block * 8
+            if shared <= self.shared_limit:
+                break
+        return {**constants, "WARPS": warps, "BLOCK": block}, shared
+
+    def _launch(self, which: tuple[str, str, dict[str, int]], blocks: int, shared: int, *arguments: Any) -> None:
+        file, name, constants = which
+        key = (file, name, *constants.values())
+        if key not in self._ready:
+            kernel = self._load(file, **constants).get_function(name)
+            if shared > 48 * 1024:
+                kernel.max_dynamic_shared_size_bytes = shared
+            self._ready[key] = kernel
+        flat = tuple(argument for group in arguments for argument in group)
+        self._ready[key]((blocks,), (32 * constants["WARPS"],), flat, shared_mem=shared)
+
+
+@cache
+def device_kernels(device: int) -> AttentionKernels:
+    """The kernels for a GPU. Raises DeviceError without CuPy or a GPU."""
+    attributes = import_cupy().cuda.Device(device).attributes
+    return AttentionKernels(load_module, attributes["MaxSharedMemoryPerBlockOptin"])
+
+
+def forward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int, int]]:
+    """(M_TILES, WARPS, BLOCK_K) from the fastest to the smallest: what the registers hold without spilling."""
+    if not half:
+        return [(2 if padded <= 64 else 1, 4, 32), (1, 2, 32)]
+    return [(1, 8, 64) if extras or padded > 64 else (2, 4, 64), (1, 4, 32)]
+
+
+def backward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int]]:
+    """(WARPS, BLOCK) from the fastest to the smallest."""
+    if not half:
+        return [(4, 32) if padded <= 96 else (4, 16), (2, 16)]
+    if padded == 128:
+        return [(8, 32), (4, 32)]
+    return [(4, 32)] if extras else [(8, 64), (4, 32)]
+
+
+def _constants(query: Any, value: Any, call: Call) -> dict[str, int]:
+    padded = max(32, 32 * math.ceil(max(query.shape[3], value.shape[3]) / 32))
+    return {"HALF": int(query.dtype == np.float16), "D": padded, "EXTRAS": int(call.extras)}
+
+
+def _pair_arguments(query: Any, key: Any, value: Any, call: Call) -> tuple[Any, ...]:
+    """PAIR_PARAMETERS of attention_pairs.cuh."""
+    _, heads, queries, head_dim = query.shape
+    keys, value_dim = value.shape[2:]
+    nearest = max(0 if call.causal else -_FAR, -_FAR if call.window is None else -call.window)
+    farthest = _FAR if call.window is None else min(call.window, _FAR)
+    threshold = min(round(call.dropout * 2**32), 2**32 - 1)
+    factor = 1 / (1 - threshold / 2**32) if call.dropout < 1 else 0.0
+    return (
+        *map(np.int32, (heads, queries, keys, head_dim, value_dim)),
+        np.float32(call.scale),
+        *map(np.int32, (nearest, farthest)),
+        call.key_lengths,
+        call.mask,
+        *_broadcast_strides(call.mask),
+        call.bias,
+        *_broadcast_strides(call.bias),
+        call.slopes,
+        np.uint32(threshold),
+        np.float32(factor),
+        np.uint64(call.seed),
+    )
+
+
+def _rows_contiguous(x: Any) -> Any:
+    return x if x.shape[-1] <= 1 or x.strides[-1] == x.itemsize else array_module(x).ascontiguousarray(x)
+
+
+def _strides(*arrays: Any) -> tuple[np.int64, ...]:
+    """Elements from one batch row, head and row to the next."""
+    return tuple(np.int64(stride // x.itemsize) for x in arrays for stride in x.strides[:3])
+
+
+def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
+    """Elements from one batch row, head, query and key to the next, 0 along an axis of length 1."""
+    if x is None:
+        return (np.int64(0),) * 4
+    return tuple(
+        np.int64(0 if side == 1 else stride // x.itemsize) for side, stride in zip(x.shape, x.strides, strict=True)
+    )
+
+
+def _aligned(*arrays: Any) -> tuple[np.int32]:
+    """1 if every row of every array starts at a multiple of 16 bytes: then rows are copied 16 bytes at a time."""
+    return (np.int32(all(_address(x) % 16 == 0 and all(s % 16 == 0 for s in x.strides[:3]) for x in arrays)),)
+
+
+def _address(x: Any) -> int:
+    return x.ctypes.data if isinstance(x, np.ndarray) else x.data.ptr

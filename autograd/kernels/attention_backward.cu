@@ -1,0 +1,252 @@
+// Attention, backward: FlashAttention-2. (Dao 2023, arXiv 2307.08691, algorithm 2.) The same algorithm in NumPy:
+// ops/attention_blocked.py. The weights are formed again from the log-sum-exp L that the forward pass wrote:
+//
+//     S = Q K^T    P = exp2(c S - L)    dV = P^T G    dP = G V^T    dS = P (dP - delta)    delta = rowsum(G O)
+//     dK = scale dS^T Q    dQ = scale dS K                      (with dropout factors F: dV = (P F)^T G, dP = (G V^T) F)
+//
+// Three kernels: attention_delta; attention_backward_keys, where a block of threads owns keys and queries come by; and
+// attention_backward_queries, where it owns queries and keys come by. The first of the two can add up dQ by atomic
+// additions, whose order is not fixed; or the second computes it again in a fixed order.
+//
+// Constants: HALF, D, EXTRAS, WARPS, BLOCK (queries or keys that come by at a time).
+#include "attention_pairs.cuh"
+#include "attention_tiles.cuh"
+
+constexpr int OWNED = 16 * WARPS;  // keys or queries of a block of threads: sixteen for each warp
+
+// L; where nothing is attended to, and beyond the last query, a value that makes every weight zero.
+__device__ __forceinline__ float total_of(const float* log_sum_exp, int i, int queries) {
+    float total = i < queries ? log_sum_exp[i] : -INFINITE;
+    return total == -INFINITE ? INFINITE : total;
+}
+
+#if EXTRAS
+// Adds dS to the gradient of the bias, at its own place or, if the bias was broadcast, where its values came from.
+template <int N, bool QUERY_ROWS>
+__device__ __forceinline__ void add_to_bias(float* d_bias, long long i_stride, long long j_stride, const Pairs& pairs,
+                                            const float (&ds)[1][N][4], int row, int column) {
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            int r = row + row_of(0, e), c = column + column_of(n, e);
+            int i = QUERY_ROWS ? r : c, j = QUERY_ROWS ? c : r;
+            if (i < pairs.queries && j < pairs.keys) atomicAdd(d_bias + i * i_stride + j * j_stride, ds[0][n][e]);
+        }
+}
+#endif
+
+// delta = rowsum(G O), one warp for each query.
+extern "C" __global__ void attention_delta(const element* g, const element* out, float* delta, long long g_batch,
+                                           long long g_head, long long g_row, long long out_batch, long long out_head,
+                                           long long out_row, int heads, int queries, int value_dim, long long rows) {
+    long long row = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+    if (row >= rows) return;
+    long long batch = row / queries / heads, head = row / queries % heads, i = row % queries;
+    g += batch * g_batch + head * g_head + i * g_row;
+    out += batch * out_batch + head * out_head + i * out_row;
+    float sum = 0.0f;
+    for (int c = lane_number(); c < value_dim; c += 32) sum = fmaf(float(g[c]), float(out[c]), sum);
+    for (int bits = 16; bits; bits /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, bits);
+    if (lane_number() == 0) delta[row] = sum;
+}
+
+// dK and dV. The products are formed transposed, keys as rows: so P^T and dS^T are at once left operands for dV and dK,
+// and only dQ, which sums over keys of all warps, needs dS in shared memory.
+extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys(
+    const element* query, const element* key, const element* value, const element* g, const float* log_sum_exp,
+    const float* delta, element* d_key, element* d_value, float* d_query, float* d_bias, long long query_batch,
+    long long query_head, long long query_row, long long key_batch, long long key_head, long long key_row,
+    long long value_batch, long long value_head, long long value_row, long long g_batch, long long g_head,
+    long long g_row, long long d_key_batch, long long d_key_head, long long d_key_row, long long d_value_batch,
+    long long d_value_head, long long d_value_row, long long d_bias_batch, long long d_bias_head, long long d_bias_row,
+    long long d_bias_column, int aligned, PAIR_PARAMETERS) {
+    extern __shared__ uint4 memory[];
+    element* k_tile = reinterpret_cast<element*>(memory);  // OWNED x D
+    element* v_tile = k_tile + OWNED * D;                  // OWNED x D
+    element* q_tiles = v_tile + OWNED * D;                 // two of BLOCK x D
+    element* g_tiles = q_tiles + 2 * BLOCK * D;            // two of BLOCK x D
+    element* ds_tile = g_tiles + 2 * BLOCK * D;            // dS^T, OWNED x BLOCK
+    float2* totals = reinterpret_cast<float2*>(ds_tile + OWNED * BLOCK);  // two of BLOCK: L and delta
+
+    int k_blocks = (keys + OWNED - 1) / OWNED;
+    int k0 = int(blockIdx.x) % k_blocks * OWNED;
+    int head = int(blockIdx.x) / k_blocks % heads, batch = int(blockIdx.x) / k_blocks / heads;
+    int warp_row = threadIdx.x / 32 * 16;
+    const Pairs pairs = PAIRS_OF(batch, head);
+    query += batch * query_batch + head * query_head;
+    key += batch * key_batch + head * key_head;
+    value += batch * value_batch + head * value_head;
+    g += batch * g_batch + head * g_head;
+    log_sum_exp += static_cast<long long>(batch * heads + head) * queries;
+    delta += static_cast<long long>(batch * heads + head) * queries;
+    if (d_query) d_query += static_cast<long long>(batch * heads + head) * queries * head_dim;
+
+    float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
+    int first = pairs.first_query(k0) / BLOCK * BLOCK, last = k0 < pairs.keys ? pairs.last_query(k0 + OWNED) : 0;
+    auto load = [&](int stage, int q0) {
+        load_tile<BLOCK>(q_tiles + stage * BLOCK * D, query, query_row, q0, queries, head_dim, aligned);
+        load_tile<BLOCK>(g_tiles + stage * BLOCK * D, g, g_row, q0, queries, value_dim, aligned);
+        cp_async_commit();
+        for (int i = threadIdx.x; i < BLOCK; i += THREADS)
+            totals[stage * BLOCK + i] = make_float2(total_of(log_sum_exp, q0 + i, queries),
+                                                    q0 + i < queries ? delta[q0 + i] : 0.0f);
+    };
+    if (first < last) {
+        load_tile<OWNED>(k_tile, key, key_row, k0, pairs.keys, head_dim, aligned);
+        load_tile<OWNED>(v_tile, value, value_row, k0, pairs.keys, value_dim, aligned);
+        load(0, first);
+    }
+    int stage = 0;
+    for (int q0 = first; q0 < last; q0 += BLOCK, stage ^= 1) {
+        cp_async_wait<0>();
+        __syncthreads();  // this block has arrived; the last one and its dS have been read by all
+        if (q0 + BLOCK < last) load(stage ^ 1, q0 + BLOCK);
+        const element *q_tile = q_tiles + stage * BLOCK * D, *g_tile = g_tiles + stage * BLOCK * D;
+        int row = k0 + warp_row;
+        bool all = pairs.all_see(q0, q0 + BLOCK, row, row + 16);
+        unsigned long long bits = all ? 0 : visible_bits<1, BLOCK / 8, false>(pairs, row, q0);
+        float ds[1][BLOCK / 8][4] = {};
+        if (all || __any_sync(0xffffffffu, bits != 0)) {
+            float p[1][BLOCK / 8][4] = {};
+            add_product_nt<1, BLOCK>(p, TileOperand{k_tile, warp_row}, q_tile, 0);
+            finish_scores<1, BLOCK / 8, false>(p, pairs, row, q0, all, bits);
+#pragma unroll
+            for (int n = 0; n < BLOCK / 8; ++n)
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    float total = totals[stage * BLOCK + column_of(n, e)].x;
+                    p[0][n][e] = exp2_approx(fmaf(p[0][n][e], EXTRAS ? 1.0f : pairs.scale_log2, -total));
+                }
+            add_product_nt<1, BLOCK>(ds, TileOperand{v_tile, warp_row}, g_tile, 0);
+#if EXTRAS
+            drop<1, BLOCK / 8, false>(ds, pairs, row, q0, factor);
+#endif
+#pragma unroll
+            for (int n = 0; n < BLOCK / 8; ++n)
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    ds[0][n][e] = p[0][n][e] * (ds[0][n][e] - totals[stage * BLOCK + column_of(n, e)].y);
+#if EXTRAS
+            drop<1, BLOCK / 8, false>(p, pairs, row, q0, factor);
+            if (d_bias)
+                add_to_bias<BLOCK / 8, false>(d_bias + batch * d_bias_batch + head * d_bias_head, d_bias_row,
+                                              d_bias_column, pairs, ds, row, q0);
+#endif
+            PairOperand<1, BLOCK> left;
+            left.set(p, ds_tile, warp_row);
+            add_product_nn<1, BLOCK>(dv, left, g_tile);
+            left.set(ds, ds_tile, warp_row);
+            add_product_nn<1, BLOCK>(dk, left, q_tile);
+        }
+        if (!d_query) continue;  // the other kernel computes it
+        const float one[1][2] = {{1.0f, 1.0f}};
+        __syncwarp();
+        put_accumulator<BLOCK>(ds_tile, warp_row, ds, one);
+        __syncthreads();  // dS of all warps is there
+        constexpr int COLUMNS = D * (BLOCK / 16) / WARPS;  // of dQ's BLOCK x D a warp adds sixteen rows of these
+        static_assert(COLUMNS % 16 == 0, "a warp owns whole fragments of dQ");
+        int warp = threadIdx.x / 32, i0 = warp % (BLOCK / 16) * 16, c0 = warp / (BLOCK / 16) * COLUMNS;
+        float dq[1][COLUMNS / 8][4] = {};
+        add_product_tn<OWNED, BLOCK, COLUMNS>(dq, ds_tile, i0, k_tile, c0);
+#pragma unroll
+        for (int n = 0; n < COLUMNS / 8; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                int i = q0 + i0 + row_of(0, e), c = c0 + column_of(n, e);
+                if (i < queries && c < head_dim)
+                    atomicAdd(d_query + static_cast<long long>(i) * head_dim + c, scale * dq[0][n][e]);
+            }
+    }
+
+    // dK and dV go through the warp's own rows of the tiles of K and V, once nobody reads K any more.
+    const float key_factor[1][2] = {{scale, scale}}, one[1][2] = {{1.0f, 1.0f}};
+    __syncthreads();
+    put_accumulator<D>(k_tile, warp_row, dk, key_factor);
+    put_accumulator<D>(v_tile, warp_row, dv, one);
+    __syncwarp();
+    store_rows<16>(d_key + batch * d_key_batch + head * d_key_head, d_key_row, k0 + warp_row, keys, head_dim, aligned,
+                   k_tile, warp_row);
+    store_rows<16>(d_value + batch * d_value_batch + head * d_value_head, d_value_row, k0 + warp_row, keys, value_dim,
+                   aligned, v_tile, warp_row);
+}
+
+// dQ, summed over the keys in order.
+extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_queries(
+    const element* query, const element* key, const element* value, const element* g, const float* log_sum_exp,
+    const float* delta, element* d_query, long long query_batch, long long query_head, long long query_row,
+    long long key_batch, long long key_head, long long key_row, long long value_batch, long long value_head,
+    long long value_row, long long g_batch, long long g_head, long long g_row, long long d_query_batch,
+    long long d_query_head, long long d_query_row, int aligned, PAIR_PARAMETERS) {
+    extern __shared__ uint4 memory[];
+    element* q_tile = reinterpret_cast<element*>(memory);  // OWNED x D
+    element* g_tile = q_tile + OWNED * D;                  // OWNED x D
+    element* k_tiles = g_tile + OWNED * D;                 // two of BLOCK x D
+    element* v_tiles = k_tiles + 2 * BLOCK * D;            // two of BLOCK x D
+    element* ds_tile = v_tiles + 2 * BLOCK * D;            // OWNED x BLOCK, for float32 only
+
+    int q_blocks = (queries + OWNED - 1) / OWNED;
+    int q0 = (q_blocks - 1 - int(blockIdx.x) % q_blocks) * OWNED;
+    int head = int(blockIdx.x) / q_blocks % heads, batch = int(blockIdx.x) / q_blocks / heads;
+    int warp_row = threadIdx.x / 32 * 16;
+    const Pairs pairs = PAIRS_OF(batch, head);
+    query += batch * query_batch + head * query_head;
+    key += batch * key_batch + head * key_head;
+    value += batch * value_batch + head * value_head;
+    g += batch * g_batch + head * g_head;
+    log_sum_exp += static_cast<long long>(batch * heads + head) * queries;
+    delta += static_cast<long long>(batch * heads + head) * queries;
+
+    float total[2], row_delta[2];
+    for (int e = 0; e < 2; ++e) {
+        int i = q0 + warp_row + row_of(0, 2 * e);
+        total[e] = total_of(log_sum_exp, i, queries);
+        row_delta[e] = i < queries ? delta[i] : 0.0f;
+    }
+    float dq[1][D / 8][4] = {};
+    int first = pairs.first_key(q0) / BLOCK * BLOCK, last = pairs.last_key(q0 + OWNED);
+    auto load = [&](int stage, int k0) {
+        load_tile<BLOCK>(k_tiles + stage * BLOCK * D, key, key_row, k0, pairs.keys, head_dim, aligned);
+        load_tile<BLOCK>(v_tiles + stage * BLOCK * D, value, value_row, k0, pairs.keys, value_dim, aligned);
+        cp_async_commit();
+    };
+    if (first < last) {
+        load_tile<OWNED>(q_tile, query, query_row, q0, queries, head_dim, aligned);
+        load_tile<OWNED>(g_tile, g, g_row, q0, queries, value_dim, aligned);
+        load(0, first);
+    }
+    int stage = 0;
+    for (int k0 = first; k0 < last; k0 += BLOCK, stage ^= 1) {
+        cp_async_wait<0>();
+        __syncthreads();
+        if (k0 + BLOCK < last) load(stage ^ 1, k0 + BLOCK);
+        const element *k_tile = k_tiles + stage * BLOCK * D, *v_tile = v_tiles + stage * BLOCK * D;
+        int row = q0 + warp_row;
+        bool all = pairs.all_see(row, row + 16, k0, k0 + BLOCK);
+        unsigned long long bits = all ? 0 : visible_bits<1, BLOCK / 8, true>(pairs, row, k0);
+        if (!all && !__any_sync(0xffffffffu, bits != 0)) continue;
+        float p[1][BLOCK / 8][4] = {}, ds[1][BLOCK / 8][4] = {};
+        add_product_nt<1, BLOCK>(p, TileOperand{q_tile, warp_row}, k_tile, 0);
+        finish_scores<1, BLOCK / 8, true>(p, pairs, row, k0, all, bits);
+        add_product_nt<1, BLOCK>(ds, TileOperand{g_tile, warp_row}, v_tile, 0);
+#if EXTRAS
+        drop<1, BLOCK / 8, true>(ds, pairs, row, k0, factor);
+#endif
+#pragma unroll
+        for (int n = 0; n < BLOCK / 8; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                float weight = exp2_approx(fmaf(p[0][n][e], EXTRAS ? 1.0f : pairs.scale_log2, -total[e / 2]));
+                ds[0][n][e] = weight * (ds[0][n][e] - row_delta[e / 2]);
+            }
+        PairOperand<1, BLOCK> left;
+        left.set(ds, ds_tile, warp_row);
+        add_product_nn<1, BLOCK>(dq, left, k_tile);
+    }
+    const float query_factor[1][2] = {{scale, scale}};
+    __syncwarp();
+    put_accumulator<D>(q_tile, warp_row, dq, query_factor);
+    __syncwarp();
+    store_rows<16>(d_query + batch * d_query_batch + head * d_query_head, d_query_row, q0 + warp_row, queries, head_dim,
+                   aligned, q_tile, warp_row);
+}

@@ -1,0 +1,153 @@
+// Attention, forward: FlashAttention-2. (Dao 2023, arXiv 2307.08691, algorithm 1; Milakov & Gimelshein 2018, arXiv
+// 1805.02867, for the running softmax.) The same algorithm in NumPy: ops/attention_blocked.py.
+//
+// A block of threads owns BLOCK_Q = 16 M_TILES WARPS queries of one head, each warp 16 M_TILES of them for itself. Keys and
+// values come by in blocks of BLOCK_K, the next one being copied to shared memory while this one is worked on:
+//
+//     S = Q K^T                       scores, in registers
+//     m' = max(m, rowmax(S))          P = exp2(c S - c m')          c = scale log2(e)
+//     l' = 2^(c m - c m') l + rowsum(P)
+//     O' = 2^(c m - c m') O + P V
+//
+// and at the end O / l and the log-sum-exp L = c m + log2(l) are written, nothing else. L stays in units of log 2: turned
+// into others and back it would lose digits that the backward pass needs.
+//
+// Constants: HALF, D, EXTRAS, M_TILES, WARPS, BLOCK_K, HOLD_Q (Q stays in registers; for small D).
+#include "attention_pairs.cuh"
+#include "attention_tiles.cuh"
+
+constexpr int BLOCK_Q = 16 * M_TILES * WARPS;
+
+// The largest and the sum over the four lanes that share a row.
+__device__ __forceinline__ float row_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+__device__ __forceinline__ float row_sum(float x) {
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+// What a warp carries from block to block for its queries. `sum` holds this lane's share of a row's sum.
+struct Running {
+    float out[M_TILES][D / 8][4], top[M_TILES][2], sum[M_TILES][2];
+
+    // Takes a block of scores and leaves the weights in their place. `c` turns scores into units of log 2.
+    __device__ __forceinline__ void advance(float (&s)[M_TILES][BLOCK_K / 8][4], float c) {
+#pragma unroll
+        for (int m = 0; m < M_TILES; ++m)
+#pragma unroll
+            for (int e = 0; e < 4; e += 2) {
+                float& old_top = top[m][e / 2];
+                float new_top = old_top;
+#pragma unroll
+                for (int n = 0; n < BLOCK_K / 8; ++n) new_top = fmaxf(new_top, fmaxf(s[m][n][e], s[m][n][e + 1]));
+                new_top = row_max(new_top);
+                float base = new_top == -INFINITE ? 0.0f : new_top * c;  // nothing to attend to so far: weights of zero
+                float rescale = exp2_approx(fmaf(old_top, c, -base));
+                old_top = new_top;
+                sum[m][e / 2] *= rescale;
+#pragma unroll
+                for (int n = 0; n < D / 8; ++n) {
+                    out[m][n][e] *= rescale;
+                    out[m][n][e + 1] *= rescale;
+                }
+#pragma unroll
+                for (int n = 0; n < BLOCK_K / 8; ++n) {
+                    s[m][n][e] = exp2_approx(fmaf(s[m][n][e], c, -base));
+                    s[m][n][e + 1] = exp2_approx(fmaf(s[m][n][e + 1], c, -base));
+                    sum[m][e / 2] += s[m][n][e] + s[m][n][e + 1];
+                }
+            }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    attention_forward(const element* query, const element* key, const element* value, element* out, float* log_sum_exp,
+                      long long query_batch, long long query_head, long long query_row, long long key_batch,
+                      long long key_head, long long key_row, long long value_batch, long long value_head,
+                      long long value_row, long long out_batch, long long out_head, long long out_row, int aligned,
+                      PAIR_PARAMETERS) {
+    extern __shared__ uint4 memory[];
+    element* q_tile = reinterpret_cast<element*>(memory);   // BLOCK_Q x D
+    element* k_tiles = q_tile + BLOCK_Q * D;                // two of BLOCK_K x D
+    element* v_tiles = k_tiles + 2 * BLOCK_K * D;           // two of BLOCK_K x D
+    element* p_tile = v_tiles + 2 * BLOCK_K * D;            // BLOCK_Q x BLOCK_K, for float32 only
+
+    int q_blocks = (queries + BLOCK_Q - 1) / BLOCK_Q;
+    int q0 = (q_blocks - 1 - int(blockIdx.x) % q_blocks) * BLOCK_Q;  // of a causal mask the longest rows first
+    int head = int(blockIdx.x) / q_blocks % heads, batch = int(blockIdx.x) / q_blocks / heads;
+    int warp_row = threadIdx.x / 32 * 16 * M_TILES;
+    const Pairs pairs = PAIRS_OF(batch, head);
+    query += batch * query_batch + head * query_head;
+    key += batch * key_batch + head * key_head;
+    value += batch * value_batch + head * value_head;
+    out += batch * out_batch + head * out_head;
+
+    Running run = {};
+#pragma unroll
+    for (int m = 0; m < M_TILES; ++m) run.top[m][0] = run.top[m][1] = -INFINITE;
+
+    int first = pairs.first_key(q0) / BLOCK_K * BLOCK_K, last = pairs.last_key(q0 + BLOCK_Q);
+    if (first < last) {
+        load_tile<BLOCK_Q>(q_tile, query, query_row, q0, queries, head_dim, aligned);
+        load_tile<BLOCK_K>(k_tiles, key, key_row, first, pairs.keys, head_dim, aligned);
+        load_tile<BLOCK_K>(v_tiles, value, value_row, first, pairs.keys, value_dim, aligned);
+        cp_async_commit();
+    }
+#if HALF && HOLD_Q
+    HeldOperand<M_TILES, D> q_rows;
+#else
+    const TileOperand q_rows = {q_tile, warp_row};
+#endif
+    int stage = 0;
+    for (int k0 = first; k0 < last; k0 += BLOCK_K, stage ^= 1) {
+        cp_async_wait<0>();
+        __syncthreads();  // this block has arrived, and the last one has been read by all
+        if (k0 + BLOCK_K < last) {
+            int other = (stage ^ 1) * BLOCK_K * D, next = k0 + BLOCK_K;
+            load_tile<BLOCK_K>(k_tiles + other, key, key_row, next, pairs.keys, head_dim, aligned);
+            load_tile<BLOCK_K>(v_tiles + other, value, value_row, next, pairs.keys, value_dim, aligned);
+            cp_async_commit();
+        }
+#if HALF && HOLD_Q
+        if (k0 == first) q_rows.hold(q_tile, warp_row);
+#endif
+        int row = q0 + warp_row;
+        bool all = pairs.all_see(row, row + 16 * M_TILES, k0, k0 + BLOCK_K);
+        unsigned long long bits = 0;
+        if (!all) {
+            bits = visible_bits<M_TILES, BLOCK_K / 8, true>(pairs, row, k0);
+            if (!__any_sync(0xffffffffu, bits != 0)) continue;
+        }
+        float s[M_TILES][BLOCK_K / 8][4] = {};
+        add_product_nt<M_TILES, BLOCK_K>(s, q_rows, k_tiles + stage * BLOCK_K * D, 0);
+        finish_scores<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, all, bits);
+        run.advance(s, EXTRAS ? 1.0f : pairs.scale_log2);
+#if EXTRAS
+        drop<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, 1.0f);  // the factor follows at the end
+#endif
+        PairOperand<M_TILES, BLOCK_K> weights;
+        weights.set(s, p_tile, warp_row);
+        add_product_nn<M_TILES, BLOCK_K>(run.out, weights, v_tiles + stage * BLOCK_K * D);
+    }
+
+    float inverse[M_TILES][2];
+#pragma unroll
+    for (int m = 0; m < M_TILES; ++m)
+#pragma unroll
+        for (int e = 0; e < 4; e += 2) {
+            float sum = row_sum(run.sum[m][e / 2]);
+            float top = EXTRAS ? run.top[m][e / 2] : run.top[m][e / 2] * pairs.scale_log2;
+            inverse[m][e / 2] = sum > 0.0f ? (EXTRAS ? factor : 1.0f) / sum : 0.0f;
+            int i = q0 + warp_row + row_of(m, e);
+            if (lane_number() % 4 == 0 && i < queries)
+                log_sum_exp[static_cast<long long>(batch * heads + head) * queries + i] =
+                    sum > 0.0f ? top + log2f(sum) : -INFINITE;
+        }
+    // The output goes through the warp's own rows of Q's tile, so that it is written 16 bytes at a time.
+    __syncwarp();
+    put_accumulator<D>(q_tile, warp_row, run.out, inverse);
+    __syncwarp();
+    store_rows<16 * M_TILES>(out, out_row, q0 + warp_row, queries, value_dim, aligned, q_tile, warp_row);
+}

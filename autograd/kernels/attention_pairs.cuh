@@ -1,0 +1,152 @@
+// Pairs of a query and a key: who may attend to whom, what position adds to a score, which weights are dropped.
+//
+// EXTRAS (0 or 1): with 0 only causal, window and key lengths are known, as few blocks at an edge need them; with 1 also a
+// boolean mask, an additive bias, ALiBi and dropout, which every pair needs.
+#pragma once
+#include "attention_tiles.cuh"
+#include "philox.cuh"
+
+constexpr float LOG2_E = 1.4426950408889634f;
+#define INFINITE __int_as_float(0x7f800000)
+
+// The conditions of one (batch row, head). Query i stands at position i + shift, shift = key length - query length.
+struct Pairs {
+    int queries, keys;     // lengths; of the keys those that count
+    int shift;
+    int nearest, farthest;  // the distance from a query back to a key that it may attend to
+    float scale_log2;       // scale * log2(e): scores are handled in units of log 2, whose exponential is one instruction
+    const bool* mask;       // null, or at pair (i, j): mask[i * mask_row + j * mask_column]
+    long long mask_row, mask_column;
+    const element* bias;    // null, or likewise
+    long long bias_row, bias_column;
+    float slope_log2;  // ALiBi's slope * log2(e)
+    // Dropout: a weight is kept if its 32 random bits reach `threshold`; those kept grow by `factor`.
+    unsigned threshold;
+    float factor;
+    unsigned long long seed;
+    unsigned head;  // batch row * heads + head
+
+    __device__ __forceinline__ bool sees(int i, int j) const {
+        int distance = i + shift - j;
+        bool may = i < queries && j < keys && distance >= nearest && distance <= farthest;
+#if EXTRAS
+        if (may && mask) may = mask[i * mask_row + j * mask_column];
+#endif
+        return may;
+    }
+
+    // Whether every query i0 <= i < i1 may attend to every key j0 <= j < j1 as far as lengths and distances go.
+    __device__ __forceinline__ bool all_see(int i0, int i1, int j0, int j1) const {
+        bool may = i1 <= queries && j1 <= keys && i0 + shift - (j1 - 1) >= nearest && i1 - 1 + shift - j0 <= farthest;
+#if EXTRAS
+        may = may && !mask;
+#endif
+        return may;
+    }
+
+    // The keys that queries i0 <= i < i1 may attend to lie in first_key <= j < last_key, and the other way round.
+    __device__ __forceinline__ int first_key(int i0) const { return max(0, i0 + shift - farthest); }
+    __device__ __forceinline__ int last_key(int i1) const { return min(keys, min(i1, queries) + shift - nearest); }
+    __device__ __forceinline__ int first_query(int j0) const { return max(0, j0 - shift + nearest); }
+    __device__ __forceinline__ int last_query(int j1) const { return min(queries, min(j1, keys) - shift + farthest); }
+
+#if EXTRAS
+    // A score in units of log 2, with bias and ALiBi.
+    __device__ __forceinline__ float score(float product, int i, int j) const {
+        float s = product * scale_log2;
+        if (i < queries && j < keys) {
+            if (bias) s = fmaf(float(bias[i * bias_row + j * bias_column]), LOG2_E, s);
+            s = fmaf(-slope_log2, fabsf(float(i + shift - j)), s);
+        }
+        return s;
+    }
+
+    // Random bits for the four pairs (i, j), (i, j + 8), (i + 8, j), (i + 8, j + 8); i and j have bit 3 clear. One lane holds
+    // all four, whether a product's rows are queries (forward) or keys (backward), so no bits are drawn twice.
+    __device__ __forceinline__ uint4 dropout_words(int i, int j) const {
+        uint4 counter = make_uint4(j / 16 * 8 + j % 8, i / 16 * 8 + i % 8, head, 0);
+        return philox4x32_10(counter, make_uint2(unsigned(seed), unsigned(seed >> 32)));
+    }
+#endif
+};
+
+// One bit for each element of a warp's accumulator: the pair may attend. Rows from `row` and columns from `column` on are
+// queries and keys, or with QUERY_ROWS = false keys and queries.
+template <int M, int N, bool QUERY_ROWS>
+__device__ __forceinline__ unsigned long long visible_bits(const Pairs& pairs, int row, int column) {
+    static_assert(M * N * 4 <= 64, "the bits fit one register pair");
+    unsigned long long bits = 0;
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                int r = row + row_of(m, e), c = column + column_of(n, e);
+                bool may = QUERY_ROWS ? pairs.sees(r, c) : pairs.sees(c, r);
+                bits |= static_cast<unsigned long long>(may) << ((m * N + n) * 4 + e);
+            }
+    return bits;
+}
+
+// Scores from products: bias and ALiBi, and -infinity where a bit is clear.
+template <int M, int N, bool QUERY_ROWS>
+__device__ __forceinline__ void finish_scores(float (&s)[M][N][4], const Pairs& pairs, int row, int column, bool all,
+                                              unsigned long long bits) {
+#if EXTRAS
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                int r = row + row_of(m, e), c = column + column_of(n, e);
+                s[m][n][e] = QUERY_ROWS ? pairs.score(s[m][n][e], r, c) : pairs.score(s[m][n][e], c, r);
+            }
+#endif
+    if (all) return;
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                if (!(bits >> ((m * N + n) * 4 + e) & 1)) s[m][n][e] = -INFINITE;
+}
+
+#if EXTRAS
+// Multiplies by dropout's 0 or `factor`. N is even.
+template <int M, int N, bool QUERY_ROWS>
+__device__ __forceinline__ void drop(float (&x)[M][N][4], const Pairs& pairs, int row, int column, float factor) {
+    if (!pairs.threshold) return;
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < N; n += 2)
+#pragma unroll
+            for (int c = 0; c < 2; ++c) {
+                int r0 = row + row_of(m, 0), c0 = column + column_of(n, c);
+                uint4 words = QUERY_ROWS ? pairs.dropout_words(r0, c0) : pairs.dropout_words(c0, r0);
+                // words are those of (i, j), (i, j + 8), (i + 8, j), (i + 8, j + 8)
+                unsigned right = QUERY_ROWS ? words.y : words.z, below = QUERY_ROWS ? words.z : words.y;
+                x[m][n][c] *= words.x >= pairs.threshold ? factor : 0.0f;
+                x[m][n + 1][c] *= right >= pairs.threshold ? factor : 0.0f;
+                x[m][n][2 + c] *= below >= pairs.threshold ? factor : 0.0f;
+                x[m][n + 1][2 + c] *= words.w >= pairs.threshold ? factor : 0.0f;
+            }
+}
+#endif
+
+// The parameters that every kernel of attention takes, and their place in Pairs.
+#define PAIR_PARAMETERS                                                                                             \
+    int heads, int queries, int keys, int head_dim, int value_dim, float scale, int nearest, int farthest,           \
+        const int *key_lengths, const bool *mask, long long mask_batch, long long mask_head, long long mask_row,     \
+        long long mask_column, const element *bias, long long bias_batch, long long bias_head, long long bias_row,   \
+        long long bias_column, const float *slopes, unsigned threshold, float factor, unsigned long long seed
+#define PAIRS_OF(batch, head)                                                                                       \
+    {                                                                                                               \
+        queries, key_lengths ? min(keys, key_lengths[batch]) : keys, keys - queries, nearest, farthest,              \
+            scale * LOG2_E, mask ? mask + batch * mask_batch + head * mask_head : mask, mask_row, mask_column,       \
+            bias ? bias + batch * bias_batch + head * bias_head : bias, bias_row, bias_column,                       \
+            slopes ? slopes[head] * LOG2_E : 0.0f, threshold, factor, seed, unsigned(batch * heads + head)           \
+    }

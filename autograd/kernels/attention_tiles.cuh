@@ -1,0 +1,323 @@
+// Tiles of shared memory and their products by one warp, for float16 (tensor cores) and float32 (plain arithmetic).
+//
+// Constants: HALF (1: float16, 0: float32), D (the head dimension padded to 32, 64, 96 or 128), WARPS (of a block).
+// Both kinds hold a product in the same registers, those of mma.m16n8k16: with g = lane / 4 and t = lane % 4, element e of
+// accumulator[m][n] stands at row 16 m + g + 8 (e / 2) and column 8 n + 2 t + e % 2. What is written in terms of rows
+// and columns (masks, softmax, dropout) is one text for both.
+#pragma once
+#include <cuda_fp16.h>
+
+#include "ptx.cuh"
+
+#ifndef HALF
+#define HALF 1
+#endif
+#ifndef D
+#define D 64
+#endif
+#ifndef WARPS
+#define WARPS 4
+#endif
+#ifndef EXTRAS
+#define EXTRAS 1
+#endif
+
+constexpr int THREADS = 32 * WARPS;
+#if HALF
+using element = half;
+#else
+using element = float;
+#endif
+constexpr int CHUNK = 16 / sizeof(element);  // elements in 16 bytes: what is copied and swizzled as a whole
+
+__device__ __forceinline__ int lane_number() { return threadIdx.x % 32; }
+__device__ __forceinline__ int row_of(int m, int e) { return 16 * m + lane_number() / 4 + 8 * (e / 2); }
+__device__ __forceinline__ int column_of(int n, int e) { return 8 * n + 2 * (lane_number() % 4) + e % 2; }
+
+// Where chunk `chunk` of row `row` lies in a tile of rows of WIDTH elements. Eight rows' chunks of one column would lie
+// in the same banks; the exclusive or spreads them over all 32, so that ldmatrix and 16-byte reads meet no conflict. A
+// row of 64 or 192 bytes moves the banks by itself every other row: there two bits of the row number are enough.
+template <int WIDTH>
+__device__ __forceinline__ int place_of(int row, int chunk) {
+    constexpr int CHUNKS = WIDTH / CHUNK;
+    static_assert(CHUNKS % 4 == 0, "a row of a tile is a multiple of 64 bytes");
+    return row * WIDTH + (chunk ^ (CHUNKS % 8 == 0 ? row & 7 : row >> 1 & 3)) * CHUNK;
+}
+
+// Starts the copy of rows first .. first + ROWS - 1 of a matrix (length x width, rows `stride` apart) into a tile of
+// width D; rows and columns beyond the matrix become zero, whatever stands there. `aligned`: every row starts at a multiple of 16 bytes.
+template <int ROWS>
+__device__ __forceinline__ void load_tile(element* tile, const element* matrix, long long stride, int first, int length,
+                                          int width, bool aligned) {
+    constexpr int CHUNKS = D / CHUNK;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
+        int row = i / CHUNKS, chunk = i % CHUNKS;
+        int valid = first + row < length ? min(max(width - chunk * CHUNK, 0), CHUNK) : 0;
+        element* target = tile + place_of<D>(row, chunk);
+        const element* source = valid ? matrix + (first + row) * stride + chunk * CHUNK : matrix;
+        if (aligned) {
+            cp_async_16(target, source, valid * sizeof(element));
+        } else {
+            for (int c = 0; c < CHUNK; ++c) target[c] = c < valid ? source[c] : element(0.0f);
+        }
+    }
+}
+
+// Writes two neighbouring numbers into a tile; `column` is even.
+template <int WIDTH>
+__device__ __forceinline__ void put_pair(element* tile, int row, int column, float x, float y) {
+    element* target = tile + place_of<WIDTH>(row, column / CHUNK) + column % CHUNK;
+#if HALF
+    *reinterpret_cast<half2*>(target) = __floats2half2_rn(x, y);
+#else
+    *reinterpret_cast<float2*>(target) = make_float2(x, y);
+#endif
+}
+
+// Writes an accumulator (rows first_row .. of the tile) times a factor for each row into a tile.
+template <int WIDTH, int M, int N>
+__device__ __forceinline__ void put_accumulator(element* tile, int first_row, const float (&x)[M][N][4],
+                                                const float (&factor)[M][2]) {
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; e += 2)
+                put_pair<WIDTH>(tile, first_row + row_of(m, e), column_of(n, 0), x[m][n][e] * factor[m][e / 2],
+                                x[m][n][e + 1] * factor[m][e / 2]);
+}
+
+// One warp copies ROWS rows of a tile of width D, from row tile_row on, to a matrix from row `first` on.
+template <int ROWS>
+__device__ __forceinline__ void store_rows(element* matrix, long long stride, int first, int length, int width,
+                                           bool aligned, const element* tile, int tile_row) {
+    constexpr int CHUNKS = D / CHUNK;
+    for (int i = lane_number(); i < ROWS * CHUNKS; i += 32) {
+        int row = i / CHUNKS, chunk = i % CHUNKS;
+        if (first + row >= length) continue;
+        int valid = min(width - chunk * CHUNK, CHUNK);
+        const element* source = tile + place_of<D>(tile_row + row, chunk);
+        element* target = matrix + (first + row) * stride + chunk * CHUNK;
+        if (aligned && valid == CHUNK) {
+            *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(source);
+        } else {
+            for (int c = 0; c < valid; ++c) target[c] = source[c];
+        }
+    }
+}
+
+// -- products of one warp --------------------------------------------------------------------------------------------
+// A left operand has 16 M rows. Its kinds: rows of a tile (TileOperand), the same kept in registers (HeldOperand, to
+// spare shared memory the repeated reads), and an accumulator turned round to be a factor (PairOperand).
+
+#if HALF
+
+struct TileOperand {
+    const element* tile;
+    int row;
+    __device__ __forceinline__ void fragment(unsigned (&a)[4], int m, int k) const {
+        int lane = lane_number();
+        ldmatrix_x4(a, tile + place_of<D>(row + 16 * m + lane % 16, 2 * k + lane / 16));
+    }
+};
+
+template <int M, int WIDTH>
+struct HeldOperand {
+    unsigned held[M][WIDTH / 16][4];
+    __device__ __forceinline__ void fragment(unsigned (&a)[4], int m, int k) const {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[i] = held[m][k][i];
+    }
+    __device__ __forceinline__ void hold(const element* tile, int row) {
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int k = 0; k < WIDTH / 16; ++k) TileOperand{tile, row}.fragment(held[m][k], m, k);
+    }
+};
+
+// The registers of an accumulator are, rounded to float16, those of a left operand: nothing needs to move.
+template <int M, int WIDTH>
+struct PairOperand : HeldOperand<M, WIDTH> {
+    __device__ __forceinline__ void set(const float (&x)[M][WIDTH / 8][4], element*, int) {
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int k = 0; k < WIDTH / 16; ++k)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    half2 pair = __floats2half2_rn(x[m][2 * k + i / 2][i % 2 * 2], x[m][2 * k + i / 2][i % 2 * 2 + 1]);
+                    this->held[m][k][i] = *reinterpret_cast<unsigned*>(&pair);
+                }
+    }
+};
+
+// accumulator += A B^T over D; B is N rows of a tile from `row` on.
+template <int M, int N, class A>
+__device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const A& a, const element* b, int row) {
+    int lane = lane_number();
+    constexpr int STEPS = EXTRAS && D > 96 ? 1 : D / 16;  // unrolled, the addresses of all steps are held: too many there
+#pragma unroll STEPS
+    for (int k = 0; k < D / 16; ++k) {
+        unsigned left[M][4];
+#pragma unroll
+        for (int m = 0; m < M; ++m) a.fragment(left[m], m, k);
+#pragma unroll
+        for (int n = 0; n < N / 16; ++n) {
+            unsigned right[4];
+            ldmatrix_x4(right, b + place_of<D>(row + 16 * n + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                mma_m16n8k16(accumulator[m][2 * n], left[m], right[0], right[1]);
+                mma_m16n8k16(accumulator[m][2 * n + 1], left[m], right[2], right[3]);
+            }
+        }
+    }
+}
+
+// Two fragments of B for rows 16 k .. of a tile of width D and columns 16 n ..
+__device__ __forceinline__ void load_right(unsigned (&right)[4], const element* b, int row, int chunk) {
+    int lane = lane_number();
+    ldmatrix_x4_trans(right, b + place_of<D>(row + lane / 8 % 2 * 8 + lane % 8, chunk + lane / 16));
+}
+
+// accumulator += A B over K; B is K rows of a tile, all D columns.
+template <int M, int K>
+__device__ __forceinline__ void add_product_nn(float (&accumulator)[M][D / 8][4], const PairOperand<M, K>& a,
+                                               const element* b) {
+#pragma unroll
+    for (int k = 0; k < K / 16; ++k)
+#pragma unroll
+        for (int n = 0; n < D / 16; ++n) {
+            unsigned right[4];
+            load_right(right, b, 16 * k, 2 * n);
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                mma_m16n8k16(accumulator[m][2 * n], a.held[m][k], right[0], right[1]);
+                mma_m16n8k16(accumulator[m][2 * n + 1], a.held[m][k], right[2], right[3]);
+            }
+        }
+}
+
+// accumulator += A^T B over K: A is K rows of a tile of width AW, of which the 16 columns from `column` on are taken; B is
+// K rows of a tile of width D, of which N columns from `first` on.
+template <int K, int AW, int N>
+__device__ __forceinline__ void add_product_tn(float (&accumulator)[1][N / 8][4], const element* a, int column,
+                                               const element* b, int first) {
+    int lane = lane_number();
+#pragma unroll
+    for (int k = 0; k < K / 16; ++k) {
+        unsigned left[4];
+        ldmatrix_x4_trans(left, a + place_of<AW>(16 * k + lane / 16 * 8 + lane % 8, column / CHUNK + lane / 8 % 2));
+#pragma unroll
+        for (int n = 0; n < N / 16; ++n) {
+            unsigned right[4];
+            load_right(right, b, 16 * k, first / CHUNK + 2 * n);
+            mma_m16n8k16(accumulator[0][2 * n], left, right[0], right[1]);
+            mma_m16n8k16(accumulator[0][2 * n + 1], left, right[2], right[3]);
+        }
+    }
+}
+
+#else  // float32: each lane computes its accumulator's elements from the tiles
+
+struct TileOperand {
+    const element* tile;
+    int row;
+};
+
+// Numbers of other lanes are needed: the factor goes through rows of shared memory that this warp alone uses.
+template <int M, int WIDTH>
+struct PairOperand {
+    const element* tile;
+    int row;
+    __device__ __forceinline__ void set(const float (&x)[M][WIDTH / 8][4], element* room, int first_row) {
+        float one[M][2];
+#pragma unroll
+        for (int m = 0; m < M; ++m) one[m][0] = one[m][1] = 1.0f;
+        __syncwarp();  // what lay there has been read
+        put_accumulator<WIDTH>(room, first_row, x, one);
+        __syncwarp();
+        tile = room;
+        row = first_row;
+    }
+};
+
+__device__ __forceinline__ float4 read_chunk(const element* place) { return *reinterpret_cast<const float4*>(place); }
+
+__device__ __forceinline__ float dot(float4 a, float4 b, float sum) {
+    return fmaf(a.x, b.x, fmaf(a.y, b.y, fmaf(a.z, b.z, fmaf(a.w, b.w, sum))));
+}
+
+template <int M, int N, class A>
+__device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const A& a, const element* b, int row) {
+#pragma unroll 1
+    for (int k = 0; k < D / CHUNK; ++k) {
+        float4 left[M][2];
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int e = 0; e < 4; e += 2) left[m][e / 2] = read_chunk(a.tile + place_of<D>(a.row + row_of(m, e), k));
+#pragma unroll
+        for (int n = 0; n < N / 8; ++n)
+#pragma unroll
+            for (int c = 0; c < 2; ++c) {
+                float4 right = read_chunk(b + place_of<D>(row + column_of(n, c), k));
+#pragma unroll
+                for (int m = 0; m < M; ++m) {
+                    accumulator[m][n][c] = dot(left[m][0], right, accumulator[m][n][c]);
+                    accumulator[m][n][2 + c] = dot(left[m][1], right, accumulator[m][n][2 + c]);
+                }
+            }
+    }
+}
+
+// accumulator += left (numbers of its rows g and g + 8) times the pair of columns that this lane holds of row `row` of B.
+template <int M, int N>
+__device__ __forceinline__ void add_outer(float (&accumulator)[M][N / 8][4], const float (&left)[M][2], const element* b,
+                                          int row, int first) {
+#pragma unroll
+    for (int n = 0; n < N / 8; ++n) {
+        int column = first + column_of(n, 0);
+        float2 right = *reinterpret_cast<const float2*>(b + place_of<D>(row, column / CHUNK) + column % CHUNK);
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                accumulator[m][n][e] = fmaf(left[m][e / 2], e % 2 ? right.y : right.x, accumulator[m][n][e]);
+    }
+}
+
+template <int M, int K>
+__device__ __forceinline__ void add_product_nn(float (&accumulator)[M][D / 8][4], const PairOperand<M, K>& a,
+                                               const element* b) {
+#pragma unroll 1
+    for (int k = 0; k < K; ++k) {
+        float left[M][2];
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int e = 0; e < 4; e += 2)
+                left[m][e / 2] = a.tile[place_of<K>(a.row + row_of(m, e), k / CHUNK) + k % CHUNK];
+        add_outer<M, D>(accumulator, left, b, k, 0);
+    }
+}
+
+template <int K, int AW, int N>
+__device__ __forceinline__ void add_product_tn(float (&accumulator)[1][N / 8][4], const element* a, int column,
+                                               const element* b, int first) {
+#pragma unroll 1
+    for (int k = 0; k < K; ++k) {
+        float left[1][2];
+#pragma unroll
+        for (int e = 0; e < 4; e += 2) {
+            int c = column + row_of(0, e);
+            left[0][e / 2] = a[place_of<AW>(k, c / CHUNK) + c % CHUNK];
+        }
+        add_outer<1, N>(accumulator, left, b, k, first);
+    }
+}
+
+#endif

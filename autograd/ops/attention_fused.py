@@ -1,0 +1,116 @@
+"""Attention by the fused CUDA kernels of `autograd/kernels`: the blocked algorithm in one pass over the keys.
+
+Memory holds the output and the log-sum-exp besides the inputs. What the kernels can't do (float64, a head_dim beyond
+128) the blocked and the standard method do on any device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import unbroadcast
+from ..kernels.attention import DTYPES, LARGEST_HEAD_DIM, AttentionKernels, Call, device_kernels
+from ..kernels.philox import philox4x32_10
+from .attention_blocked import BlockedAttention
+
+
+def kernels_for(array: Any) -> AttentionKernels | None:
+    """The kernels for the device that holds `array`; None on a CPU."""
+    return None if isinstance(array, np.ndarray) else device_kernels(array.device.id)
+
+
+def why_not_fused(query: Any, key: Any, value: Any) -> str | None:
+    """The reason why the kernels can't take these arrays, or None."""
+    if not query.dtype == key.dtype == value.dtype or query.dtype not in DTYPES:
+        return f"it takes float16 or float32, all of one kind, not {query.dtype}, {key.dtype} and {value.dtype}"
+    if max(query.shape[3], value.shape[3]) > LARGEST_HEAD_DIM:
+        return f"it takes a head_dim up to {LARGEST_HEAD_DIM}, not {query.shape[3]} and {value.shape[3]}"
+    if kernels_for(query) is None:
+        return "it needs tensors on a GPU, and these are on the CPU: move them with .to('cuda')"
+    return None
+
+
+class FusedAttention(BlockedAttention):
+    """One call. Weights on request and second derivatives are computed as by the blocked method.
+
+    `deterministic`: the gradient of the queries is summed in a fixed order; without it the last digits may differ from
+    run to run, since blocks of keys add to it as they come.
+    """
+
+    def __init__(self, conditions, dropout, scale, generator, deterministic=False):
+        super().__init__(conditions, dropout, scale, generator, block_size=None)
+        self.deterministic = deterministic
+
+    def forward(self, query, key, value, bias=None):
+        self.save(query, key, value, *(() if bias is None else (bias,)))
+        self.lengths = query.shape[2], key.shape[2]
+        self.wide = np.dtype(np.float32)
+        kernels = kernels_for(query)
+        assert kernels is not None
+        out, log_sum_exp = kernels.forward(query, key, value, self.call(query, bias))
+        self.keep(out, log_sum_exp[:, :, None])
+        return out
+
+    def backward(self, g):
+        query, key, value, *others = self.saved
+        out, log_sum_exp = self.kept
+        bias = others[0] if others else None
+        call, d_bias = self.call(query, bias), None
+        if call.bias is not None and self.needs[3]:
+            # In a fixed order several pairs can't add to one number: each gets its own place first.
+            shape = (*query.shape[:2], *self.lengths) if self.deterministic else call.bias.shape
+            d_bias = array_module(g).zeros(shape, dtype=self.wide)
+        kernels = kernels_for(query)
+        assert kernels is not None
+        found = kernels.backward(
+            query, key, value, call, out, log_sum_exp[:, :, 0], g, d_bias, deterministic=self.deterministic
+        )
+        if bias is None:
+            return found
+        return *found, None if d_bias is None else unbroadcast(d_bias, bias.shape).astype(bias.dtype)
+
+    def log_sum_exp(self) -> Any:
+        return self.kept[1] * np.float32(np.log(2))
+
+    def call(self, query: Any, bias: Any) -> Call:
+        """The call as the kernels take it."""
+        conditions, xp = self.conditions, array_module(query)
+        full = (*query.shape[:2], *self.lengths)
+        lengths, slopes = conditions.key_lengths, conditions.slopes
+        return Call(
+            scale=self.scale,
+            mask=_four_axes("mask", conditions.mask, full),
+            key_lengths=None if lengths is None else xp.ascontiguousarray(lengths, dtype=np.int32),
+            causal=conditions.causal,
+            window=conditions.window,
+            bias=None if bias is None else _four_axes("bias", bias.astype(query.dtype, copy=False), full),
+            slopes=None if slopes is None else xp.ascontiguousarray(slopes, dtype=np.float32),
+            dropout=self.dropout,
+            seed=self.seed,
+        )
+
+    def keep_whole(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Dropout's factors as the kernels draw them (`dropout_words` in attention_pairs.cuh)."""
+        batch, heads, queries, keys = shape
+        head, i, j = np.ogrid[: batch * heads, :queries, :keys]
+        counter = np.zeros((batch * heads, queries, keys, 4), dtype=np.uint32)
+        counter[..., 0], counter[..., 1], counter[..., 2] = j // 16 * 8 + j % 8, i // 16 * 8 + i % 8, head
+        words = philox4x32_10(counter, np.array([self.seed & 0xFFFFFFFF, self.seed >> 32], dtype=np.uint32))
+        place = (i // 8 % 2 * 2 + j // 8 % 2)[..., None] + np.zeros((batch * heads, 1, 1, 1), dtype=np.int64)
+        word = np.take_along_axis(words, place, axis=-1).reshape(shape)
+        threshold = min(round(self.dropout * 2**32), 2**32 - 1)
+        factor = 1 / (1 - threshold / 2**32) if self.dropout < 1 else 0.0
+        return ((word >= threshold) * factor).astype(dtype)
+
+
+def _four_axes(name: str, array: Any, full: tuple[int, ...]) -> Any:
+    """A view with four axes. Raises ValueError if it doesn't broadcast to (batch, heads, query, key)."""
+    if array is None:
+        return None
+    wide = array[(None,) * (4 - array.ndim)] if array.ndim < 4 else array
+    if wide.ndim > 4 or any(side not in (1, whole) for side, whole in zip(wide.shape, full, strict=True)):
+        raise ValueError(f"attention: the {name} of shape {array.shape} does not broadcast to {full}")
+    return wide

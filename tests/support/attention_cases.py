@@ -1,0 +1,75 @@
+"""Random calls of attention, and how exact a method must be: as the plain path in the same precision, or nearly so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from handloom.autograd import Tensor, grad, ops
+
+# Queries and keys: single ones, primes, more queries than keys, lengths that are no multiple of anything.
+LENGTHS = [(1, 1), (1, 97), (97, 1), (2, 3), (13, 13), (61, 17), (64, 64), (97, 97), (113, 203), (203, 113), (128, 65)]
+# head_dim and value_dim: multiples of 8 are copied 16 bytes at a time.
+WIDTHS = [(1, 1), (5, 7), (24, 8), (32, 32), (40, 40), (64, 64), (64, 33)]
+RESTRICTIONS = ("causal", "window", "key_lengths", "mask", "bias", "alibi")
+
+
+class Case:
+    """Inputs and conditions that follow from a seed. `size` is that of the inputs, numbers around zero."""
+
+    def __init__(
+        self,
+        seed: int,
+        lengths: tuple[int, int],
+        widths: tuple[int, int],
+        chosen: frozenset[str] = frozenset(),
+        *,
+        size: float = 1.0,
+    ):
+        rng = np.random.default_rng(seed)
+        (queries, keys), (head_dim, value_dim), batch, heads = lengths, widths, 2, 2
+        self.shape = (batch, heads, queries, keys)
+        shapes = (batch, heads, queries, head_dim), (batch, heads, keys, head_dim), (batch, heads, keys, value_dim)
+        self.arrays = [rng.standard_normal(shape) * size for shape in shapes]
+        self.g = rng.standard_normal((*self.shape[:3], value_dim))
+        self.options: dict[str, Any] = {"causal": "causal" in chosen}
+        if "window" in chosen:
+            self.options["window"] = int(rng.integers(0, 40))
+        if "key_lengths" in chosen:
+            self.options["key_lengths"] = rng.integers(0, keys + 1, batch)
+        if "mask" in chosen:
+            mask = rng.random([side if rng.random() < 0.7 else 1 for side in self.shape]) < 0.8
+            mask[..., 0, :] = False  # a query with nothing to attend to
+            self.options["mask"] = mask
+        if "alibi" in chosen:
+            self.options["alibi_slopes"] = 2.0 ** -np.arange(1, heads + 1)
+        if "bias" in chosen:
+            self.arrays.append(rng.standard_normal([side if rng.random() < 0.7 else 1 for side in self.shape]))
+
+    def run(self, dtype: Any, **options: Any) -> list[np.ndarray]:
+        """The output and the gradients of query, key, value and bias."""
+        tensors = [Tensor(array.astype(dtype), requires_grad=True) for array in self.arrays]
+        bias = {"bias": tensors[3]} if len(tensors) == 4 else {}
+        out = ops.attention(*tensors[:3], **bias, **self.options, **options)
+        assert out.dtype == dtype
+        return [out.data, *(g.data for g in grad(out, tensors, self.g.astype(dtype)))]
+
+    def check(self, dtype: Any, *, largest_score: float = 0.0, **options: Any) -> None:
+        """The error of the output at most twice the plain path's, of a gradient three times (and some last places).
+
+        A gradient may be zero as the difference of numbers that aren't: its last places are those of g, v and k or q.
+        Where scores are large, rounding one of them, or their log-sum-exp, changes a weight by as many last places.
+        """
+        found, plain = self.run(dtype, **options), self.run(dtype, method="standard")
+        self.arrays = [array.astype(dtype).astype(np.float64) for array in self.arrays]
+        self.g = self.g.astype(dtype).astype(np.float64)
+        truth = self.run(np.float64, method="standard")
+        query, key, value = (np.abs(array).max(initial=0) for array in self.arrays[:3])
+        change = np.abs(self.g).max(initial=0) * value
+        for place, (a, b, c) in enumerate(zip(found, plain, truth, strict=True)):
+            assert np.isfinite(a).all()
+            error, plain_error = np.abs(a - c).max(initial=0), np.abs(b - c).max(initial=0)
+            size = max(np.abs(c).max(initial=0), (0, change * key, change * query, 0, change)[place])
+            allowed = (2 if place == 0 else 3) * plain_error + (4 + largest_score) * np.finfo(a.dtype).eps * size
+            assert error <= allowed, f"result {place}: error {error}, of the plain path {plain_error}, of {size}"
