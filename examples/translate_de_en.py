@@ -19,6 +19,8 @@ from handloom.autograd.backend import check_device
 from handloom.errors import InputError
 from handloom.models import Strategy
 from handloom.models.presets import PRESET_NAMES, translation_preset
+from handloom.train.back_translation import back_translate
+from handloom.train.cleaning import clean_pairs
 from handloom.train.command_line import (
     add_training_options,
     parse_training_arguments,
@@ -37,7 +39,9 @@ from handloom.train.generation_options import (
 )
 from handloom.train.metrics import best_and_worst, bleu, chrf, samples_table
 from handloom.train.plots import plot_attention
+from handloom.train.regimes import add_regime_options, changed, regime_of
 from handloom.train.run_folder import RunFolder
+from handloom.train.text_files import read_lines
 from handloom.train.translation import Translator, train_translator
 from handloom.train.translation_data import TranslationData
 
@@ -50,6 +54,16 @@ def parse_arguments() -> argparse.Namespace:
         "the two files PATH.de and PATH.en (default: embedded, which needs no network)",
         presets=PRESET_NAMES,
         preset="laptop",
+    )
+    add_regime_options(parser)
+    parser.add_argument("--reverse", action="store_true", help="train English to German")
+    parser.add_argument("--clean", action="store_true", help="drop training pairs that teach nothing, and count them")
+    parser.add_argument("--teacher", type=Path, metavar="RUN", help="learn from an earlier run's translator as well")
+    parser.add_argument(
+        "--back-translate",
+        nargs=2,
+        metavar=("RUN", "FILE"),
+        help="add the lines of FILE, English text, as training pairs: a RUN made with --reverse translates them",
     )
     add_generation_options(parser)
     parser.add_argument(
@@ -110,14 +124,26 @@ def show(translator: Translator, sentence: str, arguments: argparse.Namespace) -
 def train(arguments: argparse.Namespace) -> None:
     start = time.perf_counter()
     check_device(arguments.device)
-    data = load_translation_data(arguments.data)  # the same for every seed, so that scores can be compared
+    source, target = ("en", "de") if arguments.reverse else ("de", "en")
+    # The same for every seed, so that scores can be compared.
+    data = load_translation_data(arguments.data, source=source, target=target)
     print(data.summary(), *data.notes, sep="\n")
+    pairs = data.train
+    if arguments.back_translate:
+        run_name, text = arguments.back_translate
+        pairs = pairs + back_translate(Translator.load(run_name), read_lines(text))
+        print(f"{len(pairs) - len(data.train):,} training pairs more by back-translation")
+    if arguments.clean:
+        cleaned = clean_pairs(pairs)
+        pairs = cleaned.pairs
+        print(cleaned.note())
 
-    preset = translation_preset(arguments.preset, data.name)
+    preset = changed(translation_preset(arguments.preset, data.name), arguments.set)
+    teacher = Translator.load(arguments.teacher) if arguments.teacher else None
     with start_run(arguments, "translate_de_en", {"data": data.summary()}) as run:
         manual_seed(arguments.seed)
         translator = train_translator(
-            data.train,
+            pairs,
             data.valid,
             preset,
             run,
@@ -126,6 +152,8 @@ def train(arguments: argparse.Namespace) -> None:
             device=arguments.device,
             resume=arguments.resume is not None,
             stop_at=arguments.stop_at,
+            regime=regime_of(arguments),
+            teacher=teacher,
         )
         if find_ranks().first:
             evaluate(translator, data, run, strategy_of(arguments), start)

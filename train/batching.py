@@ -119,6 +119,8 @@ class TokenBatches:
         max_length: drop pairs whose source, or target with its one special token, is longer than this; None keeps all.
             `dropped` (int64) lists their positions, and `note()` says it in a sentence.
         shuffle: False gives the same order, short to long, in every epoch.
+        curriculum: in this many first epochs batches come short to long, with new members in each; shuffled afterwards
+            (Bengio et al. 2009, ICML, "Curriculum learning").
 
     Raises:
         InputError: every pair is longer than `max_length`, or a kept pair alone exceeds `tokens_per_batch`.
@@ -137,6 +139,7 @@ class TokenBatches:
         eos_id: int,
         max_length: int | None = None,
         shuffle: bool = True,
+        curriculum: int = 0,
     ):
         self.source, self.target = _as_sequences(source_ids), _as_sequences(target_ids)
         if len(self.source) != len(self.target) or not len(self.source):
@@ -148,6 +151,7 @@ class TokenBatches:
             empty = int(np.argmin(self.source.lengths))
             raise ValueError(f"source sequence {empty} is empty; the encoder needs a token to attend to.")
         self.tokens_per_batch, self.seed, self.shuffle = tokens_per_batch, seed, shuffle
+        self.curriculum = curriculum
         self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id
 
         target_lengths = self.target.lengths + 1
@@ -185,7 +189,7 @@ class TokenBatches:
         shuffled = generator.permutation(len(self.kept)) if self.shuffle else np.arange(len(self.kept))
         order = self.kept[shuffled[np.lexsort([key[shuffled] for key in self._keys])]]
         batches = [order[start:stop] for start, stop in itertools.pairwise(self._cuts)]
-        if self.shuffle:
+        if self.shuffle and epoch >= self.curriculum:
             batches = [batches[i] for i in generator.permutation(len(batches))]
         return batches
 
@@ -195,7 +199,8 @@ class TokenBatches:
 
     def fingerprint(self) -> str:
         """A checksum of what the batches are made from; of very long texts it reads the lengths and every nth token."""
-        total = hashlib.sha256(repr((self.tokens_per_batch, self.seed, self.shuffle, self.max_length)).encode())
+        options = (self.tokens_per_batch, self.seed, self.shuffle, self.curriculum, self.max_length)
+        total = hashlib.sha256(repr(options).encode())
         for side in (self.source, self.target):
             total.update(np.ascontiguousarray(side.offsets).data)
             total.update(np.ascontiguousarray(side.tokens[:: len(side.tokens) // 4_000_000 + 1]).data)

@@ -32,11 +32,12 @@ def plot_losses(
     training_label: str = "training",
     unit: str = "token",
 ) -> None:
-    """Draw training and validation loss over the steps, and the learning rate below them if it was logged.
+    """Draw training and validation loss over the steps, and below them accuracy and learning rate if they were logged.
 
     Args:
-        metrics: rows with "step" and any of "loss", "valid_loss" (nats per token) and "learning_rate"; or the path of
-            their metrics.jsonl. A row without one of the numbers, or with null, is left out of that line.
+        metrics: rows with "step" and any of "loss", "valid_loss" (nats per token), "accuracy", "valid_accuracy" and
+            "learning_rate"; or the path of their metrics.jsonl. A row without one of the numbers, or with null, is left
+            out of that line.
         out_png: written atomically.
         training_label: legend of the training loss; a regularised loss should say so, it stays above the other.
         unit: what the loss is a mean over.
@@ -47,11 +48,13 @@ def plot_losses(
     """
     rows = read_metrics(metrics) if isinstance(metrics, (str, Path)) else list(metrics)
     train, valid, rate = (_line(rows, key) for key in ("loss", "valid_loss", "learning_rate"))
+    accuracies = _line(rows, "accuracy"), _line(rows, "valid_accuracy")
     if not train[0] and not valid[0]:
         raise ValueError("no row of the metrics has a step and a loss")
-    figure = _new_figure(8.0, 5.6 if rate[0] else 4.2)
+    below = [name for name, there in (("accuracy", any(a[0] for a in accuracies)), ("rate", rate[0])) if there]
+    figure = _new_figure(8.0, 4.2 + 1.4 * len(below))
     panels = figure.subplots(
-        2 if rate[0] else 1, 1, sharex=True, squeeze=False, height_ratios=[3, 1] if rate[0] else [1]
+        1 + len(below), 1, sharex=True, squeeze=False, height_ratios=[3] + [1] * len(below)
     )[:, 0]
     losses = panels[0]
     if train[0]:
@@ -63,11 +66,16 @@ def plot_losses(
         losses.plot(valid[0][best], valid[1][best], color=VALID_COLOUR, marker="o", markersize=8, fillstyle="none")
     losses.set_ylabel(f"loss (nats per {unit})")
     losses.legend(frameon=False)
+    if "accuracy" in below:
+        for line, colour in zip(accuracies, (TRAIN_COLOUR, VALID_COLOUR), strict=True):
+            if line[0]:
+                panels[1].plot(*line, color=colour, linewidth=1.2, marker=_dots(line))
+        panels[1].set_ylabel("accuracy")
     if rate[0]:
-        panels[1].plot(*rate, color=RATE_COLOUR, linewidth=1.2, marker=_dots(rate))
-        panels[1].set_ylabel("learning rate")
-        panels[1].set_ylim(bottom=0)
-        panels[1].yaxis.set_major_formatter("{x:g}")
+        panels[-1].plot(*rate, color=RATE_COLOUR, linewidth=1.2, marker=_dots(rate))
+        panels[-1].set_ylabel("learning rate")
+        panels[-1].set_ylim(bottom=0)
+        panels[-1].yaxis.set_major_formatter("{x:g}")
     for panel in panels:
         _calm(panel)
     panels[-1].set_xlabel("step (updates)")

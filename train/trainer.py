@@ -20,6 +20,7 @@ from .distributed import GradientSum, Ranks, find_ranks
 from .loss_scaling import HalfPrecision, LossScaler, first_overflow
 from .memory import keep_freed_memory
 from .optimizers import Optimizer, clip_grad_norm
+from .prefetching import prefetch
 from .progress import Progress
 from .run_folder import RunFolder
 from .saved_states import SavedStates
@@ -82,6 +83,7 @@ class Trainer:
         metrics: model -> further numbers for each validation's row, by name; the model is in evaluation mode.
         keep: saves to keep.
         unit: what the loss is a mean over, for messages and the picture.
+        prefetch: batches made ahead in a thread; 0 makes each when it is needed.
         generators: random generators that `loss` draws from, beside the default one and those of the model's layers.
         precision: "fp32"; or "fp16", which computes in float16 on float32 weights, with a dynamic loss scale.
         ranks: the processes that train together; None finds those that mpirun started.
@@ -111,6 +113,7 @@ class Trainer:
         patience: int | None = None,
         metrics: Callable[[Module], dict[str, float]] | None = None,
         keep: int = 2,
+        prefetch: int = 0,
         generators: Iterable[Generator] = (),
         unit: str = "token",
         precision: Literal["fp32", "fp16"] = "fp32",
@@ -123,7 +126,7 @@ class Trainer:
         self.average, self.training_label = average if ema is None else 0, training_label
         self.ema = None if ema is None else ExponentialAverage(model.parameters(), ema)
         self.monitor, self.higher_is_better, self.patience = monitor, higher_is_better, patience
-        self.metrics, self.unit = metrics, unit
+        self.metrics, self.unit, self.prefetch = metrics, unit, prefetch
         self.saves = SavedStates(run.saves_path, keep)
         self.half = HalfPrecision(model) if precision == "fp16" else None
         self.scaler = LossScaler() if precision == "fp16" else None
@@ -133,11 +136,6 @@ class Trainer:
         layers = [value for module in model.modules() for value in vars(module).values()]
         found = [default_generator, *(value for value in layers if isinstance(value, Generator)), *generators]
         self.generators = list({id(generator): generator for generator in found}.values())
-
-    @property
-    def best_valid_loss(self) -> float:
-        """Best value of the monitored metric, the validation loss in nats unless told otherwise; inf before one."""
-        return math.inf if self.progress.best is None else self.progress.best
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -184,7 +182,7 @@ class Trainer:
             self._try_average(display)
             display.draw()
         self.model.load_state_dict(self.ranks.from_first(lambda: load_checkpoint(self.run.path).tensors))
-        return self.best_valid_loss
+        return math.inf if self.progress.best is None else self.progress.best
 
     def update(self, step: int, batches: list[MicroBatch]) -> tuple[float, float, dict[str, float]]:
         """One update: returns its tokens, the gradient's norm before clipping, and the means over the tokens."""
@@ -241,7 +239,7 @@ class Trainer:
 
     def _updates(self) -> Iterator[list[MicroBatch]]:
         """The batches of each update that is still to be made."""
-        source = self._micro_batches()
+        source = prefetch(self._micro_batches(), self.prefetch) if self.prefetch else self._micro_batches()
         while self.progress.step < self.steps and not self._out_of_patience():
             yield [next(source) for _ in range(self.accumulate)]
 

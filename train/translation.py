@@ -10,18 +10,19 @@ import numpy as np
 from tqdm import tqdm
 
 from ..autograd import Tensor, no_grad, ops
+from ..autograd.backend import array_module, to_device
 from ..errors import InputError
 from ..models import Hypothesis, Seq2SeqConfig, Seq2SeqTransformer, Strategy
 from ..models.presets import TranslationPreset
-from ..nn import Module, attention_maps
+from ..nn import Module, attention_maps, checkpoint_activations
 from ..tokenizer import BPETokenizer, Tokenizer, load_tokenizer
 from .batching import Batch, TokenBatches, fit_lengths, source_batches
 from .checkpoints import check_shapes, load_checkpoint
 from .distributed import find_ranks, local_device
-from .optimizers import Adam
+from .objectives import distillation_loss
+from .regimes import Regime
 from .run_folder import RunFolder
-from .schedules import noam
-from .trainer import Trainer
+from .trainer import Loss, Trainer
 
 Pair = tuple[str, str]
 TooLong = Literal["error", "truncate"]
@@ -159,14 +160,27 @@ class Translator:
         return {layer: weights[0][0] for layer, weights in maps.items()}, names[0], names[1]
 
 
-def translation_loss(label_smoothing: float, pad_id: int) -> Callable[[Module, Batch], tuple[Tensor, int]]:
-    """The Trainer's loss: cross-entropy in nats per target token, without padding; smoothed only in training."""
+def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None = None) -> Loss:
+    """The Trainer's loss: cross-entropy in nats per target token, without padding; smoothed only in training.
 
-    def loss(model: Module, batch: Batch) -> tuple[Tensor, int]:
-        logits = model(batch.source, batch.target_input, batch.source_lengths)
+    In validation the accuracy is measured as well, the share of tokens that are the most probable. With a `teacher`,
+    training minimises the mean of this loss and of `distillation_loss` against the teacher.
+    """
+
+    def loss(model: Module, batch: Batch) -> tuple[Tensor, int, dict[str, float]]:
+        inputs = (batch.source, batch.target_input, batch.source_lengths)
+        logits = model(*inputs)
         smoothing = label_smoothing if model.training else 0.0
         value = ops.cross_entropy(logits, batch.target_output, ignore_index=pad_id, label_smoothing=smoothing)
-        return value, batch.target_tokens
+        counted = batch.target_output != pad_id
+        if not model.training:
+            right = (to_device(logits.data.argmax(axis=-1), "cpu") == batch.target_output) & counted
+            return value, batch.target_tokens, {"accuracy": float(right.sum() / counted.sum())}
+        if teacher is not None:
+            with no_grad():
+                soft = teacher(*inputs).data
+            value = (value + distillation_loss(logits, soft, array_module(soft).asarray(counted))) * 0.5
+        return value, batch.target_tokens, {}
 
     return loss
 
@@ -182,6 +196,8 @@ def train_translator(
     device: str = "cpu",
     resume: bool = False,
     stop_at: int | None = None,
+    regime: Regime | None = None,
+    teacher: Translator | None = None,
     say: Callable[[str], None] = print,
 ) -> Translator:
     """Train a tokenizer and a model on (source, target) sentence pairs and leave both in the run's folder.
@@ -192,16 +208,21 @@ def train_translator(
         steps: updates; the preset's number if None.
         resume: go on from the last save in `run`, which was started with the same arguments.
         stop_at: see `Trainer.fit`.
+        regime: how to train beside what the preset says; `Regime()` if None.
+        teacher: a translator to learn from as well; its tokenizer becomes this one's.
         say: receives a line of text about each stage.
 
     Raises InputError for data that can't be used, DeviceError for a device that isn't there, TrainingStopped as
     `Trainer.fit`.
     """
 
+    regime = regime or Regime()
+
     def make_tokenizer() -> Tokenizer:
         if resume:
             return load_tokenizer(run.tokenizer_path)
-        trained = BPETokenizer.train([text for pair in train for text in pair], preset.vocab_size)
+        trained = teacher.tokenizer if teacher else None
+        trained = trained or BPETokenizer.train([text for pair in train for text in pair], preset.vocab_size)
         trained.save(run.tokenizer_path)
         return trained
 
@@ -216,6 +237,7 @@ def train_translator(
             seed=seed,
             max_length=preset.max_length,
             shuffle=shuffle,
+            curriculum=regime.curriculum if shuffle else 0,
             **special,
         )
 
@@ -225,8 +247,12 @@ def train_translator(
             say(note)
     config = preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
     model = Seq2SeqTransformer(config).to(local_device(device))
+    if regime.checkpoint_activations:
+        checkpoint_activations(model)
+    if teacher is not None:
+        teacher.model.to(local_device(device)).eval()
     steps = steps or preset.steps
-    epochs = steps * find_ranks().size / len(train_batches)
+    epochs = steps * find_ranks().size * regime.accumulate / len(train_batches)
     say(
         f"model: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; {steps:,} "
         f"steps of up to {preset.tokens_per_batch:,} tokens, {epochs:.1f} epochs, "
@@ -234,9 +260,9 @@ def train_translator(
     )
     trainer = Trainer(
         model,
-        translation_loss(preset.label_smoothing, tokenizer.pad_id),
-        Adam(model.parameters(), betas=preset.betas, eps=preset.eps),
-        noam(preset.d_model, preset.warmup, preset.lr_factor),
+        translation_loss(preset.label_smoothing, tokenizer.pad_id, teacher.model if teacher else None),
+        regime.make_optimizer(model, preset),
+        regime.make_schedule(preset, steps),
         train_batches,
         valid_batches.epoch(0),
         run,
@@ -245,11 +271,15 @@ def train_translator(
         clip_norm=preset.clip_norm,
         validate_every=min(preset.validate_every, steps),
         training_label=f"training (dropout {preset.dropout}, label smoothing {preset.label_smoothing})",
+        **regime.trainer_options(),
     )
     if resume:
         for problem in trainer.load():
             say(f"warning: {problem} An older save is used.")
         say(f"resumed after step {trainer.progress.step:,}")
     best = trainer.fit(stop_at)
-    say(f"best validation loss {best:.4f} nats per token (perplexity {np.exp(best):.2f})")
+    if regime.monitor == "valid_loss":
+        say(f"best validation loss {best:.4f} nats per token (perplexity {np.exp(best):.2f})")
+    else:
+        say(f"best {regime.monitor}: {best:.4f}")
     return Translator(model.eval(), tokenizer)

@@ -184,6 +184,23 @@ def test_a_stopped_run_goes_on_and_ends_like_the_other(trained: Path) -> None:
     assert done.out.splitlines()[-1] == (trained / "output.txt").read_text(encoding="utf-8").splitlines()[-1]
 
 
+def test_back_translation_distillation_and_other_ways_to_train(trained: Path) -> None:
+    train = ["--data", "data.tsv", "--preset", "smoke", "--steps", "4"]
+    done = run(*train, "--reverse", "--out", "reverse", folder=trained)
+    assert done.returncode == 0, done.err
+    assert "en-de" in done.out
+    (trained / "english.txt").write_text("The red dog is here.\n\nThe old man sleeps.\n", encoding="utf-8")
+    regime = ["--accumulate", "2", "--checkpoint-activations", "--ema", "0.9", "--curriculum", "1", "--prefetch", "2"]
+    further = ["--back-translate", "reverse", "english.txt", "--clean", "--teacher", "run", "--set", "dropout=0.1"]
+    done = run(*train, "--out", "all", *regime, *further, folder=trained)
+    assert done.returncode == 0, done.err
+    assert "2 training pairs more by back-translation" in done.out
+    assert (trained / "all/tokenizer.json").read_bytes() == (trained / "run/tokenizer.json").read_bytes()
+    assert '"valid_accuracy": ' in (trained / "all/metrics.jsonl").read_text()
+    assert "the preset has no 'x'" in wrong(trained, *train, "--set", "x=1")
+    assert "add --lr" in wrong(trained, *train, "--schedule", "cosine")
+
+
 def test_what_cannot_be_resumed(trained: Path) -> None:
     shutil.copytree(trained / "run", trained / "changed")
     (trained / "changed/checkpoints/state-00000030.safetensors").write_bytes(b"rubbish")

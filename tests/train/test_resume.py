@@ -112,7 +112,7 @@ def test_a_finished_run_resumes_to_the_same_end(straight, tmp_path) -> None:
     assert_equal_runs(straight, tmp_path / "run")
     rows = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["averaged"] == 2
-    assert trainer.best_valid_loss == min(row["valid_loss"] for row in rows if "valid_loss" in row)
+    assert trainer.progress.best == min(row["valid_loss"] for row in rows if "valid_loss" in row)
 
 
 def test_a_run_can_be_made_longer(tmp_path) -> None:

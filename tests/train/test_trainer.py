@@ -57,7 +57,7 @@ def test_it_learns_and_leaves_the_best_weights(tmp_path, capsys) -> None:
     assert len(valid) == 5
     assert [row.get("averaged") for row in rows if "valid_loss" in row] == [None, None, None, None, 4]
     assert losses[-1] < losses[0] / 2
-    assert trainer.best_valid_loss == min(valid)
+    assert trainer.progress.best == min(valid)
     tensors, config = load_checkpoint(tmp_path / "run")
     assert config["kind"] == "line"
     for name, array in model.state_dict().items():
@@ -89,7 +89,7 @@ def test_the_mean_of_the_last_weights_is_kept_where_it_is_better(tmp_path) -> No
         trainer.fit()
         rows = [row for row in run.metrics() if "valid_loss" in row]
     assert rows[-1]["averaged"] == 5
-    assert rows[-1]["valid_loss"] == trainer.best_valid_loss
+    assert rows[-1]["valid_loss"] == trainer.progress.best
     np.testing.assert_allclose(model.weight.data, np.mean(seen[-6:-1], axis=0), rtol=1e-5)
 
 

@@ -74,10 +74,12 @@ def test_the_loss_is_per_token_without_padding_and_smoothed_only_in_training(tra
     pairs = [("Der Hund läuft.", "The dog runs."), ("Die Katze", "The cat sleeps. The dog runs.")]
     with no_grad():
         model.eval()
-        total, count = loss(model, batch_of(pairs))
+        total, count, further = loss(model, batch_of(pairs))
         alone = [loss(model, batch_of([pair])) for pair in pairs]
-        assert count == sum(n for _, n in alone)
-        assert total.item() == pytest.approx(sum(value.item() * n for value, n in alone) / count, rel=1e-5)
+        assert count == sum(n for _, n, _ in alone)
+        assert total.item() == pytest.approx(sum(value.item() * n for value, n, _ in alone) / count, rel=1e-5)
+        right = sum(more["accuracy"] * n for _, n, more in alone)
+        assert further["accuracy"] == pytest.approx(right / count)
         model.train()
         assert loss(model, batch_of(pairs))[0].item() != pytest.approx(total.item(), rel=1e-4)
 

@@ -1,0 +1,91 @@
+"""Comparing runs, and the options that say how to train."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+import pytest
+
+from handloom.errors import InputError
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+from handloom.models.presets import SMOKE
+from handloom.train.optimizers import SGD, AdamW
+from handloom.train.regimes import Regime, add_regime_options, changed, regime_of
+from handloom.train.report import compare, summary
+from handloom.train.run_folder import RunFolder
+from handloom.train.schedules import Plateau
+
+
+def make_run(path, seed: int, losses: list[float]) -> None:
+    with RunFolder.create(path, {"options": {"seed": seed, "preset": "smoke", "sentences": []}}) as run:
+        for number, loss in enumerate(losses, 1):
+            step = 10 * number
+            run.log({"step": step, "loss": loss + 1, "learning_rate": 0.1}, {"tokens_per_second": 10.0 * step})
+            run.log({"step": step, "valid_loss": loss, "valid_accuracy": 1 - loss / 10})
+
+
+def test_a_table_and_a_picture(tmp_path) -> None:
+    make_run(tmp_path / "a", 0, [3.0, 2.0, 2.5])
+    make_run(tmp_path / "b", 1, [3.0, 1.0])
+    command = [sys.executable, "-W", "error", "-m", "handloom.train.report", "a", "b", "--table", "t.md"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    table = (tmp_path / "t.md").read_text()
+    assert table in done.stdout
+    assert table.splitlines()[0].split(" | ") == [
+        "| run", "seed", "steps", "training loss", "best validation loss", "at step", "accuracy there", "tokens/s |"
+    ]  # fmt: skip
+    cells = [cell.strip() for cell in table.splitlines()[2].strip("|").split("|")]
+    assert cells == ["a", "0", "30", "3.5000", "2.0000", "20", "0.8000", "200"]
+    assert (tmp_path / "comparison.png").stat().st_size > 5000
+
+
+def test_runs_of_one_name_and_runs_without_rows(tmp_path) -> None:
+    make_run(tmp_path / "x/run", 0, [3.0])
+    make_run(tmp_path / "y/run", 0, [2.0])
+    table, lines = compare([tmp_path / "x/run", tmp_path / "y/run"])
+    assert set(lines) == {str(tmp_path / "x/run"), str(tmp_path / "y/run")}
+    assert "seed" not in table, "only options that differ have a column"
+    with pytest.raises(InputError, match="has logged nothing yet"):
+        summary(RunFolder.create(tmp_path / "z", {}))
+
+
+class TestRegime:
+    def parsed(self, *options: str) -> Regime:
+        parser = argparse.ArgumentParser()
+        add_regime_options(parser)
+        return regime_of(parser.parse_args(options))
+
+    def test_the_options_default_to_the_regimes_own_values(self) -> None:
+        assert self.parsed() == Regime()
+
+    def test_what_the_options_make(self) -> None:
+        config = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)
+        model = Seq2SeqTransformer(config)
+        options = ["--optimizer", "adamw", "--schedule", "plateau", "--lr", "0.1", "--monitor", "valid_accuracy"]
+        regime = self.parsed(*options)
+        optimizer = regime.make_optimizer(model, SMOKE)
+        assert isinstance(optimizer, AdamW)
+        assert optimizer.betas == SMOKE.betas
+        assert isinstance(regime.make_schedule(SMOKE, 100), Plateau)
+        assert regime.trainer_options()["higher_is_better"]
+        assert isinstance(self.parsed("--optimizer", "sgd").make_optimizer(model, SMOKE), SGD)
+        for name in ("constant", "linear", "cosine"):
+            schedule = self.parsed("--schedule", name, "--lr", "0.1").make_schedule(SMOKE, 1000)
+            assert schedule(SMOKE.warmup) == pytest.approx(0.1)
+
+    def test_a_rate_too_many_or_too_few(self) -> None:
+        with pytest.raises(InputError, match="leave out --lr"):
+            self.parsed("--lr", "0.1").make_schedule(SMOKE, 10)
+        with pytest.raises(InputError, match="add --lr"):
+            self.parsed("--schedule", "cosine").make_schedule(SMOKE, 10)
+
+    def test_changing_a_preset(self) -> None:
+        preset = changed(SMOKE, ["dropout=0.25", "layers=2", "norm_first=true"])
+        assert (preset.dropout, preset.layers, preset.norm_first) == (0.25, 2, True)
+        with pytest.raises(InputError, match=r"no 'dropuot'. It has .*dropout"):
+            changed(SMOKE, ["dropuot=1"])
+        with pytest.raises(InputError, match="layers is 1; give another int"):
+            changed(SMOKE, ["layers=many"])

@@ -1,0 +1,72 @@
+"""Clean-up of sentence pairs: what is dropped, and why, in numbers."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+Pair = tuple[str, str]
+
+
+@dataclass
+class Cleaned:
+    """Pairs that were kept, in their order, and how many were dropped for each reason."""
+
+    pairs: list[Pair]
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def note(self) -> str:
+        """One sentence on what was dropped; empty if nothing was."""
+        if not self.dropped:
+            return ""
+        total = sum(self.dropped.values())
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.items())
+        return f"Clean-up dropped {total:,} of {total + len(self.pairs):,} pairs: {reasons}."
+
+
+def clean_pairs(
+    pairs: Iterable[Pair], *, max_words: int = 200, max_ratio: float = 3.0, min_letters: float = 0.5
+) -> Cleaned:
+    """Drop pairs that teach a translator nothing or wrong things; each pair for the first reason that fits.
+
+    Args:
+        max_words: a side with more words is too long.
+        max_ratio: sides whose lengths in characters differ by more than this factor are no translations of each other
+            (and by more than 20 characters: "Ja." and "Yes, I do.").
+        min_letters: the least share of letters and blanks in a side; below it is a table or mark-up.
+    """
+    cleaned, seen = Cleaned([]), set()
+    for pair in pairs:
+        reason = _reason(pair, max_words, max_ratio, min_letters) or ("repeated" if pair in seen else "")
+        if reason:
+            cleaned.dropped[reason] = cleaned.dropped.get(reason, 0) + 1
+        else:
+            seen.add(pair)
+            cleaned.pairs.append(pair)
+    return cleaned
+
+
+def _reason(pair: Pair, max_words: int, max_ratio: float, min_letters: float) -> str:
+    source, target = (side.strip() for side in pair)
+    if not source or not target:
+        return "with an empty side"
+    if source.casefold() == target.casefold() and len(source.split()) > 2:  # names may be equal
+        return "not translated"
+    if "\N{REPLACEMENT CHARACTER}" in source + target or any(
+        unicodedata.category(c) == "Cc" and c != "\t" for c in source + target
+    ):
+        return "with broken characters"
+    if max(len(source.split()), len(target.split())) > max_words:
+        return f"longer than {max_words} words"
+    short, long = sorted((len(source), len(target)))
+    if long > max_ratio * short and long - short > 20:
+        return f"with lengths {max_ratio:g} times apart"
+    if min(map(_letters, (source, target))) < min_letters:
+        return "with few letters"
+    return ""
+
+
+def _letters(text: str) -> float:
+    """The share of letters, marks and blanks."""
+    return sum(unicodedata.category(c)[0] in "LMZ" for c in text) / len(text)

@@ -1,0 +1,104 @@
+"""Compare runs in one picture and one table: python -m handloom.train.report RUN..."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .atomic_files import atomic_path
+from .cells import markdown_table
+from .command_line import run_main
+from .plots import plot_lines
+from .run_folder import RunFolder, read_metrics
+
+_COLUMNS = {
+    "steps": "steps:,",
+    "loss": "training loss:.4f",
+    "valid_loss": "best validation loss:.4f",
+    "best_step": "at step:,",
+    "valid_accuracy": "accuracy there:.4f",
+    "speed": "tokens/s:,.0f",
+}
+
+
+def summary(run: RunFolder) -> dict[str, Any]:
+    """A run in a few numbers: steps, last training loss, best validation loss and its step, median tokens/s.
+
+    Raises InputError if nothing was logged yet.
+    """
+    rows = run.metrics()
+    valid = [row for row in rows if row.get("valid_loss") is not None]
+    trained = [row for row in rows if row.get("loss") is not None]
+    if not rows:
+        raise InputError(f"The run {run.path} has logged nothing yet, so there is nothing to compare.")
+    found: dict[str, Any] = {"steps": max(row["step"] for row in rows)}
+    if trained:
+        found["loss"] = trained[-1]["loss"]
+    if valid:
+        best = min(valid, key=lambda row: row["valid_loss"])
+        found |= {"valid_loss": best["valid_loss"], "best_step": best["step"]}
+        found["valid_accuracy"] = best.get("valid_accuracy")
+    timings = read_metrics(run.timings_path) if run.timings_path.exists() else []
+    speeds = [row["tokens_per_second"] for row in timings if row.get("tokens_per_second")]
+    if speeds:
+        found["speed"] = statistics.median(speeds)
+    return found
+
+
+def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[float], list[float]]]]:
+    """A Markdown table with a row for each run, and the lines of their validation losses over the steps.
+
+    Options in which the runs differ have columns of their own. Raises InputError for a folder that is no run, or a run
+    that logged nothing.
+    """
+    runs = [RunFolder.open(folder) for folder in folders]
+    names = _short_names([run.path for run in runs])
+    options = [run.config.get("options", {}) for run in runs]
+    differing = sorted(
+        name
+        for name in set().union(*options)
+        if len({str(own.get(name)) for own in options}) > 1 and name not in ("sentences", "checkpoint")
+    )
+    rows = []
+    for name, run, own in zip(names, runs, options, strict=True):
+        given = {f"option {option}": str(own.get(option, "")) for option in differing}
+        rows.append({"run": name, **given, **summary(run)})
+    columns = {"run": "run", **{f"option {option}": option for option in differing}}
+    columns |= {key: title for key, title in _COLUMNS.items() if any(row.get(key) is not None for row in rows)}
+    lines = {}
+    for name, run in zip(names, runs, strict=True):
+        valid = [row for row in run.metrics() if row.get("valid_loss") is not None and not row.get("averaged")]
+        lines[name] = [row["step"] for row in valid], [row["valid_loss"] for row in valid]
+    return markdown_table(rows, columns), lines
+
+
+def _short_names(paths: Sequence[Path]) -> list[str]:
+    """The folders' names, or the whole paths where two have the same name."""
+    names = [path.name or str(path) for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m handloom.train.report", description=__doc__)
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs, finished or not")
+    parser.add_argument("--picture", default="comparison.png", help="where the picture goes (default: comparison.png)")
+    parser.add_argument("--table", help="write the table here, in Markdown, as well")
+    arguments = parser.parse_args()
+    table, lines = compare(arguments.runs)
+    print(table)
+    if arguments.table:
+        with atomic_path(arguments.table) as temporary:
+            temporary.write_text(table + "\n", encoding="utf-8", newline="\n")
+    if any(line[0] for line in lines.values()):
+        plot_lines(lines, arguments.picture, x_label="step (updates)", y_label="validation loss (nats)")
+        print(f"\n{arguments.picture} holds the validation losses")
+    else:
+        print("\nno run has validated yet: there is no picture")
+
+
+if __name__ == "__main__":
+    run_main(main)
