@@ -213,7 +213,7 @@ def page_fault_findings(plain: list[float], kept: list[float]) -> Iterator[Findi
     if not plain or not kept:
         return
     text = f"a fresh array of 16 MiB costs {plain[0]:.1f} ms ({plain[1]:.0f} page faults), "
-    if kept[0] < 0.8 * plain[0] or plain[1] < 1:
+    if kept[1] <= plain[1] / 2:
         text += f"{kept[0]:.1f} ms in memory that was kept; the Trainer keeps it"
         yield Finding("page faults", "ok", text, "in a loop of your own: handloom.train.memory.keep_freed_memory()")
     else:

@@ -116,6 +116,7 @@ def test_the_other_faults() -> None:
 def test_page_faults() -> None:
     cheap = by_subject(doctor.page_fault_findings([8.0, 4096.0], [1.0, 0.0]))["page faults"]
     assert (cheap.level, "4096 page faults" in cheap.text) == ("ok", True)
+    assert by_subject(doctor.page_fault_findings([0.7, 25.0], [0.6, 0.0]))["page faults"].level == "ok"
     assert by_subject(doctor.page_fault_findings([8.0, 4096.0], [8.0, 4096.0]))["page faults"].level == "note"
     assert not list(doctor.page_fault_findings([], []))
 
