@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import matplotlib
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from handloom.autograd import Generator
+from handloom.autograd.kernels.philox import keep_mask
+from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import installed
 
 matplotlib.use("Agg")
@@ -21,7 +25,21 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 @pytest.fixture
+def counted_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropout on the CPU draws the masks that the kernels draw."""
+
+    def mask(self: Generator, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
+        threshold = round(drop * 65536)
+        scale = 65536 / (65536 - threshold) if threshold < 65536 else 0.0
+        return keep_mask(int(self.numpy.integers(1 << 63)), 0, shape, threshold), scale
+
+    monkeypatch.setattr(Generator, "keep_mask", mask)
+
+
+@pytest.fixture
 def fake_cupy() -> Iterator[Any]:
     """`import cupy` finds the stand-in; device "cuda" can be used."""
+    if compiler_missing():
+        pytest.skip(str(compiler_missing()))
     with installed() as cupy:
         yield cupy

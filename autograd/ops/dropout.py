@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function
+from ..function import Function, raw
 from ..random import Generator, default_generator
 from ..tensor import Tensor
+from .on_device import DropoutOnDevice, drop_of, runs_kernels
 from .registry import declare
 
 
@@ -48,4 +49,6 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
         raise ValueError(f"dropout: p = {p} is not a probability")
     if not training or p == 0:
         return x if isinstance(x, Tensor) else Tensor(x)
+    if runs_kernels(raw(x)):
+        return DropoutOnDevice(drop_of(p, generator or default_generator))(x)
     return Dropout(p, generator or default_generator)(x)

@@ -9,6 +9,7 @@ import numpy as np
 from ..backend import array_module, is_array
 from ..function import Function, raw
 from ..tensor import Tensor
+from .on_device import CrossEntropyOnDevice, runs_kernels
 from .registry import declare
 from .softmax import log_softmax, softmax
 
@@ -147,10 +148,22 @@ def cross_entropy(
         if wrong.any():
             raise IndexError(f"cross_entropy: class {target[wrong][0]} is outside 0..{classes - 1}")
     target = array_module(logits.data).asarray(target)
+    if weight is None and reduction != "none" and logits.size and runs_kernels(logits.data):
+        return _on_device(logits, target, ignore_index, reduction, label_smoothing)
     loss = CrossEntropy(target.reshape(-1), weight, ignore_index, reduction, label_smoothing)(
         logits.reshape(-1, classes)
     )
     return loss.reshape(target.shape) if reduction == "none" else loss
+
+
+def _on_device(logits: Tensor, target: Any, ignore_index: int, reduction: str, label_smoothing: float) -> Tensor:
+    target = array_module(target).ascontiguousarray(target.reshape(-1).astype(np.int64, copy=False))
+    options = target, ignore_index, reduction, label_smoothing
+
+    def composed(rows: Tensor) -> Tensor:
+        return CrossEntropy(target, None, ignore_index, reduction, label_smoothing)(rows)
+
+    return CrossEntropyOnDevice(*options, composed)(logits.reshape(-1, logits.shape[-1]))
 
 
 def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:

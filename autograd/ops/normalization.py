@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function
+from ..function import Function, raw
 from ..tensor import Tensor
+from .on_device import LayerNormOnDevice, fits, runs_kernels
 from .reduction import summed
 from .registry import declare
 
@@ -68,6 +69,9 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
 
     `eps` stands inside the square root. Statistics of float16 rows are float32. Source: arXiv 1607.06450.
     """
+    arrays = raw(x), raw(weight), raw(bias)
+    if runs_kernels(*arrays) and fits(*(array.shape for array in arrays)):
+        return LayerNormOnDevice(eps, lambda *tensors: LayerNorm(eps)(*tensors))(x, weight, bias)
     return LayerNorm(eps)(x, weight, bias)
 
 

@@ -49,7 +49,7 @@ def results_of(spec: OpSpec, sample: Sample, move: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
-def test_an_op_gives_the_same_on_the_device(name: str, fake_cupy) -> None:
+def test_an_op_gives_the_same_on_the_device(name: str, fake_cupy, counted_masks) -> None:
     spec = CATALOGUE[name]
     for sample in spec.samples(np.random.default_rng(0), np.float32, SAMPLES):
         want = results_of(spec, sample, lambda value: value)

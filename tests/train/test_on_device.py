@@ -18,7 +18,7 @@ def rows(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, fake_cupy) -> None:
+def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, fake_cupy, counted_masks) -> None:
     # Not Adam: it would blow the rounding errors of gradients that are zero (of the key's bias) up to full steps.
     for device in ("cpu", "cuda"):
         small_run(tmp_path / device, steps=10, device=device, optimizer=lambda model: SGD(model.parameters(), 0.5, 0.9))

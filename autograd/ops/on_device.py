@@ -1,0 +1,125 @@
+"""The ops of a training step on device arrays: one kernel forward, one or two backward.
+
+`layer_norm`, `dropout`, `embedding` and `cross_entropy` come here for float16 and float32 arrays on a device;
+`composed` is the same op as the CPU computes it, which serves for second derivatives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import Array, array_module
+from ..function import Function, run
+from ..kernels import fused
+from ..kernels.fused import Drop
+from ..random import Generator
+
+
+def runs_kernels(*arrays: Any) -> bool:
+    """Whether these are device arrays that the kernels take: all of one dtype, float16 or float32."""
+    first = arrays[0]
+    if isinstance(first, np.ndarray) or array_module(*arrays) is np:
+        return False
+    return first.dtype in (np.float16, np.float32) and all(array.dtype == first.dtype for array in arrays)
+
+
+def rows_of(x: Array) -> Array:
+    """x as contiguous rows (n, width)."""
+    return array_module(x).ascontiguousarray(x).reshape(-1, x.shape[-1])
+
+
+def drop_of(p: float, generator: Generator) -> Drop:
+    """The next call of dropout: a stream of its own, whose seed the generator draws."""
+    return Drop(int(generator.numpy.integers(1 << 63)), 0, round(p * 65536))
+
+
+def fits(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...]) -> bool:
+    """Whether rows of these shapes can be normalised by the kernel."""
+    return x[-1:] == weight == bias and 0 < x[-1] <= fused.WIDEST_ROW and 0 not in x
+
+
+class LayerNormOnDevice(Function):
+    """LayerNorm of `normalization.py` for rows that fit into shared memory."""
+
+    def __init__(self, eps, composed):
+        self.eps, self.composed = eps, composed
+
+    def forward(self, x, weight, bias):
+        self.save(x, weight, bias)
+        y, z, mean, rstd = fused.layer_norm(rows_of(x), weight, bias, self.eps)
+        self.keep(z, mean, rstd)
+        return y.reshape(x.shape)
+
+    def backward(self, g):
+        _, dx, dweight, dbias = fused.layer_norm_backward(rows_of(g), self.kept[0], self.saved[1], *self.kept[1:])
+        return dx.reshape(g.shape), dweight, dbias
+
+
+class DropoutOnDevice(Function):
+    """Dropout whose mask is drawn in the kernel, and again in the backward pass."""
+
+    def __init__(self, drop):
+        self.drop = drop
+
+    def forward(self, x):
+        xp = array_module(x)
+        return fused.dropout_add(xp.ascontiguousarray(x), self.drop)
+
+    def backward(self, g):
+        return run(DropoutOnDevice(self.drop), g)
+
+
+class CrossEntropyOnDevice(Function):
+    """CrossEntropy of `loss.py` without class weights: nothing of the logits' size is held in float32.
+
+    The gradient is written over a copy of the logits, in the backward pass.
+    """
+
+    def __init__(self, target, ignore_index, reduction, label_smoothing, composed):
+        self.target, self.ignore_index, self.reduction = target, ignore_index, reduction
+        self.label_smoothing, self.composed = label_smoothing, composed
+
+    def forward(self, logits):
+        self.save(logits)
+        xp = array_module(logits)
+        rows = rows_of(logits)
+        loss = self.losses(rows, None)
+        if self.reduction == "sum":
+            return loss.sum().astype(logits.dtype)
+        count = xp.maximum((self.target != self.ignore_index).sum(), 1).astype(np.float32)
+        self.keep(count)
+        return (loss.sum() / count).astype(logits.dtype)
+
+    def losses(self, rows, factor):
+        bias = array_module(rows).zeros(rows.shape[1], rows.dtype)
+        return fused.cross_entropy_rows(rows, bias, self.target, factor, self.ignore_index, self.label_smoothing)
+
+    def backward(self, g):
+        (logits,) = self.saved
+        factor = g.astype(np.float32)
+        if self.reduction == "mean":
+            factor = factor / self.kept[0]
+        gradient = rows_of(logits).copy()
+        self.losses(gradient, factor.reshape(1))
+        return gradient.reshape(logits.shape)
+
+
+class EmbeddingOnDevice(Function):
+    """Embedding of `embedding.py`: the gradient is summed in float32, row by row of the table."""
+
+    def __init__(self, ids, padding_id, composed):
+        self.ids, self.padding_id, self.composed = ids, padding_id, composed
+
+    def forward(self, table):
+        self.save(table)
+        self.rows = len(table)
+        flat = self.flat_ids()
+        return fused.embedding(array_module(table).ascontiguousarray(table), flat).reshape(*self.ids.shape, -1)
+
+    def flat_ids(self):
+        return array_module(self.ids).ascontiguousarray(self.ids.reshape(-1).astype(np.int64, copy=False))
+
+    def backward(self, g):
+        return fused.embedding_backward(rows_of(g), self.flat_ids(), self.rows, padding=self.padding_id)
