@@ -165,11 +165,14 @@ class AttentionKernels:
         self._ready[key]((blocks,), (32 * constants["WARPS"],), flat, shared_mem=shared)
 
 
-@cache
 def device_kernels(device: int) -> AttentionKernels:
     """The kernels for a GPU. Raises DeviceError without CuPy or a GPU."""
-    attributes = import_cupy().cuda.Device(device).attributes
-    return AttentionKernels(load_module, attributes["MaxSharedMemoryPerBlockOptin"])
+    return _device_kernels(import_cupy(), device)
+
+
+@cache
+def _device_kernels(cupy: Any, device: int) -> AttentionKernels:
+    return AttentionKernels(load_module, cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"])
 
 
 def forward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int, int]]:

@@ -52,6 +52,8 @@ def results_of(spec: OpSpec, sample: Sample, move: Any) -> list[np.ndarray]:
 def test_an_op_gives_the_same_on_the_device(name: str, fake_cupy, counted_masks) -> None:
     spec = CATALOGUE[name]
     for sample in spec.samples(np.random.default_rng(0), np.float32, SAMPLES):
+        if name == "attention":
+            sample.kwargs.pop("dropout", None)  # its kernels draw masks of their own: tested with them
         want = results_of(spec, sample, lambda value: value)
         found = results_of(spec, sample, on_device)
         assert len(found) == len(want)

@@ -84,6 +84,8 @@ def _ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
 class _Device:
     """`cupy.cuda.Device(0)`."""
 
+    attributes = {"MaxSharedMemoryPerBlockOptin": 227 * 1024}  # noqa: RUF012 (as of an H100)
+
     def __init__(self, id: int = 0):
         self.id = id
 
