@@ -1,0 +1,114 @@
+"""Sweeps: every cell once, those that failed again, one table and one picture."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from handloom.errors import InputError
+from handloom.train.run_folder import read_metrics
+from handloom.train.saved_states import SavedStates
+from handloom.train.sweep import cell_command, grid_cells
+from tests.train.test_distributed import ENVIRONMENT, MPIRUN, needs_mpi
+
+# A training in the small: it leaves a run, and notes in "calls" how it was called. With a file "broken" seed 1 fails.
+SCRIPT = """
+import argparse, pathlib, sys
+from handloom.train.run_folder import RunFolder
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int)
+parser.add_argument("--set")
+parser.add_argument("--out")
+parser.add_argument("--overwrite", action="store_true")
+arguments = parser.parse_args()
+print("hello from the cell")
+if arguments.seed == 1 and pathlib.Path("broken").exists():
+    sys.exit("broken")
+with RunFolder.create(arguments.out, {"options": vars(arguments)}, overwrite=True) as run:
+    for step in (1, 2):
+        run.log({"step": step, "valid_loss": 1 + arguments.seed + float(arguments.set.split("=")[1]) / step})
+with open("calls", "a") as calls:
+    calls.write(f"{arguments.seed} {arguments.set}\\n")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def sweep(folder: Path, *launcher: str) -> subprocess.CompletedProcess:
+    grids = ["--grid", "seed=0,1", "--grid", "set.dropout=0.5,0.1"]
+    command = [*launcher, sys.executable, "-m", "handloom.train.sweep", "--out", "out", *grids, "--", "script.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=ENVIRONMENT, timeout=200)
+
+
+def calls(folder: Path) -> list[str]:
+    return sorted((folder / "calls").read_text().splitlines())
+
+
+ALL = ["0 dropout=0.1", "0 dropout=0.5", "1 dropout=0.1", "1 dropout=0.5"]
+
+
+def test_a_sweep_goes_on_where_it_was(folder) -> None:
+    (folder / "broken").touch()
+    first = sweep(folder)
+    assert first.returncode == 2
+    assert "2 of 4 cells failed: seed=1,set.dropout=0.5, seed=1,set.dropout=0.1" in first.stderr
+    assert "broken" in (folder / "out/seed=1,set.dropout=0.1.log").read_text()
+    assert calls(folder) == ALL[:2]
+    (folder / "broken").unlink()
+    second = sweep(folder)
+    assert second.returncode == 0, second.stderr
+    assert "4 cells, 2 finished before" in second.stdout
+    assert calls(folder) == ALL
+    table = (folder / "out/table.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")][:4] for line in table.splitlines()[2:]]
+    assert rows == [["0", "0.1", "1.0500", "2"], ["0", "0.5", "1.2500", "2"],
+                    ["1", "0.1", "2.0500", "2"], ["1", "0.5", "2.2500", "2"]]  # fmt: skip
+    assert table in second.stdout
+    assert (folder / "out/comparison.png").stat().st_size > 5000
+    assert "hello from the cell" not in second.stdout
+    third = sweep(folder)
+    assert "4 finished before" in third.stdout
+    assert calls(folder) == ALL
+
+
+@needs_mpi
+def test_over_several_processes(folder) -> None:
+    done = sweep(folder, str(MPIRUN), "-n", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert calls(folder) == ALL
+    assert len(read_metrics(folder / "out/cells.jsonl")) == 4
+    assert done.stdout.count("holds table.md and comparison.png") == 1
+
+
+def test_a_cell_that_was_stopped_goes_on(tmp_path) -> None:
+    start = cell_command(["s.py", "--a"], tmp_path / "cell", {"seed": "1", "set.dropout": "0.1"})
+    expected = ["s.py", "--a", "--seed", "1", "--set", "dropout=0.1", "--out", str(tmp_path / "cell"), "--overwrite"]
+    assert start == [sys.executable, *expected]
+    SavedStates(tmp_path / "cell/checkpoints").save(3, {"w": np.ones(1)}, {})
+    again = cell_command(["s.py", "--a"], tmp_path / "cell", {"seed": "1"})
+    assert again == [sys.executable, "s.py", "--resume", str(tmp_path / "cell")]
+
+
+def test_grids() -> None:
+    cells = grid_cells(["seed=0,1", "data=a/b"])
+    assert cells == {"seed=0,data=a_b": {"seed": "0", "data": "a/b"}, "seed=1,data=a_b": {"seed": "1", "data": "a/b"}}
+    for wrong in (["seed"], ["=1"], ["seed=1,,2"], ["seed=0", "seed=1"]):
+        with pytest.raises(InputError, match="with every option once"):
+            grid_cells(wrong)
+
+
+def test_a_script_that_is_not_there(tmp_path) -> None:
+    command = [sys.executable, "-m", "handloom.train.sweep", "--out", "out", "--grid", "seed=0", "--", "none.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ})
+    assert done.returncode == 2
+    assert "none.py does not exist. Put -- before it" in done.stderr
+    assert not (tmp_path / "out").exists()

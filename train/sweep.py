@@ -1,0 +1,157 @@
+"""Run a grid of trainings, one after the other or over MPI, and compare them in one table and one picture.
+
+python -m handloom.train.sweep --out sweeps/a --grid seed=0,1 --grid set.dropout=0,0.1,0.3 -- \\
+    examples/translate_de_en.py --preset laptop
+mpirun -n 5 python -m handloom.train.sweep ...      four cells at a time; the fifth process hands them out
+
+Each combination is a cell: the script with `--seed 0 --set dropout=0.1 --out sweeps/a/CELL` added. Started again, a
+sweep skips the cells that are finished, and goes on with those that were not where they stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .atomic_files import atomic_path
+from .cells import markdown_table
+from .checkpoints import make_folder
+from .command_line import run_main
+from .distributed import find_ranks
+from .plots import plot_lines
+from .report import compare, summary
+from .run_folder import RunFolder, read_metrics
+from .saved_states import SavedStates
+
+FINISHED = "cells.jsonl"
+
+
+def grid_cells(grids: Sequence[str]) -> dict[str, dict[str, str]]:
+    """All combinations of NAME=VALUE,VALUE,...: cell name -> option -> value.
+
+    Raises InputError for a grid that is not of this form, or names an option twice.
+    """
+    axes: dict[str, list[str]] = {}
+    for grid in grids:
+        name, equals, values = grid.partition("=")
+        if not name or not equals or not all(values.split(",")) or name in axes:
+            raise InputError(f"--grid {grid}: give NAME=VALUE,VALUE,... with every option once, such as seed=0,1,2.")
+        axes[name] = values.split(",")
+    cells = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    return {",".join(f"{name}={value}".replace("/", "_") for name, value in cell.items()): cell for cell in cells}
+
+
+def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
+    """The command that starts a cell, or goes on with one that has a save already."""
+    if SavedStates(folder / "checkpoints").steps():
+        return [sys.executable, script[0], "--resume", str(folder)]
+    given: list[str] = []
+    for name, value in options.items():
+        given += ["--set", f"{name[4:]}={value}"] if name.startswith("set.") else [f"--{name}", value]
+    return [sys.executable, *script, *given, "--out", str(folder), "--overwrite"]
+
+
+def run_cell(script: Sequence[str], folder: Path, options: Mapping[str, str]) -> tuple[int, float]:
+    """Run a cell in a process of its own, its output in FOLDER.log; returns its exit code and the seconds it took."""
+    # It is one process by itself, whatever started this one.
+    launcher = ("PMI", "OMPI", "MPI_", "MV2")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
+    start = time.perf_counter()
+    with open(f"{folder}.log", "a", encoding="utf-8") as log:
+        command = cell_command(script, folder, options)
+        done = subprocess.run(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
+    return done.returncode, time.perf_counter() - start
+
+
+def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequence[str]) -> tuple[list[dict], list[str]]:
+    """Run the cells that `out` does not have yet.
+
+    Returns the rows of all finished cells, best first, and the names of those that failed. Only the first of several
+    processes gets anything.
+    """
+    finished = out / FINISHED
+    rows = {row["cell"]: row for row in (read_metrics(finished) if finished.exists() else [])}
+    waiting = {name: options for name, options in cells.items() if name not in rows}
+    failed = []
+    with _executor() as executor:
+        if executor is None:
+            return [], []
+        print(f"{len(cells)} cells, {len(cells) - len(waiting)} finished before", flush=True)
+        names = list(waiting)
+        work = ([script] * len(names), [out / name for name in names], list(waiting.values()))
+        for name, (code, seconds) in zip(names, executor(run_cell, *work), strict=True):
+            if code:
+                failed.append(name)
+                print(f"{name}: failed with exit code {code}, see {out / name}.log", flush=True)
+                continue
+            row = {"cell": name, **waiting[name], **summary(RunFolder.open(out / name)), "seconds": round(seconds, 1)}
+            with open(finished, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            rows[name] = row
+            print(f"{name}: validation loss {row['valid_loss']:.4f}, {seconds:.0f} s", flush=True)
+    known = [rows[name] for name in cells if name in rows]
+    return sorted(known, key=lambda row: row["valid_loss"]), failed
+
+
+@contextmanager
+def _executor() -> Iterator[Any]:
+    """A function like `map`, over the other processes if mpirun started several; None in those others."""
+    if find_ranks().size == 1:
+        yield map
+        return
+    from mpi4py import MPI
+    from mpi4py.futures import MPICommExecutor
+
+    with MPICommExecutor(MPI.COMM_WORLD, root=0) as pool:
+        yield None if pool is None else pool.map  # type: ignore[attr-defined]
+
+
+def write_table(out: Path, rows: Iterable[Mapping[str, Any]], options: Sequence[str]) -> str:
+    """Write table.md and comparison.png of the finished cells; returns the table."""
+    rows = list(rows)
+    columns = {name: name for name in options}
+    columns |= {"valid_loss": "best validation loss:.4f", "best_step": "at step:,", "seconds": "seconds:.0f"}
+    table = markdown_table(rows, columns)
+    with atomic_path(out / "table.md") as temporary:
+        temporary.write_text(table + "\n", encoding="utf-8", newline="\n")
+    lines = compare([out / row["cell"] for row in rows])[1]
+    plot_lines(lines, out / "comparison.png", x_label="step (updates)", y_label="validation loss (nats)")
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m handloom.train.sweep",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="python -m handloom.train.sweep --out FOLDER --grid NAME=VALUE,... [--grid ...] -- SCRIPT [OPTION ...]",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for the cells, table.md and comparison.png")
+    grid = "an option and its values; set.X stands for --set X"
+    parser.add_argument("--grid", action="append", required=True, metavar="NAME=VALUE,...", help=grid)
+    parser.add_argument("script", nargs="+", help="the script to run, and the options that all cells share")
+    arguments = parser.parse_args()
+    cells = grid_cells(arguments.grid)
+    if not Path(arguments.script[0]).is_file():
+        raise InputError(f"The script {arguments.script[0]} does not exist. Put -- before it, its options after it.")
+    make_folder(arguments.out)
+    rows, failed = run_sweep(arguments.out, cells, arguments.script)
+    if rows:
+        print(f"\n{write_table(arguments.out, rows, list(next(iter(cells.values()))))}")
+        print(f"\n{arguments.out} holds table.md and comparison.png")
+    if failed:
+        raise InputError(f"{len(failed)} of {len(cells)} cells failed: {', '.join(failed)}. Start the sweep again.")
+
+
+if __name__ == "__main__":
+    run_main(main)
