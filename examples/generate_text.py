@@ -10,6 +10,7 @@ python examples/generate_text.py --checkpoint runs/plays "This is a"    go on fr
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 from pathlib import Path
 
@@ -23,8 +24,13 @@ from handloom.train.command_line import (
     parse_training_arguments,
     positive,
     run_main,
-    sentences_from,
     start_run,
+)
+from handloom.train.generation_options import (
+    add_generation_options,
+    check_generation_options,
+    each_text,
+    strategy_of,
 )
 from handloom.train.language_modelling import TOKENIZERS, TokenizedText, Writer, tokenize, train_language_model
 from handloom.train.language_tables import COLUMNS, TABLES, draw_comparison, figures, make_table
@@ -50,8 +56,8 @@ def parse_arguments() -> argparse.Namespace:
         help="what to train beside the model and compare it with (default: baselines); a table that was interrupted "
         "goes on with --resume",
     )
+    add_generation_options(parser, translates=False)
     parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="write with the model of an earlier run")
-    parser.add_argument("--temperature", type=float, default=0.7, help="below 1 sharpens, 0 is greedy (default: 0.7)")
     parser.add_argument("--length", type=positive, default=300, help="tokens to write (default: 300)")
     parser.add_argument(
         "prompts",
@@ -64,8 +70,7 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("prompts need a trained model: add --checkpoint RUN")
     if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):
         parser.error("--out, --resume, --steps, --stop-at and --device are for training, not with --checkpoint")
-    if not 0 <= arguments.temperature < float("inf"):
-        parser.error(f"--temperature {arguments.temperature} must be 0 or more")
+    check_generation_options(parser, arguments, arguments.prompts)
     return arguments
 
 
@@ -75,9 +80,22 @@ def main() -> None:
         train(arguments)
         return
     writer = Writer.load(arguments.checkpoint)
-    options = {"temperature": arguments.temperature, "seed": arguments.seed}
-    for prompt in sentences_from(arguments.prompts, "Type beginnings, one a line; Ctrl-D ends."):
-        print(writer.write(prompt, arguments.length, **options), flush=True)
+    each_text(arguments, arguments.prompts, "beginnings", lambda prompt: show(writer, prompt, arguments))
+
+
+def show(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
+    """Print what the model writes as it comes, or the best continuations that a search found."""
+    strategy = strategy_of(arguments)
+    if strategy.sampling:
+        for draw in range(strategy.n_best):
+            print(prompt, end="", flush=True)
+            drawn = dataclasses.replace(strategy, seed=strategy.seed + draw)
+            for piece in writer.stream(prompt, arguments.length, drawn):
+                print(piece, end="", flush=True)
+            print()
+        return
+    for text, score in writer.best(prompt, arguments.length, strategy):
+        print(f"{score:8.3f}  {text}" if strategy.n_best > 1 else text, flush=True)
 
 
 def train(arguments: argparse.Namespace) -> None:

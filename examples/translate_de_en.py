@@ -16,7 +16,6 @@ from pathlib import Path
 
 from handloom.autograd import manual_seed
 from handloom.autograd.backend import check_device
-from handloom.errors import InputError
 from handloom.models import Strategy
 from handloom.models.presets import PRESET_NAMES, translation_preset
 from handloom.train.back_translation import back_translate
@@ -25,16 +24,15 @@ from handloom.train.command_line import (
     add_training_options,
     parse_training_arguments,
     run_main,
-    sentences_from,
     start_run,
 )
 from handloom.train.datasets import DATA_NAMES, load_translation_data
 from handloom.train.distributed import find_ranks
 from handloom.train.generation_options import (
     add_generation_options,
-    ask,
-    attention_text,
     check_generation_options,
+    each_text,
+    show_hypotheses,
     strategy_of,
 )
 from handloom.train.metrics import best_and_worst, bleu, chrf, samples_table
@@ -66,9 +64,6 @@ def parse_arguments() -> argparse.Namespace:
         help="add the lines of FILE, English text, as training pairs: a RUN made with --reverse translates them",
     )
     add_generation_options(parser)
-    parser.add_argument(
-        "--show-attention", action="store_true", help="with --checkpoint: show where the model looked as it wrote"
-    )
     parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="translate with the model of an earlier run")
     parser.add_argument(
         "sentences",
@@ -81,11 +76,7 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("sentences to translate need a trained model: add --checkpoint RUN")
     if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):
         parser.error("--out, --resume, --steps, --stop-at and --device are for training, not with --checkpoint")
-    if (arguments.interactive or arguments.show_attention) and not arguments.checkpoint:
-        parser.error("--interactive and --show-attention need a trained model: add --checkpoint RUN")
-    if arguments.interactive and arguments.sentences:
-        parser.error("--interactive asks for the sentences: leave them out, or leave out --interactive")
-    check_generation_options(parser, arguments)
+    check_generation_options(parser, arguments, arguments.sentences)
     return arguments
 
 
@@ -99,26 +90,12 @@ def main() -> None:
 
 def translate(arguments: argparse.Namespace) -> None:
     translator = Translator.load(arguments.checkpoint)
-    if not arguments.interactive:
-        for sentence in sentences_from(arguments.sentences, "Type German sentences, one a line; Ctrl-D ends."):
-            show(translator, sentence, arguments)
-        return
-    print("German, please; Ctrl-D ends.")
-    for sentence in ask("de> "):
-        try:
-            show(translator, sentence, arguments)
-        except InputError as error:  # such as a sentence that is too long: ask again
-            print(error)
-
-
-def show(translator: Translator, sentence: str, arguments: argparse.Namespace) -> None:
-    """Print the translations of a sentence, with scores if there are several, and what the best one looked at."""
-    found = translator.hypotheses([sentence], strategy=strategy_of(arguments))[0]
-    for hypothesis in found:
-        score = f"{hypothesis.score:8.3f}  " if arguments.nbest > 1 else ""
-        print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}", flush=True)
-    if arguments.show_attention:
-        print(attention_text(*translator.attention(sentence, found[0].ids)), flush=True)
+    each_text(
+        arguments,
+        arguments.sentences,
+        "German sentences",
+        lambda sentence: show_hypotheses(translator, sentence, arguments),
+    )
 
 
 def train(arguments: argparse.Namespace) -> None:

@@ -5,27 +5,36 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from ..errors import InputError
 from ..models import Strategy
-from .command_line import positive, whole
+from .command_line import positive, sentences_from, whole
+from .translation import Translator
 
 SHADES = " .:-=+*#%@"
 
 
-def add_generation_options(parser: argparse.ArgumentParser, *, beam: int = 5, temperature: float = 1.0) -> None:
-    """The options that every example that generates has; the arguments are defaults."""
+def add_generation_options(parser: argparse.ArgumentParser, *, translates: bool = True) -> None:
+    """The options that every example that generates has: for one that turns one text into another, by beam search
+    unless --sample is given; or else for one that writes, by sampling unless --beam is given.
+    """
     group = parser.add_argument_group("generating")
     add = group.add_argument
+    beam, temperature = (5, 1.0) if translates else (1, 0.7)
     add("--interactive", action="store_true", help="with --checkpoint: ask for one text after another")
-    add("--beam", type=positive, default=beam, help=f"width of the beam search, 1 is greedy (default: {beam})")
+    unless = "1 is greedy" if translates else "1 samples"
+    add("--beam", type=positive, default=beam, help=f"width of the beam search, {unless} (default: {beam})")
     add("--nbest", type=positive, default=1, metavar="N", help="show the N best, with their scores (default: 1)")
     add("--length-penalty", type=number, default=1.0, metavar="A", help="favours long outputs, 0 is none (default: 1)")
-    add("--coverage-penalty", type=number, default=0.0, metavar="B", help="against leaving parts out (default: 0)")
-    add("--sample", action="store_true", help="draw tokens at random, with --temperature, --top-k and --top-p")
+    if translates:
+        add("--coverage-penalty", type=number, default=0.0, metavar="B", help="against leaving parts out (default: 0)")
+        add("--sample", action="store_true", help="draw tokens at random, with --temperature, --top-k and --top-p")
+        add("--min-length", type=whole, default=0, metavar="N", help="at least N tokens (default: 0)")
+        add("--max-length", type=positive, metavar="N", help="at most N tokens (default: what the input suggests)")
+        add("--show-attention", action="store_true", help="with --checkpoint: show where the model looked as it wrote")
     add(
         "--temperature",
         type=number,
@@ -34,39 +43,69 @@ def add_generation_options(parser: argparse.ArgumentParser, *, beam: int = 5, te
     )
     add("--top-k", type=whole, default=0, metavar="K", help="draw from the K likeliest tokens (default: 0, all)")
     add("--top-p", type=share, default=1.0, metavar="P", help="draw from the nucleus of this mass (default: 1, all)")
-    add("--min-length", type=whole, default=0, metavar="N", help="at least N tokens (default: 0)")
-    add("--max-length", type=positive, metavar="N", help="at most N tokens (default: what the input suggests)")
     add("--repetition-penalty", type=number, default=1.0, metavar="R", help="above 1 avoids repetition (default: 1)")
     add("--no-repeat-ngram", type=whole, default=0, metavar="N", help="no N tokens in a row come twice (default: 0)")
 
 
-def check_generation_options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """End the process, as argparse does, if options of `add_generation_options` don't fit together."""
-    if arguments.nbest > arguments.beam and not arguments.sample:
+def check_generation_options(parser: argparse.ArgumentParser, arguments: argparse.Namespace, texts: list[str]) -> None:
+    """End the process, as argparse does, if options of `add_generation_options` don't fit together, or with `texts`."""
+    if arguments.nbest > arguments.beam and not strategy_of(arguments).sampling:
         parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: add --beam {arguments.nbest}")
-    if arguments.max_length is not None and arguments.min_length > arguments.max_length:
+    if getattr(arguments, "max_length", None) is not None and arguments.min_length > arguments.max_length:
         parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
     if arguments.repetition_penalty == 0:
         parser.error("--repetition-penalty must be above 0; 1 is none")
+    if (arguments.interactive or getattr(arguments, "show_attention", False)) and not arguments.checkpoint:
+        parser.error("--interactive and --show-attention need a trained model: add --checkpoint RUN")
+    if arguments.interactive and texts:
+        parser.error("--interactive asks for the texts: leave them out, or leave out --interactive")
 
 
 def strategy_of(arguments: argparse.Namespace) -> Strategy:
     """The Strategy that the options of `add_generation_options` describe."""
+    translates = hasattr(arguments, "sample")
     return Strategy(
         beam=arguments.beam,
         alpha=arguments.length_penalty,
-        coverage=arguments.coverage_penalty,
+        coverage=arguments.coverage_penalty if translates else 0.0,
         n_best=arguments.nbest,
-        sampling=arguments.sample,
+        sampling=arguments.sample if translates else arguments.beam == 1,
         temperature=arguments.temperature,
         top_k=arguments.top_k,
         top_p=arguments.top_p,
         seed=arguments.seed,
-        min_length=arguments.min_length,
-        max_length=arguments.max_length,
+        min_length=arguments.min_length if translates else 0,
+        max_length=arguments.max_length if translates else None,
         repetition_penalty=arguments.repetition_penalty,
         no_repeat_ngram=arguments.no_repeat_ngram,
     )
+
+
+def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: Callable[[str], None]) -> None:
+    """Call `show` for each of `texts`, or else for the lines of standard input, or with --interactive for what is typed
+    after a prompt. `what` they are is said in the terminal. While asking, a text that can't be used is told and passed.
+    """
+    if not arguments.interactive:
+        for text in sentences_from(texts, f"Type {what}, one a line; Ctrl-D ends."):
+            show(text)
+        return
+    print(f"Type {what}; Ctrl-D ends.")
+    for text in ask("> "):
+        try:
+            show(text)
+        except InputError as error:
+            print(error)
+
+
+def show_hypotheses(translator: Translator, text: str, arguments: argparse.Namespace) -> None:
+    """Print what the translator makes of a text, with scores if there are several, and what the best one looked at."""
+    strategy = strategy_of(arguments)
+    found = translator.hypotheses([text], strategy=strategy)[0]
+    for hypothesis in found:
+        score = f"{hypothesis.score:8.3f}  " if strategy.n_best > 1 else ""
+        print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}", flush=True)
+    if arguments.show_attention:
+        print(attention_text(*translator.attention(text, found[0].ids)), flush=True)
 
 
 def number(text: str) -> float:

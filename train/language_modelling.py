@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +14,17 @@ import numpy as np
 
 from ..autograd import Tensor, no_grad, ops
 from ..errors import InputError
-from ..models import LanguageModel, LanguageModelConfig, RecurrentConfig, RecurrentLanguageModel
+from ..models import (
+    LanguageModel,
+    LanguageModelConfig,
+    RecurrentConfig,
+    RecurrentLanguageModel,
+    Rules,
+    Sampler,
+    Strategy,
+)
+from ..models import stream as generate
+from ..models.generation import DecodingState
 from ..models.presets import LanguageModelPreset
 from ..nn import Module
 from ..tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer, load_tokenizer
@@ -164,31 +176,92 @@ class Writer:
         model.load_state_dict(tensors)
         return cls(model, tokenizer, config["length"])
 
-    def write(self, prompt: str, tokens: int = 200, *, temperature: float = 0.7, seed: int = 0) -> str:
+    def write(
+        self,
+        prompt: str,
+        tokens: int = 200,
+        *,
+        temperature: float = 0.7,
+        seed: int = 0,
+        strategy: Strategy | None = None,
+    ) -> str:
         """`prompt` and `tokens` more, drawn from the model's distribution at this temperature (0: the likeliest).
 
-        Where the text has filled the context, its last half is what the model goes on from. Raises InputError for a
-        prompt without a token that the model knows.
+        `strategy` says more about how to choose, in place of `temperature` and `seed`; its `min_length` and
+        `max_length` don't count. Raises InputError for a prompt without a token that the model knows.
         """
+        strategy = strategy or Strategy(sampling=True, temperature=temperature, seed=seed)
+        if not strategy.sampling:
+            return self.best(prompt, tokens, strategy)[0][0]
+        return prompt + "".join(self.stream(prompt, tokens, strategy))
+
+    def stream(self, prompt: str, tokens: int, strategy: Strategy) -> Iterator[str]:
+        """What follows `prompt`, piece by piece, each as soon as it is drawn; arguments and errors as in `write`.
+
+        Where the text has filled the context, its last half is what the model goes on from.
+        """
+        ids = self._known_ids(prompt)
+        choose = Sampler(
+            temperature=strategy.temperature, top_k=strategy.top_k, top_p=strategy.top_p, seed=strategy.seed
+        )
+        start, pending, context = self._starter(), [], ids[-self.length :]
+        while tokens > 0:
+            room = min(self.length + 1 - len(context), tokens)
+            tokens -= room
+            new = generate(start(), self._rules(strategy, context, room), choose)
+            for token in itertools.islice(new, len(context), None):
+                ids.append(token)
+                pending.append(token)
+                piece = self.tokenizer.decode(pending)
+                # A character of several bytes may come in several tokens.
+                if not piece.endswith("\N{REPLACEMENT CHARACTER}") or len(pending) > 3:
+                    yield piece
+                    pending = []
+            context = ids[-max(self.length // 2, 1) :]
+        if pending:
+            yield self.tokenizer.decode(pending)
+
+    def best(self, prompt: str, tokens: int, strategy: Strategy) -> list[tuple[str, float]]:
+        """The `n_best` continuations that the strategy finds, each with the prompt before it, and their scores.
+
+        Raises InputError for a prompt without a token that the model knows, and if the context has no room for so many
+        tokens: a search can't go on from half of it.
+        """
+        ids = self._known_ids(prompt)
+        if len(ids) + tokens > self.length + 1:
+            raise InputError(
+                f"A search for {tokens} tokens after a prompt of {len(ids)} needs a context of "
+                f"{len(ids) + tokens - 1}, and this model has {self.length}. Ask for fewer tokens, or sample them."
+            )
+        found = dataclasses.replace(strategy, min_length=0, max_length=tokens).generate(
+            self._starter()(), bos_id=None, eos_id=None, prefix=[ids], forbidden=self._special()
+        )[0]
+        return [(prompt + self.tokenizer.decode(one.ids[len(ids) :]), one.score) for one in found]
+
+    def _known_ids(self, prompt: str) -> list[int]:
         known = [i for i in self.tokenizer.encode(prompt) if i != self.tokenizer.unk_id]
         if not known:
             raise InputError(f"The prompt {prompt!r} has no token that this model knows. Give another one.")
-        rng, ids = np.random.default_rng(seed), list(known)
-        state, new, fed = self.model.start(1), ids[-self.length :], 0
-        special = list(self.tokenizer.special_ids.values())
-        for _ in range(tokens):
-            if fed + len(new) > self.length:
-                new = ids[-self.length // 2 :]
-                state, fed = self.model.start(1), 0
-            logits, fed = state.step(np.array([new]))[0].astype(np.float64), fed + len(new)
-            logits[special] = -np.inf
-            if temperature == 0:
-                ids.append(int(logits.argmax()))
-            else:
-                p = np.exp((logits - logits.max()) / temperature)
-                ids.append(int(rng.choice(len(p), p=p / p.sum())))
-            new = ids[-1:]
-        return prompt + self.tokenizer.decode(ids[len(known) :])
+        return known
+
+    def _starter(self) -> Callable[[], DecodingState]:
+        if isinstance(self.model, LanguageModel):
+            return partial(self.model.start, 1, decoder=self.model.raw_decoder())
+        return partial(self.model.start, 1)
+
+    def _special(self) -> tuple[int, ...]:
+        return tuple(self.tokenizer.special_ids.values())
+
+    def _rules(self, strategy: Strategy, context: list[int], tokens: int) -> Rules:
+        return Rules(
+            None,
+            None,
+            [context],
+            max_length=tokens,
+            repetition_penalty=strategy.repetition_penalty,
+            no_repeat_ngram=strategy.no_repeat_ngram,
+            forbidden=self._special(),
+        )
 
 
 def train_language_model(

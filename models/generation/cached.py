@@ -10,13 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...autograd import Tensor, no_grad
-from ...autograd.backend import array_module
 from ...nn.positional import PositionScores
 from .cache import TreeCache, keep_rows
 from .raw_layers import RawAttention, RawDecoder
-from .threads import in_parts
-
-ATTENTION_PART = 100_000  # numbers in the keys below which a second thread costs more than it saves
 
 
 class CachedState:
@@ -112,19 +108,18 @@ class CachedState:
         return self._attend(turned[0].data, keys, values, bias, self.self_attention)
 
     def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any]) -> Any:
+        scores = q @ keys.swapaxes(-1, -2)
+        if scores.dtype == np.float16:
+            scores = scores.astype(np.float32)
+        if bias is not None:
+            scores += bias
+        scores -= scores.max(axis=-1, keepdims=True)
+        weights = self.decoder.xp.exp(scores, out=scores)
+        total = weights.sum(axis=-1, keepdims=True)
         if self.keep_attention:
-            out, weights = _attention(q, keys, values, bias)
-            kept.append(self._by_row(weights, own=kept is self.self_attention))
-            return out
-        if self.decoder.xp is not np:
-            return _attention(q, keys, values, bias)[0]
-        out = np.empty(q.shape, q.dtype)
-
-        def part(sentences: slice) -> None:
-            own_bias = bias if bias is None or len(bias) == 1 or bias.ndim < 4 else bias[sentences]
-            out[sentences] = _attention(q[sentences], keys[sentences], values[sentences], own_bias)[0]
-
-        in_parts(part, len(q), ATTENTION_PART // max(keys[0].size, 1) + 1)
+            kept.append(self._by_row(weights / total, own=kept is self.self_attention))
+        out = weights.astype(values.dtype, copy=False) @ values
+        out /= total
         return out
 
     def _by_row(self, weights: Any, own: bool) -> Any:
@@ -151,16 +146,3 @@ class CachedState:
         if self._logits is None or len(self._logits) < len(x):
             self._logits = self.decoder.xp.empty((len(x), self.decoder.vocabulary), x.dtype)
         return self.decoder.output(x, out=self._logits[: len(x)])
-
-
-def _attention(q: Any, keys: Any, values: Any, bias: Any) -> tuple[Any, Any]:
-    """Output and weights, for queries (sentences, heads, queries, head_dim) that are scaled already."""
-    scores = q @ keys.swapaxes(-1, -2)
-    if scores.dtype == np.float16:
-        scores = scores.astype(np.float32)
-    if bias is not None:
-        scores += bias
-    scores -= scores.max(axis=-1, keepdims=True)
-    weights = array_module(scores).exp(scores, out=scores)
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return weights.astype(values.dtype, copy=False) @ values, weights

@@ -80,7 +80,7 @@ class Progress:
         self.rules = rules
         self.prefix_lengths = np.array([len(ids) for ids in prefix], dtype=np.int64)
         self.start = [] if rules.bos_id is None else [rules.bos_id]
-        self.length = int(self.prefix_lengths.min(initial=0)) if rows else 0
+        self.length = int(self.prefix_lengths.min()) if rows else 0  # the prefix that all have is fed at once
         if rows and not self.start and not self.length:
             raise ValueError("without bos_id there must be a prefix: the model needs a token to begin with")
         self.limits = self._limits(state)

@@ -154,6 +154,18 @@ def test_finished_sentences_leave_the_batch() -> None:
     assert rows == [sum(length >= place for length in lengths) for place in range(len(rows))]
 
 
+def test_the_prefix_that_all_have_is_fed_at_once() -> None:
+    model = build(0)
+    for bos, prefix, chunk in ((BOS, [[5, 6, 7], [5, 6, 8, 4]], 4), (None, [[5, 6, 7]] * 2, 3), (BOS, [[], [5]], 1)):
+        fed: list[int] = []
+        state = model.start(np.array([[4, 5], [6, 7]]))
+        step = state.step
+        state.step = lambda ids, step=step, fed=fed: (fed.append(ids.shape[1]), step(ids))[1]  # type: ignore
+        greedy_search(state, Rules(bos, EOS, prefix=prefix, max_length=2))
+        assert fed[0] == chunk
+        assert set(fed[1:]) == {1}
+
+
 def test_the_models_positions_bound_the_length() -> None:
     model = build(0)
     model.output.bias.data[EOS] = -1e4  # never ends by itself

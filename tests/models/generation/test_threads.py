@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from handloom.models import Rules, beam_search
-from handloom.models.generation import cached, threads, top
+from handloom.models.generation import threads, top
 from handloom.models.generation.threads import in_parts
 from tests.support.decoding import BOS, EOS, build, random_source
 
@@ -14,7 +14,6 @@ from tests.support.decoding import BOS, EOS, build, random_source
 @pytest.fixture
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "thread_count", lambda: 3)
-    monkeypatch.setattr(cached, "ATTENTION_PART", 0)
     monkeypatch.setattr(top, "CHUNK", 1)
 
 
