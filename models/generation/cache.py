@@ -3,7 +3,7 @@
 The sequences of a beam share most of their past. So the cache of a sentence is a tree: each token fed is a node, whose
 key and value are written once and never move; for each sequence a row of booleans says which nodes are its own past.
 When the beam is reordered only these rows are. All sequences of a sentence attend to all its nodes in one matrix
-product, with those of others at -inf. Nodes that no sequence needs any more are swept out when space runs short.
+product, with those of others at -inf. Nodes that no sequence needs any more are swept out now and then.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class TreeCache:
         self.values = [xp.empty(shape, dtype) for _ in range(layers)]
         self.allowed: np.ndarray | None = None
         self.places = np.empty((sentences, 0), np.int64)
+        self._sweep_at = INITIAL_CAPACITY  # nodes; twice what was left the last time
 
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
         """Write the keys and values (sentences, heads, new, head_dim) of new nodes; returns all of this layer.
@@ -52,9 +53,10 @@ class TreeCache:
     def extend(self, position: int, new: int = 1) -> None:
         """Add nodes to each sentence: one for each of its sequences at `position`, or a chunk from there on."""
         nodes = self.width * new
-        if self.length + nodes > self.keys[0].shape[2]:
+        if self.length >= self._sweep_at:
             self._sweep()
-            self._grow(self.length + nodes)
+            self._sweep_at = max(2 * self.length, INITIAL_CAPACITY)
+        self._grow(self.length + nodes)
         if self.allowed is not None:
             own = np.broadcast_to(np.eye(self.width, dtype=bool), (self.sentences, self.width, self.width))
             self.allowed = np.concatenate([self.allowed, own], axis=2)
@@ -89,6 +91,8 @@ class TreeCache:
         self.keys = keep_rows(self.keys, sentences, self.length)
         self.values = keep_rows(self.values, sentences, self.length)
         self.sentences, self.width = len(sentences), width
+        if width > 1 and self.length < INITIAL_CAPACITY:
+            self._grow(self.length + width * INITIAL_CAPACITY)  # while there is little to copy
         return sentences
 
     def _sweep(self) -> None:

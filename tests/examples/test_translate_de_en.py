@@ -75,6 +75,24 @@ def test_translating_arguments_and_standard_input(trained: Path) -> None:
     assert piped.out == done.out
 
 
+def test_asking_in_the_terminal(trained: Path) -> None:
+    lines = f"Der rote Hund.\n{'Der Hund ' * 100}\nDer alte Mann.\n".encode()
+    options = ("--interactive", "--nbest", "2", "--max-length", "5", "--show-attention")
+    done = run("--checkpoint", "run", *options, folder=trained, stdin=lines)
+    assert done.returncode == 0, done.err
+    out = done.out.replace("> ", "").splitlines()
+    assert out[0] == "Type German sentences; Ctrl-D ends."
+    assert "takes at most" in done.out, "what can't be translated is told, and the next is asked for"
+    scores = [float(line.split()[0]) for line in out if line.lstrip().startswith("-")]
+    assert len(scores) == 4
+    assert scores[0] >= scores[1]
+    assert scores[2] >= scores[3]
+    drawn = run("--checkpoint", "run", "--sample", "--top-k", "5", "--seed", "3", "Der rote Hund.", folder=trained)
+    again = run("--checkpoint", "run", "--sample", "--top-k", "5", "--seed", "3", "Der rote Hund.", folder=trained)
+    assert drawn.returncode == 0
+    assert drawn.out == again.out
+
+
 def test_help_names_every_option(trained: Path) -> None:
     done = run("--help", folder=trained)
     assert done.returncode == 0
