@@ -1,7 +1,8 @@
 """The update of all parameters on the device, in three launches: the gradient's norm, what follows from it, Adam.
 
 Parameters, gradients and moments each lie in one array. The loss scale of fp16 training, the step count and the
-decision to skip a step that overflowed stay on the device: nothing waits for it.
+decision to skip a step that overflowed stay on the device: nothing waits for it. On NumPy arrays the same is computed
+by NumPy.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ def prepare_update(
         max_norm: bound on the norm, None for none.
         interval, least: good steps before the loss scale doubles, and its least value.
     """
+    if isinstance(gradient, np.ndarray):
+        _prepare_on_cpu(gradient, state.view(STATE), average, max_norm, interval, least)
+        return
     blocks = max(min(-(-gradient.size // _THREADS), _BLOCKS), 1)
     partial = array_module(gradient).empty(blocks, np.float32)
     module = load_module("adam.cu", HALF=gradient.dtype == np.float16)
@@ -80,8 +84,49 @@ def adam(
 
     The first `decayed` elements have a weight decay. Nothing changes in a step that `prepare_update` skipped.
     """
+    if isinstance(gradient, np.ndarray):
+        _adam_on_cpu(weights, gradient, m, v, copy, state.view(STATE)[0], lr, betas, eps, weight_decay, decayed)
+        return
     blocks = max(min(-(-weights.size // _THREADS), _BLOCKS), 1)
     numbers = map(np.float32, (lr, *betas, eps, weight_decay))
     args = (weights, gradient, m, v, copy, state, np.int64(weights.size), np.int64(decayed), *numbers)
     module = load_module("adam.cu", HALF=gradient.dtype == np.float16)
     module.get_function("adam")((blocks,), (_THREADS,), args)
+
+
+def _prepare_on_cpu(
+    gradient: np.ndarray, state: np.ndarray, average: float, max_norm: float | None, interval: int, least: float
+) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = gradient.astype(np.float32, copy=False)
+        total = float(np.vdot(wide, wide))
+        undo = average / state["loss_scale"][0]
+        norm = total**0.5 * undo
+    state["norm"] = norm
+    if not np.isfinite(total):
+        state["multiplier"], state["good"] = 0.0, 0
+        state["skipped"] += 1
+        state["loss_scale"] = max(state["loss_scale"][0] * 0.5, least)
+        return
+    state["multiplier"] = undo * (max_norm / norm) if max_norm is not None and norm > max_norm else undo
+    state["steps"] += 1
+    state["good"] += 1
+    if state["good"][0] == interval:
+        state["loss_scale"] *= 2
+        state["good"] = 0
+
+
+def _adam_on_cpu(
+    weights: np.ndarray, gradient: np.ndarray, m: np.ndarray, v: np.ndarray, copy: np.ndarray, state: Any,
+    lr: float, betas: tuple[float, float], eps: float, weight_decay: float, decayed: int,
+) -> None:  # fmt: skip
+    if state["multiplier"] == 0:
+        return
+    b1, b2 = betas
+    g = gradient * np.float32(state["multiplier"])
+    root = (1 - b2 ** int(state["steps"])) ** 0.5
+    m[...] = b1 * m + (1 - b1) * g
+    v[...] = b2 * v + (1 - b2) * g * g
+    weights[:decayed] *= np.float32(1 - lr * weight_decay)
+    weights -= lr * root / (1 - b1 ** int(state["steps"])) * m / (np.sqrt(v) + np.float32(eps * root))
+    copy[...] = weights

@@ -1,0 +1,147 @@
+"""Training in fp16 whose update stays on the device: the whole step on the CPU and on the stand-in for a GPU."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator, Parameter, Tensor, default_generator, manual_seed, ops
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+from handloom.nn import MultiHeadAttention
+from handloom.train.flat_update import FlatAdam
+from handloom.train.optimizers import AdamW, clip_grad_norm
+from tests.support.fake_cupy import cupyx, kernels
+
+STEPS = 50
+
+
+def build(dtype: Any, layers: int = 2, dropout: float = 0.1) -> tuple[Seq2SeqTransformer, list[np.ndarray]]:
+    """A translator, and its weights in float32."""
+    manual_seed(3)
+    sizes = {"d_model": 16, "nhead": 2, "encoder_layers": layers, "decoder_layers": layers, "dim_feedforward": 24}
+    model = Seq2SeqTransformer(Seq2SeqConfig(24, 24, **sizes, dropout=dropout, max_length=12, tie_output=True))
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.dropout = 0.0  # on a device its kernels draw masks of their own
+    masters = [p.data.copy() for p in model.parameters()]
+    return model.astype(dtype), masters
+
+
+def train(device: str, dtype: Any = np.float16) -> tuple[np.ndarray, FlatAdam, list[int]]:
+    """Losses of updates of two batches each, of sequences to be turned round; the optimiser; launches an update."""
+    model, masters = build(dtype)
+    model.to(device)
+    optimizer = FlatAdam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, masters=masters)
+    rng, losses, launches = np.random.default_rng(0), [], []
+    default_generator.set_state(Generator(5).get_state())
+    with cupyx.allow_synchronize(False):  # from the first step to the last
+        for _ in range(STEPS):
+            before = len(kernels.launches)
+            for _ in range(2):
+                source, lengths = rng.integers(3, 24, (4, 6)), np.array([6, 4, 5, 6])
+                source[np.arange(6) >= lengths[:, None]] = 0
+                target = np.concatenate([np.full((4, 1), 1), source[:, ::-1]], axis=1)
+                loss = ops.cross_entropy(
+                    model(source, target[:, :-1], lengths), target[:, 1:], ignore_index=0, label_smoothing=0.1
+                )
+                optimizer.backward(loss, 0.5)
+                losses.append(loss.data)
+            optimizer.step(0.004, max_norm=1.0)
+            launches.append(len(kernels.launches) - before)
+    return np.array([float(loss) for loss in losses]), optimizer, launches
+
+
+def test_fifty_fp16_steps_on_the_device_are_those_of_the_cpu_and_nothing_waits(fake_cupy, counted_masks) -> None:
+    want, on_cpu, _ = train("cpu")
+    found, on_device, launches = train("cuda")
+    assert on_device.weights.device.id == 0
+    np.testing.assert_allclose(found, want, rtol=0.02)  # fp16 rounds to 1/2048, here over a hundred passes
+    assert want[-10:].mean() < want[:10].mean() - 0.3  # and it learns
+    for name, value in on_cpu.report().items():
+        assert on_device.report()[name] == pytest.approx(value, rel=0.1)
+    assert set(launches) == {launches[0]}
+    assert kernels.launches[-3:] == ["squared_norm", "prepare_update", "adam"]
+
+
+def test_fp16_learns_what_float32_learns(counted_masks) -> None:
+    wide, half = train("cpu", np.float32)[0], train("cpu")[0]
+    np.testing.assert_allclose(half, wide, rtol=0.05)
+
+
+def test_float32_steps_are_those_of_the_plain_optimiser(counted_masks) -> None:
+    losses = []
+    for flat in (False, True):
+        model, _ = build(np.float32, layers=1)
+        parameters = list(model.parameters())
+        plain = AdamW(parameters, weight_decay=0.1)
+        fused = FlatAdam(parameters, weight_decay=0.1) if flat else None
+        rng, own = np.random.default_rng(0), []
+        default_generator.set_state(Generator(5).get_state())
+        for step in range(6):
+            source = rng.integers(3, 24, (4, 6))
+            loss = ops.cross_entropy(model(source, source[:, :-1]), source[:, 1:])
+            if fused:
+                fused.backward(loss)
+                fused.step(0.01 * step, max_norm=0.5)
+            else:
+                plain.zero_grad()
+                loss.backward()
+                clip_grad_norm(parameters, 0.5)
+                plain.lr = 0.01 * step
+                plain.step()
+            own.append(loss.item())
+        losses.append(own)
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_overflow_is_skipped_counted_and_named(device, fake_cupy) -> None:
+    first, second = Parameter(np.ones((2, 3), np.float16)), Parameter(np.ones(3, np.float16))
+    for parameter in (first, second):
+        parameter.data = Tensor(parameter.data).to(device).data
+    optimizer = FlatAdam([first, second], loss_scale=1024.0, interval=2)
+    named = [("first", first), ("second", second)]
+    scales, changed = [], []
+    for size in (1.0, 1.0, 100.0, 1.0, 1.0):
+        loss = ((first * second).sum() * size).astype(np.float16)
+        optimizer.backward(loss)
+        assert optimizer.first_overflow(named) == ("second" if size == 100 else None)
+        before = optimizer.state_dict()["weights"].copy()
+        optimizer.step(0.001)
+        scales.append(optimizer.report()["loss_scale"])
+        changed.append(bool((optimizer.state_dict()["weights"] != before).any()))
+    assert changed == [True, True, False, True, True]
+    assert scales == [1024, 2048, 1024, 1024, 2048]
+    assert optimizer.report()["skipped"] == 1
+    assert optimizer.report()["steps"] == 4
+
+
+def test_a_state_goes_on_exactly(counted_masks) -> None:
+    model, masters = build(np.float16, layers=1)
+    optimizer = FlatAdam(model.parameters(), masters=masters)
+    rng = np.random.default_rng(0)
+    gradients = [[rng.standard_normal(p.shape).astype(np.float16) for p in optimizer.parameters] for _ in range(4)]
+    saved: dict[str, Any] = {}
+    for round_ in range(2):
+        if round_:
+            optimizer.load_state_dict(saved)
+        for step in range(2 * round_, 4):
+            if step == 2 and not round_:
+                saved = copy.deepcopy(optimizer.state_dict())
+            for parameter, gradient in zip(optimizer.parameters, gradients[step], strict=True):
+                parameter.grad = gradient.copy()
+            optimizer.step(0.01)
+        if not round_:
+            want = optimizer.weights.copy()
+    np.testing.assert_array_equal(optimizer.weights, want)
+    np.testing.assert_array_equal(optimizer.copy, want.astype(np.float16))
+    with pytest.raises(ValueError, match="another number"):
+        FlatAdam([Parameter(np.ones(3, np.float32))]).load_state_dict(saved)
+
+
+def test_mixed_parameters_are_refused() -> None:
+    with pytest.raises(ValueError, match="all float32 or all float16"):
+        FlatAdam([Parameter(np.ones(3, np.float32)), Parameter(np.ones(3, np.float16))])
