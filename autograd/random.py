@@ -5,10 +5,17 @@ Every source of randomness takes a `Generator`, or draws from the default one, w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from .parallel import pieces, split
+
+# A mask of so many elements is drawn in lanes, each a stream that starts from a number of the generator's own: several
+# threads can draw at once. The lanes are always as many, so that the numbers don't depend on the threads.
+_LARGE, _LANES = 1 << 16, 4
 
 
 class Generator:
@@ -49,9 +56,22 @@ class Generator:
         that of the rounded one.
         """
         threshold = round(drop * 65536)
-        size = int(np.prod(shape))
-        words = np.frombuffer(self._bits.random_raw((size + 3) // 4), dtype=np.uint16)[:size]
-        return (words >= threshold).reshape(shape), 65536 / (65536 - threshold) if threshold < 65536 else 0.0
+        mask = np.empty(math.prod(shape), bool)
+        streams = [self._bits]
+        if mask.size >= _LARGE:
+            word = int(self._bits.random_raw())
+            streams = [np.random.SFC64([word, lane]) for lane in range(_LANES)]
+        bounds = [mask.size * lane // len(streams) for lane in range(len(streams) + 1)]
+
+        def draw(first: int, last: int) -> None:
+            for lane in range(first, last):
+                for piece in pieces(bounds[lane], bounds[lane + 1], 1):
+                    size = piece.stop - piece.start
+                    words = streams[lane].random_raw((size + 3) // 4).view(np.uint16)
+                    np.greater_equal(words[:size], threshold, out=mask[piece])
+
+        split(np, len(streams), draw, cost=0.5 * mask.size / len(streams))
+        return mask.reshape(shape), 65536 / (65536 - threshold) if threshold < 65536 else 0.0
 
 
 default_generator = Generator(0)

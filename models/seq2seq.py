@@ -140,10 +140,37 @@ class Seq2SeqTransformer(Module):
         With a `cache` (from `decoder.new_cache()`) `target` holds only the tokens that are new. The cross-attention
         weights of each layer, (batch, heads, length, source_length), are appended to `cross_weights`.
         """
+        return self.output(self._decoded(target, memory, memory_lengths, cache, cross_weights))
+
+    def _decoded(
+        self, target: Any, memory: Tensor, memory_lengths: Any, cache: Any = None, cross_weights: Any = None
+    ) -> Tensor:
         offset = cache[0].own.length if cache else 0
         x = self.dropout(self.positions(self.target_embedding(target), offset))
-        x = self.decoder(x, memory, memory_lengths=memory_lengths, cache=cache, cross_weights=cross_weights)
-        return self.output(x)
+        return self.decoder(x, memory, memory_lengths=memory_lengths, cache=cache, cross_weights=cross_weights)
+
+    def loss(
+        self,
+        source: Any,
+        target: Any,
+        labels: Any,
+        source_lengths: Any = None,
+        *,
+        label_smoothing: float = 0.0,
+        class_weight: Any = None,
+    ) -> Tensor:
+        """Mean cross-entropy, in nats, of `labels` (batch, target_length) given what `forward` takes, without padding.
+
+        It equals `ops.cross_entropy` of the logits, but never holds all of them.
+        """
+        memory, source_lengths = self.encode(source, source_lengths)
+        return self.output.cross_entropy(
+            self._decoded(target, memory, source_lengths),
+            labels,
+            ignore_index=self.config.pad_id,
+            label_smoothing=label_smoothing,
+            class_weight=class_weight,
+        )
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
         """The decoder for `start`, in the layout that is fastest for generating; a copy unless `packed` is false."""

@@ -20,5 +20,9 @@ class Dropout(Module):
     def forward(self, x: Tensor) -> Tensor:
         return ops.dropout(x, self.p, training=self.training, generator=self.generator)
 
+    def add(self, x: Tensor, residual: Tensor) -> Tensor:
+        """residual + self(x), in one op."""
+        return ops.dropout_add(x, residual, self.p, training=self.training, generator=self.generator)
+
     def extra_repr(self) -> str:
         return f"p={self.p}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,10 @@ class Linear(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return ops.linear(x, self.weight, self.bias)
+
+    def cross_entropy(self, x: Tensor, target: Any, **options: Any) -> Tensor:
+        """ops.cross_entropy(self(x), target, **options) without ever holding all logits; see `linear_cross_entropy`."""
+        return ops.linear_cross_entropy(x, self.weight, self.bias, target, **options)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"

@@ -82,16 +82,16 @@ class TransformerEncoderLayer(Module):
         """
 
         def attend(h: Tensor) -> Tensor:
-            return self.dropout1(self.self_attn(h, mask=mask, key_lengths=lengths, causal=causal, cache=cache))
+            return self.self_attn(h, mask=mask, key_lengths=lengths, causal=causal, cache=cache)
 
         if self.norm_first:
-            x = x + attend(self.norm1(x))
-            return x + self._feed_forward(self.norm2(x))
-        x = self.norm1(x + attend(x))
-        return self.norm2(x + self._feed_forward(x))
+            x = self.dropout1.add(attend(self.norm1(x)), x)
+            return self.dropout2.add(self._feed_forward(self.norm2(x)), x)
+        x = self.norm1(self.dropout1.add(attend(x), x))
+        return self.norm2(self.dropout2.add(self._feed_forward(x), x))
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout2(feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation))
+        return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)
 
 
 class TransformerDecoderLayer(Module):
@@ -139,26 +139,26 @@ class TransformerDecoderLayer(Module):
 
         def attend_self(h: Tensor) -> Tensor:
             own = None if cache is None else cache.own
-            return self.dropout1(self.self_attn(h, key_lengths=lengths, causal=True, cache=own))
+            return self.self_attn(h, key_lengths=lengths, causal=True, cache=own)
 
         def attend_memory(h: Tensor) -> Tensor:
             options = {"key_lengths": memory_lengths, "cache": None if cache is None else cache.cross}
             if cross_weights is None:
-                return self.dropout2(self.multihead_attn(h, memory, **options))
+                return self.multihead_attn(h, memory, **options)
             out, weights = self.multihead_attn(h, memory, return_weights=True, **options)
             cross_weights.append(weights)
-            return self.dropout2(out)
+            return out
 
         if self.norm_first:
-            x = x + attend_self(self.norm1(x))
-            x = x + attend_memory(self.norm2(x))
-            return x + self._feed_forward(self.norm3(x))
-        x = self.norm1(x + attend_self(x))
-        x = self.norm2(x + attend_memory(x))
-        return self.norm3(x + self._feed_forward(x))
+            x = self.dropout1.add(attend_self(self.norm1(x)), x)
+            x = self.dropout2.add(attend_memory(self.norm2(x)), x)
+            return self.dropout3.add(self._feed_forward(self.norm3(x)), x)
+        x = self.norm1(self.dropout1.add(attend_self(x), x))
+        x = self.norm2(self.dropout2.add(attend_memory(x), x))
+        return self.norm3(self.dropout3.add(self._feed_forward(x), x))
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout3(feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation))
+        return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)
 
 
 class TransformerEncoder(Module):

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..autograd import Parameter
 from ..autograd.backend import array_module, to_device
+from ..autograd.parallel import split
 
 # Elements updated at a time: the block and its scratch stay in the processor's cache between the passes over it.
-_BLOCK = 1 << 15
+_BLOCK = 1 << 16
 
 
 class Optimizer:
@@ -67,6 +68,7 @@ class Optimizer:
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         self.steps += 1
+        blocks: list[tuple[list[Any], int, float, float]] = []
         for parameter, scale, weight_decay, *moments in zip(
             self.parameters, self._lr_scales, self._decays, *self._state, strict=True
         ):
@@ -79,9 +81,14 @@ class Optimizer:
                 self._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
             else:
                 arrays = [array.reshape(-1) for array in (parameter.data, parameter.grad, *moments)]
-                for start in range(0, parameter.size, _BLOCK):
-                    self._update(*(array[start : start + _BLOCK] for array in arrays), lr=lr, decay=decay)
+                blocks += [(arrays, start, lr, decay) for start in range(0, parameter.size, _BLOCK)]
             parameter.mark_changed()
+
+        def update(first: int, last: int) -> None:
+            for arrays, start, lr, decay in blocks[first:last]:
+                self._update(*(array[start : start + _BLOCK] for array in arrays), lr=lr, decay=decay)
+
+        split(array_module(self.parameters[0].data), len(blocks), update, cost=_BLOCK)
 
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
         """Change `w` and the moments in place; `decay` is lr times the weight decay."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from tqdm import tqdm
@@ -167,8 +167,12 @@ def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None
     training minimises the mean of this loss and of `distillation_loss` against the teacher.
     """
 
-    def loss(model: Module, batch: Batch) -> tuple[Tensor, int, dict[str, float]]:
+    def loss(model: Any, batch: Batch) -> tuple[Tensor, int, dict[str, float]]:
         inputs = (batch.source, batch.target_input, batch.source_lengths)
+        if model.training and teacher is None:  # nothing else needs the logits
+            source, target, lengths = inputs
+            value = model.loss(source, target, batch.target_output, lengths, label_smoothing=label_smoothing)
+            return value, batch.target_tokens, {}
         logits = model(*inputs)
         smoothing = label_smoothing if model.training else 0.0
         value = ops.cross_entropy(logits, batch.target_output, ignore_index=pad_id, label_smoothing=smoothing)

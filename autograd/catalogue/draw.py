@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..ops import OPS
+from ..random import Generator
 
 T = TypeVar("T")
 CLEARANCE = 0.1  # the least distance from a kink or between values whose order matters
@@ -173,3 +174,8 @@ def gathered(name: str) -> dict[str, Any]:
         "function": lambda *tensors, **kwargs: op.function(tensors, **kwargs),
         "reference": lambda *arrays, **kwargs: op.reference(arrays, **kwargs),
     }
+
+
+def with_seed(function: Any) -> Any:
+    """A random op called with a generator of its own, so that every call draws the same numbers."""
+    return lambda *args, seed=0, **kwargs: function(*args, generator=Generator(seed), **kwargs)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ops import OPS
-from ..random import Generator
-from .draw import Draw, Sample, spec
+from .draw import Draw, Sample, spec, with_seed
 
 
 def _along_axis(d: Draw) -> Sample:
@@ -64,6 +63,35 @@ def _cross_entropy(d: Draw) -> Sample:
     return Sample((d.array((*shape, classes), -3, 3), target), kwargs, differentiable=(0,))
 
 
+def _bias_third(function: Any) -> Any:
+    """The fused loss with the target before the bias, which may be missing."""
+    return lambda x, weight, target, bias=None, **kwargs: function(x, weight, bias, target, **kwargs)
+
+
+@spec(
+    "linear_cross_entropy",
+    function=_bias_third(OPS["linear_cross_entropy"].function),
+    reference=_bias_third(OPS["linear_cross_entropy"].reference),
+    ulps=64,
+)
+def _linear_cross_entropy(d: Draw) -> Sample:
+    shape, features, classes = d.shape(0, 2, empty=False), d.integer(1, 3), d.integer(1, 4)
+    target = d.indices(shape, classes)
+    kwargs: dict[str, Any] = dict(d.choice("reduction", ({}, {"reduction": "mean"}, {"reduction": "sum"})))
+    if d.flag("padding"):
+        kwargs |= {"ignore_index": -100}
+        target = np.where(d.mask(shape), -100, target)
+    if d.flag("class weights"):
+        kwargs |= {"class_weight": d.array((classes,), 0.5, 2)}
+    if d.flag("smoothing"):
+        kwargs |= {"label_smoothing": 0.2}
+    if d.flag("small blocks"):
+        kwargs |= {"block_rows": d.integer(1, 2)}
+    arrays = d.array((*shape, features)), d.array((classes, features))
+    bias = (d.array((classes,)),) if d.flag("bias") else ()
+    return Sample((*arrays, target, *bias), kwargs)
+
+
 def _two_of_a_shape(d: Draw) -> Sample:
     kwargs = _reduction(d)
     shape = d.shape(empty=kwargs.get("reduction") in ("sum", "none"))
@@ -94,16 +122,11 @@ def _bce(d: Draw) -> Sample:
     return Sample((d.array(shape, 0.1, 0.9), d.array(shape, 0, 1)), kwargs)
 
 
-def _with_seed(function: Any) -> Any:
-    """A random op called with a generator of its own, so that every call draws the same numbers."""
-    return lambda *args, seed=0, **kwargs: function(*args, generator=Generator(seed), **kwargs)
-
-
 @spec(
     "dropout",
     views=True,  # x itself unless training
-    function=_with_seed(OPS["dropout"].function),
-    reference=_with_seed(OPS["dropout"].reference),
+    function=with_seed(OPS["dropout"].function),
+    reference=with_seed(OPS["dropout"].reference),
 )
 def _dropout(d: Draw) -> Sample:
     kwargs = {
@@ -114,9 +137,24 @@ def _dropout(d: Draw) -> Sample:
     return Sample((d.array(d.shape()),), kwargs)
 
 
+@spec(
+    "dropout_add",
+    function=with_seed(OPS["dropout_add"].function),
+    reference=with_seed(OPS["dropout_add"].reference),
+)
+def _dropout_add(d: Draw) -> Sample:
+    kwargs = {
+        "seed": d.integer(0, 9),
+        "p": d.choice("p", (0.0, 0.3, 0.5, 1.0)),
+        "training": d.choice("training", (True, True, False)),
+    }
+    shape = d.shape()
+    return Sample((d.array(shape), d.array(shape)), kwargs)
+
+
 def _bias_last(function: Any) -> Any:
     """Attention with the bias, which has a gradient too, as fourth argument."""
-    return _with_seed(lambda query, key, value, bias=None, **kwargs: function(query, key, value, bias=bias, **kwargs))
+    return with_seed(lambda query, key, value, bias=None, **kwargs: function(query, key, value, bias=bias, **kwargs))
 
 
 @spec(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .draw import Draw, Sample, spec
+import numpy as np
+
+from ..ops import OPS
+from .draw import Draw, Sample, spec, with_seed
 
 
 @spec("matmul")
@@ -25,6 +28,17 @@ def _linear(d: Draw) -> Sample:
     rows, features, outputs = d.shape(0, 2), d.integer(0, 3), d.integer(1, 3)
     bias = (d.array((outputs,)),) if d.flag("bias") else ()
     return Sample((d.array((*rows, features)), d.array((outputs, features)), *bias))
+
+
+@spec("linear_relu", function=with_seed(OPS["linear_relu"].function), reference=with_seed(OPS["linear_relu"].reference))
+def _linear_relu(d: Draw) -> Sample:
+    rows, features, outputs = d.shape(0, 2), d.integer(1, 3), d.integer(1, 3)
+    # Each output is clearly on or off: all its weights, and its bias, have one sign.
+    sign = np.where(d.mask((outputs,)), 1, -1).astype(d.dtype)
+    bias = (d.array((outputs,), 0.1, 1) * sign,) if d.flag("bias") else ()
+    kwargs = {"dropout": 0.4, "seed": d.integer(0, 9)} if d.flag("dropout") else {}
+    x, weight = d.array((*rows, features), 0.2, 2), d.array((outputs, features), 0.2, 2) * sign[:, None]
+    return Sample((x, weight, *bias), kwargs)
 
 
 spec("outer")(lambda d: Sample((d.array(d.shape(most=2)), d.array(d.shape(most=2)))))

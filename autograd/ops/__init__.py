@@ -4,7 +4,7 @@ from .activation import elu, gelu, leaky_relu, log_sigmoid, mish, relu, selu, si
 from .attention import attention
 from .creation import ones_like, zeros_like
 from .diagonal import diagonal, trace, tril, triu
-from .dropout import dropout
+from .dropout import dropout, dropout_add
 from .einsum import einsum
 from .elementwise import (
     abs,
@@ -32,7 +32,9 @@ from .gated import geglu, glu, reglu, swiglu
 from .heads import merge_heads, split_heads
 from .indexing import getitem, scatter_add, setitem, take, take_along_axis
 from .joining import concatenate, pad, repeat, split, stack, tile
-from .linalg import dot, inner, linear, matmul, outer, tensordot
+from .linalg import dot, inner, matmul, outer, tensordot
+from .linear import linear, linear_relu
+from .linear_cross_entropy import linear_cross_entropy
 from .loss import cross_entropy
 from .normalization import layer_norm, rms_norm
 from .reduction import argmax, argmin, max, mean, min, prod, sum

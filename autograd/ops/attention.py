@@ -14,13 +14,14 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, raw, unbroadcast
+from ..parallel import pieces, split
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .attention_blocked import BlockedAttention, Conditions
 from .attention_fused import FusedAttention, why_not_fused
 from .exponential import exp
+from .heads import empty_heads
 from .linalg import matmul
-from .reduction import summed
 from .registry import declare
 from .selection import where
 
@@ -69,71 +70,116 @@ def alibi_bias(slopes: Any, query_length: int, key_length: int, dtype: Any, xp: 
 class StandardAttention(Function):
     """Weights are held as (batch, heads, key, query): reducing over the second to last axis is many times quicker.
 
-    With A the weights after softmax, D its dropout and G the incoming gradient: dV = D^T G; with dA the gradient at A,
-    dS = A (dA - rowsum(dA A)); dQ = dS K scale; dK = dS^T Q scale; the bias takes dS.
+    With A the weights after softmax, D its dropout, O the output and G the incoming gradient: dV = D^T G; with dA the
+    gradient at A, dS = A (dA - rowsum(dA A)), where rowsum(dA A) = rowsum(G O); dQ = dS K scale; dK = dS^T Q scale; the
+    bias takes dS. (Dao et al. 2022, arXiv 2205.14135, appendix B.2, for the row sums.)
+
+    A few batch rows are worked on at a time, from scores to output, so that their scores stay in the cache.
     """
 
     def __init__(self, mask, dropout, scale, generator):
         self.mask, self.dropout, self.scale, self.generator = mask, dropout, scale, generator
 
     def forward(self, query, key, value, bias=None):
-        xp = array_module(query)
         self.save(query, key, value, *(() if bias is None else (bias,)))
-        scores = self.scores(query, key, bias)
-        top = scores.max(axis=-2, keepdims=True)
-        # Where nothing may be attended to the maximum is -inf: the weights and the output are zero there.
-        scores -= xp.where(xp.isfinite(top), top, 0)
-        weights = xp.exp(scores, out=scores)
-        total = weights.sum(axis=-2, keepdims=True)
-        weights /= xp.where(total == 0, 1, total)
-        weights = weights.astype(query.dtype, copy=False)
-        dropped, drop = weights, None
-        if self.dropout:
-            keep, factor = self.generator.keep_mask(weights.shape, self.dropout)
-            drop = xp.asarray(keep), weights.dtype.type(factor)
-            dropped = weights * drop[0]
-            dropped *= drop[1]
-        self.keep(weights, drop)
-        return dropped.swapaxes(-1, -2) @ value
-
-    def scores(self, query, key, bias):
         xp = array_module(query)
-        scores = key @ (query * query.dtype.type(self.scale)).swapaxes(-1, -2)
-        if scores.dtype == np.float16:
-            scores = scores.astype(np.float32)
-        if bias is not None:
-            scores = scores + bias.swapaxes(-1, -2).astype(scores.dtype)
+        batch, heads, queries, _ = query.shape
+        shape = (batch, heads, key.shape[2], queries)
+        wide = _wide(np.result_type(query.dtype, key.dtype))
+        weights = xp.empty(shape, query.dtype)
+        out = empty_heads(xp, (batch, heads, queries, value.shape[3]), np.result_type(query.dtype, value.dtype))[0]
+        keep, factor = None, 1.0
+        if self.dropout:
+            keep, factor = self.generator.keep_mask(shape, self.dropout)
+            keep = xp.asarray(keep)
+        added = [_four_axes(bias.astype(wide, copy=False)).swapaxes(-1, -2)] if bias is not None else []
         if self.mask is not None:
-            scores += xp.where(self.mask, 0, -np.inf).astype(scores.dtype).swapaxes(-1, -2)
-        return scores
+            added.append(_four_axes(xp.where(self.mask, 0, -np.inf).astype(wide)).swapaxes(-1, -2))
+
+        def part(start, stop):
+            for rows in pieces(start, stop, weights[:1].size):
+                scaled = query[rows].astype(wide, copy=False) * wide.type(self.scale)
+                scores = key[rows].astype(wide, copy=False) @ scaled.swapaxes(-1, -2)
+                for term in added:
+                    scores += term if len(term) == 1 else term[rows]
+                top = scores.max(axis=-2, keepdims=True)
+                # Where nothing may be attended to the maximum is -inf: the weights and the output are zero there.
+                scores -= xp.where(xp.isfinite(top), top, 0) if added else top
+                xp.exp(scores, out=scores)
+                total = scores.sum(axis=-2, keepdims=True)
+                scores *= 1 / xp.where(total == 0, 1, total)
+                weights[rows] = scores
+                dropped = weights[rows]
+                if keep is not None:
+                    dropped = xp.multiply(scores, keep[rows], out=scores).astype(query.dtype, copy=False)
+                y = out[rows]
+                xp.matmul(dropped.swapaxes(-1, -2), value[rows], out=y)
+                if keep is not None:
+                    y *= y.dtype.type(factor)
+
+        split(xp, batch, part, cost=4 * weights[:1].size)
+        self.keep(weights, keep, factor, out)
+        return out
 
     def backward(self, g):
         query, key, value = self.saved[:3]
-        weights, drop = self.kept
-        scale = query.dtype.type(self.scale)
-        dropped = weights if drop is None else weights * drop[0] * drop[1]
-        d_value = dropped @ g
-        d_scores = value @ g.swapaxes(-1, -2)
-        if drop is not None:
-            d_scores *= drop[0]
-            d_scores *= drop[1]
-        d_scores -= summed(d_scores * weights, -2, keepdims=True)
-        d_scores *= weights
-        d_query = d_scores.swapaxes(-1, -2) @ key
-        d_query *= scale
-        d_key = d_scores @ query
-        d_key *= scale
+        weights, keep, factor, out = self.kept
+        xp, wide, scale = array_module(g), _wide(weights.dtype), query.dtype.type(self.scale)
+        d_query, d_key, d_value = _empty_like_heads(xp, query, key, value)
+        all_d_scores = xp.empty(weights.shape, weights.dtype) if len(self.saved) == 4 and self.needs[3] else None
+
+        def part(start, stop):
+            for rows in pieces(start, stop, weights[:1].size):
+                d_out, dropped = g[rows], weights[rows]
+                row_sums = (d_out.astype(wide, copy=False) * out[rows]).sum(axis=-1)
+                if keep is not None:
+                    d_out = d_out * g.dtype.type(factor)
+                    dropped = dropped * keep[rows]
+                xp.matmul(dropped, d_out, out=d_value[rows])
+                d_scores = value[rows] @ d_out.swapaxes(-1, -2)
+                if keep is not None:
+                    d_scores *= keep[rows]
+                d_scores -= row_sums[:, :, None, :].astype(d_scores.dtype, copy=False)
+                d_scores *= weights[rows]
+                if all_d_scores is not None:
+                    all_d_scores[rows] = d_scores
+                xp.matmul(d_scores.swapaxes(-1, -2), key[rows], out=d_query[rows])
+                xp.matmul(d_scores, query[rows], out=d_key[rows])
+                d_query[rows] *= scale
+                d_key[rows] *= scale
+
+        split(xp, len(weights), part, cost=6 * weights[:1].size)
         if len(self.saved) == 3:
             return d_query, d_key, d_value
-        if not self.needs[3]:
+        if all_d_scores is None:
             return d_query, d_key, d_value, None
         bias = self.saved[3]
-        return d_query, d_key, d_value, unbroadcast(d_scores.swapaxes(-1, -2), bias.shape).astype(bias.dtype)
+        return d_query, d_key, d_value, unbroadcast(all_d_scores.swapaxes(-1, -2), bias.shape).astype(bias.dtype)
 
     def composed(self, query, key, value, bias=None):
-        drop = self.kept[1]
-        keep = None if drop is None else drop[0].swapaxes(-1, -2) * drop[1]
+        _, keep, factor, _ = self.kept
+        keep = None if keep is None else keep.swapaxes(-1, -2) * query.dtype.type(factor)
         return attention_composed(query, key, value, bias, mask=self.mask, scale=self.scale, keep=keep)[0]
+
+
+def _wide(dtype: Any) -> Any:
+    """What scores are computed in: float32 for float16."""
+    return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)
+
+
+def _four_axes(array: Any) -> Any:
+    """With ones in front, to (batch, heads, query, key)."""
+    return array.reshape((1,) * (4 - array.ndim) + array.shape)
+
+
+def _empty_like_heads(xp: Any, query: Any, key: Any, value: Any) -> tuple[Any, ...]:
+    """Room for the gradients, side by side where the operands are so: then `merge_heads` copies nothing."""
+    if query.base is not None and query.base is key.base is value.base and query.shape == key.shape == value.shape:
+        return tuple(empty_heads(xp, query.shape, query.dtype, parts=3))
+    (d_query,) = empty_heads(xp, query.shape, query.dtype)
+    if key.base is not None and key.base is value.base and key.shape == value.shape:
+        return d_query, *empty_heads(xp, key.shape, key.dtype, parts=2)
+    return d_query, *(empty_heads(xp, x.shape, x.dtype)[0] for x in (key, value))
 
 
 def attention_composed(

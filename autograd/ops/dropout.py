@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import Array, array_module
 from ..function import Function, raw
+from ..parallel import pieces, split
 from ..random import Generator, default_generator
 from ..tensor import Tensor
+from .elementwise import add
 from .on_device import DropoutOnDevice, drop_of, runs_kernels
 from .registry import declare
 
@@ -22,15 +24,49 @@ class Dropout(Function):
 
     def forward(self, x):
         mask, scale = self.generator.keep_mask(x.shape, self.p)
-        mask = array_module(x).asarray(mask)
-        self.keep(mask, x.dtype.type(scale))
-        out = x * mask
-        out *= self.kept[1]
-        return out
+        self.keep(array_module(x).asarray(mask), x.dtype.type(scale))
+        return masked(x, *self.kept)
 
     def backward(self, g):
         mask, scale = self.kept
-        return g * mask * scale
+        return g * mask * scale if isinstance(g, Tensor) else masked(g, mask, scale)
+
+
+def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Array:
+    """x * mask * scale + added, all of one shape, in pieces on all threads."""
+    xp = array_module(x)
+    out = xp.empty(x.shape, x.dtype)
+    flat_x, flat_mask, flat_out = x.reshape(-1), mask.reshape(-1), out.reshape(-1)
+    flat_added = None if added is None else added.reshape(-1)
+
+    def part(start, stop):
+        for piece in pieces(start, stop, 1):
+            y = flat_out[piece]
+            xp.multiply(flat_x[piece], flat_mask[piece], out=y)
+            y *= scale
+            if flat_added is not None:
+                y += flat_added[piece]
+
+    split(xp, x.size, part, cost=0.5)
+    return out
+
+
+class DropoutAdd(Function):
+    """residual + dropout(x)."""
+
+    def __init__(self, p, generator):
+        self.p, self.generator = p, generator
+
+    def forward(self, x, residual):
+        if x.shape != residual.shape or x.dtype != residual.dtype:
+            raise ValueError("x and the residual must have one shape and dtype")
+        mask, scale = self.generator.keep_mask(x.shape, self.p)
+        self.keep(array_module(x).asarray(mask), x.dtype.type(scale))
+        return masked(x, self.kept[0], self.kept[1], residual)
+
+    def backward(self, g):
+        mask, scale = self.kept
+        return g * mask * scale if isinstance(g, Tensor) else masked(g, mask, scale), g
 
 
 def _dropout_reference(x: np.ndarray, p: float = 0.5, *, training: bool = True, generator: Generator) -> np.ndarray:
@@ -52,3 +88,24 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
     if runs_kernels(raw(x)):
         return DropoutOnDevice(drop_of(p, generator or default_generator))(x)
     return Dropout(p, generator or default_generator)(x)
+
+
+@declare(
+    lambda x, residual, p=0.5, *, training=True, generator: (
+        residual + _dropout_reference(x, p, training=training, generator=generator)
+    )
+)
+def dropout_add(
+    x: Any, residual: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
+) -> Tensor:
+    """residual + dropout(x), in one: how a sublayer's output joins what goes past it. Both have one shape and dtype.
+
+    Raises ValueError unless 0 <= p <= 1, or for other shapes.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout_add: p = {p} is not a probability")
+    if not training or p == 0:
+        return add(x, residual)
+    if runs_kernels(raw(x)):
+        return add(dropout(x, p, generator=generator), residual)
+    return DropoutAdd(p, generator or default_generator)(x, residual)

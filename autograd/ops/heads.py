@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import Array, array_module
 from ..function import Function, run
+from ..parallel import split
 from ..tensor import Tensor
 from .registry import declare
 
@@ -35,16 +36,51 @@ class SplitHeads(Function):
 
 
 class MergeHeads(Function):
+    """Copies nothing where the parts lie side by side as `empty_heads` made them."""
+
     def forward(self, *parts):
         batch, heads, length, width = parts[0].shape
         self.heads = heads
-        out = array_module(parts[0]).empty((batch, length, len(parts), heads, width), dtype=parts[0].dtype)
-        for position, part in enumerate(parts):
-            out[:, :, position] = part.transpose(0, 2, 1, 3)
-        return out.reshape(batch, length, len(parts) * heads * width)
+        xp, features = array_module(parts[0]), len(parts) * heads * width
+        whole = _side_by_side(parts)
+        if whole is not None:
+            return whole.reshape(batch, length, features)
+        out = xp.empty((batch, length, len(parts), heads, width), dtype=parts[0].dtype)
+
+        def copy(start, stop):
+            for position, part in enumerate(parts):
+                out[start:stop, :, position] = part[start:stop].transpose(0, 2, 1, 3)
+
+        split(xp, batch, copy, cost=0.5 * length * features)
+        return out.reshape(batch, length, features)
 
     def backward(self, g):
         return run(SplitHeads(self.heads, len(self.inputs)), g)
+
+
+def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> list[Array]:
+    """`parts` arrays (batch, heads, length, width) in the memory of one (batch, length, parts, heads, width)."""
+    batch, heads, length, width = shape
+    whole = xp.empty((batch, length, parts, heads, width), dtype)
+    return [whole[:, :, part].transpose(0, 2, 1, 3) for part in range(parts)]
+
+
+def _side_by_side(parts: tuple[Array, ...]) -> Array | None:
+    """The array (batch, length, parts, heads, width) that the parts are all of, in this order, or None."""
+    batch, heads, length, width = parts[0].shape
+    whole = parts[0].base
+    if whole is None or whole.shape != (batch, length, len(parts), heads, width) or not whole.flags.c_contiguous:
+        return None
+    if array_module(whole) is not np or not all(part.base is whole for part in parts):
+        return None
+    start = whole.__array_interface__["data"][0]
+    for position, part in enumerate(parts):
+        expected = whole[:, :, position].transpose(0, 2, 1, 3)
+        if part.shape != expected.shape or part.strides != expected.strides or part.dtype != whole.dtype:
+            return None
+        if part.__array_interface__["data"][0] != start + position * heads * width * whole.itemsize:
+            return None
+    return whole
 
 
 def _split_reference(x: np.ndarray, heads: int, parts: int = 1) -> tuple[np.ndarray, ...]:

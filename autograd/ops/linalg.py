@@ -11,7 +11,7 @@ import numpy as np
 from ..function import Function, raw
 from ..tensor import Tensor
 from .elementwise import multiply
-from .reduction import normalized_axes, summed
+from .reduction import normalized_axes
 from .registry import declare
 from .shape import ravel, reshape, transpose
 
@@ -66,42 +66,6 @@ def matmul(x: Any, y: Any) -> Tensor:
     columns = y if len(y_shape) != 1 else reshape(y, (y_shape[0], 1))
     out = MatMul()(rows, columns)
     return out.reshape(out.shape[: -2 if len(x_shape) == 1 else -1] + (() if len(y_shape) == 1 else out.shape[-1:]))
-
-
-class Linear(Function):
-    """x W^T + b for rows x; one matrix product forward and two backward whatever the number of leading axes."""
-
-    def forward(self, x, weight, bias=None):
-        self.save(x, weight)
-        if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
-            raise ValueError(f"an input of shape {x.shape} does not fit a weight (out, in) of shape {weight.shape}")
-        if bias is not None and bias.shape != weight.shape[:1]:
-            raise ValueError(f"a bias of shape {bias.shape} for {weight.shape[0]} output features")
-        out = rows_of(x) @ weight.T
-        if bias is not None:
-            out += bias
-        return out.reshape((*x.shape[:-1], weight.shape[0]))
-
-    def backward(self, g):
-        x, weight = self.saved
-        needs = self.needs
-        rows = rows_of(g)
-        gradient_x = (rows @ weight).reshape(x.shape) if needs[0] else None
-        gradient_weight = rows.T @ rows_of(x) if needs[1] else None
-        if len(needs) == 2:
-            return gradient_x, gradient_weight
-        return gradient_x, gradient_weight, summed(rows, 0) if needs[2] else None
-
-
-def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    out = np.einsum("...i,oi->...o", x, weight)
-    return out if bias is None else out + bias
-
-
-@declare(_linear_reference)
-def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
-    """x @ weight.T + bias: x (..., in_features), weight (out_features, in_features), bias (out_features,) or None."""
-    return Linear()(x, weight) if bias is None else Linear()(x, weight, bias)
 
 
 @declare(np.outer)

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import Array, array_module
 from ..function import Function, raw
+from ..parallel import PIECE, pieces, split
 from ..tensor import Tensor
+from .exponential import sqrt
+from .linalg import rows_of
 from .on_device import LayerNormOnDevice, fits, runs_kernels
-from .reduction import summed
 from .registry import declare
 
 
@@ -18,43 +20,71 @@ class LayerNorm(Function):
     """y = x_hat w + b with x_hat = (x - mean) r, r = 1 / sqrt(var + eps), over the last axis.
 
     With h = g w: dx = r (h - mean(h) - x_hat mean(h x_hat)), dw = sum of g x_hat, db = sum of g over the rows.
-    (Ba, Kiros, Hinton 2016, arXiv 1607.06450, equation 4.)
+    (Ba, Kiros, Hinton 2016, arXiv 1607.06450, equation 4.) x and the statistics are saved; x_hat is computed again.
     """
 
     def __init__(self, eps):
         self.eps = eps
 
     def forward(self, x, weight, bias):
-        x_hat, rstd = self.normalize(x)
-        self.save(x, weight)
-        self.keep(x_hat, rstd)
-        out = x_hat * weight
-        out += bias
-        return out.astype(x.dtype, copy=False)
+        self.save(x, weight, bias)
+        xp, rows = array_module(x), rows_of(x)
+        wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
+        mean, rstd = xp.empty((len(rows), 1), wide), xp.empty((len(rows), 1), wide)
+        self.keep(mean, rstd)
+        out = xp.empty(x.shape, x.dtype)
 
-    def normalize(self, x):
-        wide = x.astype(np.float32) if x.dtype == np.float16 else x
-        centred = wide - wide.mean(axis=-1, keepdims=True)
-        variance = (centred * centred).mean(axis=-1, keepdims=True)
-        rstd = 1.0 / array_module(x).sqrt(variance + self.eps)
-        return centred * rstd, rstd
+        def part(start, stop):
+            for piece in pieces(start, stop, rows.shape[1]):
+                mean[piece] = row_mean(rows[piece].astype(wide, copy=False))
+                centred = rows[piece] - mean[piece]
+                rstd[piece] = 1.0 / xp.sqrt(row_mean(centred, centred) + self.eps)
+                centred *= rstd[piece]
+                centred *= weight
+                xp.add(centred, bias, out=rows_of(out)[piece], casting="same_kind")
+
+        split(xp, len(rows), part, cost=1.2 * rows.shape[1])
+        return out
 
     def backward(self, g):
-        x, weight = self.saved
-        # The statistics depend on x: when this rule is itself recorded they are computed again, as Tensors.
-        x_hat, rstd = self.normalize(x) if isinstance(x, Tensor) else self.kept
-        h = g * weight
-        needs_x, needs_weight, needs_bias = self.needs
-        rows = tuple(range(len(x.shape) - 1))
-        dx = None
-        if needs_x:
-            dx = rstd * (h - h.mean(axis=-1, keepdims=True) - x_hat * (h * x_hat).mean(axis=-1, keepdims=True))
-            dx = dx.astype(x.dtype)
-        return (
-            dx,
-            (g * x_hat).sum(axis=rows).astype(weight.dtype) if needs_weight else None,
-            summed(g, rows).astype(weight.dtype) if needs_bias else None,
-        )
+        x, weight = self.saved[:2]
+        mean, rstd = self.kept
+        xp, rows, g = array_module(x), rows_of(x), rows_of(g)
+        width = rows.shape[1]
+        dx = xp.empty(x.shape, x.dtype)
+        # The rows' sums are kept piece by piece, so that they don't depend on the number of threads.
+        length = max(PIECE // max(width, 1), 1)
+        sums = xp.zeros((2, -(-len(rows) // length), width), mean.dtype)
+
+        def part(start, stop):
+            for number in range(start, stop):
+                piece = slice(number * length, (number + 1) * length)
+                x_hat = rows[piece] - mean[piece]
+                x_hat *= rstd[piece]
+                gradient = g[piece].astype(mean.dtype, copy=False)
+                sums[0, number] = xp.einsum("ij,ij->j", gradient, x_hat)
+                sums[1, number] = gradient.sum(axis=0)
+                h = gradient * weight
+                x_hat *= row_mean(h, x_hat)
+                h -= row_mean(h)
+                h -= x_hat
+                xp.multiply(h, rstd[piece], out=rows_of(dx)[piece], casting="same_kind")
+
+        split(xp, sums.shape[1], part, cost=2.5 * PIECE)
+        dw, db = sums.sum(axis=1).astype(weight.dtype)
+        return dx, dw, db
+
+    def composed(self, x, weight, bias):
+        centred = x - x.mean(axis=-1, keepdims=True)
+        return centred / sqrt((centred * centred).mean(axis=-1, keepdims=True) + self.eps) * weight + bias
+
+
+def row_mean(x: Array, y: Array | None = None) -> Array:
+    """The mean of each row of x, or of x * y: (rows, features) -> (rows, 1)."""
+    if array_module(x) is not np:
+        return (x if y is None else x * y).mean(axis=-1, keepdims=True)
+    total = x @ np.ones(x.shape[1], x.dtype) if y is None else np.vecdot(x, y)
+    return (total / x.dtype.type(x.shape[1]))[:, None]
 
 
 def _layer_norm_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float = 1e-5) -> np.ndarray:

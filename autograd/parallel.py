@@ -1,0 +1,163 @@
+"""Several threads inside one operation.
+
+The large ops cut their rows into as many parts as there are threads and work on all parts at once; NumPy and BLAS let
+go of Python's lock meanwhile. A part calls BLAS with one thread. That is quicker than leaving the threads to BLAS,
+which can use them in matrix products alone: everything between the products (softmax, dropout, normalisation) then runs
+on all of them too, on numbers that are still in the cache.
+
+The number of threads is BLAS's own (`OPENBLAS_NUM_THREADS` and the like decide it) unless `set_num_threads` says
+otherwise. Where the BLAS can't be told to use one thread, the ops run in one part and leave the threads to it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+Body = Callable[[int, int], None]
+
+#: Numbers worked on at a time by the ops that go over them more than once: a few such arrays fit into a core's cache.
+PIECE = 1 << 17
+
+
+class _Blas:
+    """The thread count of the BLAS that NumPy was built with, if it can be read and set (OpenBLAS)."""
+
+    def __init__(self) -> None:
+        self.get: Any = None
+        self.set: Any = None
+        try:
+            library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]  # finds the symbols of what it is linked with
+        except (AttributeError, OSError):
+            return
+        for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
+            try:
+                self.get = getattr(library, f"{prefix}openblas_get_num_threads{suffix}")
+                self.set = getattr(library, f"{prefix}openblas_set_num_threads{suffix}")
+                return
+            except AttributeError:
+                self.get = None
+
+
+class _Worker:
+    """A thread that waits for parts to work on."""
+
+    def __init__(self) -> None:
+        self.begin, self.end = threading.Lock(), threading.Lock()
+        self.begin.acquire()
+        self.end.acquire()
+        self.task: Callable[[], None] | None = None
+        self.error: BaseException | None = None
+        threading.Thread(target=self._work, name="handloom", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self.begin.acquire()
+            try:
+                if self.task is not None:
+                    self.task()
+            except BaseException as error:
+                self.error = error
+            self.task = None
+            self.end.release()
+
+    def start(self, task: Callable[[], None]) -> None:
+        self.task, self.error = task, None
+        self.begin.release()
+
+
+_blas = _Blas()
+_workers: list[_Worker] = []
+_turn = threading.Lock()  # held while one op uses the workers; another thread's ops run in one part meanwhile
+_chosen: int | None = None
+
+
+def set_num_threads(count: int | None) -> None:
+    """Let the large ops use `count` threads, or None for as many as BLAS uses.
+
+    Raises ValueError for a count below 1.
+    """
+    global _chosen
+    if count is not None and count < 1:
+        raise ValueError(f"set_num_threads: {count} threads")
+    _chosen = count
+
+
+def get_num_threads() -> int:
+    """How many threads a large op uses."""
+    if _blas.set is None:
+        return 1
+    return _chosen if _chosen is not None else max(int(_blas.get()), 1)
+
+
+def split(xp: Any, count: int, body: Body, cost: float) -> None:
+    """Call body(start, stop) for parts of range(count) that cover it, one a thread, and wait for all.
+
+    `xp` is the arrays' module: what a device computes stays in one part. `cost` is a rough price of one item in
+    nanoseconds: waking a thread up takes some 40 microseconds, and a part is worth it from 100 on. The parts must not
+    depend on each other, and their number must not change the result: sums over range(count) are kept by pieces of a
+    fixed size, and added afterwards.
+    """
+    parts = min(get_num_threads(), count, int(count * cost / 1e5)) if xp is np else 1
+    if parts < 2 or not _turn.acquire(blocking=False):
+        body(0, count)
+        return
+    blas_threads = _blas.get()
+    _blas.set(1)
+    used: list[_Worker] = []
+    try:
+        while len(_workers) < parts - 1:
+            _workers.append(_Worker())
+        bounds = [count * part // parts for part in range(parts + 1)]
+        for part, worker in enumerate(_workers[: parts - 1], 1):
+            context = contextvars.copy_context()  # np.errstate lives in it
+            worker.start(lambda run=context.run, a=bounds[part], b=bounds[part + 1]: run(body, a, b))  # type: ignore[misc]
+            used.append(worker)
+        body(0, bounds[1])
+    finally:
+        interrupted = _wait(used)
+        _blas.set(blas_threads)
+        _turn.release()
+    for worker in used:
+        if worker.error is not None:
+            error, worker.error = worker.error, None
+            raise error
+    if interrupted is not None:
+        raise interrupted
+
+
+def pieces(start: int, stop: int, width: int) -> Iterator[slice]:
+    """Slices of start..stop, each so many rows of `width` numbers that several arrays of them stay in the cache."""
+    length = max(PIECE // max(width, 1), 1)
+    for first in range(start, stop, length):
+        yield slice(first, min(first + length, stop))
+
+
+def _wait(workers: list[_Worker]) -> KeyboardInterrupt | None:
+    """Wait until all are done, even if Ctrl-C comes meanwhile: their parts write into arrays that this op owns."""
+    interrupted = None
+    for worker in workers:
+        while True:
+            try:
+                worker.end.acquire()
+                break
+            except KeyboardInterrupt as error:
+                interrupted = error
+    return interrupted
+
+
+def _forget_workers() -> None:
+    """In a forked child the threads are gone; new ones are started when an op asks for them."""
+    global _turn
+    _workers.clear()
+    _turn = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_forget_workers)

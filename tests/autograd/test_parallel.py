@@ -1,0 +1,156 @@
+"""Threads inside ops: every part is done once, errors arrive, and the numbers don't depend on how many there are."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator, Tensor, ops, parallel
+
+COSTLY = 1e9  # nanoseconds an item: always worth a thread
+
+pytestmark = pytest.mark.skipif(parallel._blas.set is None, reason="the BLAS that NumPy uses can't be told its threads")
+
+
+@pytest.fixture(autouse=True)
+def three_threads() -> Iterator[None]:
+    parallel.set_num_threads(3)
+    yield
+    parallel.set_num_threads(None)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 100])
+def test_every_item_once(count: int) -> None:
+    seen = np.zeros(count, int)
+
+    def body(start: int, stop: int) -> None:
+        seen[start:stop] += 1
+
+    parallel.split(np, count, body, COSTLY)
+    assert (seen == 1).all()
+
+
+def test_parts_run_in_threads_of_their_own_and_blas_keeps_its_number() -> None:
+    before, threads = parallel._blas.get(), set()
+    barrier = threading.Barrier(3, timeout=10)  # breaks unless all three run at once
+
+    def body(start: int, stop: int) -> None:
+        barrier.wait()
+        threads.add((threading.get_ident(), parallel._blas.get()))
+
+    parallel.split(np, 3, body, COSTLY)
+    assert len(threads) == 3
+    assert {count for _, count in threads} == {1}
+    assert parallel._blas.get() == before
+
+
+@pytest.mark.parametrize("guilty", [0, 2])
+def test_an_error_in_a_part_is_raised_and_the_next_call_works(guilty: int) -> None:
+    def body(start: int, stop: int) -> None:
+        if start <= guilty < stop:
+            raise ValueError("part")
+
+    with pytest.raises(ValueError, match="part"):
+        parallel.split(np, 3, body, COSTLY)
+    test_every_item_once(7)
+
+
+def test_errstate_reaches_the_parts() -> None:
+    out = np.ones(3)
+
+    def body(start: int, stop: int) -> None:
+        out[start:stop] /= np.zeros(stop - start)
+
+    with np.errstate(divide="ignore"):
+        parallel.split(np, 3, body, COSTLY)
+    assert np.isinf(out).all()
+
+
+def test_an_op_within_a_part_or_in_another_thread_runs_in_one_part() -> None:
+    inner: list[tuple[int, int]] = []
+
+    def body(start: int, stop: int) -> None:
+        if start == 0:
+            parallel.split(np, 9, lambda a, b: inner.append((a, b)), COSTLY)
+
+    parallel.split(np, 3, body, COSTLY)
+    assert inner == [(0, 9)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_starts_threads_of_its_own() -> None:
+    test_every_item_once(7)
+    child = os.fork()
+    if not child:
+        try:
+            test_every_item_once(7)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_number_of_threads_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="0 threads"):
+        parallel.set_num_threads(0)
+
+
+def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+ROWS = 700
+SPLIT_OPS: dict[str, tuple[Callable[..., Tensor], list[np.ndarray]]] = {
+    "linear": (ops.linear, arrays((ROWS, 300), (200, 300), (200,))),
+    "linear_relu": (
+        lambda *xs: ops.linear_relu(*xs, dropout=0.3, generator=Generator(1)),
+        arrays((ROWS, 300), (200, 300), (200,)),
+    ),
+    "linear_cross_entropy": (
+        lambda x, w, b: ops.linear_cross_entropy(
+            x, w, b, np.arange(ROWS) % 150, ignore_index=3, label_smoothing=0.1, block_rows=300
+        ),
+        arrays((ROWS, 200), (150, 200), (150,)),
+    ),
+    "layer_norm": (ops.layer_norm, arrays((9000, 50), (50,), (50,))),
+    "dropout": (lambda x: ops.dropout(x, 0.3, generator=Generator(1)), arrays((700, 1001))),
+    "dropout_add": (
+        lambda x, y: ops.dropout_add(x, y, 0.3, generator=Generator(1)),
+        arrays((ROWS, 1001), (ROWS, 1001)),
+    ),
+    "attention": (
+        lambda q, k, v: ops.attention(q, k, v, causal=True, dropout=0.2, generator=Generator(1)),
+        arrays((12, 2, 90, 8), (12, 2, 90, 8), (12, 2, 90, 8)),
+    ),
+    "merge_heads": (ops.merge_heads, arrays((16, 4, 64, 128))),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT_OPS)
+def test_values_and_gradients_do_not_depend_on_the_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, operands = SPLIT_OPS[name]
+    results = []
+    for threads in (1, 3):
+        parallel.set_num_threads(threads)
+        tensors = [Tensor(array, requires_grad=True) for array in operands]
+        out = function(*tensors)
+        out.backward(np.random.default_rng(1).standard_normal(out.shape).astype(np.float32))
+        results.append([out.data, *(tensor.grad for tensor in tensors)])
+    for one, three in zip(*results, strict=True):
+        # Products of other sizes may take other paths through the BLAS: the last bits can differ.
+        np.testing.assert_allclose(three, one, rtol=2e-5, atol=2e-5 * np.abs(one).max())
+
+
+def test_masks_do_not_depend_on_the_threads() -> None:
+    masks = []
+    for threads in (1, 3):
+        parallel.set_num_threads(threads)
+        masks.append(Generator(5).keep_mask((1 << 18,), 0.3)[0])
+    assert (masks[0] == masks[1]).all()
+    assert abs(masks[0].mean() - 0.7) < 0.005
