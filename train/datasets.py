@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ..errors import InputError
 from .named_sets import load_embedded, load_multi30k, load_tatoeba, load_wmt17
-from .text_files import ParallelText, find_parallel, read_parallel, read_tsv
+from .text_files import ParallelText, find_parallel, read_jsonl, read_parallel, read_tsv
 from .translation_data import TranslationData, choose, split_by_sentence
 
 DATA_NAMES = ("embedded", "multi30k", "tatoeba", "wmt17")
 
-_TABLE_ENDINGS = (".tsv.gz", ".txt.gz", ".tsv", ".txt", ".gz")
+_TABLE_ENDINGS = (".tsv.gz", ".txt.gz", ".jsonl.gz", ".tsv", ".txt", ".jsonl", ".gz")
 
 
 def load_translation_data(
@@ -33,7 +33,8 @@ def load_translation_data(
     different seeds can be compared; only the embedded grammar makes other sentences of another seed.
 
     Args:
-        name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `read_tsv`); or a prefix of two parallel files,
+        name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `read_tsv`); or a .jsonl file (see
+            `read_jsonl`); or a prefix of two parallel files,
             PATH for PATH.de and PATH.en. Files may be gzipped. Write ./NAME for a path that equals a name.
         seed: of the embedded grammar, and of the choice where a size asks for a part.
         source, target: language codes. embedded and wmt17 have de and en; multi30k de, en and fr; tatoeba en with de or
@@ -93,6 +94,8 @@ def _read(path: str, source: str, target: str) -> ParallelText | None:
             raise InputError(
                 f"{path} is one side of parallel text. Give what both sides have in common: --data {prefix}"
             )
+        if path.removesuffix(".gz").endswith(".jsonl"):
+            return read_jsonl(path, source, target)
         return read_tsv(path, source, target)
     if find_parallel(path, source) or find_parallel(path, target):
         return read_parallel(path, source, target)

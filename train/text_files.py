@@ -1,4 +1,4 @@
-"""Readers for text that people bring along: plain lines, parallel files and tab-separated tables.
+"""Readers for text that people bring along: plain lines, parallel files, tab-separated tables and JSON Lines.
 
 A line ends at a line feed and nowhere else; a carriage return before it belongs to the line end. U+2028, U+0085,
 vertical tab and form feed occur inside real sentences, and `str.splitlines` would break a parallel corpus at each of
@@ -10,6 +10,7 @@ Everything that can be wrong with such a file is an `InputError` that names the 
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -157,6 +158,31 @@ def parse_tsv(
     first = 2 if header else 1
     pairs = [_row(name, number, row, columns, source, target) for number, row in enumerate(rows[first - 1 :], first)]
     return with_text_on_both_sides(pairs, name, first)
+
+
+def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> ParallelText:
+    """Read sentence pairs from JSON Lines: `{"de": ..., "en": ...}`, or the same under "translation", a pair a line.
+
+    Raises:
+        InputError: as `iter_lines`; a line is not such an object; no line has text on both sides.
+    """
+    pairs = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            pairs.append(("", ""))
+            continue
+        try:
+            row = json.loads(line)
+            row = row.get("translation", row)
+            pair = row[source], row[target]
+        except (ValueError, AttributeError, KeyError, TypeError):
+            pair = (None, None)
+        if not all(isinstance(side, str) for side in pair):
+            raise InputError(
+                f"{path}, line {number:,}: {line[:40]!r} is not a JSON object with the texts {source!r} and {target!r}."
+            )
+        pairs.append(pair)
+    return with_text_on_both_sides(pairs, str(path))
 
 
 def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1) -> ParallelText:

@@ -400,3 +400,12 @@ def test_other_sets_do_not_pay_for_imports(tmp_path):
         "assert not {'pooch', 'datasets', 'requests'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_json_lines_are_told_by_their_ending(tmp_path):
+    lines = [f'{{"de": "Satz {number}", "en": "sentence {number}"}}' for number in range(60)]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "own.valid.jsonl").write_text('{"de": "a", "en": "b"}\n', encoding="utf-8")
+    data = load_translation_data(str(tmp_path / "own.jsonl"))
+    assert ("Satz 7", "sentence 7") in data.train + data.test
+    assert data.valid == [("a", "b")]

@@ -17,6 +17,7 @@ from handloom.train.text_files import (
     find_parallel,
     iter_lines,
     parse_tsv,
+    read_jsonl,
     read_lines,
     read_parallel,
     read_parallel_files,
@@ -220,3 +221,19 @@ class TestTable:
 
     def test_rows_read_already(self):
         assert parse_tsv(["Hi\tHallo"], "rows", columns=("en", "de")).pairs == [("Hallo", "Hi")]
+
+
+class TestJsonLines:
+    def test_both_forms_and_blank_lines(self, tmp_path):
+        hub = '{"translation": {"en": "cat", "de": "Katze"}}'
+        lines = ['{"de": "Hund", "en": "dog"}', "", hub, '{"de": "", "en": "x"}']
+        (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        text = read_jsonl(tmp_path / "a.jsonl")
+        assert text.pairs == [("Hund", "dog"), ("Katze", "cat")]
+        assert text.dropped == [2, 4]
+
+    @pytest.mark.parametrize("line", ["[1]", "{", '{"de": "Hund"}', '{"de": 1, "en": "x"}', '{"translation": 3}'])
+    def test_what_is_no_pair_is_named(self, tmp_path, line):
+        (tmp_path / "a.jsonl").write_text(f'{{"de": "Hund", "en": "dog"}}\n{line}\n', encoding="utf-8")
+        with pytest.raises(InputError, match=r"a\.jsonl, line 2: .* is not a JSON object with the texts 'de' and 'en'"):
+            read_jsonl(tmp_path / "a.jsonl")
