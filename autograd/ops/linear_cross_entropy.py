@@ -231,7 +231,8 @@ def linear_cross_entropy(
         if wrong.any():
             raise IndexError(f"linear_cross_entropy: class {target[wrong][0]} is outside 0..{classes - 1}")
     if xp is not np:  # finding the rows that count would have to wait for the device
-        options: dict[str, Any] = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing}
+        options: dict[str, Any] = {"ignore_index": ignore_index, "reduction": reduction}
+        options["label_smoothing"] = label_smoothing
         return cross_entropy(linear(x, weight, bias), target, weight=class_weight, **options)
     record = is_grad_enabled() and any(isinstance(o, Tensor) and o.requires_grad for o in operands)
     function = LinearCrossEntropy(
