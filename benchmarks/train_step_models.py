@@ -41,9 +41,12 @@ def build(size: Size) -> Module:
 
 
 def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any = None) -> Tensor:
-    """Mean cross-entropy in nats."""
-    logits = model(source) if target_input is None else model(source, target_input)
-    return ops.cross_entropy(logits, labels)
+    """Mean cross-entropy in nats; where the classes are many, as a Trainer computes it: without holding all logits."""
+    if size.kind == "seq2seq":
+        return model.loss(source, target_input, labels)
+    if size.kind == "language model":
+        return model.output.cross_entropy(model.hidden(source), labels)
+    return ops.cross_entropy(model(source), labels)
 
 
 #: Where handloom and the PyTorch model of `train_step_torch` call the same thing by different names: beginnings.
