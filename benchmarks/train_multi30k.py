@@ -43,12 +43,16 @@ MODULE = "benchmarks.train_multi30k_worker"
 
 def prepare(data: str, preset_name: str, count: int, file: Path) -> dict[str, Any]:
     """Write the first `count` batches of a run's first epoch to `file`, and say what they are."""
+    from handloom.errors import InputError
     from handloom.models.presets import translation_preset
     from handloom.tokenizer import BPETokenizer
     from handloom.train.batching import TokenBatches
     from handloom.train.datasets import load_translation_data
 
-    pairs = load_translation_data(data).train
+    try:
+        pairs = load_translation_data(data).train
+    except InputError as error:
+        raise SystemExit(str(error)) from None
     preset = translation_preset(preset_name, data)
     tokenizer = BPETokenizer.train([text for pair in pairs for text in pair], preset.vocab_size)
     batches = TokenBatches(
