@@ -37,7 +37,7 @@ def load_translation_data(
             `read_jsonl`); or a prefix of two parallel files,
             PATH for PATH.de and PATH.en. Files may be gzipped. Write ./NAME for a path that equals a name.
         seed: of the embedded grammar, and of the choice where a size asks for a part.
-        source, target: language codes. embedded and wmt17 have de and en; multi30k de, en and fr; tatoeba en with de or
+        source, target: language codes. embedded and tatoeba have en with de or fr; wmt17 de and en; multi30k de, en and
             fr. Of own files they are the endings, or the columns.
         train_size, valid_size: at most this many pairs, chosen at random, in the order of the set. For wmt17 see
             `load_wmt17`.

@@ -51,6 +51,22 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     return Score("BLEU", metric.corpus_score(hypotheses, [references]).score, str(metric.get_signature()))
 
 
+def bleu_of_several(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    """Corpus BLEU, as `bleu`, where each text has one or more references, not always equally many.
+
+    Raises:
+        ValueError: the lists differ in length or are empty, or a text has no reference.
+    """
+    _check_lengths(hypotheses=hypotheses, references=references)
+    if not all(references):
+        raise ValueError("each text needs a reference")
+    most = max(map(len, references))
+    columns = [[own[i] if i < len(own) else None for own in references] for i in range(most)]
+    metric = BLEU(tokenize="13a", force=True)
+    score = metric.corpus_score(list(hypotheses), columns).score  # type: ignore[arg-type]
+    return Score("BLEU", score, str(metric.get_signature()))
+
+
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Corpus chrF2, cased.
 

@@ -32,8 +32,10 @@ TATOEBA_NAMES = {"de": "deu", "fr": "fra"}
 
 
 def load_embedded(source: str, target: str, seed: int) -> TranslationData:
-    """The bilingual grammar in the package; German and English, either way."""
-    _check_languages("embedded", source, target, [{"de", "en"}])
+    """The bilingual grammars in the package; English and German or French, either way."""
+    _check_languages("embedded", source, target, [{"de", "en"}, {"en", "fr"}])
+    if "fr" in (source, target):
+        return _embedded_french(source, target, seed)
     from .grammar import build_corpus  # other sets don't pay for the import
 
     corpus = build_corpus(seed)
@@ -50,6 +52,29 @@ def load_embedded(source: str, target: str, seed: int) -> TranslationData:
         description="Sentence pairs from handloom's bilingual grammar; nothing is downloaded. Validation and test "
         "combine words in ways that training never does.",
         test_name="held-out combinations",
+        source=source,
+        target=target,
+    )
+
+
+def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
+    """20,000 pairs of the small English-French grammar, and 500 and 500 other ones to validate and test with."""
+    from .grammar.french import french_pairs
+
+    found: dict[str, str] = {}
+    for english, french in french_pairs(seed):
+        found.setdefault(english, french)
+        if len(found) == 21_000:
+            break
+    pairs = [(english, french) if source == "en" else (french, english) for english, french in found.items()]
+    return TranslationData(
+        pairs[1000:],
+        pairs[:500],
+        pairs[500:1000],
+        name="embedded",
+        description="Sentence pairs from handloom's English-French grammar; nothing is downloaded. Validation and test "
+        "sentences are not in training.",
+        test_name="held-out sentences",
         source=source,
         target=target,
     )

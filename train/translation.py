@@ -256,10 +256,11 @@ def train_translator(
     if teacher is not None:
         teacher.model.to(local_device(device)).eval()
     steps = steps or preset.steps
-    epochs = steps * find_ranks().size * regime.accumulate / len(train_batches)
+    accumulate = preset.accumulate * regime.accumulate
+    epochs = steps * find_ranks().size * accumulate / len(train_batches)
     say(
         f"model: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; {steps:,} "
-        f"steps of up to {preset.tokens_per_batch:,} tokens, {epochs:.1f} epochs, "
+        f"steps of up to {preset.tokens_per_batch * preset.accumulate:,} tokens, {epochs:.1f} epochs, "
         f"{train_batches.padding_fraction:.0%} padding"
     )
     trainer = Trainer(
@@ -275,7 +276,7 @@ def train_translator(
         clip_norm=preset.clip_norm,
         validate_every=min(preset.validate_every, steps),
         training_label=f"training (dropout {preset.dropout}, label smoothing {preset.label_smoothing})",
-        **regime.trainer_options(),
+        **{**regime.trainer_options(), "accumulate": accumulate},
     )
     if resume:
         for problem in trainer.load():
