@@ -128,7 +128,7 @@ PARAPHRASE_PRESETS = {
 
 #: English into French: the embedded grammar, Multi30k or Tatoeba on a laptop, and the report's model.
 EN_FR_PRESETS = {
-    "smoke": dataclasses.replace(SMOKE, max_length=48, test_size=50),
+    "smoke": dataclasses.replace(SMOKE, max_length=96, test_size=30),
     "laptop embedded": TranslationPreset(
         vocab_size=700, d_model=128, nhead=4, layers=2, dim_feedforward=256, dropout=0.05, label_smoothing=0.05,
         tokens_per_batch=1536, steps=700, warmup=250, lr_factor=2.0, norm_first=True,

@@ -1,0 +1,60 @@
+"""Headlines, paraphrases and English-French as a user runs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..support.examples import Example
+
+SCRIPTS = {
+    "summarize_news": ("first 7 words", "The storm from Norwick hit the coast on Monday, officials said."),
+    "paraphrase_coco": ("A dig sitting on the grass", "A dog sitting on the grass."),
+    "translate_en_fr": ("sinusoidal", "The boy finds the key."),
+}
+
+
+@pytest.fixture(scope="module", params=SCRIPTS)
+def trained(request, tmp_path_factory) -> tuple[Example, str]:
+    example = Example(f"{request.param}.py", tmp_path_factory.mktemp(request.param))
+    out = example.succeeds("--preset", "smoke", "--beam", 2, "--out", "run")
+    assert SCRIPTS[request.param][0] in out
+    return example, request.param
+
+
+def test_the_run_leaves_tables_pictures_and_samples(trained) -> None:
+    run = trained[0].folder / "run"
+    assert {path.name for path in run.iterdir()} >= {
+        "config.json", "metrics.jsonl", "loss.png", "attention.png", "table.md", "samples.txt", "model.safetensors",
+        "tokenizer.json",
+    }  # fmt: skip
+
+
+def test_using_the_model_again(trained) -> None:
+    example, name = trained
+    text = SCRIPTS[name][1]
+    out = example.succeeds("--checkpoint", "run", "--beam", 2, text)
+    assert len(out.splitlines()) == 1
+    assert example.succeeds("--checkpoint", "run", "--beam", 2, stdin=f"{text}\n".encode()) == out
+
+
+def test_what_is_refused(trained) -> None:
+    example, _ = trained
+    assert "neither a known" in example.fails("--data", "nothing")
+    assert "add --checkpoint" in example.fails("A text")
+    assert "exists already" in example.fails("--preset", "smoke", "--out", "run")
+
+
+def test_positions_are_compared(tmp_path) -> None:
+    example = Example("translate_en_fr.py", tmp_path)
+    options = ["--preset", "smoke", "--steps", 4, "--beam", 1, "--positions", "rotary", "--table", "positions"]
+    out = example.succeeds(*options, "--out", "run")
+    table = (tmp_path / "run/table.md").read_text(encoding="utf-8")
+    assert table in out
+    kinds = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
+    assert kinds == ["rotary", "sinusoidal", "learned", "relative", "alibi", "none"]
+
+
+def test_ablations_of_the_headline_writer(tmp_path) -> None:
+    example = Example("summarize_news.py", tmp_path)
+    out = example.succeeds("--preset", "smoke", "--steps", 4, "--beam", 1, "--table", "layers", "--out", "run")
+    assert "6 layers" in out
