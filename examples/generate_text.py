@@ -17,6 +17,7 @@ from pathlib import Path
 from handloom.autograd import manual_seed
 from handloom.autograd.backend import check_device
 from handloom.models.presets import PRESET_NAMES, LanguageModelPreset, language_model_preset
+from handloom.nn import POSITIONS
 from handloom.tokenizer import load_tokenizer
 from handloom.train.cells import markdown_table
 from handloom.train.command_line import (
@@ -49,6 +50,7 @@ def parse_arguments() -> argparse.Namespace:
         preset="laptop",
     )
     parser.add_argument("--tokenizer", choices=TOKENIZERS, default="character", help="tokens (default: character)")
+    parser.add_argument("--positions", choices=POSITIONS, help="how the model knows places (default: the preset's)")
     parser.add_argument(
         "--table",
         choices=(*TABLES, "none"),
@@ -104,6 +106,7 @@ def train(arguments: argparse.Namespace) -> None:
     data = load_text_data(arguments.data)
     print(data.summary(), *data.notes, sep="\n")
     preset = language_model_preset(arguments.preset, data.name)
+    preset = dataclasses.replace(preset, positions=arguments.positions or preset.positions)
     with start_run(arguments, "generate_text", {"data": data.summary()}) as run:
         manual_seed(arguments.seed)
         known = load_tokenizer(run.tokenizer_path) if arguments.resume else None

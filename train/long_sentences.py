@@ -54,7 +54,7 @@ def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
     translator.model.eval()
     with no_grad():
         values = [loss(translator.model, batch) for batch in batches.epoch(0)]
-    return sum(value.item() * tokens for value, tokens in values) / sum(tokens for _, tokens in values)
+    return sum(value.item() * tokens for value, tokens, *_ in values) / sum(tokens for _, tokens, *_ in values)
 
 
 def figures(

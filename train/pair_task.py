@@ -16,10 +16,11 @@ from .cells import run_cells
 from .command_line import (
     add_training_options,
     parse_training_arguments,
-    positive,
     sentences_from,
     start_run,
 )
+from .generation_options import add_generation_options, ask, check_generation_options, strategy_of
+from .regimes import add_regime_options, changed, regime_of
 from .run_folder import RunFolder
 from .text_files import Pair
 from .translation import Translator, train_translator
@@ -29,7 +30,8 @@ def pair_parser(doc: str | None, *, data: str) -> argparse.ArgumentParser:
     """A parser with the options of training, of decoding and of using a trained model; more can be added."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_training_options(parser, data=data, presets=PRESET_NAMES, preset="laptop")
-    parser.add_argument("--beam", type=positive, default=5, help="width of the beam search, 1 is greedy (default: 5)")
+    add_regime_options(parser)
+    add_generation_options(parser)
     parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="use the model of an earlier run")
     parser.add_argument(
         "texts",
@@ -43,7 +45,8 @@ def pair_parser(doc: str | None, *, data: str) -> argparse.ArgumentParser:
 def parse_pair_arguments(parser: argparse.ArgumentParser) -> Any:
     """Parse, with --resume as `parse_training_arguments`; options that don't go together end the process."""
     arguments = parse_training_arguments(parser)
-    if arguments.texts and not arguments.checkpoint:
+    check_generation_options(parser, arguments)
+    if (arguments.texts or arguments.interactive) and not arguments.checkpoint:
         parser.error("texts to work on need a trained model: add --checkpoint RUN")
     if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):
         parser.error("--out, --resume, --steps, --stop-at and --device are for training, not with --checkpoint")
@@ -51,10 +54,13 @@ def parse_pair_arguments(parser: argparse.ArgumentParser) -> Any:
 
 
 def use_checkpoint(arguments: Any) -> None:
-    """Print what the model of an earlier run makes of each text."""
+    """Print what the model of an earlier run makes of each text: the best, or with --nbest the best ones."""
     translator = Translator.load(arguments.checkpoint)
-    for text in sentences_from(arguments.texts, "Type texts, one a line; Ctrl-D ends."):
-        print(translator.translate([text], beam=arguments.beam)[0], flush=True)
+    prompt = "Type texts, one a line; Ctrl-D ends."
+    for text in ask("> ") if arguments.interactive else sentences_from(arguments.texts, prompt):
+        for hypothesis in translator.hypotheses([text], strategy=strategy_of(arguments))[0]:
+            score = f"{hypothesis.score:8.3f}  " if arguments.nbest > 1 else ""
+            print(score + translator.tokenizer.decode(hypothesis.ids), flush=True)
 
 
 def train_pairs(
@@ -79,13 +85,14 @@ def train_pairs(
         translator = train_translator(
             train,
             valid,
-            preset,
+            changed(preset, arguments.set),
             run,
             seed=arguments.seed,
             steps=arguments.steps,
             device=arguments.device,
             resume=arguments.resume is not None,
             stop_at=arguments.stop_at,
+            regime=regime_of(arguments),
         )
         evaluate(translator, run)
         print(f"{run.path} holds the model, tables, samples and pictures; {time.perf_counter() - start:.0f} s in all")
@@ -104,8 +111,11 @@ def compare_presets(
 
     def make(own: RunFolder, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         manual_seed(arguments.seed)
-        changed = dataclasses.replace(preset, **changes)
-        other = train_translator(train, valid, changed, own, seed=arguments.seed, steps=arguments.steps)
+        own_preset = dataclasses.replace(changed(preset, arguments.set), **changes)
+        regime = regime_of(arguments)
+        other = train_translator(
+            train, valid, own_preset, own, seed=arguments.seed, steps=arguments.steps, regime=regime
+        )
         return {"parameters": other.model.parameter_count(), **figures(other)}
 
     return run_cells(run, cells, make)
