@@ -45,8 +45,8 @@ def pair_parser(doc: str | None, *, data: str) -> argparse.ArgumentParser:
 def parse_pair_arguments(parser: argparse.ArgumentParser) -> Any:
     """Parse, with --resume as `parse_training_arguments`; options that don't go together end the process."""
     arguments = parse_training_arguments(parser)
-    check_generation_options(parser, arguments)
-    if (arguments.texts or arguments.interactive) and not arguments.checkpoint:
+    check_generation_options(parser, arguments, arguments.texts)
+    if arguments.texts and not arguments.checkpoint:
         parser.error("texts to work on need a trained model: add --checkpoint RUN")
     if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):
         parser.error("--out, --resume, --steps, --stop-at and --device are for training, not with --checkpoint")
