@@ -58,7 +58,7 @@ class Case:
     def check(self, dtype: Any, *, largest_score: float = 0.0, **options: Any) -> None:
         """The error of the output at most twice the plain path's, of a gradient three times (and some last places).
 
-        A gradient may be zero as the difference of numbers that aren't: its last places are those of g, v and k or q.
+        A gradient may be zero as the difference of numbers that aren't: then its last place is that of their product.
         Where scores are large, rounding one of them, or their log-sum-exp, changes a weight by as many last places.
         """
         found, plain = self.run(dtype, **options), self.run(dtype, method="standard")
@@ -67,9 +67,11 @@ class Case:
         truth = self.run(np.float64, method="standard")
         query, key, value = (np.abs(array).max(initial=0) for array in self.arrays[:3])
         change = np.abs(self.g).max(initial=0) * value
+        scale = abs(self.options.get("scale", self.arrays[0].shape[-1] ** -0.5))
+        floors = (0, change * key * scale, change * query * scale, 0, 4 * change)
         for place, (a, b, c) in enumerate(zip(found, plain, truth, strict=True)):
             assert np.isfinite(a).all()
             error, plain_error = np.abs(a - c).max(initial=0), np.abs(b - c).max(initial=0)
-            size = max(np.abs(c).max(initial=0), (0, change * key, change * query, 0, change)[place])
-            allowed = (2 if place == 0 else 3) * plain_error + (4 + largest_score) * np.finfo(a.dtype).eps * size
-            assert error <= allowed, f"result {place}: error {error}, of the plain path {plain_error}, of {size}"
+            places = np.finfo(a.dtype).eps * ((4 + largest_score) * np.abs(c).max(initial=0) + floors[place])
+            allowed = (2 if place == 0 else 3) * plain_error + places
+            assert error <= allowed, f"result {place}: error {error}, of the plain path {plain_error}, {allowed=}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.attention_mutants import ATTENTION_MUTANTS
 from tests.support.kernel_mutants import KernelMutant
 
 
@@ -223,3 +224,4 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
 ]
 
 MUTANTS = [KernelMutant(kind, file, old, new, check) for file, check, bugs in _BUGS for kind, old, new in bugs]
+MUTANTS += ATTENTION_MUTANTS

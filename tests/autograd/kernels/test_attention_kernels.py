@@ -13,7 +13,8 @@ from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.kernels.attention import AttentionKernels, Call
 from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case
 from tests.support.cuda_emulator import compiler_missing
-from tests.support.emulated_attention import SHARED_MEMORY, in_place, kernels, loader
+from tests.support.emulated_attention import in_place, kernels
+from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader
 
 pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
 
@@ -155,7 +156,7 @@ def test_heads_split_off_a_projection_are_not_copied() -> None:
             super()._launch(which, blocks, shared, *arguments)
 
     fused = np.random.default_rng(0).standard_normal((2, 40, 3 * 2 * 16)).astype(HALF)
-    with in_place(Watching(loader(), SHARED_MEMORY)):
+    with in_place(Watching(emulated_loader(), SHARED_MEMORY)):
         out = ops.attention(*ops.split_heads(fused, 2, parts=3), causal=True, method="fused")
     assert sum(np.shares_memory(x, fused) for x in seen) == 3
     assert out.data.transpose(0, 2, 1, 3).flags.c_contiguous

@@ -1,0 +1,245 @@
+"""Which method of attention is how exact, how fast and how large? "The numbers differ, is it a bug?"
+
+    python -m handloom.autograd.compare_attention
+    python -m handloom.autograd.compare_attention --length 2048 --causal --dtype float32
+    python -m handloom.autograd.compare_attention --device cuda --length 4096 --heads 16
+
+Every method computes the same output and gradients, in another order, so each rounds otherwise. The table shows the
+largest error of each against float64. A method is in order if its errors are about those of the standard method in the
+same precision: at most 2 times for the output, 3 times for gradients, as the authors of FlashAttention judge theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .backend import DeviceError, check_device, import_cupy, to_device
+from .engine import grad, no_grad
+from .ops import attention
+from .random import Generator
+from .tensor import Tensor
+
+METHODS = ("standard", "blocked", "fused")
+RESULTS = ("output", "d_query", "d_key", "d_value")
+_LARGEST_REFERENCE = 1 << 26  # scores that the float64 reference holds at once
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is compared. `dropout` is left out of the errors, which it would hide, but not of times and memory."""
+
+    batch: int = 1
+    heads: int = 4
+    length: int = 512
+    key_length: int | None = None
+    head_dim: int = 64
+    causal: bool = False
+    window: int | None = None
+    dropout: float = 0.0
+    device: str = "cpu"
+    seed: int = 0
+
+    def inputs(self) -> list[np.ndarray]:
+        """Query, key, value and the gradient of the output, in float64 (batch, heads, length, head_dim)."""
+        rng = np.random.default_rng(self.seed)
+        lengths = (self.length, self.key_length or self.length, self.key_length or self.length, self.length)
+        return [rng.standard_normal((self.batch, self.heads, length, self.head_dim)) for length in lengths]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method in one precision. Errors are the largest absolute ones, times in seconds, memory in bytes."""
+
+    method: str
+    dtype: str
+    errors: dict[str, float]
+    forward_seconds: float
+    both_seconds: float
+    peak_bytes: int
+
+
+def compare(setting: Setting, methods: Sequence[str], dtypes: Sequence[str], repeats: int = 3) -> list[Row]:
+    """Run every method in every precision. Raises DeviceError for a device that can't be used."""
+    check_device(setting.device)
+    rows = []
+    for dtype in dtypes:
+        rounded = [array.astype(dtype) for array in setting.inputs()]
+        truth = _reference(setting, rounded)
+        moved = [to_device(array, setting.device) for array in rounded]
+        for method in methods:
+            found = _results(setting, method, moved)
+            errors = {
+                name: float(np.abs(to_device(a, "cpu").astype(np.float64) - b).max(initial=0))
+                for name, a, b in zip(RESULTS, found, truth, strict=True)
+            }
+            del found
+            rows.append(Row(method, dtype, errors, *costs(setting, method, moved, repeats)))
+    return rows
+
+
+def costs(setting: Setting, method: str, arrays: list[Any], repeats: int) -> tuple[float, float, int]:
+    """Seconds forward, seconds forward and backward, and peak bytes of both, for arrays on the setting's device."""
+
+    def forward() -> None:
+        with no_grad():
+            _forward(setting, method, arrays)
+
+    def both() -> None:
+        _results(setting, method, arrays, dropout=True)
+
+    device = setting.device
+    return seconds(forward, repeats, device), seconds(both, repeats, device), peak_bytes(both, device)
+
+
+def _forward(setting: Setting, method: str, arrays: list[Any], leaves: bool = False, dropout: bool = True) -> Any:
+    tensors = [Tensor(array, requires_grad=leaves) for array in arrays[:3]]
+    out = attention(
+        *tensors,
+        causal=setting.causal,
+        window=setting.window,
+        dropout=setting.dropout if dropout else 0.0,
+        method=method,
+        generator=Generator(setting.seed),
+    )
+    return (out, tensors) if leaves else out
+
+
+def _results(setting: Setting, method: str, arrays: list[Any], dropout: bool = False) -> list[Any]:
+    """The output and the three gradients."""
+    out, tensors = _forward(setting, method, arrays, leaves=True, dropout=dropout)
+    return [out.data, *(g.data for g in grad(out, tensors, arrays[3]))]
+
+
+def _reference(setting: Setting, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """The same in float64 from the same rounded inputs; by blocks where the weights would be too large to hold."""
+    scores = setting.batch * setting.heads * setting.length * (setting.key_length or setting.length)
+    method = "standard" if scores <= _LARGEST_REFERENCE else "blocked"
+    return _results(setting, method, [array.astype(np.float64) for array in arrays])
+
+
+def seconds(run: Callable[[], Any], repeats: int, device: str) -> float:
+    """The median time of `run`, after one run that does not count."""
+
+    def once() -> float:
+        _finish(device)
+        start = time.perf_counter()
+        run()
+        _finish(device)
+        return time.perf_counter() - start
+
+    once()
+    return sorted(once() for _ in range(repeats))[repeats // 2]
+
+
+def _finish(device: str) -> None:
+    if device != "cpu":
+        import_cupy().cuda.Device().synchronize()
+
+
+def peak_bytes(run: Callable[[], Any], device: str) -> int:
+    """The most memory that `run` holds at a time beyond what was held before."""
+    if device == "cpu":
+        tracemalloc.start()
+        try:
+            run()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    pool = import_cupy().get_default_memory_pool()
+    _finish(device)
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    run()
+    _finish(device)
+    return pool.total_bytes() - before
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as text, each error with its ratio to that of the standard method in the same precision."""
+    plain = {row.dtype: row.errors for row in rows if row.method == "standard"}
+    lines = [
+        f"{'':9} {'':8} "
+        + " ".join(f"{'error of ' + name:>17}" for name in RESULTS)
+        + f" {'forward':>10} {'+ backward':>10} {'peak memory':>12}"
+    ]
+    for row in rows:
+        cells = []
+        for name, error in row.errors.items():
+            base = plain.get(row.dtype, {}).get(name, 0.0)
+            cells.append(f"{error:9.1e}" + (f" ({error / base:4.1f}x)" if base else " " * 8))
+        lines.append(
+            f"{row.method:9} {row.dtype:8} {' '.join(cells)} {row.forward_seconds * 1e3:7.1f} ms "
+            f"{row.both_seconds * 1e3:7.1f} ms {row.peak_bytes / 2**20:9.1f} MB"
+        )
+    return "\n".join(lines)
+
+
+def verdict(rows: Sequence[Row]) -> tuple[bool, str]:
+    """Whether every method is as exact as the standard one, within 2 times for the output and 3 for gradients."""
+    plain = {row.dtype: row.errors for row in rows if row.method == "standard"}
+    for row in rows:
+        for name, error in row.errors.items():
+            allowed = (2 if name == "output" else 3) * plain.get(row.dtype, {}).get(name, np.inf)
+            if not error <= allowed + 4 * np.finfo(row.dtype).eps:
+                who = f"{row.method} in {row.dtype}"
+                return False, f"{who} is further off than rounding explains: {name} by {error:.1e}"
+    return True, "All methods are as exact as their precision allows: where they differ, they round otherwise."
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m handloom.autograd.compare_attention",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    default = Setting()
+    for name in ("batch", "heads", "length", "head_dim"):
+        option = "--" + name.replace("_", "-")
+        parser.add_argument(option, type=_count, default=getattr(default, name), help="default: %(default)s")
+    parser.add_argument("--key-length", type=_count, help="default: the same as --length")
+    parser.add_argument("--window", type=_count, help="a query sees keys at most this far away (default: all)")
+    parser.add_argument("--causal", action="store_true", help="a query sees no later keys")
+    parser.add_argument("--dropout", type=float, default=0.0, help="for times and memory (default: 0)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dtype", nargs="+", choices=("float16", "float32"), default=["float32", "float16"])
+    parser.add_argument("--method", nargs="+", choices=METHODS, help="default: all that the device can run")
+    parser.add_argument("--repeats", type=_count, default=3, help="timed runs, of which the median counts (default: 3)")
+    options = vars(parser.parse_args(arguments))
+    dtypes, repeats, methods = options.pop("dtype"), options.pop("repeats"), options.pop("method")
+    setting = Setting(**options)
+    if not 0 <= setting.dropout <= 1:
+        parser.error("--dropout is a probability, from 0 to 1")
+    methods = methods or [name for name in METHODS if name != "fused" or setting.device != "cpu"]
+    try:
+        rows = compare(setting, methods, dtypes, repeats)
+    except (DeviceError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    shape = (setting.batch, setting.heads, setting.length, setting.head_dim)
+    print(f"query (batch, heads, length, head_dim) = {shape}, {setting.device}; errors against float64\n")
+    print(table(rows))
+    if setting.device == "cpu" and "fused" not in methods:
+        print("fused     needs a GPU: --device cuda")
+    fine, text = verdict(rows)
+    print(f"\n{text}")
+    return int(not fine)
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

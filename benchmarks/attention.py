@@ -1,0 +1,192 @@
+"""Attention beside PyTorch's scaled_dot_product_attention: TFLOP/s and peak memory over lengths.
+
+    python -m benchmarks.attention --json benchmarks/results/attention.json
+    python -m benchmarks.attention --device cuda                             float16, lengths up to 16384
+
+On a GPU handloom's fused kernels stand beside PyTorch's FlashAttention and cuDNN backends and its own choice of them.
+Without one, the blocked and the standard method stand beside PyTorch's CPU kernel, in float32, and the GPU's part of
+the table is "not yet measured". Each side runs in a process of its own with the same number of threads; they take
+turns, and the median of several runs counts. Of operations 4 batch heads length^2 head_dim are counted forward, 2.5
+times that backward, and half if causal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import machine, versions
+from benchmarks.side_by_side import Worker, worker_environment
+
+SIDES = {
+    "cpu": {"handloom": ("blocked", "standard"), "torch": ("default",)},
+    "cuda": {"handloom": ("fused",), "torch": ("flash", "cudnn", "default")},
+}
+LENGTHS = {"cpu": (512, 1024, 2048, 4096), "cuda": (512, 1024, 2048, 4096, 8192, 16384)}
+TOKENS = {"cpu": 4096, "cuda": 16384}  # batch times length
+FEATURES = {"cpu": 256, "cuda": 2048}  # heads times head_dim
+
+
+def operations(shape: list[int], causal: bool, backward: bool) -> float:
+    batch, heads, length, head_dim = shape
+    return 4.0 * batch * heads * length**2 * head_dim * (2.5 if backward else 1) / (2 if causal else 1)
+
+
+def handloom_run(task: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], None], Callable[[], float | None]]:
+    """What to time, how to wait for it, and how to ask for the peak of memory in MB."""
+    from handloom.autograd import Tensor, no_grad, ops
+    from handloom.autograd.backend import array_module, to_device
+
+    dtype = np.float16 if task["device"] == "cuda" else np.float32
+    rng = np.random.default_rng(0)
+    arrays = [to_device(rng.standard_normal(task["shape"]).astype(dtype), task["device"]) for _ in range(4)]
+    leaves = [Tensor(array, requires_grad=task["backward"]) for array in arrays[:3]]
+    out = ops.attention(*leaves, causal=task["causal"], method=task["method"])
+
+    def run() -> None:
+        if task["backward"]:
+            out.backward(arrays[3], retain_graph=True)
+            for leaf in leaves:
+                leaf.grad = None
+        else:
+            with no_grad():
+                ops.attention(*leaves, causal=task["causal"], method=task["method"])
+
+    if task["device"] == "cpu":
+        return run, lambda: None, lambda: traced_peak(run)
+    cupy = array_module(arrays[0])
+    pool = cupy.get_default_memory_pool()
+    return run, cupy.cuda.Device().synchronize, lambda: pool.total_bytes() / 1e6
+
+
+def traced_peak(run: Callable[[], Any]) -> float:
+    tracemalloc.start()
+    run()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 1e6
+
+
+def torch_run(task: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], None], Callable[[], float | None]]:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+    dtype = torch.float16 if task["device"] == "cuda" else torch.float32
+    torch.manual_seed(0)
+    tensors = [
+        torch.randn(task["shape"], dtype=dtype, device=task["device"], requires_grad=task["backward"]) for _ in range(3)
+    ]
+    g = torch.randn(task["shape"], dtype=dtype, device=task["device"])
+
+    def forward() -> Any:
+        chosen = backends.get(task["method"])
+        with sdpa_kernel(chosen) if chosen else nullcontext():
+            return torch.nn.functional.scaled_dot_product_attention(*tensors, is_causal=task["causal"])
+
+    out = forward()
+    run = (lambda: torch.autograd.grad(out, tensors, g, retain_graph=True)) if task["backward"] else forward
+    if task["device"] == "cpu":
+        return run, lambda: None, lambda: None  # PyTorch does not tell its peak on a CPU
+    return run, torch.cuda.synchronize, lambda: torch.cuda.max_memory_allocated() / 1e6
+
+
+def work(side: str) -> None:
+    """Answer each task on standard input: prepare it, or time it, or tell its peak of memory."""
+    run: Any = None
+    for line in sys.stdin:
+        task = json.loads(line)
+        if task["do"] == "prepare":
+            run, wait, peak = (handloom_run if side == "handloom" else torch_run)(task)
+            run()
+            wait()
+            answer: Any = peak()
+        else:
+            begin = time.perf_counter()
+            for _ in range(task["times"]):
+                run()
+            wait()
+            answer = (time.perf_counter() - begin) / task["times"]
+        print(json.dumps(answer), flush=True)
+
+
+def measure(workers: dict[str, Worker], task: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
+    """One row for each method of each side."""
+    rows = []
+    methods = [(side, method) for side, names in SIDES[task["device"]].items() for method in names]
+    for side, method in methods:
+        peak = workers[side].ask(json.dumps({**task, "method": method, "do": "prepare"}))
+        first = workers[side].ask(json.dumps({"do": "time", "times": 1}))
+        times = max(1, int(0.05 / first))
+        seconds = [workers[side].ask(json.dumps({"do": "time", "times": times})) for _ in range(rounds)]
+        median = statistics.median(seconds)
+        rate = operations(task["shape"], task["causal"], task["backward"]) / median / 1e12
+        rows.append({**task, "side": side, "method": method, "ms": median * 1e3, "tflops": rate, "peak_mb": peak})
+    return rows
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    ruler = min(row["ms"] for row in rows if row["side"] == "torch")
+    task = rows[0]
+    what = f"{'backward' if task['backward'] else 'forward ':8} {'causal' if task['causal'] else 'full':6}"
+    for row in rows:
+        peak = " " * 11 if row["peak_mb"] is None else f"{row['peak_mb']:8.0f} MB"
+        print(
+            f"{what} length {task['shape'][2]:5} head_dim {task['shape'][3]:3}  {row['side']:8} {row['method']:8} "
+            f"{row['ms']:9.2f} ms {row['tflops']:8.3f} TFLOP/s {peak}  {ruler / row['ms']:5.2f}x PyTorch",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--lengths", type=int, nargs="+", help="default: 512 to 4096 on a CPU, to 16384 on a GPU")
+    parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 128])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1, help="of each side, on a CPU (default: 1)")
+    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--work", choices=("handloom", "torch"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        work(options.work)
+        return
+    lengths, rows = options.lengths or LENGTHS[options.device], []
+    environment = worker_environment(options.threads)
+    for length, head_dim, causal, backward in product(lengths, options.head_dims, (False, True), (False, True)):
+        batch, heads = TOKENS[options.device] // length, FEATURES[options.device] // head_dim
+        shape = [max(1, batch), max(1, heads), length, head_dim]
+        task = {"device": options.device, "shape": shape, "causal": causal, "backward": backward}
+        with (
+            Worker("benchmarks.attention", ["--work", "handloom"], environment) as ours,
+            Worker("benchmarks.attention", ["--work", "torch"], environment) as theirs,
+        ):
+            found = measure({"handloom": ours, "torch": theirs}, task, options.rounds)
+        show(found)
+        rows += found
+    if options.device == "cpu":
+        print("fused kernels on a GPU: not yet measured")
+    if options.json:
+        record = {
+            "command": f"python -m benchmarks.attention {' '.join(sys.argv[1:])}",
+            "machine": machine(),
+            "versions": versions("numpy", "torch", "cupy-cuda13x", "cupy-cuda12x"),
+            "gpu": "not yet measured" if options.device == "cpu" else "measured",
+            "rows": rows,
+        }
+        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Does it matter how attention is computed? Train the same translator with each method, then make sequences longer.
+
+python examples/compare_attention.py                    embedded corpus, two or three minutes
+python examples/compare_attention.py --preset smoke     a few seconds
+python examples/compare_attention.py --device cuda --batch 512 --lengths 64 256 1024 4096 8192
+
+Table 1 trains a German-English Transformer with the same seed and batches, once for each method: the losses agree,
+since the methods compute the same. Table 2 is attention alone over the length of the sequence: the standard method
+holds all weights, so its memory grows with the square of the length. Both go to a folder, with a picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from tqdm import tqdm
+
+from handloom.autograd import compare_attention, manual_seed, no_grad
+from handloom.autograd.backend import check_device, to_device
+from handloom.models import Seq2SeqTransformer
+from handloom.models.presets import translation_preset
+from handloom.nn import MultiHeadAttention
+from handloom.tokenizer import BPETokenizer
+from handloom.train.batching import TokenBatches
+from handloom.train.command_line import free_run_folder, positive, run_main
+from handloom.train.datasets import load_translation_data
+from handloom.train.optimizers import Adam
+from handloom.train.translation import translation_loss
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "laptop": {"steps": 60, "batch": 64, "lengths": [64, 128, 256, 512, 1024, 2048, 4096], "sizes": "laptop"},
+    "smoke": {"steps": 4, "batch": 16, "lengths": [64, 256], "sizes": "smoke"},
+}
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", choices=PRESETS, default="laptop", help="default: laptop")
+    parser.add_argument("--data", default="embedded", help="as for translate_de_en.py (default: embedded)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
+    parser.add_argument("--steps", type=positive, help="updates for each method")
+    parser.add_argument("--batch", type=positive, help="sentence pairs an update, about")
+    parser.add_argument("--lengths", type=positive, nargs="+", help="sequence lengths of table 2")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="folder for the results (default: runs/compare_attention)")
+    options = parser.parse_args()
+    for name, value in PRESETS[options.preset].items():
+        if getattr(options, name, None) is None:
+            setattr(options, name, value)
+    return options
+
+
+def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETokenizer) -> dict[str, Any]:
+    """Train with one method; what it took and how well it went."""
+    preset = translation_preset(options.sizes, data.name)
+    preset = dataclasses.replace(preset, tokens_per_batch=16 * options.batch)
+    manual_seed(options.seed)
+    model = Seq2SeqTransformer(preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)).to(options.device)
+    for layer in model.modules():
+        if isinstance(layer, MultiHeadAttention):
+            layer.method = method
+    optimizer, loss_of = Adam(model.parameters(), lr=1e-3), translation_loss(0.0, tokenizer.pad_id)
+
+    def batches(pairs: Any) -> list[Any]:
+        sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+        return list(TokenBatches(
+            tokenizer.encode_batch(sources, add_eos=True), tokenizer.encode_batch(targets),
+            tokens_per_batch=preset.tokens_per_batch, seed=options.seed, max_length=preset.max_length,
+            pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id,
+        ).epoch(0))  # fmt: skip
+
+    def update(batch: Any) -> None:
+        loss, _ = loss_of(model, batch)
+        model.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    training = batches(data.train)
+    seconds = []
+    for step in tqdm(range(options.steps), desc=method, disable=None):
+        start = time.perf_counter()
+        update(training[step % len(training)])
+        seconds.append(time.perf_counter() - start)
+    widest = max(training, key=lambda batch: batch.source.size)
+    peak = compare_attention.peak_bytes(lambda: update(widest), options.device)
+    with no_grad():
+        losses = [(float(loss.data), n) for loss, n in (loss_of(model.eval(), batch) for batch in batches(data.valid))]
+    return {
+        "method": method,
+        "ms a batch": 1e3 * float(np.median(seconds)),
+        "seconds": sum(seconds),
+        "peak MB": peak / 2**20,
+        "validation loss": sum(loss * n for loss, n in losses) / sum(n for _, n in losses),
+    }
+
+
+def over_lengths(options: argparse.Namespace, methods: list[str]) -> list[dict[str, Any]]:
+    """Time and memory of attention forward and backward, 4 heads of 64 features, for each length and method."""
+    rows = []
+    for length in options.lengths:
+        setting = compare_attention.Setting(length=length, causal=True, device=options.device)
+        dtype = np.float16 if options.device != "cpu" else np.float32
+        arrays = [to_device(array.astype(dtype), options.device) for array in setting.inputs()]
+        for method in methods:
+            _, both, peak = compare_attention.costs(setting, method, arrays, repeats=1)
+            rows.append({"length": length, "method": method, "ms": both * 1e3, "peak MB": peak / 2**20})
+    return rows
+
+
+def as_table(rows: list[dict[str, Any]]) -> str:
+    cells = [list(rows[0])] + [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    return "\n".join("  ".join(f"{cell:>15}" for cell in line) for line in cells)
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    labels = {"ms": "milliseconds", "peak MB": "peak memory in MB"}
+    for axes, (what, label) in zip(figure.subplots(1, 2), labels.items(), strict=True):
+        for method in dict.fromkeys(row["method"] for row in rows):
+            points = [(row["length"], row[what]) for row in rows if row["method"] == method]
+            axes.loglog(*zip(*points, strict=True), marker="o", label=method)
+        axes.set_xticks(sorted({row["length"] for row in rows}), minor=False)
+        axes.set_xticks([], minor=True)
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_xlabel("length of the sequence")
+        axes.set_ylabel(label)
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    options = parse_arguments()
+    check_device(options.device)
+    out = options.out or free_run_folder("compare_attention")
+    methods = ["standard", "blocked"] if options.device == "cpu" else ["standard", "fused"]
+    data = load_translation_data(options.data)
+    tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], 1200)
+    trained = as_table([train(options, method, data, tokenizer) for method in methods])
+    rows = over_lengths(options, methods)
+    text = f"Training, {options.steps} updates\n{trained}\n\nAttention alone, forward and backward\n{as_table(rows)}\n"
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "tables.txt").write_text(text, encoding="utf-8")
+    draw(rows, out / "lengths.png")
+    print(f"\n{text}\n{out} holds the tables and their picture, lengths.png")
+
+
+if __name__ == "__main__":
+    run_main(main)

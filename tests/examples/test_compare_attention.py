@@ -1,0 +1,38 @@
+"""The example as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "compare_attention.py"
+
+
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+    command = [sys.executable, "-W", "error", str(SCRIPT), *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
+
+
+def test_both_tables_and_a_picture(tmp_path) -> None:
+    done = run("--preset", "smoke", "--out", "results", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    tables = (tmp_path / "results" / "tables.txt").read_text(encoding="utf-8")
+    assert tables in done.stdout
+    rows = [line.split() for line in tables.splitlines()]
+    losses = [float(row[4]) for row in rows if len(row) == 5 and row[0] in ("standard", "blocked")]
+    assert len(losses) == 2
+    assert abs(losses[0] - losses[1]) < 2e-3, "the methods compute the same"
+    assert [row[:2] for row in rows if row and row[0] in ("64", "256")] == [
+        [length, method] for length in ("64", "256") for method in ("standard", "blocked")
+    ]
+    assert (tmp_path / "results" / "lengths.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_device_that_is_not_there(tmp_path) -> None:
+    done = run("--preset", "smoke", "--device", "cuda:9", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,112 @@
+"""Bugs for the attention kernels, in the table of tests/support/kernel_mutant_list.py."""
+
+# ruff: noqa: E501  (one bug a line: its kind, where, what becomes what, who must notice)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from handloom.autograd import Generator, Tensor, grad, ops
+from handloom.autograd.kernels.attention import AttentionKernels
+from tests.support.attention_cases import RESTRICTIONS, Case
+from tests.support.emulated_attention import in_place
+from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader, thread_order
+from tests.support.fake_cupy import kernels
+from tests.support.kernel_mutants import KernelMutant
+
+HALF, SINGLE = np.float16, np.float32
+
+
+@cache
+def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int = 32, seed: int = 7, deterministic: bool = False, **options: Any) -> Callable[[Any], None]:
+    """Output and gradients of one call against the plain path; with dropout against the composed ops."""
+
+    def check(_device: Any) -> None:
+        case = Case(seed, lengths, (width, width), frozenset(chosen))
+        case.options |= {key: value for key, value in options.items() if key != "dropout"}
+        own = AttentionKernels(emulated_loader(checked=kernels.checked), SHARED_MEMORY)
+        with in_place(own), thread_order(kernels.seed):
+            if "dropout" in options:
+                compare_with_composed(case, dtype, options["dropout"], deterministic)
+            else:
+                case.check(dtype, method="fused", deterministic=deterministic)
+
+    return check
+
+
+def compare_with_composed(case: Case, dtype: Any, dropout: float, deterministic: bool) -> None:
+    leaves = [Tensor(array.astype(dtype), requires_grad=True) for array in case.arrays[:3]]
+    g = case.g.astype(dtype)
+    out = ops.attention(*leaves, **case.options, dropout=dropout, method="fused", deterministic=deterministic, generator=Generator(3))
+    assert out._origin is not None
+    wide = [Tensor(leaf.data.astype(np.float64), requires_grad=True) for leaf in leaves]
+    expected = out._origin.node.composed(*wide)
+    found, truth = grad(out, leaves, g), grad(expected, wide, g.astype(np.float64))
+    for a, b in zip([out, *found], [expected, *truth], strict=True):
+        np.testing.assert_allclose(a.data, b.data, rtol=0, atol=30 * np.finfo(dtype).eps * np.abs(b.data).max())
+
+
+PLAIN = attention(HALF, (97, 113))
+CAUSAL = attention(HALF, (97, 127), "causal")
+BLOCKS = attention(HALF, (65, 200), width=40)
+LONG = attention(HALF, (203, 203), window=1)
+MASKED = attention(HALF, (40, 70), "mask", seed=12)
+EVERYTHING = attention(HALF, (61, 97), *RESTRICTIONS)
+NO_KEYS = attention(HALF, (70, 40), "causal")  # the first thirty queries see nothing
+DROPOUT = attention(HALF, (40, 70), dropout=0.3)
+SINGLE_PLAIN = attention(SINGLE, (97, 113), "causal")
+FIXED_ORDER = attention(HALF, (97, 113), "causal", deterministic=True)
+FORWARD, BACKWARD = "attention_forward.cu", "attention_backward.cu"
+
+# fmt: off
+ATTENTION_MUTANTS = [
+    KernelMutant("barriers and copies", FORWARD, "__syncthreads();  // this block has arrived", "// this block has arrived", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "cp_async_wait<0>();\n        __syncthreads();", "__syncthreads();", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "cp_async_wait<0>();\n        __syncthreads();", "cp_async_wait<1>();\n        __syncthreads();", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "if (k0 + BLOCK_K < last) {", "if (k0 + BLOCK_K <= last + BLOCK_K) {", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "k0 += BLOCK_K, stage ^= 1", "k0 += BLOCK_K, stage ^= 0", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "    __syncwarp();\n    put_accumulator<D>(q_tile, warp_row, run.out, inverse);\n    __syncwarp();", "    put_accumulator<D>(q_tile, warp_row, run.out, inverse);", PLAIN),
+    KernelMutant("softmax", FORWARD, "out[m][n][e] *= rescale;", "", BLOCKS),
+    KernelMutant("softmax", FORWARD, "sum[m][e / 2] *= rescale;", "", BLOCKS),
+    KernelMutant("softmax", FORWARD, "return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));", "return x;", PLAIN),
+    KernelMutant("softmax", FORWARD, "return x + __shfl_xor_sync(0xffffffffu, x, 2);", "return 2 * x;", PLAIN),
+    KernelMutant("softmax", FORWARD, "new_top == -INFINITE ? 0.0f : new_top * c", "new_top * c", NO_KEYS),
+    KernelMutant("softmax", FORWARD, "top + log2f(sum)", "top", PLAIN),
+    KernelMutant("softmax", FORWARD, "run.top[m][e / 2] * pairs.scale_log2;", "run.top[m][e / 2];", PLAIN),
+    KernelMutant("edges", FORWARD, "distance >= nearest && distance", "distance > nearest && distance", CAUSAL),
+    KernelMutant("edges", FORWARD, "distance <= farthest;", "distance < farthest;", LONG),
+    KernelMutant("edges", FORWARD, "i0 + shift - (j1 - 1) >= nearest", "i0 + shift - (j1 - 2) >= nearest", CAUSAL),
+    KernelMutant("edges", FORWARD, "min(i1, queries) + shift - nearest", "min(i1, queries) + shift - nearest - 1", attention(HALF, (65, 65), "causal")),
+    KernelMutant("edges", FORWARD, "max(0, i0 + shift - farthest)", "max(0, i0 + shift - farthest + 1)", LONG),
+    KernelMutant("edges", FORWARD, "key_lengths ? min(keys, key_lengths[batch]) : keys", "keys", attention(HALF, (40, 70), "key_lengths")),
+    KernelMutant("edges", FORWARD, "if (first + row >= length) continue;", "", PLAIN),
+    KernelMutant("edges", FORWARD, "first + row < length ?", "first + row <= length ?", PLAIN),
+    KernelMutant("edges", FORWARD, "min(max(width - chunk * CHUNK, 0), CHUNK)", "CHUNK", BLOCKS),
+    KernelMutant("edges", FORWARD, "row + lane / 8 % 2 * 8 + lane % 8, chunk + lane / 16", "row + lane / 8 % 2 * 4 + lane % 8, chunk + lane / 16", PLAIN),
+    KernelMutant("options", FORWARD, "bias[i * bias_row + j * bias_column]", "bias[j * bias_row + i * bias_column]", EVERYTHING),
+    KernelMutant("options", FORWARD, "fabsf(float(i + shift - j))", "float(i + shift - j)", attention(HALF, (40, 70), "alibi")),
+    KernelMutant("options", FORWARD, "mask + batch * mask_batch + head * mask_head", "mask + head * mask_head", MASKED),
+    KernelMutant("options", FORWARD, "(EXTRAS ? factor : 1.0f) / sum", "1.0f / sum", DROPOUT),
+    KernelMutant("backward", BACKWARD, "__syncwarp();  // what lay there has been read", "", SINGLE_PLAIN),
+    KernelMutant("backward", BACKWARD, "__syncthreads();  // this block has arrived; the last one", "// the last one", PLAIN),
+    KernelMutant("backward", BACKWARD, "cp_async_wait<0>();\n        __syncthreads();  // this block has arrived", "__syncthreads();  // this block has arrived", PLAIN),
+    KernelMutant("backward", BACKWARD, "__syncthreads();  // dS of all warps is there", "", PLAIN),
+    KernelMutant("backward", BACKWARD, "    __syncthreads();\n    put_accumulator<D>(k_tile", "    put_accumulator<D>(k_tile", PLAIN),
+    KernelMutant("backward", BACKWARD, "atomicAdd(d_query + static_cast<long long>(i) * head_dim + c, scale * dq[0][n][e]);", "d_query[static_cast<long long>(i) * head_dim + c] += scale * dq[0][n][e];", BLOCKS),
+    KernelMutant("backward", BACKWARD, " - totals[stage * BLOCK + column_of(n, e)].y", "", PLAIN),
+    KernelMutant("backward", BACKWARD, "= {{scale, scale}}, one[1][2]", "= {{1.0f, 1.0f}}, one[1][2]", PLAIN),
+    KernelMutant("backward", BACKWARD, "total == -INFINITE ? INFINITE : total;", "total;", NO_KEYS),
+    KernelMutant("backward", BACKWARD, "max(0, j0 - shift + nearest)", "max(0, j0 - shift + nearest + 1)", attention(HALF, (202, 203), "causal")),
+    KernelMutant("backward", BACKWARD, "min(j1, keys) - shift + farthest", "min(j1, keys) - shift + farthest - 1", LONG),
+    KernelMutant("backward", BACKWARD, "right = QUERY_ROWS ? words.y : words.z", "right = QUERY_ROWS ? words.z : words.y", DROPOUT),
+    KernelMutant("backward", BACKWARD, "pairs.dropout_words(r0, c0) : pairs.dropout_words(c0, r0)", "pairs.dropout_words(r0, c0) : pairs.dropout_words(r0, c0)", DROPOUT),
+    KernelMutant("backward", BACKWARD, "drop<1, BLOCK / 8, false>(p, pairs, row, q0, factor);", "", DROPOUT),
+    KernelMutant("backward", BACKWARD, "d_bias + i * i_stride + j * j_stride", "d_bias + j * i_stride + i * j_stride", EVERYTHING),
+    KernelMutant("backward", BACKWARD, "weight * (ds[0][n][e] - row_delta[e / 2])", "weight * ds[0][n][e]", FIXED_ORDER),
+    KernelMutant("backward", BACKWARD, "i < queries ? delta[i] : 0.0f", "delta[i]", FIXED_ORDER),
+    KernelMutant("backward", BACKWARD, "for (int bits = 16; bits;", "for (int bits = 8; bits;", PLAIN),
+]
