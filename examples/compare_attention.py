@@ -89,13 +89,13 @@ def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETok
     widest = max(training, key=lambda batch: batch.source.size)
     peak = compare_attention.peak_bytes(lambda: update(widest), options.device)
     with no_grad():
-        losses = [(float(loss.data), n) for loss, n in (loss_of(model.eval(), batch) for batch in batches(data.valid))]
+        found = [loss_of(model.eval(), batch) for batch in batches(data.valid)]
     return {
         "method": method,
         "ms a batch": 1e3 * float(np.median(seconds)),
         "seconds": sum(seconds),
         "peak MB": peak / 2**20,
-        "validation loss": sum(loss * n for loss, n in losses) / sum(n for _, n in losses),
+        "validation loss": sum(loss.item() * n for loss, n, _ in found) / sum(n for _, n, _ in found),
     }
 
 

@@ -68,7 +68,7 @@ class Case:
         query, key, value = (np.abs(array).max(initial=0) for array in self.arrays[:3])
         change = np.abs(self.g).max(initial=0) * value
         scale = abs(self.options.get("scale", self.arrays[0].shape[-1] ** -0.5))
-        floors = (0, change * key * scale, change * query * scale, 0, 4 * change)
+        floors = (0, 3 * change * key * scale, 3 * change * query * scale, 0, 4 * change)
         for place, (a, b, c) in enumerate(zip(found, plain, truth, strict=True)):
             assert np.isfinite(a).all()
             error, plain_error = np.abs(a - c).max(initial=0), np.abs(b - c).max(initial=0)
