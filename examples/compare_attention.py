@@ -49,11 +49,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--lengths", type=positive, nargs="+", help="sequence lengths of table 2")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for the results (default: runs/compare_attention)")
-    options = parser.parse_args()
-    for name, value in PRESETS[options.preset].items():
-        if getattr(options, name, None) is None:
-            setattr(options, name, value)
-    return options
+    given = vars(parser.parse_args())
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return argparse.Namespace(**{"out": None, **PRESETS[given["preset"]], **chosen})
 
 
 def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETokenizer) -> dict[str, Any]:
