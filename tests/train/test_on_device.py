@@ -43,6 +43,15 @@ def test_a_run_goes_on_from_its_save_on_the_device(tmp_path, fake_cupy) -> None:
         np.testing.assert_array_equal(one[name], other[name])
 
 
+def test_a_run_in_fp16_on_the_device_is_that_of_the_cpu_within_rounding(tmp_path, fake_cupy) -> None:
+    for device in ("cpu", "cuda"):
+        small_run(tmp_path / device, device=device, steps=3, dropout=0.0, precision="fp16")
+    for own, want in zip(rows(tmp_path / "cuda"), rows(tmp_path / "cpu"), strict=True):
+        assert own["step"] == want["step"]
+        for name in {"loss", "valid_loss"} & own.keys():
+            assert own[name] == pytest.approx(want[name], rel=0.01)
+
+
 def test_without_a_gpu_the_error_says_so(tmp_path) -> None:
     with pytest.raises(DeviceError, match="device 'cuda'"):
         small_run(tmp_path / "run", device="cuda")
