@@ -157,4 +157,4 @@ def evaluate(translator: Translator, data: TranslationData, run: RunFolder, stra
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(main, several_processes=True)

@@ -108,16 +108,18 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def run_main(main: Callable[[], None]) -> None:
+def run_main(main: Callable[[], None], *, several_processes: bool = False) -> None:
     """Call `main`; what can't be used or done is told in one paragraph, with exit code 2.
 
-    Of several processes that mpirun started only the first speaks, and an error of one ends them all.
+    Unless `main` is made for `several_processes`, it refuses to run as one of those that mpirun started. Of several processes that mpirun started only the first speaks, and an error of one ends them all.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has what a model may say
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
+        if find_ranks().size > 1 and not several_processes:
+            raise InputError("This program runs in one process: start it without mpirun.")
         if not find_ranks().first:
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
         main()

@@ -142,6 +142,11 @@ class TestTwoProcesses:
         assert done.returncode != 0
         assert done.stderr.count("is not an existing folder") == 1
 
+    def test_a_program_for_one_process_says_so(self) -> None:
+        done = run([str(MPIRUN), "-n", "2", sys.executable, "-m", "handloom.train.report", "x"])
+        assert done.returncode != 0
+        assert done.stderr.count("start it without mpirun") == 1
+
     def test_a_signal_saves_once_and_the_run_goes_on(self, two_ranks, tmp_path) -> None:
         with start(command(2, tmp_path / "run", accumulate=1)) as job:
             assert job.stdout is not None
