@@ -111,7 +111,8 @@ def positive(text: str) -> int:
 def run_main(main: Callable[[], None], *, several_processes: bool = False) -> None:
     """Call `main`; what can't be used or done is told in one paragraph, with exit code 2.
 
-    Unless `main` is made for `several_processes`, it refuses to run as one of those that mpirun started. Of several processes that mpirun started only the first speaks, and an error of one ends them all.
+    Unless `main` is made for `several_processes`, it refuses to run as one of those that mpirun started. Of several
+    processes only the first speaks, and an error of one ends them all.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
