@@ -12,7 +12,7 @@ import numpy as np
 from ...autograd import Tensor, no_grad
 from ...nn.positional import PositionScores
 from .cache import TreeCache, keep_rows
-from .raw_layers import RawAttention, RawDecoder
+from .raw_layers import RawAttention, RawDecoder, attend
 
 
 class CachedState:
@@ -48,6 +48,7 @@ class CachedState:
         cross = [layer.cross.memory(memory) for layer in decoder.layers if layer.cross is not None]
         self._cross_keys, self._cross_values = [key for key, _ in cross], [value for _, value in cross]
         self._cross_bias = None
+        self._empty_source = memory_lengths is not None and bool((np.asarray(memory_lengths) == 0).any())
         if memory_lengths is not None and (memory_lengths < memory.shape[1]).any():
             real = np.arange(memory.shape[1]) < np.asarray(memory_lengths)[:, None]
             self._cross_bias = self._minus_infinity_unless(real)[:, None, None]
@@ -70,7 +71,7 @@ class CachedState:
         self.self_attention, self.cross_attentions = [], []
         for number, layer in enumerate(decoder.layers):
 
-            def attend(q: Any, k: Any, v: Any, number: int = number, own: RawAttention = layer.own) -> Any:
+            def attend_self(q: Any, k: Any, v: Any, number: int = number, own: RawAttention = layer.own) -> Any:
                 if own.position_scores is not None:
                     return self._attend_by_position(q, k, v, number, own.position_scores, bias)
                 return self._attend(q, *cache.append(number, k, v), bias, self.self_attention)
@@ -79,7 +80,7 @@ class CachedState:
                 keys, values = self._cross_keys[number][: len(q)], self._cross_values[number][: len(q)]
                 return self._attend(q, keys, values, self._cross_bias, self.cross_attentions)
 
-            x = layer(x, cache.sentences, attend, attend_memory)
+            x = layer(x, cache.sentences, attend_self, attend_memory)
         self.length += new
         if new > 1:
             x = x.reshape(self.rows, new, -1)[:, -1]
@@ -108,18 +109,11 @@ class CachedState:
         return self._attend(turned[0].data, keys, values, bias, self.self_attention)
 
     def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any]) -> Any:
-        scores = q @ keys.swapaxes(-1, -2)
-        if scores.dtype == np.float16:
-            scores = scores.astype(np.float32)
-        if bias is not None:
-            scores += bias
-        scores -= scores.max(axis=-1, keepdims=True)
-        weights = self.decoder.xp.exp(scores, out=scores)
-        total = weights.sum(axis=-1, keepdims=True)
+        out, weights = attend(q, keys, values, bias, some_see_nothing=self._empty_source)
         if self.keep_attention:
-            kept.append(self._by_row(weights / total, own=kept is self.self_attention))
-        out = weights.astype(values.dtype, copy=False) @ values
-        out /= total
+            total = weights.sum(axis=-1, keepdims=True)
+            weights = weights / self.decoder.xp.where(total == 0, 1, total)
+            kept.append(self._by_row(weights, own=kept is self.self_attention))
         return out
 
     def _by_row(self, weights: Any, own: bool) -> Any:

@@ -73,6 +73,28 @@ class Normalise:
         return y
 
 
+def attend(
+    q: Any, keys: Any, values: Any, bias: Any, *, some_see_nothing: bool = False
+) -> tuple[Any, Any]:
+    """Attention of queries (batch, heads, queries, head_dim) that are scaled already, and its weights but for a factor.
+
+    The bias, or None, is added to the scores. A query with nothing to attend to gets zeros if `some_see_nothing`.
+    """
+    xp = array_module(q)
+    scores = q @ keys.swapaxes(-1, -2)
+    if scores.dtype == np.float16:
+        scores = scores.astype(np.float32)
+    if bias is not None:
+        scores += bias
+    top = scores.max(axis=-1, keepdims=True)
+    scores -= xp.where(xp.isfinite(top), top, 0) if some_see_nothing else top
+    weights = xp.exp(scores, out=scores)
+    total = weights.sum(axis=-1, keepdims=True)
+    out = weights.astype(values.dtype, copy=False) @ values
+    out /= xp.where(total == 0, 1, total) if some_see_nothing else total
+    return out, weights
+
+
 class RawAttention:
     """The projections of a MultiHeadAttention; `memory_too` for one that attends to an encoder's output."""
 

@@ -103,6 +103,13 @@ def test_attention_is_that_of_the_plain_path(beam: bool) -> None:
             target, origin = target[rows], origin[rows]
 
 
+def test_a_source_of_padding_alone_is_attended_to_with_zeros() -> None:
+    model, source = build(0, layers=2), np.array([[0, 0], [4, 5]])
+    cached, uncached = model.start(source), model.start_uncached(source)
+    for ids in (np.array([[2], [2]]), np.array([[5], [6]])):
+        np.testing.assert_allclose(cached.step(ids), uncached.step(ids), rtol=1e-9, atol=1e-10)
+
+
 def test_chunks_are_for_single_sequences() -> None:
     state = build(0).start(np.array([[4, 5]]))
     state.step(np.array([[2, 4]]))
