@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("bpe", "overhead", "train_step", "decode")
+BENCHMARKS = ("attention", "bpe", "overhead", "train_step", "decode")
 
 
 def main() -> int:
