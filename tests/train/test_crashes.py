@@ -82,22 +82,35 @@ def test_a_training_killed_at_random_moments_ends_like_one_that_was_not(tmp_path
     assert not list((tmp_path / "killed").rglob(".*.tmp"))
 
 
-@pytest.fixture
-def half_a_run(tmp_path) -> Path:
-    """A run with saves at steps 8 and 11."""
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory) -> bytes:
+    """The log of a run to which nothing happened."""
+    folder = tmp_path_factory.mktemp("crashes") / "straight"
+    small_run(folder)
+    return (folder / "metrics.jsonl").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("crashes") / "stopped"
     with pytest.raises(TrainingStopped):
-        small_run(tmp_path / "run", stop_at=11)
-    return tmp_path / "run"
+        small_run(folder, stop_at=11)
+    return folder
+
+
+@pytest.fixture
+def half_a_run(stopped, tmp_path) -> Path:
+    """A run with saves at steps 8 and 11."""
+    return shutil.copytree(stopped, tmp_path / "run")
 
 
 def no_room(*_args: object, **_kwargs: object) -> None:
     raise OSError(28, os.strerror(28))
 
 
-@pytest.mark.parametrize("at_write", range(1, 7))
-def test_a_full_disk_ends_the_run_with_its_saves_intact(half_a_run, tmp_path, monkeypatch, at_write) -> None:
+@pytest.mark.parametrize("at_write", [1, 2, 3, 5])
+def test_a_full_disk_ends_the_run_with_its_saves_intact(half_a_run, straight, monkeypatch, at_write) -> None:
     """The nth fsync from step 11 on fails: of the weights, the state, the log, the best weights or the picture."""
-    shutil.copytree(half_a_run, tmp_path / "other")
     calls = iter(range(1, 1000))
     fsync = os.fsync
     monkeypatch.setattr(
@@ -108,8 +121,7 @@ def test_a_full_disk_ends_the_run_with_its_saves_intact(half_a_run, tmp_path, mo
     monkeypatch.undo()
     assert SavedStates(half_a_run / "checkpoints").load().step >= 11
     small_run(half_a_run, resume=True)
-    small_run(tmp_path / "other", resume=True)
-    assert (half_a_run / "metrics.jsonl").read_bytes() == (tmp_path / "other/metrics.jsonl").read_bytes()
+    assert (half_a_run / "metrics.jsonl").read_bytes() == straight
 
 
 @pytest.fixture
@@ -125,7 +137,7 @@ def small_disk(tmp_path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", disk], check=True)
 
 
-def test_a_disk_that_really_is_full(small_disk, half_a_run) -> None:
+def test_a_disk_that_really_is_full(small_disk, half_a_run, straight) -> None:
     run = small_disk / "run"
     shutil.copytree(half_a_run, run)
     filler = small_disk / "filler"
@@ -138,8 +150,7 @@ def test_a_disk_that_really_is_full(small_disk, half_a_run) -> None:
     assert (after.step, digest(after.weights), after.damaged) == (before.step, digest(before.weights), [])
     filler.unlink()
     small_run(run, resume=True)
-    small_run(half_a_run, resume=True)
-    assert (run / "metrics.jsonl").read_bytes() == (half_a_run / "metrics.jsonl").read_bytes()
+    assert (run / "metrics.jsonl").read_bytes() == straight
 
 
 def test_a_disk_that_became_read_only(small_disk, half_a_run) -> None:
@@ -181,11 +192,10 @@ class TestDamagedSaves:
             assert len(saved.damaged) == 1
             assert "00000011" in saved.damaged[0] or "step 11" in saved.damaged[0]
 
-    def test_going_on_from_the_older_save_ends_the_same(self, half_a_run, tmp_path) -> None:
+    def test_going_on_from_the_older_save_ends_the_same(self, half_a_run, straight) -> None:
         (half_a_run / "checkpoints/state-00000011.safetensors").write_bytes(b"")
         small_run(half_a_run, resume=True)
-        small_run(tmp_path / "straight")
-        assert (half_a_run / "metrics.jsonl").read_bytes() == (tmp_path / "straight/metrics.jsonl").read_bytes()
+        assert (half_a_run / "metrics.jsonl").read_bytes() == straight
 
     def test_no_save_left(self, half_a_run) -> None:
         for path in (half_a_run / "checkpoints").glob("state-*"):
