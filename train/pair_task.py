@@ -16,10 +16,9 @@ from .cells import run_cells
 from .command_line import (
     add_training_options,
     parse_training_arguments,
-    sentences_from,
     start_run,
 )
-from .generation_options import add_generation_options, ask, check_generation_options, strategy_of
+from .generation_options import add_generation_options, check_generation_options, each_text, show_hypotheses
 from .regimes import add_regime_options, changed, regime_of
 from .run_folder import RunFolder
 from .text_files import Pair
@@ -56,11 +55,7 @@ def parse_pair_arguments(parser: argparse.ArgumentParser) -> Any:
 def use_checkpoint(arguments: Any) -> None:
     """Print what the model of an earlier run makes of each text: the best, or with --nbest the best ones."""
     translator = Translator.load(arguments.checkpoint)
-    prompt = "Type texts, one a line; Ctrl-D ends."
-    for text in ask("> ") if arguments.interactive else sentences_from(arguments.texts, prompt):
-        for hypothesis in translator.hypotheses([text], strategy=strategy_of(arguments))[0]:
-            score = f"{hypothesis.score:8.3f}  " if arguments.nbest > 1 else ""
-            print(score + translator.tokenizer.decode(hypothesis.ids), flush=True)
+    each_text(arguments, arguments.texts, "texts", lambda text: show_hypotheses(translator, text, arguments))
 
 
 def train_pairs(
