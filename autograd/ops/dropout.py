@@ -12,7 +12,7 @@ from ..parallel import pieces, split
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .elementwise import add
-from .on_device import DropoutOnDevice, drop_of, runs_kernels
+from .on_device import DropoutAddOnDevice, DropoutOnDevice, drop_of, runs_kernels
 from .registry import declare
 
 
@@ -107,5 +107,5 @@ def dropout_add(
     if not training or p == 0:
         return add(x, residual)
     if runs_kernels(raw(x)):
-        return add(dropout(x, p, generator=generator), residual)
+        return DropoutAddOnDevice(drop_of(p, generator or default_generator))(x, residual)
     return DropoutAdd(p, generator or default_generator)(x, residual)

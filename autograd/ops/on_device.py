@@ -71,6 +71,22 @@ class DropoutOnDevice(Function):
         return run(DropoutOnDevice(self.drop), g)
 
 
+class DropoutAddOnDevice(Function):
+    """residual + dropout(x) in one kernel."""
+
+    def __init__(self, drop):
+        self.drop = drop
+
+    def forward(self, x, residual):
+        if x.shape != residual.shape or x.dtype != residual.dtype:
+            raise ValueError(f"{x.dtype}{list(x.shape)} does not add to {residual.dtype}{list(residual.shape)}")
+        xp = array_module(x)
+        return fused.dropout_add(xp.ascontiguousarray(x), self.drop, xp.ascontiguousarray(residual))
+
+    def backward(self, g):
+        return run(DropoutOnDevice(self.drop), g), g
+
+
 class CrossEntropyOnDevice(Function):
     """CrossEntropy of `loss.py` without class weights: nothing of the logits' size is held in float32.
 
