@@ -180,10 +180,10 @@ def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None
         if not model.training:
             right = (to_device(logits.data.argmax(axis=-1), "cpu") == batch.target_output) & counted
             return value, batch.target_tokens, {"accuracy": float(right.sum() / counted.sum())}
-        if teacher is not None:
-            with no_grad():
-                soft = teacher(*inputs).data
-            value = (value + distillation_loss(logits, soft, array_module(soft).asarray(counted))) * 0.5
+        assert teacher is not None
+        with no_grad():
+            soft = teacher(*inputs).data
+        value = (value + distillation_loss(logits, soft, array_module(soft).asarray(counted))) * 0.5
         return value, batch.target_tokens, {}
 
     return loss

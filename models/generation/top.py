@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.backend import array_module
-from .threads import in_parts
+from ...autograd.parallel import split
 
 BLOCK = 256  # tokens; a maximum is kept of each block
 CHUNK = 1 << 16  # numbers that stay in a processor's cache between two passes
@@ -26,13 +26,13 @@ def log_sum_exp(logits: Any) -> Any:
     out = np.empty(rows, dtype)
     chunk = max(CHUNK // max(vocabulary, 1), 1)
 
-    def part(rows: slice) -> None:
-        buffer = np.empty((min(chunk, rows.stop - rows.start), vocabulary), dtype)
-        for start in range(rows.start, rows.stop, chunk):
-            stop = min(start + chunk, rows.stop)
+    def part(first: int, last: int) -> None:
+        buffer = np.empty((min(chunk, last - first), vocabulary), dtype)
+        for start in range(first, last, chunk):
+            stop = min(start + chunk, last)
             _sum_chunk(logits[start:stop], buffer[: stop - start], out[start:stop])
 
-    in_parts(part, rows, 4 * chunk)
+    split(np, rows, part, cost=0.7 * vocabulary)
     return out
 
 
@@ -75,14 +75,11 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     best = xp.full((rows, -(-vocabulary // BLOCK)), -np.inf, logits.dtype)
     if whole:
         blocks = logits[:, :whole].reshape(rows, -1, BLOCK)
-        if xp is np:
 
-            def part(rows: slice) -> None:
-                blocks[rows].max(axis=2, out=best[rows, : whole // BLOCK])
+        def part(first: int, last: int) -> None:
+            best[first:last, : whole // BLOCK] = blocks[first:last].max(axis=2)
 
-            in_parts(part, rows, 4 * CHUNK // vocabulary + 1)
-        else:
-            best[:, : whole // BLOCK] = blocks.max(axis=2)
+        split(xp, rows, part, cost=0.2 * vocabulary)
     if whole < vocabulary:
         best[:, -1] = logits[:, whole:].max(axis=1)
     values, ids = xp.empty((rows, k), logits.dtype), xp.empty((rows, k), np.int64)
