@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
+from ..autograd.backend import to_device
 from . import init
 from .dropout import Dropout
 from .module import Module
@@ -133,4 +134,4 @@ class GRU(Recurrent):
 
 def select_rows(state: list[State], rows: Any) -> list[State]:
     """The state of these batch rows, in this order."""
-    return [tuple(Tensor(part.data[rows]) for part in layer) for layer in state]
+    return [tuple(Tensor(part.data[to_device(rows, part.device)]) for part in layer) for layer in state]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from handloom.autograd import Generator
+from handloom.autograd.backend import DeviceError, import_cupy
 from handloom.autograd.kernels.philox import keep_mask
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import installed
@@ -43,3 +44,14 @@ def fake_cupy() -> Iterator[Any]:
         pytest.skip(str(compiler_missing()))
     with installed() as cupy:
         yield cupy
+
+
+@pytest.fixture(params=["stand-in", pytest.param("gpu", marks=pytest.mark.gpu)])
+def cuda(request: pytest.FixtureRequest) -> Any:
+    """The module `cupy`, twice: the stand-in's, and for `-m gpu` that of the machine. Device "cuda" can be used."""
+    if request.param == "stand-in":
+        return request.getfixturevalue("fake_cupy")
+    try:
+        return import_cupy()
+    except DeviceError as error:
+        pytest.skip(str(error))

@@ -20,7 +20,7 @@ from ..tensor import Tensor
 from .attention_blocked import BlockedAttention, Conditions
 from .attention_fused import FusedAttention, why_not_fused
 from .exponential import exp
-from .heads import empty_heads
+from .heads import empty_heads, empty_like_heads
 from .linalg import matmul
 from .registry import declare
 from .selection import where
@@ -125,7 +125,7 @@ class StandardAttention(Function):
         query, key, value = self.saved[:3]
         weights, keep, factor, out = self.kept
         xp, wide, scale = array_module(g), _wide(weights.dtype), query.dtype.type(self.scale)
-        d_query, d_key, d_value = _empty_like_heads(xp, query, key, value)
+        d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
         all_d_scores = xp.empty(weights.shape, weights.dtype) if len(self.saved) == 4 and self.needs[3] else None
 
         def part(start, stop):
@@ -170,16 +170,6 @@ def _wide(dtype: Any) -> Any:
 def _four_axes(array: Any) -> Any:
     """With ones in front, to (batch, heads, query, key)."""
     return array.reshape((1,) * (4 - array.ndim) + array.shape)
-
-
-def _empty_like_heads(xp: Any, query: Any, key: Any, value: Any) -> tuple[Any, ...]:
-    """Room for the gradients, side by side where the operands are so: then `merge_heads` copies nothing."""
-    if query.base is not None and query.base is key.base is value.base and query.shape == key.shape == value.shape:
-        return tuple(empty_heads(xp, query.shape, query.dtype, parts=3))
-    (d_query,) = empty_heads(xp, query.shape, query.dtype)
-    if key.base is not None and key.base is value.base and key.shape == value.shape:
-        return d_query, *empty_heads(xp, key.shape, key.dtype, parts=2)
-    return d_query, *(empty_heads(xp, x.shape, x.dtype)[0] for x in (key, value))
 
 
 def attention_composed(

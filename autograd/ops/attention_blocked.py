@@ -22,12 +22,15 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, unbroadcast
+from ..parallel import split
 from ..random import Generator
+from .heads import empty_heads, empty_like_heads
 
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full pace
-BLOCK_SCORES = 1 << 19  # scores in work at a time: few enough to stay in the cache
+BLOCK_SCORES = 1 << 17  # scores in work at a time in a thread: few enough to stay in the cache
 
-# A block of (batch, heads, query, key).
+# Heads that are worked on together (batch, heads), and a block of theirs (batch, heads, query, key).
+Group = tuple[slice, slice]
 Place = tuple[slice, Any, slice, slice]
 
 
@@ -47,14 +50,14 @@ class Conditions:
     slopes: Any = None  # (heads,): ALiBi adds -slope |distance|
 
     def can_skip(self, place: Place) -> bool:
-        """True if no query of the block may attend to any of its keys."""
+        """True if no query of the block may attend to any of its keys, as far as is known without a device's arrays."""
         rows, _, _, k = place
         nearest, farthest = self._distances(place)
         return bool(
             (self.causal and farthest < 0)
             or (self.window is not None and (nearest > self.window or farthest < -self.window))
-            or (self.key_lengths is not None and k.start >= self.key_lengths[rows].max())
-            or (self.mask is not None and not part(self.mask, place).any())
+            or (isinstance(self.key_lengths, np.ndarray) and k.start >= self.key_lengths[rows].max())
+            or (isinstance(self.mask, np.ndarray) and not part(self.mask, place).any())
         )
 
     def added(self, place: Place, dtype: Any, xp: Any) -> Any:
@@ -76,8 +79,9 @@ class Conditions:
                 forbidden.append(distance < 0)
             if border:
                 forbidden.append(abs(distance) > self.window)
-        if self.key_lengths is not None and k.stop > self.key_lengths[rows].min():
-            forbidden.append((xp.arange(k.start, k.stop) >= self.key_lengths[rows, None])[:, None, :, None])
+        lengths = self.key_lengths
+        if lengths is not None and not (isinstance(lengths, np.ndarray) and k.stop <= lengths[rows].min()):
+            forbidden.append((xp.arange(k.start, k.stop) >= lengths[rows, None])[:, None, :, None])
         if self.mask is not None:
             forbidden.append(~part(self.mask, place).swapaxes(-1, -2))
         terms += [xp.where(where, dtype.type(-np.inf), dtype.type(0)) for where in forbidden]
@@ -108,7 +112,7 @@ def fitted(room: Any, shape: tuple[int, ...]) -> Any:
 class BlockedAttention(Function):
     """One call: `conditions` say who may attend to whom, `block_size` how long the blocks are.
 
-    Some rows of the batch are worked on together, with all their heads. Scores stand as (batch, heads, key, query):
+    Some heads are worked on together, and other heads by other threads. Scores stand as (batch, heads, key, query):
     reducing over the second to last axis is many times quicker. Sums are in float32 at least.
     """
 
@@ -124,17 +128,19 @@ class BlockedAttention(Function):
         self.lengths = query.shape[2], key.shape[2]
         self.wide = np.promote_types(query.dtype, np.float32)  # the dtype of the sums
         batch, heads, queries, _ = query.shape
-        out = xp.empty((batch, heads, queries, value.shape[3]), dtype=query.dtype)
+        (out,) = empty_heads(xp, (batch, heads, queries, value.shape[3]), query.dtype)
         log_sum_exp = xp.empty((batch, heads, 1, queries), dtype=self.wide)
-        size, parts = self.parts(batch, heads)
-        room = self.room(size, parts[0], heads, xp) if parts else None
-        for rows in parts:
+        size, groups = self.groups(batch, heads)
+
+        def work(group, room):
             for q in blocks(queries, size):
-                scaled = self.widened(query, rows, q) * self.wide.type(self.scale)
+                here = (*group, q)
+                scaled = self.widened(query, here) * self.wide.type(self.scale)
                 m = xp.full((*scaled.shape[:2], 1, scaled.shape[2]), -np.inf, dtype=self.wide)
                 total = xp.zeros_like(m)
-                o = xp.zeros(out[rows, :, q].shape, dtype=self.wide)
-                for place in self.visible([(rows, slice(None), q, k) for k in blocks(key.shape[2], size)]):
+                o = xp.zeros((*scaled.shape[:3], value.shape[3]), dtype=self.wide)
+                factor = 1.0
+                for place in self.visible([(*here, k) for k in blocks(key.shape[2], size)]):
                     s = self.scores(place, scaled, room)
                     new_m = xp.maximum(m, s.max(axis=-2, keepdims=True))
                     base = xp.where(new_m == -np.inf, 0, new_m)  # nothing to attend to so far: the weights are zero
@@ -144,14 +150,17 @@ class BlockedAttention(Function):
                     total *= rescale
                     total += p.sum(axis=-2, keepdims=True)
                     if self.dropout:
-                        p *= self.keep_block(place, p)
+                        keep, factor = self.keep_block(place, p)
+                        p *= keep
                     o *= rescale.swapaxes(-1, -2)
-                    o += p.swapaxes(-1, -2) @ self.widened(value, rows, place[3])
+                    o += p.swapaxes(-1, -2) @ self.widened(value, (*group, place[3]))
                     m = new_m
                 total = xp.where(total == 0, 1, total)
-                o /= total.swapaxes(-1, -2)
-                out[rows, :, q] = o
-                log_sum_exp[rows, :, :, q] = m + xp.log(total)
+                o *= factor / total.swapaxes(-1, -2)
+                out[here] = o
+                log_sum_exp[(*group, slice(None), q)] = m + xp.log(total)
+
+        self.each(groups, size, work)
         self.keep(out, log_sum_exp)
         return out
 
@@ -162,34 +171,41 @@ class BlockedAttention(Function):
         dQ = dS K scale; dK = dS^T Q scale; the bias takes dS.
         """
         query, key, value, *others = self.saved
-        xp = array_module(g)
-        d_query, d_key, d_value = (xp.zeros(x.shape, dtype=self.wide) for x in (query, key, value))
+        xp, out = array_module(g), self.kept[0]
+        d_query, d_key, d_value = empty_like_heads(xp, query, key, value, self.wide)
         d_bias = [xp.zeros(bias.shape, dtype=self.wide) for bias in others if self.needs[3]]
-        size, parts = self.parts(*query.shape[:2])
-        room = [self.room(size, parts[0], query.shape[1], xp) for _ in range(2 if parts else 0)]
-        for rows in parts:
+        size, groups = self.groups(*query.shape[:2])
+        scale, every = self.wide.type(self.scale), slice(None)
+
+        def work(group, room, room_too):
+            scaled = self.widened(query, (*group, every)) * scale
+            whole_g = self.widened(g, (*group, every))
+            delta = (whole_g * out[group]).sum(axis=-1)[:, :, None]
+            for total in (d_query, d_key, d_value):
+                total[group] = 0
             for k in blocks(key.shape[2], size):
-                key_block, value_block = self.widened(key, rows, k), self.widened(value, rows, k)
-                for place in self.visible([(rows, slice(None), q, k) for q in blocks(query.shape[2], size)]):
+                key_block, value_block = (self.widened(x, (*group, k)) for x in (key, value))
+                for place in self.visible([(*group, q, k) for q in blocks(query.shape[2], size)]):
                     q = place[2]
-                    scaled = self.widened(query, rows, q) * self.wide.type(self.scale)
-                    g_block = self.widened(g, rows, q)
-                    p = self.weights_block(place, scaled, room[0])
-                    ds = xp.matmul(value_block, g_block.swapaxes(-1, -2), out=fitted(room[1], p.shape))
-                    p_dropped = p
+                    p = self.weights_block(place, scaled[:, :, q], room)
+                    ds = xp.matmul(value_block, whole_g[:, :, q].swapaxes(-1, -2), out=fitted(room_too, p.shape))
+                    p_dropped, g_block = p, whole_g[:, :, q]
                     if self.dropout:
-                        keep = self.keep_block(place, p)
+                        keep, factor = self.keep_block(place, p)
+                        keep = keep * self.wide.type(factor)
                         ds *= keep
-                        p_dropped = p * keep
-                    d_value[rows, :, k] += p_dropped @ g_block
-                    ds -= (g_block * self.kept[0][rows, :, q]).sum(axis=-1)[:, :, None]
+                        p_dropped = xp.multiply(p, keep, out=keep)
+                    d_value[(*group, k)] += p_dropped @ g_block
+                    ds -= delta[:, :, :, q]
                     ds *= p
-                    d_query[rows, :, q] += ds.swapaxes(-1, -2) @ key_block
-                    d_key[rows, :, k] += ds @ scaled
+                    d_query[(*group, q)] += ds.swapaxes(-1, -2) @ key_block
+                    d_key[(*group, k)] += ds @ scaled[:, :, q]
                     for total in d_bias:
                         target = part(total, place)
                         target += unbroadcast(ds.swapaxes(-1, -2), target.shape)
-        d_query *= self.wide.type(self.scale)
+            d_query[group] *= scale
+
+        self.each(groups, size, work, rooms=2, threads=not d_bias)  # several heads may add to one number of the bias
         found = (d_query, d_key, d_value, *(d_bias or [None] * len(others)))
         return tuple(None if d is None else d.astype(query.dtype, copy=False) for d in found)
 
@@ -209,7 +225,8 @@ class BlockedAttention(Function):
             alibi = alibi_bias(conditions.slopes, *self.lengths, query.dtype, array_module(query.data))
             bias = alibi if bias is None else bias + alibi
         if self.dropout:
-            keep = self.keep_whole((*query.shape[:2], *self.lengths), query.dtype)
+            xp = array_module(query.data)
+            keep = xp.asarray(self.keep_whole((*query.shape[:2], *self.lengths), query.dtype))
         mask = attention_mask(
             *self.lengths,
             mask=conditions.mask,
@@ -222,25 +239,38 @@ class BlockedAttention(Function):
 
     # -- blocks ----------------------------------------------------------------------------------------------------
 
-    def parts(self, batch: int, heads: int) -> tuple[int, list[slice]]:
-        """The length of a block, and the batch rows to work on together."""
-        longest = max(*self.lengths, 1)
-        size = min(longest, self.block_size or BLOCK_LENGTH)
-        while self.block_size is None and heads * size * size > BLOCK_SCORES and size > BLOCK_LENGTH // 4:
-            size = -(-size // 2)
-        together = max(1, BLOCK_SCORES // max(1, heads * size * size))
-        return size, blocks(batch, min(together, max(batch, 1)))
+    def groups(self, batch: int, heads: int) -> tuple[int, list[Group]]:
+        """The length of a block, and the heads (of several batch rows, or of a part of one) to work on together."""
+        size = min(max(*self.lengths, 1), self.block_size or BLOCK_LENGTH)
+        together = max(1, BLOCK_SCORES // size**2)
+        rows, some = blocks(batch, max(1, together // max(heads, 1))), blocks(heads, min(together, max(heads, 1)))
+        return size, list(product(rows, some))
 
-    def room(self, size: int, rows: slice, heads: int, xp: Any) -> Any:
-        """Memory for a block of scores, used again for each."""
-        queries, keys = self.lengths
-        return xp.empty((rows.stop - rows.start, heads, min(size, keys), min(size, queries)), dtype=self.wide)
+    def each(self, groups: list[Group], size: int, work: Any, rooms: int = 1, threads: bool = True) -> None:
+        """Call work(group, room, ...) for each group, several at a time; a room holds the scores of a block.
+
+        The groups don't depend on the number of threads, and so neither does the result.
+        """
+        if not groups:
+            return
+        xp, (queries, keys) = array_module(self.saved[0]), self.lengths
+        rows, heads = (side.stop - side.start for side in groups[0])
+
+        def some(start, stop):
+            own = [xp.empty((rows, heads, min(size, keys), min(size, queries)), self.wide) for _ in range(rooms)]
+            for group in groups[start:stop]:
+                work(group, *own)
+
+        if threads:
+            split(xp, len(groups), some, cost=4.0 * rows * heads * queries * keys)
+        else:
+            some(0, len(groups))
 
     def visible(self, places: list[Place]) -> list[Place]:
         return [place for place in places if not self.conditions.can_skip(place)]
 
-    def widened(self, x: Any, rows: slice, where: slice) -> Any:
-        return x[rows, :, where].astype(self.wide, copy=False)
+    def widened(self, x: Any, where: tuple[slice, ...]) -> Any:
+        return x[where].astype(self.wide, copy=False)
 
     def scores(self, place: Place, scaled: Any, room: Any) -> Any:
         """S^T for one block, -inf where a query may not attend; written into `room`."""
@@ -271,16 +301,18 @@ class BlockedAttention(Function):
 
     def keep_whole(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Dropout's factors of all blocks, (batch, heads, query, key)."""
-        size, parts = self.parts(*shape[:2])
-        keep = np.zeros(shape, dtype=dtype)
-        for rows, q, k in product(parts, blocks(shape[2], size), blocks(shape[3], size)):
-            factors = keep[rows, :, q, k]
-            factors[...] = self.keep_block((rows, slice(None), q, k), factors.swapaxes(-1, -2)).swapaxes(-1, -2)
-        return keep
+        size, groups = self.groups(*shape[:2])
+        whole = np.zeros(shape, dtype=dtype)
+        for group, q, k in product(groups, blocks(shape[2], size), blocks(shape[3], size)):
+            place = (*group, q, k)
+            transposed = whole[place].swapaxes(-1, -2)
+            keep, factor = self.keep_block(place, transposed)
+            transposed[...] = keep * whole.dtype.type(factor)
+        return whole
 
-    def keep_block(self, place: Place, p: Any) -> Any:
-        """Dropout's factors for one block: 0 or 1 / P(kept)."""
-        rows, _, q, k = place
-        where = (rows.start * self.conditions.query_length + q.start) * self.conditions.key_length + k.start
-        keep, factor = Generator((self.seed << 64) + where).keep_mask(p.shape, self.dropout)
-        return array_module(p).asarray(keep) * self.wide.type(factor)
+    def keep_block(self, place: Place, p: Any) -> tuple[Any, float]:
+        """Which weights of one block dropout keeps, and the factor by which those grow."""
+        rows, heads, q, k = place
+        where = ((rows.start * self.saved[0].shape[1] + heads.start) * self.lengths[0] + q.start) * self.lengths[1]
+        keep, factor = Generator((self.seed << 64) + where + k.start).keep_mask(p.shape, self.dropout)
+        return array_module(p).asarray(keep), factor

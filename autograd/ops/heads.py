@@ -65,6 +65,16 @@ def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> 
     return [whole[:, :, part].transpose(0, 2, 1, 3) for part in range(parts)]
 
 
+def empty_like_heads(xp: Any, query: Any, key: Any, value: Any, dtype: Any) -> tuple[Any, ...]:
+    """Room for the gradients, side by side where the operands are so: then `merge_heads` copies nothing."""
+    if query.base is not None and query.base is key.base is value.base and query.shape == key.shape == value.shape:
+        return tuple(empty_heads(xp, query.shape, dtype, parts=3))
+    (d_query,) = empty_heads(xp, query.shape, dtype)
+    if key.base is not None and key.base is value.base and key.shape == value.shape:
+        return d_query, *empty_heads(xp, key.shape, dtype, parts=2)
+    return d_query, *(empty_heads(xp, x.shape, dtype)[0] for x in (key, value))
+
+
 def _side_by_side(parts: tuple[Array, ...]) -> Array | None:
     """The array (batch, length, parts, heads, width) that the parts are all of, in this order, or None."""
     batch, heads, length, width = parts[0].shape

@@ -1,4 +1,7 @@
-"""Models on a device: training steps and searches give what they give on the CPU, and a step never waits."""
+"""Models on a device: training steps and searches give what they give on the CPU, and a step never waits.
+
+The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,23 @@ import pytest
 
 from handloom.autograd import manual_seed, ops
 from handloom.autograd.backend import to_device
-from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search
+from handloom.models import (
+    ClassifierConfig,
+    LanguageModel,
+    LanguageModelConfig,
+    RecurrentConfig,
+    RecurrentLanguageModel,
+    Rules,
+    Seq2SeqConfig,
+    Seq2SeqTransformer,
+    TransformerClassifier,
+    beam_search,
+    greedy_search,
+)
 from handloom.models.generation import sample
-from handloom.nn import MultiHeadAttention
+from handloom.nn import Module, MultiHeadAttention
 from handloom.train.optimizers import SGD, AdamW
 from tests.support.decoding import BOS, EOS, build, random_source
-from tests.support.fake_cupy import cupyx
 
 VARIANTS = [
     {},
@@ -23,14 +37,32 @@ VARIANTS = [
 ]
 
 
-def train(device: str, steps: int, optimizer: type = SGD, **options) -> tuple[list[float], list[np.ndarray]]:
-    """The losses of a few steps of a 1+1-layer translator, and its weights after them, on the host."""
-    manual_seed(3)
-    sizes = {"d_model": 16, "nhead": 2, "encoder_layers": 1, "decoder_layers": 1, "dim_feedforward": 24}
-    model = Seq2SeqTransformer(Seq2SeqConfig(40, 40, **sizes, dropout=0.1, max_length=20, **options)).to(device)
+SIZES = {"d_model": 16, "nhead": 2, "layers": 2, "dim_feedforward": 24, "dropout": 0.1, "max_length": 20}
+OTHERS = {
+    "language model": lambda: LanguageModel(LanguageModelConfig(40, **SIZES)),
+    "language model, tied": lambda: LanguageModel(
+        LanguageModelConfig(40, **{**SIZES, "positions": "alibi", "tie_output": True, "norm_first": False})
+    ),
+    "recurrent language model": lambda: RecurrentLanguageModel(RecurrentConfig(40, "lstm", 16, 1)),
+    "classifier": lambda: TransformerClassifier(ClassifierConfig(40, 5, **SIZES)),
+}
+
+
+def without_attention_dropout(model: Module) -> Module:
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.dropout = 0.0  # the kernels draw masks of their own
+    return model
+
+
+def train(device: str, steps: int, optimizer: type = SGD, **options) -> tuple[list[float], list[np.ndarray]]:
+    """The losses of a few steps of a 1+1-layer translator, and its weights after them, on the host."""
+    import cupyx
+
+    manual_seed(3)
+    sizes = {"d_model": 16, "nhead": 2, "encoder_layers": 1, "decoder_layers": 1, "dim_feedforward": 24}
+    model = Seq2SeqTransformer(Seq2SeqConfig(40, 40, **sizes, dropout=0.1, max_length=20, **options)).to(device)
+    without_attention_dropout(model)
     optimizer = optimizer(model.parameters(), lr=0.1 if optimizer is SGD else 1e-3)
     rng = np.random.default_rng(0)
     losses = []
@@ -50,11 +82,45 @@ def train(device: str, steps: int, optimizer: type = SGD, **options) -> tuple[li
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=lambda options: "-".join(map(str, options.values())) or "default")
-def test_training_steps_are_those_of_the_cpu_and_never_wait(options, fake_cupy, counted_masks) -> None:
+def test_training_steps_are_those_of_the_cpu_and_never_wait(options, cuda, counted_masks) -> None:
     want, found = train("cpu", 3, **options), train("cuda", 3, **options)
     np.testing.assert_allclose(found[0], want[0], rtol=1e-5)
     for a, b in zip(found[1], want[1], strict=True):
         np.testing.assert_allclose(a, b, atol=2e-5)
+
+
+def train_other(name: str, device: str, dtype: type) -> tuple[list[float], list[np.ndarray]]:
+    """The losses of three steps of one of OTHERS, and the gradients of the first, on the host."""
+    import cupyx
+
+    manual_seed(3)
+    model = without_attention_dropout(OTHERS[name]()).astype(dtype).to(device)
+    optimizer, rng = SGD(model.parameters(), lr=0.1), np.random.default_rng(0)
+    losses: list[float] = []
+    gradients: list[np.ndarray] = []
+    for _ in range(3):
+        ids = rng.integers(1, 40, (4, 7))
+        ids[1, 5:] = 0
+        with cupyx.allow_synchronize(False):
+            optimizer.zero_grad()
+            if name == "classifier":
+                loss = ops.cross_entropy(model(ids), rng.integers(0, 5, 4))
+            else:
+                loss = ops.cross_entropy(model(ids[:, :-1]), ids[:, 1:], ignore_index=0)
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item())
+        gradients = gradients or [to_device(parameter.grad, "cpu") for parameter in model.parameters()]
+    return losses, gradients
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float16, 2e-2)])
+@pytest.mark.parametrize("name", OTHERS)
+def test_steps_of_other_models_are_those_of_the_cpu_and_never_wait(name, dtype, tolerance, cuda, counted_masks) -> None:
+    want, found = train_other(name, "cpu", dtype), train_other(name, "cuda", dtype)
+    np.testing.assert_allclose(found[0], want[0], rtol=tolerance)
+    for a, b in zip(found[1], want[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * max(0.1, float(np.abs(b).max())))
 
 
 def test_adam_with_weight_decay_on_the_device(fake_cupy, counted_masks) -> None:
@@ -63,7 +129,7 @@ def test_adam_with_weight_decay_on_the_device(fake_cupy, counted_masks) -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
-def test_searches_find_the_same_on_the_device(positions, fake_cupy) -> None:
+def test_searches_find_the_same_on_the_device(positions, cuda) -> None:
     model = build(5, layers=2, positions=positions)
     source = random_source(np.random.default_rng(1), [3, 6, 1])
     rules = Rules(BOS, EOS, max_length=8, min_length=2, no_repeat_ngram=2, repetition_penalty=1.3, forbidden=(0, 1))
@@ -81,7 +147,22 @@ def test_searches_find_the_same_on_the_device(positions, fake_cupy) -> None:
         assert score == pytest.approx(device_score, rel=1e-6)
 
 
-def test_a_model_comes_back_from_the_device_unchanged(fake_cupy) -> None:
+@pytest.mark.parametrize("name", [name for name in OTHERS if name != "classifier"])
+def test_language_models_write_the_same_on_the_device(name, cuda) -> None:
+    manual_seed(4)
+    model = OTHERS[name]().astype(np.float64).eval()
+    rules = Rules(bos_id=2, eos_id=3, max_length=9, prefix=[[5, 7]])
+    found = []
+    for device in ("cpu", "cuda"):
+        model.to(device)
+        results = [greedy_search(model.start(1), rules), sample(model.start(1), rules, seed=1, top_p=0.8)]
+        found.append([(h.ids, h.score) for hypotheses in results for h in hypotheses])
+    for (ids, score), (device_ids, device_score) in zip(*found, strict=True):
+        assert ids == device_ids
+        assert score == pytest.approx(device_score, rel=1e-6)
+
+
+def test_a_model_comes_back_from_the_device_unchanged(cuda) -> None:
     model = build(5)
     before = {name: value.copy() for name, value in model.state_dict().items()}
     model.to("cuda")
@@ -95,7 +176,7 @@ def test_a_model_comes_back_from_the_device_unchanged(fake_cupy) -> None:
         np.testing.assert_array_equal(value, before[name] + 1)
 
 
-def test_operands_on_two_devices_are_named(fake_cupy) -> None:
+def test_operands_on_two_devices_are_named(cuda) -> None:
     model = build(5)
     model.output.to("cuda")
     with pytest.raises(TypeError, match=r"different devices \(cpu, cuda:0\): move one with .to\(device\)"):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from handloom.autograd import Tensor, grad, ops
+from handloom.autograd.backend import to_device
 
 # Queries and keys: single ones, primes, more queries than keys, lengths that are no multiple of anything.
 LENGTHS = [(1, 1), (1, 97), (97, 1), (2, 3), (13, 13), (61, 17), (64, 64), (97, 97), (113, 203), (203, 113), (128, 65)]
@@ -47,13 +48,14 @@ class Case:
         if "bias" in chosen:
             self.arrays.append(rng.standard_normal([side if rng.random() < 0.7 else 1 for side in self.shape]))
 
-    def run(self, dtype: Any, **options: Any) -> list[np.ndarray]:
-        """The output and the gradients of query, key, value and bias."""
-        tensors = [Tensor(array.astype(dtype), requires_grad=True) for array in self.arrays]
+    def run(self, dtype: Any, *, device: str = "cpu", **options: Any) -> list[np.ndarray]:
+        """The output and the gradients of query, key, value and bias, computed on `device`."""
+        tensors = [Tensor(to_device(array.astype(dtype), device), requires_grad=True) for array in self.arrays]
         bias = {"bias": tensors[3]} if len(tensors) == 4 else {}
-        out = ops.attention(*tensors[:3], **bias, **self.options, **options)
+        own = {key: to_device(x, device) if isinstance(x, np.ndarray) else x for key, x in self.options.items()}
+        out = ops.attention(*tensors[:3], **bias, **own, **options)
         assert out.dtype == dtype
-        return [out.data, *(g.data for g in grad(out, tensors, self.g.astype(dtype)))]
+        return [out.numpy(), *(g.numpy() for g in grad(out, tensors, to_device(self.g.astype(dtype), device)))]
 
     def check(self, dtype: Any, *, largest_score: float = 0.0, **options: Any) -> None:
         """The error of the output at most twice the plain path's, of a gradient three times (and some last places).

@@ -154,7 +154,7 @@ MUTANTS = (
     M("attention", "attention", "ops.attention:alibi_bias", "abs(distance)", "distance"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.forward", "o *= rescale.swapaxes(-1, -2)", "pass"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.forward", "m + xp.log(total)", "m"),
-    M("attention", "attention", "ops.attention_blocked:BlockedAttention.backward", "d_key[rows, :, k] += ds", "d_key[rows, :, k] = ds"),
+    M("attention", "attention", "ops.attention_blocked:BlockedAttention.backward", "d_key[(*group, k)] += ds", "d_key[(*group, k)] = ds"),
     M("attention", "attention", "ops.attention_blocked:Conditions.can_skip", "farthest < 0", "nearest < 0"),
     M("attention", lambda: methods.test_dropout_falls_on_the_same_weights_in_both_directions(), "ops.attention_blocked:BlockedAttention.backward", "ds *= keep", "pass"),
     M("attention", "split_heads", "ops.heads:SplitHeads.forward", "transpose(2, 0, 3, 1, 4)", "transpose(2, 0, 3, 1, 4)[::-1]"),

@@ -1,0 +1,95 @@
+"""Attention on a device, with every method and option: as good as the plain path of the CPU, forward and backward.
+
+The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator, Tensor, grad, ops
+from handloom.autograd.backend import to_device
+from tests.support.attention_cases import RESTRICTIONS, Case
+
+HALF, SINGLE = np.float16, np.float32
+METHODS = ("standard", "blocked", "fused")
+CHOSEN = [frozenset(), *(frozenset({name}) for name in RESTRICTIONS), frozenset(RESTRICTIONS)]
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, HALF])
+@pytest.mark.parametrize("chosen", CHOSEN, ids=lambda chosen: "-".join(sorted(chosen)) or "nothing")
+@pytest.mark.parametrize("method", METHODS)
+def test_every_option(method, chosen, dtype, cuda) -> None:
+    for seed, lengths, widths in ((1, (61, 97), (32, 32)), (2, (97, 61), (24, 7))):
+        Case(seed, lengths, widths, chosen).check(dtype, method=method, device="cuda")
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, HALF])
+@pytest.mark.parametrize("width", [1, 64, 96, 128])
+def test_every_width_of_the_kernels(width, dtype, cuda) -> None:
+    Case(width, (113, 203), (width, width), frozenset({"causal", "key_lengths"})).check(
+        dtype, method="fused", device="cuda", deterministic=width == 64
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_to_attend_to(method, cuda) -> None:
+    case = Case(0, (50, 20), (8, 8), frozenset({"causal"}))
+    case.options["key_lengths"] = np.array([0, 20])
+    out, d_query, d_key, d_value = case.run(SINGLE, method=method, device="cuda")
+    for array in (out[0], out[1, :, :30], d_query[0], d_query[1, :, :30], d_key[0], d_value[0]):
+        assert (array == 0).all()
+    assert (out[1, :, 30:] != 0).all()
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, HALF])
+@pytest.mark.parametrize("method", METHODS)
+def test_dropout_falls_on_the_same_weights_in_both_directions(method, dtype, cuda) -> None:
+    """The composed ops, given the mask that the method drew, have the same output and gradients."""
+    case = Case(9, (61, 97), (32, 32), frozenset({"causal", "bias"}))
+    leaves = [Tensor(to_device(array.astype(dtype), "cuda"), requires_grad=True) for array in case.arrays]
+    g = to_device(case.g.astype(dtype), "cuda")
+    out = ops.attention(
+        *leaves[:3], bias=leaves[3], causal=True, dropout=0.3, method=method, generator=Generator(1), block_size=32
+    )
+    found = grad(out, leaves, g, retain_graph=True)
+    assert out._origin is not None
+    wide = [Tensor(leaf.data.astype(np.float64), requires_grad=True) for leaf in leaves]
+    expected = out._origin.node.composed(*wide)
+    truth = grad(expected, wide, g.astype(np.float64))
+    units = (30 if dtype == HALF else 200) * np.finfo(dtype).eps
+    for a, b in zip([out, *found], [expected, *truth], strict=True):
+        want = b.numpy()
+        np.testing.assert_allclose(a.numpy(), want, rtol=0, atol=units * max(1, np.abs(want).max()))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_of_chosen_heads(method, cuda) -> None:
+    case = Case(4, (61, 37), (8, 8), frozenset(RESTRICTIONS))
+    arrays = [array.astype(SINGLE) for array in case.arrays]
+    expected = ops.attention(*arrays[:3], bias=arrays[3], **case.options, return_weights=True, method="standard")[1]
+    moved = [to_device(array, "cuda") for array in arrays]
+    options = {key: to_device(x, "cuda") if isinstance(x, np.ndarray) else x for key, x in case.options.items()}
+    weights = ops.attention(*moved[:3], bias=moved[3], **options, return_weights=[1], method=method)[1]
+    np.testing.assert_allclose(weights.numpy(), expected.data[:, [1]], atol=1e-6)
+
+
+@pytest.mark.parametrize("head_dim", [32, 136])
+@pytest.mark.parametrize("method", ["auto", "blocked"])
+def test_no_method_waits_for_the_device(method, head_dim, cuda) -> None:
+    """Not even where only the blocked method can take the head_dim, and whatever the options are."""
+    import cupyx
+
+    case = Case(6, (61, 97), (head_dim, head_dim), frozenset(RESTRICTIONS))
+    leaves = [Tensor(to_device(array.astype(SINGLE), "cuda"), requires_grad=True) for array in case.arrays]
+    options: dict[str, Any] = {
+        key: to_device(x, "cuda") if isinstance(x, np.ndarray) else x for key, x in case.options.items()
+    }
+    g = to_device(case.g.astype(SINGLE), "cuda")
+    with cupyx.allow_synchronize(False):
+        out = ops.attention(*leaves[:3], bias=leaves[3], **options, dropout=0.1, method=method, block_size=32)
+        out.backward(g)
+    assert all(leaf.grad is not None for leaf in leaves)
