@@ -8,70 +8,50 @@ python examples/classify_news.py --checkpoint runs/news "Senate Passes Budget Bi
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
 import time
-from pathlib import Path
+from typing import Any
 
 from handloom.autograd import manual_seed
 from handloom.autograd.backend import check_device
-from handloom.models.presets import PRESET_NAMES, ClassifierPreset, classifier_preset
+from handloom.models.presets import ClassifierPreset, classifier_preset
 from handloom.train.ablations import ABLATIONS, ablation_cells
 from handloom.train.cells import markdown_table, run_cells
 from handloom.train.classification import Classifier, train_classifier
-from handloom.train.classification_report import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
-from handloom.train.command_line import (
-    add_training_options,
-    parse_training_arguments,
-    run_main,
-    sentences_from,
-    start_run,
-)
+from handloom.train.classification_report import CLASSIFIER_COLUMNS, EPOCH_COLUMNS, baselines, figures, sample_errors
+from handloom.train.command_line import run_main, start_run
+from handloom.train.example_options import example_parser, parse_example, use
 from handloom.train.metrics import confusion_matrix
 from handloom.train.news_data import NEWS_NAMES, load_news
-from handloom.train.plots import plot_confusion
+from handloom.train.plots import plot_confusion, plot_heads
+from handloom.train.regimes import changed, run_options
 from handloom.train.run_folder import RunFolder
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_training_options(
-        parser,
+def parse_arguments() -> Any:
+    parser = example_parser(
+        __doc__,
         data=f"one of {', '.join(NEWS_NAMES)}, or a file of your own: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
-        presets=PRESET_NAMES,
-        preset="laptop",
+        texts="headlines",
+        generates="nothing",
     )
     parser.add_argument(
         "--table", choices=(*ABLATIONS, "none"), default="none", help="also train the model with other sizes"
     )
-    parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="classify with the model of an earlier run")
-    parser.add_argument(
-        "texts",
-        nargs="*",
-        metavar="TEXT",
-        help="with --checkpoint: headlines to classify (default: the lines of standard input)",
-    )
-    arguments = parse_training_arguments(parser)
-    if arguments.texts and not arguments.checkpoint:
-        parser.error("texts to classify need a trained model: add --checkpoint RUN")
-    if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):
-        parser.error("--out, --resume, --steps, --stop-at and --device are for training, not with --checkpoint")
-    return arguments
+    return parse_example(parser)
 
 
 def main() -> None:
     arguments = parse_arguments()
-    if not arguments.checkpoint:
+    if arguments.checkpoint:
+        classifier = Classifier.load(arguments.checkpoint)
+        use(arguments, lambda text: print(classifier.best(text), flush=True))
+    else:
         train(arguments)
-        return
-    classifier = Classifier.load(arguments.checkpoint)
-    for text in sentences_from(arguments.texts, "Type headlines, one a line; Ctrl-D ends."):
-        shares = classifier.probabilities([text])[0]
-        best = shares.argsort()[::-1][:3]
-        print(", ".join(f"{classifier.labels[i]} {shares[i]:.0%}" for i in best), flush=True)
 
 
-def train(arguments: argparse.Namespace) -> None:
+def train(arguments: Any) -> None:
     start = time.perf_counter()
     check_device(arguments.device)
     data = load_news(arguments.data, descriptions=False)
@@ -80,47 +60,39 @@ def train(arguments: argparse.Namespace) -> None:
         name: [(article.headline, article.category) for article in getattr(data, name)]
         for name in ("train", "valid", "test")
     }
-    preset = classifier_preset(arguments.preset, data.name)
+    preset = changed(classifier_preset(arguments.preset, data.name), arguments.set)
+    teacher = Classifier.load(arguments.teacher) if arguments.teacher else None
     with start_run(arguments, "classify_news", {"data": data.summary()}) as run:
         manual_seed(arguments.seed)
-        classifier = train_classifier(
-            parts["train"],
-            parts["valid"],
-            preset,
-            run,
-            seed=arguments.seed,
-            steps=arguments.steps,
-            device=arguments.device,
-            resume=arguments.resume is not None,
-            stop_at=arguments.stop_at,
-        )
+        options = run_options(arguments)
+        classifier = train_classifier(parts["train"], parts["valid"], preset, run, teacher=teacher, **options)
         report(classifier, parts, preset, run, arguments)
         print(f"{run.path} holds the model, tables and pictures; {time.perf_counter() - start:.0f} s in all")
 
 
-def report(
-    classifier: Classifier, parts: dict, preset: ClassifierPreset, run: RunFolder, arguments: argparse.Namespace
-) -> None:
-    """The epochs, the figures on the test set beside those of the baselines, and what was confused."""
+def report(classifier: Classifier, parts: dict, preset: ClassifierPreset, run: RunFolder, arguments: Any) -> None:
+    """The epochs, the figures on the test set beside those of the baselines, what was confused, what was looked at."""
     texts, labels = [text for text, _ in parts["test"]], [label for _, label in parts["test"]]
     predicted = classifier.predict(texts)
     rows = baselines(parts["train"], parts["test"])
     rows.append({"cell": "Transformer", "parameters": classifier.model.parameter_count(), **figures(predicted, labels)})
     if arguments.table != "none":
+        options = {**run_options(arguments), "resume": False, "stop_at": None}
 
         def make(own: RunFolder, changes: dict) -> dict:
             manual_seed(arguments.seed)
-            options = {"seed": arguments.seed, "steps": arguments.steps, **changes}
-            other = train_classifier(parts["train"], parts["valid"], preset, own, **options)
+            sizes = dataclasses.replace(preset, **changes)
+            other = train_classifier(parts["train"], parts["valid"], sizes, own, **options)
             return {"parameters": other.model.parameter_count(), **figures(other.predict(texts), labels)}
 
         rows += run_cells(run, ablation_cells(arguments.table, preset.d_model), make)
     epochs = [row for row in run.metrics() if "valid_loss" in row]
-    columns = {"step": "step:,", "valid_loss": "validation loss:.3f", "valid_accuracy": "validation accuracy:.1%"}
-    table = f"{markdown_table(epochs, columns)}\n\n{markdown_table(rows, CLASSIFIER_COLUMNS)}"
+    table = f"{markdown_table(epochs, EPOCH_COLUMNS)}\n\n{markdown_table(rows, CLASSIFIER_COLUMNS)}"
     run.table_path.write_text(table + "\n", encoding="utf-8")
     names = sorted({*classifier.labels, *labels})
     plot_confusion(confusion_matrix(predicted, labels, names), names, run.picture("confusion"))
+    weights, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))
+    plot_heads(weights, tokens, tokens, run.picture("encoder_heads"))
     run.write_samples(sample_errors(texts, labels, predicted))
     print(f"\n{table}\n")
 

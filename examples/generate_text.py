@@ -4,6 +4,7 @@ python examples/generate_text.py                                        embedded
 python examples/generate_text.py --data shakespeare --out runs/plays    Shakespeare, the sizes of nanoGPT's CPU run
 python examples/generate_text.py --tokenizer bpe --table none           subwords instead of characters
 python examples/generate_text.py --table heads                          the same model with other heads
+python examples/generate_text.py --augment runs/en_fr runs/fr_en        more text, by way of French
 python examples/generate_text.py --checkpoint runs/plays "This is a"    go on from a beginning
 """
 
@@ -12,42 +13,34 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
-from pathlib import Path
+from typing import Any
 
 from handloom.autograd import manual_seed
 from handloom.autograd.backend import check_device
-from handloom.models.presets import PRESET_NAMES, LanguageModelPreset, language_model_preset
+from handloom.models.presets import LanguageModelPreset, language_model_preset
 from handloom.nn import POSITIONS
 from handloom.tokenizer import load_tokenizer
+from handloom.train.back_translation import round_trips
 from handloom.train.cells import markdown_table
-from handloom.train.command_line import (
-    add_training_options,
-    parse_training_arguments,
-    positive,
-    run_main,
-    start_run,
-)
-from handloom.train.generation_options import (
-    add_generation_options,
-    check_generation_options,
-    each_text,
-    strategy_of,
-)
+from handloom.train.command_line import positive, run_main, start_run
+from handloom.train.example_options import example_parser, parse_example, use
+from handloom.train.generation_options import share, strategy_of
 from handloom.train.language_modelling import TOKENIZERS, TokenizedText, Writer, tokenize, train_language_model
 from handloom.train.language_tables import COLUMNS, TABLES, draw_comparison, figures, make_table
+from handloom.train.regimes import changed, run_options
 from handloom.train.run_folder import RunFolder
-from handloom.train.text_data import TEXT_NAMES, load_text_data
+from handloom.train.text_data import TEXT_NAMES, TextData, load_text_data
+from handloom.train.translation import Translator
 
 PROMPT = "This is a"
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_training_options(
-        parser,
+def parse_arguments() -> Any:
+    parser = example_parser(
+        __doc__,
         data=f"one of {', '.join(TEXT_NAMES)}, or a text file of your own (default: embedded, which needs no network)",
-        presets=PRESET_NAMES,
-        preset="laptop",
+        texts="beginnings to go on from",
+        generates="continuations",
     )
     parser.add_argument("--tokenizer", choices=TOKENIZERS, default="character", help="tokens (default: character)")
     parser.add_argument("--positions", choices=POSITIONS, help="how the model knows places (default: the preset's)")
@@ -58,22 +51,16 @@ def parse_arguments() -> argparse.Namespace:
         help="what to train beside the model and compare it with (default: baselines); a table that was interrupted "
         "goes on with --resume",
     )
-    add_generation_options(parser, translates=False)
-    parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="write with the model of an earlier run")
-    parser.add_argument("--length", type=positive, default=300, help="tokens to write (default: 300)")
     parser.add_argument(
-        "prompts",
-        nargs="*",
-        metavar="PROMPT",
-        help="with --checkpoint: beginnings to go on from (default: the lines of standard input)",
+        "--augment",
+        nargs=2,
+        metavar=("FORTH", "BACK"),
+        help="also train on sentences of the text that two runs of translate_en_fr.py, the second with --reverse, "
+        "translated and translated back",
     )
-    arguments = parse_training_arguments(parser)
-    if arguments.prompts and not arguments.checkpoint:
-        parser.error("prompts need a trained model: add --checkpoint RUN")
-    if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):
-        parser.error("--out, --resume, --steps, --stop-at and --device are for training, not with --checkpoint")
-    check_generation_options(parser, arguments, arguments.prompts)
-    return arguments
+    parser.add_argument("--augment-share", type=share, default=1.0, metavar="P", help="of the sentences (default: 1)")
+    parser.add_argument("--length", type=positive, default=300, help="tokens to write (default: 300)")
+    return parse_example(parser)
 
 
 def main() -> None:
@@ -82,7 +69,7 @@ def main() -> None:
         train(arguments)
         return
     writer = Writer.load(arguments.checkpoint)
-    each_text(arguments, arguments.prompts, "beginnings", lambda prompt: show(writer, prompt, arguments))
+    use(arguments, lambda prompt: show(writer, prompt, arguments))
 
 
 def show(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
@@ -100,41 +87,45 @@ def show(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
         print(f"{score:8.3f}  {text}" if strategy.n_best > 1 else text, flush=True)
 
 
+def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
+    """The data with the round trips of --augment at the end of the training text."""
+    forth, back = (Translator.load(run) for run in arguments.augment)
+    more, note = round_trips(data.train, forth, back, share=arguments.augment_share, seed=arguments.seed)
+    print(note)
+    return dataclasses.replace(data, train=f"{data.train}\n\n{more}")
+
+
 def train(arguments: argparse.Namespace) -> None:
     start = time.perf_counter()
     check_device(arguments.device)
     data = load_text_data(arguments.data)
     print(data.summary(), *data.notes, sep="\n")
-    preset = language_model_preset(arguments.preset, data.name)
+    preset = changed(language_model_preset(arguments.preset, data.name), arguments.set)
     preset = dataclasses.replace(preset, positions=arguments.positions or preset.positions)
+    teacher = Writer.load(arguments.teacher) if arguments.teacher else None
     with start_run(arguments, "generate_text", {"data": data.summary()}) as run:
         manual_seed(arguments.seed)
-        known = load_tokenizer(run.tokenizer_path) if arguments.resume else None
-        text = tokenize(data, arguments.tokenizer, preset.vocab_size, known)
-        writer = train_language_model(
-            text,
-            preset.transformer(text.tokenizer.vocab_size),
-            preset,
-            run,
-            seed=arguments.seed,
-            steps=arguments.steps,
-            device=arguments.device,
-            resume=arguments.resume is not None,
-            stop_at=arguments.stop_at,
-        )
-        report(writer, text, preset, run, arguments)
+        known = load_tokenizer(run.tokenizer_path) if arguments.resume else teacher.tokenizer if teacher else None
+        text, plain = tokenize(data, arguments.tokenizer, preset.vocab_size, known), None
+        if arguments.augment:  # the same tokens, so that losses can be compared
+            text, plain = tokenize(augmented(data, arguments), "", 0, text.tokenizer), text
+        config = preset.transformer(text.tokenizer.vocab_size)
+        writer = train_language_model(text, config, preset, run, teacher=teacher, **run_options(arguments))
+        report(writer, text, plain, preset, run, arguments)
         print(f"{run.path} holds the model, tables, samples and pictures; {time.perf_counter() - start:.0f} s in all")
 
 
 def report(
-    writer: Writer, text: TokenizedText, preset: LanguageModelPreset, run: RunFolder, arguments: argparse.Namespace
-) -> None:
+    writer: Writer, text: TokenizedText, plain: TokenizedText | None, preset: LanguageModelPreset, run: RunFolder,
+    arguments: argparse.Namespace,
+) -> None:  # fmt: skip
     """The model's figures beside those of the table's other models, its curves, and what it writes."""
-    own = {"cell": "Transformer", **figures(writer.model, text, preset)}
-    rows = [own]
-    if arguments.table != "none":
-        rows = make_table(arguments.table, text, preset, run, seed=arguments.seed, steps=arguments.steps) + rows
-        draw_comparison(run, "Transformer")
+    own_name = "Transformer, with augmentation" if plain else "Transformer"
+    rows = [{"cell": own_name, **figures(writer.model, text, preset)}]
+    if arguments.table != "none" or plain:
+        options = {**run_options(arguments), "resume": False, "stop_at": None}
+        rows = make_table(arguments.table, text, preset, run, plain=plain, **options) + rows
+        draw_comparison(run, own_name)
     table = markdown_table(rows, COLUMNS)
     run.table_path.write_text(table + "\n", encoding="utf-8")
     samples = [writer.write(PROMPT, arguments.length, temperature=arguments.temperature, seed=n) for n in range(3)]

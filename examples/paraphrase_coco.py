@@ -2,23 +2,29 @@
 
 python examples/paraphrase_coco.py                                embedded captions, a few minutes
 python examples/paraphrase_coco.py --data coco --out runs/coco    COCO captions
+python examples/paraphrase_coco.py --table memory                 memory of a step with and without mixed precision
 python examples/paraphrase_coco.py --checkpoint runs/coco "A dig sitting on the grass"
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+from typing import Any
 
-from handloom.models.presets import paraphrase_preset
+from handloom.models import Strategy
+from handloom.models.presets import TranslationPreset, paraphrase_preset
 from handloom.train.caption_data import CAPTION_NAMES, Captions, caption_pairs, load_captions
 from handloom.train.cells import markdown_table
 from handloom.train.command_line import run_main
+from handloom.train.example_options import example_parser, parse_example
+from handloom.train.generation_options import strategy_of
 from handloom.train.metrics import bleu, bleu_of_several
-from handloom.train.pair_task import pair_parser, parse_pair_arguments, train_pairs, use_checkpoint
-from handloom.train.plots import plot_attention
+from handloom.train.pair_task import draw_attention, train_pairs, use_checkpoint
+from handloom.train.regimes import changed
 from handloom.train.run_folder import RunFolder
-from handloom.train.translation import Translator
+from handloom.train.step_memory import MEMORY_COLUMNS, step_memory
+from handloom.train.text_files import Pair
+from handloom.train.translation import Translator, translation_batches, translation_loss
 
 #: The first is the report's, spelling mistake included.
 PROBES = (
@@ -35,14 +41,21 @@ COLUMNS = {
 }
 
 
-def parse_arguments() -> argparse.Namespace:
-    return parse_pair_arguments(
-        pair_parser(
-            __doc__,
-            data=f"one of {', '.join(CAPTION_NAMES)}, or a file of rows picture<TAB>caption "
-            "(default: embedded, which needs no network)",
-        )
+def parse_arguments() -> Any:
+    parser = example_parser(
+        __doc__,
+        data=f"one of {', '.join(CAPTION_NAMES)}, or a file of rows picture<TAB>caption "
+        "(default: embedded, which needs no network)",
+        texts="sentences to paraphrase",
     )
+    parser.add_argument(
+        "--table",
+        choices=("memory", "none"),
+        default="none",
+        help="also count the bytes of a step with and without --precision fp16 (seconds to minutes: processors "
+        "compute slowly in half precision)",
+    )
+    return parse_example(parser)
 
 
 def main() -> None:
@@ -52,22 +65,27 @@ def main() -> None:
         return
     data = load_captions(arguments.data)
     print(data.summary())
-    preset = paraphrase_preset(arguments.preset, data.name)
+    preset = changed(paraphrase_preset(arguments.preset, data.name), arguments.set)
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
+    train, valid = (caption_pairs(part) for part in (data.train, data.valid))
 
-    def evaluate(translator: Translator, run: RunFolder) -> None:
-        report(translator, data, arguments.beam, run)
+    def evaluate(translator: Translator, run: RunFolder) -> str:
+        tables = report(translator, data, strategy_of(arguments), run)
+        if arguments.table == "memory":
+            tables.append(memory(translator, train, preset))
+        run.table_path.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
+        return "\n" + "\n\n".join(tables)
 
-    pairs = [caption_pairs(part) for part in (data.train, data.valid)]
-    train_pairs(arguments, "paraphrase_coco", data.summary(), *pairs, preset, evaluate)
+    train_pairs(arguments, "paraphrase_coco", data.summary(), train, valid, preset, evaluate)
 
 
-def report(translator: Translator, data: Captions, beam: int, run: RunFolder) -> None:
-    """Greedy and beam search on the test pictures' first captions, beside copying, and on the probes."""
+def report(translator: Translator, data: Captions, strategy: Strategy, run: RunFolder) -> list[str]:
+    """Greedy and beam search on the test pictures' first captions, beside copying, and on the probes: two tables."""
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
+    searches = {"greedy": Strategy(beam=1), f"beam {strategy.beam}": strategy}
     outputs = {"the input itself": inputs}
-    for name, width in (("greedy", 1), (f"beam {beam}", beam)):
-        outputs[name] = translator.translate(inputs, beam=width, too_long="truncate", progress=True)
+    for name, one in searches.items():
+        outputs[name] = translator.translate(inputs, strategy=one, too_long="truncate", progress=True)
     rows = [
         {
             "cell": name,
@@ -78,14 +96,22 @@ def report(translator: Translator, data: Captions, beam: int, run: RunFolder) ->
         for name, texts in outputs.items()
     ]
     columns = {name: name for name in ("input", "greedy", "beam")}
-    answers = zip(PROBES, *(translator.translate(PROBES, beam=width) for width in (1, beam)), strict=True)
+    answers = zip(PROBES, *(translator.translate(PROBES, strategy=one) for one in searches.values()), strict=True)
     probes = [dict(zip(columns, texts, strict=True)) for texts in answers]
     samples = [dict(zip(columns, texts, strict=True)) for texts in zip(*outputs.values(), strict=True)]
     run.write_samples(markdown_table(samples[:20], columns))
-    plot_attention(*translator.attention(PROBES[1]), run.attention_picture)
-    table = f"{markdown_table(rows, COLUMNS)}\n\n{markdown_table(probes, columns)}"
-    run.table_path.write_text(table + "\n", encoding="utf-8")
-    print(f"\n{table}\n\n{bleu_of_several(inputs, others).signature}")
+    draw_attention(translator, PROBES[1], run)
+    signature = bleu_of_several(inputs, others).signature
+    return [f"{markdown_table(rows, COLUMNS)}\n\n{signature}", markdown_table(probes, columns)]
+
+
+def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> str:
+    """The bytes of a step on the first batch, in either precision."""
+    batch = next(translation_batches(pairs, translator.tokenizer, preset, seed=0).epoch(0))
+    loss = translation_loss(preset.label_smoothing, translator.tokenizer.pad_id)
+    rows = [step_memory(translator.model, loss, batch, precision) for precision in ("fp32", "fp16")]
+    tokens = batch.source.size + batch.target_input.size
+    return f"{markdown_table(rows, MEMORY_COLUMNS)}\n\none batch of {tokens:,} tokens"
 
 
 if __name__ == "__main__":

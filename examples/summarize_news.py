@@ -8,18 +8,21 @@ python examples/summarize_news.py --checkpoint runs/heads "The storm from Norwic
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import statistics
+from typing import Any
 
+from handloom.models import Strategy
 from handloom.models.presets import summary_preset
 from handloom.train.ablations import ABLATIONS, ablation_cells
 from handloom.train.cells import markdown_table
 from handloom.train.command_line import run_main
+from handloom.train.example_options import example_parser, parse_example
+from handloom.train.generation_options import strategy_of
 from handloom.train.metrics import best_and_worst, bleu, rouge, samples_table
 from handloom.train.news_data import NEWS_NAMES, News, load_news
-from handloom.train.pair_task import compare_presets, pair_parser, parse_pair_arguments, train_pairs, use_checkpoint
-from handloom.train.plots import plot_attention
+from handloom.train.pair_task import compare_presets, draw_attention, train_pairs, use_checkpoint
+from handloom.train.regimes import changed
 from handloom.train.run_folder import RunFolder
 from handloom.train.translation import Translator
 
@@ -34,16 +37,17 @@ COLUMNS = {
 }
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = pair_parser(
+def parse_arguments() -> Any:
+    parser = example_parser(
         __doc__,
         data=f"one of {', '.join(NEWS_NAMES)}, or a file of your own: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
+        texts="descriptions of articles",
     )
     parser.add_argument(
         "--table", choices=(*ABLATIONS, "none"), default="none", help="also train the model with other sizes"
     )
-    return parse_pair_arguments(parser)
+    return parse_example(parser)
 
 
 def main() -> None:
@@ -53,28 +57,29 @@ def main() -> None:
         return
     data = load_news(arguments.data, descriptions=True)
     print(data.summary(), *data.notes, sep="\n")
-    preset = summary_preset(arguments.preset, data.name)
+    preset = changed(summary_preset(arguments.preset, data.name), arguments.set)
+    strategy = strategy_of(arguments)
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     pairs = [[(article.description, article.headline) for article in part] for part in (data.train, data.valid)]
 
-    def evaluate(translator: Translator, run: RunFolder) -> None:
-        headlines = write_headlines(translator, data, arguments.beam)
+    def evaluate(translator: Translator, run: RunFolder) -> str:
+        headlines = write_headlines(translator, data, strategy)
         own = {"cell": "Transformer", "parameters": translator.model.parameter_count(), **figures(headlines, data)}
         rows = [first_words(data), own]
         if arguments.table != "none":
             cells = ablation_cells(arguments.table, preset.d_model)
             rows += compare_presets(
                 arguments, run, *pairs, preset, cells,
-                lambda other: figures(write_headlines(other, data, arguments.beam), data),
+                lambda other: figures(write_headlines(other, data, strategy), data),
             )  # fmt: skip
-        report(translator, headlines, rows, data, run)
+        return report(translator, headlines, rows, data, run)
 
     train_pairs(arguments, "summarize_news", data.summary(), *pairs, preset, evaluate)
 
 
-def write_headlines(translator: Translator, data: News, beam: int) -> list[str]:
+def write_headlines(translator: Translator, data: News, strategy: Strategy) -> list[str]:
     texts = [article.description for article in data.test]
-    return translator.translate(texts, beam=beam, too_long="truncate", progress=True)
+    return translator.translate(texts, strategy=strategy, too_long="truncate", progress=True)
 
 
 def figures(headlines: list[str], data: News) -> dict[str, float]:
@@ -91,7 +96,8 @@ def first_words(data: News) -> dict[str, float | str]:
     return {"cell": f"first {words} words", **figures(headlines, data)}
 
 
-def report(translator: Translator, headlines: list[str], rows: list[dict], data: News, run: RunFolder) -> None:
+def report(translator: Translator, headlines: list[str], rows: list[dict], data: News, run: RunFolder) -> str:
+    """The table, the best and the worst headlines, and pictures of the attention."""
     sources, references = ([getattr(a, name) for a in data.test] for name in ("description", "headline"))
     best, worst = best_and_worst(sources, references, headlines)
     headers = ("description", "headline", "written")
@@ -99,12 +105,11 @@ def report(translator: Translator, headlines: list[str], rows: list[dict], data:
         f"{title}\n\n{samples_table(some, headers=headers)}" for title, some in (("Best", best), ("Worst", worst))
     )
     run.write_samples(samples)
-    sample = min(sources, key=lambda text: abs(len(text.split()) - 14))
-    plot_attention(*translator.attention(sample), run.attention_picture)
+    draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
     table = markdown_table(rows, COLUMNS)
     run.table_path.write_text(table + "\n", encoding="utf-8")
-    print(f"\n{samples}\n\n{table}\n")
-    print(f"{bleu(headlines, references).signature}; {rouge(headlines, references).signature}")
+    print(f"\n{samples}")
+    return f"\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
 
 
 if __name__ == "__main__":

@@ -8,18 +8,20 @@ python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the 
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+from typing import Any
 
 from handloom.models.presets import en_fr_preset
 from handloom.nn import POSITIONS
 from handloom.train.cells import markdown_table
 from handloom.train.command_line import run_main
 from handloom.train.datasets import DATA_NAMES, load_translation_data
+from handloom.train.example_options import example_parser, parse_example
+from handloom.train.generation_options import strategy_of
 from handloom.train.long_sentences import figures, set_long_apart
 from handloom.train.metrics import best_and_worst, bleu, samples_table
-from handloom.train.pair_task import compare_presets, pair_parser, parse_pair_arguments, train_pairs, use_checkpoint
-from handloom.train.plots import plot_attention
+from handloom.train.pair_task import compare_presets, draw_attention, train_pairs, use_checkpoint
+from handloom.train.regimes import changed
 from handloom.train.run_folder import RunFolder
 from handloom.train.translation import Translator
 from handloom.train.translation_data import TranslationData
@@ -35,20 +37,20 @@ COLUMNS = {
 }
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments() -> Any:
     names = [name for name in DATA_NAMES if name != "wmt17"]
-    parser = pair_parser(
+    parser = example_parser(
         __doc__,
         data=f"one of {', '.join(names)}, or your own: a file of tab-separated English and French, or PATH for the two "
         "files PATH.en and PATH.fr (default: embedded, which needs no network)",
+        texts="English sentences",
     )
-    parser.add_argument(
-        "--positions", choices=POSITIONS, default="sinusoidal", help="how the model knows places (default: sinusoidal)"
-    )
+    parser.add_argument("--reverse", action="store_true", help="train French to English")
+    parser.add_argument("--positions", choices=POSITIONS, help="how the model knows places (default: the preset's)")
     parser.add_argument(
         "--table", choices=("positions", "none"), default="none", help="also train a model with each kind of positions"
     )
-    return parse_pair_arguments(parser)
+    return parse_example(parser)
 
 
 def main() -> None:
@@ -56,41 +58,43 @@ def main() -> None:
     if arguments.checkpoint:
         use_checkpoint(arguments)
         return
-    data = load_translation_data(arguments.data, source="en", target="fr")
+    source, target = ("fr", "en") if arguments.reverse else ("en", "fr")
+    data = load_translation_data(arguments.data, source=source, target=target)
     print(data.summary(), *data.notes, sep="\n")
     data, long = set_long_apart(data)
     print(f"{len(long):,} pairs of more than {max(len(s.split()) for s, _ in data.train)} words are kept for the end")
-    preset = dataclasses.replace(en_fr_preset(arguments.preset, data.name), positions=arguments.positions)
+    preset = changed(en_fr_preset(arguments.preset, data.name), arguments.set)
+    preset = dataclasses.replace(preset, positions=arguments.positions or preset.positions)
     data, long = dataclasses.replace(data, test=data.test[: preset.test_size]), long[: preset.test_size]
+    strategy = strategy_of(arguments)
 
-    def evaluate(translator: Translator, run: RunFolder) -> None:
-        translations = report(translator, data, arguments.beam, run)
-        own = {"cell": arguments.positions, "parameters": translator.model.parameter_count()}
-        rows = [{**own, **figures(translator, data.test, long, arguments.beam, translations)}]
+    def evaluate(translator: Translator, run: RunFolder) -> str:
+        sources = [pair[0] for pair in data.test]
+        translations = translator.translate(sources, strategy=strategy, too_long="truncate", progress=True)
+        show(translator, data, translations, run)
+        own = {"cell": preset.positions, "parameters": translator.model.parameter_count()}
+        rows = [{**own, **figures(translator, data.test, long, strategy, translations)}]
         if arguments.table == "positions":
-            cells = {kind: {"positions": kind} for kind in POSITIONS if kind != arguments.positions}
+            cells = {kind: {"positions": kind} for kind in POSITIONS if kind != preset.positions}
             rows += compare_presets(
                 arguments, run, data.train, data.valid, preset, cells,
-                lambda other: figures(other, data.test, long, arguments.beam),
+                lambda other: figures(other, data.test, long, strategy),
             )  # fmt: skip
         table = markdown_table(rows, COLUMNS)
         run.table_path.write_text(table + "\n", encoding="utf-8")
-        print(f"{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, beam {arguments.beam}")
+        return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, beam {strategy.beam}"
 
     train_pairs(arguments, "translate_en_fr", data.summary(), data.train, data.valid, preset, evaluate)
 
 
-def report(translator: Translator, data: TranslationData, beam: int, run: RunFolder) -> list[str]:
-    """Translate the test set; the best and the worst, and a picture of the attention."""
+def show(translator: Translator, data: TranslationData, translations: list[str], run: RunFolder) -> None:
+    """The best and the worst translations, and pictures of the attention."""
     sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
-    translations = translator.translate(sources, beam=beam, too_long="truncate", progress=True)
     best, worst = best_and_worst(sources, references, translations)
-    tables = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
-    run.write_samples(tables)
-    print(f"\n{tables}\n")
-    sample = min(sources, key=lambda text: abs(len(text.split()) - 9))
-    plot_attention(*translator.attention(sample), run.attention_picture)
-    return translations
+    samples = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
+    run.write_samples(samples)
+    print(f"\n{samples}")
+    draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
 
 
 if __name__ == "__main__":

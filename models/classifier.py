@@ -25,9 +25,10 @@ class ClassifierConfig:
     Args:
         vocab_size, classes: numbers of token ids and of classes.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
-        activation: "relu", "gelu" or "silu".
+        activation: "relu", "gelu", "silu", "glu", "reglu", "geglu" or "swiglu".
         norm_first: pre-norm, with a final norm.
         positions: one of `nn.POSITIONS`.
+        pattern: which positions self-attention sees, see `nn.sparse`.
         max_length: longest sequence, in tokens, for positions that are added to the embeddings.
         pad_id: id of the padding token.
     """
@@ -42,6 +43,7 @@ class ClassifierConfig:
     activation: str = "relu"
     norm_first: bool = False
     positions: str = "sinusoidal"
+    pattern: str = "full"
     max_length: int = 128
     pad_id: int = 0
 
@@ -61,9 +63,10 @@ class TransformerClassifier(Module):
         self.embedding = Embedding(c.vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=True)
         self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length)
         self.dropout = Dropout(c.dropout)
+        attention: dict[str, Any] = {"positions": in_attention, "pattern": c.pattern}
         sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
         self.encoder = TransformerEncoder(
-            [TransformerEncoderLayer(*sizes, positions=in_attention) for _ in range(c.layers)],
+            [TransformerEncoderLayer(*sizes, **attention) for _ in range(c.layers)],
             LayerNorm(c.d_model) if c.norm_first else None,
         )
         self.output = Linear(c.d_model, c.classes)

@@ -31,9 +31,10 @@ class LanguageModelConfig:
         vocab_size: number of token ids.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
         head_dim: features of a head; d_model / nhead if None.
-        activation: "relu", "gelu" or "silu".
+        activation: "relu", "gelu", "silu", "glu", "reglu", "geglu" or "swiglu".
         norm_first: pre-norm, with a final norm.
         positions: one of `nn.POSITIONS`.
+        pattern: which positions self-attention sees, see `nn.sparse`.
         max_length: the context, in tokens. Only sinusoidal and learned positions end there.
         tie_output: the output layer's weight is the embedding table, and has no bias.
     """
@@ -48,6 +49,7 @@ class LanguageModelConfig:
     activation: str = "gelu"
     norm_first: bool = True
     positions: str = "learned"
+    pattern: str = "full"
     max_length: int = 128
     tie_output: bool = False
 
@@ -68,9 +70,10 @@ class LanguageModel(Module):
         self.embedding = Embedding(c.vocab_size, c.d_model)
         self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length)
         self.dropout = Dropout(c.dropout)
+        attention: dict[str, Any] = {"head_dim": c.head_dim, "positions": in_attention, "pattern": c.pattern}
         sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
         self.decoder = TransformerEncoder(
-            [TransformerEncoderLayer(*sizes, head_dim=c.head_dim, positions=in_attention) for _ in range(c.layers)],
+            [TransformerEncoderLayer(*sizes, **attention) for _ in range(c.layers)],
             LayerNorm(c.d_model) if c.norm_first else None,
         )
         self.output = Linear(c.d_model, c.vocab_size, bias=not c.tie_output)

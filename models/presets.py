@@ -11,49 +11,60 @@ from .language_model import LanguageModelConfig
 from .seq2seq import Seq2SeqConfig
 
 
-@dataclasses.dataclass(frozen=True)
-class TranslationPreset:
-    """What a translation run is made of: vocabulary, model, batches, optimiser (Adam with Noam's schedule)."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preset:
+    """What the runs of all reports have in common: the Transformer's sizes and options, optimiser and schedule."""
 
     vocab_size: int
     d_model: int
     nhead: int
-    layers: int  # of the encoder, and as many of the decoder
+    layers: int  # of the encoder, and as many of a decoder beside it
     dim_feedforward: int
     dropout: float
+    norm_first: bool = False
+    activation: str = "relu"  # one of `nn.feed_forward.ACTIVATIONS`
+    positions: str = "sinusoidal"  # one of `nn.POSITIONS`
+    pattern: str = "full"  # of self-attention: "local:16" or "strided:16", see `nn.sparse`
+    label_smoothing: float = 0.0
+    schedule: str = "noam"  # or "constant", "linear", "cosine", with the peak `lr`
+    lr: float = 0.0
+    lr_factor: float = 1.0  # of Noam's schedule
+    warmup: int = 0
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = 1e-9
+    weight_decay: float = 0.0  # of matrices, decoupled
+    clip_norm: float | None = 1.0
+
+    def _shared(self, *names: str) -> dict[str, Any]:
+        """What a model's configuration takes by the same names as this preset has it."""
+        always = ("d_model", "nhead", "dim_feedforward", "dropout", "norm_first", "activation", "positions", "pattern")
+        return {name: getattr(self, name) for name in (*always, *names)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TranslationPreset(Preset):
+    """What a run of an encoder-decoder is made of: vocabulary, model, batches, optimiser (Adam) and its schedule."""
+
     tokens_per_batch: int
     steps: int
-    warmup: int
-    lr_factor: float = 1.0
-    norm_first: bool = False
     tied: bool = True  # one table for source, target and output layer
     max_length: int = 128
     label_smoothing: float = 0.1
-    betas: tuple[float, float] = (0.9, 0.98)
-    eps: float = 1e-9
-    clip_norm: float | None = 1.0
     validate_every: int = 200
     accumulate: int = 1  # batches an update
     test_size: int | None = None  # texts that the examples evaluate on; all if None
-    positions: str = "sinusoidal"  # one of `nn.POSITIONS`
 
     def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
         """The model for a vocabulary of `vocab_size` tokens (it may be smaller than what was asked for)."""
         return Seq2SeqConfig(
             source_vocab_size=vocab_size,
             target_vocab_size=vocab_size,
-            d_model=self.d_model,
-            nhead=self.nhead,
             encoder_layers=self.layers,
             decoder_layers=self.layers,
-            dim_feedforward=self.dim_feedforward,
-            dropout=self.dropout,
-            norm_first=self.norm_first,
-            max_length=self.max_length,
             pad_id=pad_id,
             share_embeddings=self.tied,
             tie_output=self.tied,
-            positions=self.positions,
+            **self._shared("max_length"),
         )
 
 
@@ -165,38 +176,32 @@ def en_fr_preset(name: str, data: str) -> TranslationPreset:
 PRESET_NAMES = ("smoke", "laptop", "paper")
 
 
-@dataclasses.dataclass(frozen=True)
-class LanguageModelPreset:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LanguageModelPreset(Preset):
     """What a run of a language model is made of: model, windows of text, AdamW with a warm-up and half a cosine."""
 
-    d_model: int
-    nhead: int
+    vocab_size: int = 2000  # of BPE; characters are as many as the text has
     head_dim: int
-    layers: int
-    dim_feedforward: int
-    dropout: float
     length: int  # of the context, in tokens
     batch_size: int  # windows
     steps: int
-    lr: float
-    warmup: int
-    positions: str = "learned"  # one of `nn.POSITIONS`
+    norm_first: bool = True
+    activation: str = "gelu"
+    positions: str = "learned"
     tied: bool = False  # one table for the embedding and the output layer
-    vocab_size: int = 2000  # of BPE; characters are as many as the text has
+    schedule: str = "cosine"
+    betas: tuple[float, float] = (0.9, 0.99)
+    eps: float = 1e-8
+    weight_decay: float = 0.1
     recurrent_size: int = 256
     recurrent_steps: int = 500
     recurrent_lr: float = 2e-3
-    betas: tuple[float, float] = (0.9, 0.99)
-    weight_decay: float = 0.1
-    clip_norm: float | None = 1.0
     validate_every: int = 250
     valid_tokens: int = 40_000  # of the validation text, for the curve; the figures at the end are of all of it
 
     def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
         """The decoder-only model for a vocabulary of `vocab_size` tokens, with `changes` to its sizes."""
-        sizes = {name: getattr(self, name) for name in ("d_model", "nhead", "head_dim", "layers", "dim_feedforward")}
-        sizes |= {"dropout": self.dropout, "max_length": self.length, "positions": self.positions}
-        sizes |= {"tie_output": self.tied}
+        sizes = {**self._shared("layers", "head_dim"), "max_length": self.length, "tie_output": self.tied}
         return LanguageModelConfig(vocab_size, **{**sizes, **changes})
 
     def recurrent(self, vocab_size: int, kind: str) -> RecurrentConfig:
@@ -238,32 +243,23 @@ def language_model_preset(name: str, data: str) -> LanguageModelPreset:
     return _sized(LANGUAGE_MODEL_PRESETS, name, data)
 
 
-@dataclasses.dataclass(frozen=True)
-class ClassifierPreset:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassifierPreset(Preset):
     """What a run of a classifier is made of: word vocabulary, model, batches, Adam with a constant rate."""
 
-    vocab_size: int
-    d_model: int
-    nhead: int
-    layers: int
-    dim_feedforward: int
-    dropout: float
     batch_size: int
     epochs: int
-    lr: float
     max_length: int = 64  # tokens; of a longer text the beginning counts
     min_frequency: int = 1  # of a word in the vocabulary
-    warmup: int = 0
+    schedule: str = "constant"
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
     patience: int | None = 3  # epochs without a better accuracy before training ends
     weighted: bool = True  # classes by the inverse of their frequency
-    betas: tuple[float, float] = (0.9, 0.999)
-    clip_norm: float | None = 1.0
 
-    def model_config(self, vocab_size: int, classes: int, pad_id: int, **changes: Any) -> ClassifierConfig:
-        """The model for so many words and classes, with `changes` to its sizes."""
-        names = ("d_model", "nhead", "layers", "dim_feedforward", "dropout", "max_length")
-        sizes = {name: getattr(self, name) for name in names}
-        return ClassifierConfig(vocab_size, classes, **{**sizes, "pad_id": pad_id, **changes})
+    def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
+        """The model for so many words and classes."""
+        return ClassifierConfig(vocab_size, classes, pad_id=pad_id, **self._shared("layers", "max_length"))
 
 
 CLASSIFIER_PRESETS = {

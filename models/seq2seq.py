@@ -35,13 +35,14 @@ class Seq2SeqConfig:
     Args:
         source_vocab_size, target_vocab_size: numbers of token ids.
         d_model, nhead, encoder_layers, decoder_layers, dim_feedforward, dropout: sizes of the layers.
-        activation: "relu", "gelu" or "silu".
+        activation: "relu", "gelu", "silu", "glu", "reglu", "geglu" or "swiglu".
         norm_first: pre-norm, with a final norm on both stacks.
         max_length: longest sequence, in tokens.
         pad_id: id of the padding token.
         share_embeddings: one table for source and target (equal vocabularies).
         tie_output: the output layer's weight is the target table.
         positions: one of `nn.POSITIONS`; only sinusoidal and learned ones end at `max_length`.
+        pattern: which positions self-attention sees, see `nn.sparse`.
     """
 
     source_vocab_size: int
@@ -59,6 +60,7 @@ class Seq2SeqConfig:
     share_embeddings: bool = False
     tie_output: bool = False
     positions: str = "sinusoidal"
+    pattern: str = "full"
 
     def __post_init__(self) -> None:
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
@@ -86,13 +88,14 @@ class Seq2SeqTransformer(Module):
             self.target_embedding = Embedding(c.target_vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=True)
         self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length)
         self.dropout = Dropout(c.dropout)
+        attention: dict[str, Any] = {"positions": in_attention, "pattern": c.pattern}
         sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
         self.encoder = TransformerEncoder(
-            [TransformerEncoderLayer(*sizes, positions=in_attention) for _ in range(c.encoder_layers)],
+            [TransformerEncoderLayer(*sizes, **attention) for _ in range(c.encoder_layers)],
             LayerNorm(c.d_model) if c.norm_first else None,
         )
         self.decoder = TransformerDecoder(
-            [TransformerDecoderLayer(*sizes, positions=in_attention) for _ in range(c.decoder_layers)],
+            [TransformerDecoderLayer(*sizes, **attention) for _ in range(c.decoder_layers)],
             LayerNorm(c.d_model) if c.norm_first else None,
         )
         for stack in (self.encoder, self.decoder):

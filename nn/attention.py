@@ -13,6 +13,7 @@ from . import init
 from .linear import Linear
 from .module import Module
 from .positional import attention_positions
+from .sparse import with_pattern
 
 
 class KeyValueCache:
@@ -72,9 +73,10 @@ class MultiHeadAttention(Module):
     uniform, the biases as zeros. `method` is that of `ops.attention`. Source: arXiv 1706.03762, section 3.2.2.
 
     `head_dim` frees the heads from the model's width: each projection has num_heads head_dim features instead of
-    embed_dim. `positions` is one of `ATTENTION_POSITIONS`: how scores of self-attention depend on positions.
+    embed_dim. `positions` is one of `ATTENTION_POSITIONS`: how scores of self-attention depend on positions. `pattern`
+    is which of them self-attention sees: "full", "local:W" or "strided:S", see `nn.sparse`.
 
-    Raises ValueError if `embed_dim` does not divide by `num_heads` and there is no `head_dim`.
+    Raises ValueError if `embed_dim` does not divide by `num_heads` and there is no `head_dim`, or for a wrong pattern.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class MultiHeadAttention(Module):
         method: str = "auto",
         head_dim: int | None = None,
         positions: str = "none",
+        pattern: str = "full",
     ):
         if head_dim is None and embed_dim % num_heads:
             raise ValueError(f"embed_dim {embed_dim} does not divide by num_heads {num_heads}: give a head_dim")
@@ -99,7 +102,7 @@ class MultiHeadAttention(Module):
         self.out_proj = Linear(self.inner_dim, embed_dim, bias)
         if self.out_proj.bias is not None:
             init.zeros_(self.out_proj.bias)
-        self.position_scores = attention_positions(positions, num_heads, self.head_dim)
+        self.position_scores = with_pattern(pattern, attention_positions(positions, num_heads, self.head_dim))
 
     def forward(
         self,
@@ -123,11 +126,15 @@ class MultiHeadAttention(Module):
         """
         kept: list[np.ndarray] | None = self.__dict__.get("_maps")
         q, k, v = self._project(query, memory, cache)
+        by_position = {} if self.position_scores is None or memory is not None else self.position_scores.scores(q, k)
+        pattern = by_position.pop("mask", None)
+        if pattern is not None:
+            mask = pattern if mask is None else pattern & mask
         attended = ops.attention(
             q,
             k,
             v,
-            **({} if self.position_scores is None or memory is not None else self.position_scores.scores(q, k)),
+            **by_position,
             mask=mask,
             key_lengths=key_lengths,
             causal=causal,

@@ -7,7 +7,9 @@ from .dropout import Dropout
 from .linear import Linear
 from .module import Module
 
-ACTIVATIONS = {"relu": ops.relu, "gelu": ops.gelu, "silu": ops.silu}
+#: Gated ones take twice as many features as they give: half of them switch the other half (Shazeer 2020).
+GATED = {"glu": ops.glu, "reglu": ops.reglu, "geglu": ops.geglu, "swiglu": ops.swiglu}
+ACTIVATIONS = {"relu": ops.relu, "gelu": ops.gelu, "silu": ops.silu, **GATED}
 
 
 def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, activation: str) -> Tensor:
@@ -21,13 +23,12 @@ def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, 
 class FeedForward(Module):
     """(..., d_model) -> dim_feedforward -> activation -> dropout -> (..., d_model), each position by itself.
 
-    Source: arXiv 1706.03762, section 3.3. Raises ValueError for an unknown activation.
+    Source: arXiv 1706.03762, section 3.3; gated activations: arXiv 2002.05202. Raises ValueError for an unknown one.
     """
 
     def __init__(self, d_model: int, dim_feedforward: int, dropout: float = 0.1, activation: str = "relu"):
-        check_activation(activation)
         self.activation = activation
-        self.linear1 = Linear(d_model, dim_feedforward)
+        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward))
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model)
 
@@ -35,6 +36,8 @@ class FeedForward(Module):
         return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)
 
 
-def check_activation(name: str) -> None:
-    if name not in ACTIVATIONS:
-        raise ValueError(f"unknown activation {name!r}: use one of {', '.join(ACTIVATIONS)}")
+def inner_features(activation: str, dim_feedforward: int) -> int:
+    """What linear1 computes so that linear2 gets dim_feedforward. Raises ValueError for an unknown activation."""
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"unknown activation {activation!r}: use one of {', '.join(ACTIVATIONS)}")
+    return 2 * dim_feedforward if activation in GATED else dim_feedforward

@@ -12,7 +12,7 @@ from ..autograd import Tensor
 from ..autograd.checkpoint import checkpoint
 from .attention import KeyValueCache, MultiHeadAttention
 from .dropout import Dropout
-from .feed_forward import check_activation, feed_forward
+from .feed_forward import feed_forward, inner_features
 from .linear import Linear
 from .module import Module, ModuleList
 from .normalization import LayerNorm
@@ -38,9 +38,10 @@ class TransformerEncoderLayer(Module):
         nhead: attention heads; divides d_model unless there is a head_dim.
         dim_feedforward: width between the two linear layers.
         dropout: after attention weights, the activation and each sublayer.
-        activation: "relu", "gelu" or "silu".
+        activation: "relu", "gelu", "silu", or a gated one with half as many weights more: "glu", "reglu", "geglu",
+            "swiglu".
         norm_first: pre-norm instead of post-norm.
-        head_dim, positions: see `MultiHeadAttention`.
+        head_dim, positions, pattern: see `MultiHeadAttention`.
 
     Source: arXiv 1706.03762, section 3.1; pre-norm: Xiong et al. 2020, arXiv 2002.04745.
     """
@@ -57,11 +58,13 @@ class TransformerEncoderLayer(Module):
         *,
         head_dim: int | None = None,
         positions: str = "none",
+        pattern: str = "full",
     ):
-        check_activation(activation)
         self.activation, self.norm_first = activation, norm_first
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, head_dim=head_dim, positions=positions)
-        self.linear1 = Linear(d_model, dim_feedforward)
+        self.self_attn = MultiHeadAttention(
+            d_model, nhead, dropout, head_dim=head_dim, positions=positions, pattern=pattern
+        )
+        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward))
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model)
         self.norm1, self.norm2 = LayerNorm(d_model, layer_norm_eps), LayerNorm(d_model, layer_norm_eps)
@@ -109,12 +112,14 @@ class TransformerDecoderLayer(Module):
         *,
         head_dim: int | None = None,
         positions: str = "none",
+        pattern: str = "full",
     ):
-        check_activation(activation)
         self.activation, self.norm_first = activation, norm_first
-        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, head_dim=head_dim, positions=positions)
+        self.self_attn = MultiHeadAttention(
+            d_model, nhead, dropout, head_dim=head_dim, positions=positions, pattern=pattern
+        )
         self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, head_dim=head_dim)
-        self.linear1 = Linear(d_model, dim_feedforward)
+        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward))
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model)
         self.norm1, self.norm2 = LayerNorm(d_model, layer_norm_eps), LayerNorm(d_model, layer_norm_eps)

@@ -1,12 +1,49 @@
-"""Tables of runs: one cell after another, each in a folder of its own, and none twice."""
+"""Tables of runs: one cell after another, or several at a time, and none twice."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from .run_folder import RunFolder
+from .run_folder import RunFolder, jsonable, read_metrics
+
+Row = dict[str, Any]
+FINISHED = "cells.jsonl"
+
+
+def finish_cells(
+    folder: Path,
+    cells: Mapping[str, Any],
+    make: Callable[[str, Any], Row | None],
+    *,
+    over: Callable[..., Any] = map,
+    tell: Callable[[str, Row | None], None] = lambda name, row: None,
+) -> list[Row]:
+    """Make the cells that `folder` does not have yet, and return the rows of all that are finished, in their order.
+
+    Args:
+        folder: its `cells.jsonl` receives a row for each finished cell as soon as there is one: started again, only
+            what is missing is made.
+        cells: name -> options.
+        make: (name, options) -> the cell's row, anything JSON can hold; None if it failed.
+        over: a function like `map`, which may call `make` in other processes.
+        tell: called in this one with each cell's name and row as it comes.
+
+    Each row holds "cell", its name, too.
+    """
+    file = folder / FINISHED
+    rows = {row["cell"]: row for row in (read_metrics(file) if file.exists() else [])}
+    waiting = [name for name in cells if name not in rows]
+    for name, row in zip(waiting, over(make, waiting, [cells[name] for name in waiting]), strict=True):
+        tell(name, row)
+        if row is not None:
+            rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}}
+            with open(file, "a", encoding="utf-8", newline="\n") as stream:
+                stream.write(json.dumps(rows[name]) + "\n")
+    return [rows[name] for name in cells if name in rows]
 
 
 def run_cells(
@@ -15,28 +52,28 @@ def run_cells(
     make: Callable[[RunFolder, Any], Mapping[str, Any]],
     *,
     say: Callable[[str], None] = print,
-) -> list[dict[str, Any]]:
-    """Make the cells that `run` does not have yet, and return the rows of all, in the order of `cells`.
+) -> list[Row]:
+    """`finish_cells` in this process, for a table that belongs to `run`.
 
     Args:
-        run: its `cells.jsonl` receives a row for each finished cell, and its folder `cells` their run folders. A table
-            that was interrupted goes on with the cell that it was at, from that cell's start.
+        run: its folder `cells` receives a run folder for each cell. A table that was interrupted goes on with the cell
+            that it was at, from that cell's start.
         cells: name -> options; a name must serve as that of a folder.
-        make: (run folder, options) -> the cell's figures, anything JSON can hold.
-
-    Each row holds "cell", the figures and "seconds".
+        make: (run folder, options) -> the cell's figures; "seconds" are added.
     """
-    for number, (name, options) in enumerate(cells.items(), 1):
-        if name in {row["cell"] for row in run.cells()}:
-            say(f"{name}: made before")
-            continue
-        say(f"\n{name} ({number} of {len(cells)})")
+    known = {row["cell"] for row in run.cells()}
+    numbers = {name: number for number, name in enumerate(cells, 1)}
+    for name in numbers.keys() & known:
+        say(f"{name}: made before")
+
+    def cell(name: str, options: Any) -> Row:
+        say(f"\n{name} ({numbers[name]} of {len(cells)})")
         start = time.perf_counter()
         with RunFolder.create(run.cell_path(name), {"cell": name}, overwrite=True) as own:
             figures = make(own, options)
-        run.add_cell({"cell": name, **figures, "seconds": round(time.perf_counter() - start, 1)})
-    rows = {row["cell"]: row for row in run.cells()}
-    return [rows[name] for name in cells]
+        return {**figures, "seconds": round(time.perf_counter() - start, 1)}
+
+    return finish_cells(run.path, cells, cell)
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:

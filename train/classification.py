@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..autograd import Tensor, no_grad, ops
+from ..autograd.backend import to_device
 from ..errors import InputError
 from ..models import ClassifierConfig, TransformerClassifier
 from ..models.presets import ClassifierPreset
-from ..nn import Module
+from ..nn import Module, attention_maps
 from ..tokenizer import Tokenizer, WordTokenizer, load_tokenizer
 from .batching import TokenSequences
 from .checkpoints import check_shapes, load_checkpoint
-from .optimizers import Adam
+from .objectives import class_weights, taught
+from .regimes import Regime, fit
 from .run_folder import RunFolder
-from .schedules import constant
-from .trainer import Trainer
+from .trainer import Loss, Trainer
 
 Labelled = tuple[str, str]  # text, label
 
@@ -41,6 +42,7 @@ class LabelledBatches:
         ids: token ids of each text.
         labels: (n,) integers.
         shuffle: False keeps the order of the texts.
+        curriculum: epochs in which batches come short to long.
 
     Raises ValueError if there is no text.
     """
@@ -56,11 +58,13 @@ class LabelledBatches:
         seed: int,
         pad_id: int,
         shuffle: bool = True,
+        curriculum: int = 0,
     ):
         if not len(ids):
             raise ValueError("there is no text to make batches of")
         self.sequences, self.labels = TokenSequences.from_lists(ids), labels
         self.batch_size, self.seed, self.pad_id, self.shuffle = batch_size, seed, pad_id, shuffle
+        self.curriculum = curriculum
 
     def __len__(self) -> int:
         return -(-len(self.labels) // self.batch_size)
@@ -77,30 +81,32 @@ class LabelledBatches:
             pieces = [piece[np.argsort(self.sequences.lengths[piece], kind="stable")] for piece in pieces]
             order = np.concatenate(pieces)
             batches = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
-            batches = [batches[i] for i in generator.permutation(len(batches))]
+            if epoch < self.curriculum:
+                batches.sort(key=lambda batch: int(self.sequences.lengths[batch].max()))
+            else:
+                batches = [batches[i] for i in generator.permutation(len(batches))]
         for indices in batches[start::every]:
             ids = self.sequences.pad(indices, self.pad_id)
             yield LabelledBatch(ids, self.sequences.lengths[indices], self.labels[indices], indices)
 
 
-def class_weights(labels: np.ndarray, classes: int) -> np.ndarray:
-    """(classes,) float32, inverse to each class's frequency and with mean 1 over the texts; 0 for a class without one.
+def classification_loss(
+    weights: np.ndarray | None, label_smoothing: float = 0.0, teacher: Module | None = None
+) -> Loss:
+    """The Trainer's loss: cross-entropy in nats per text, each weighted by its class, and the accuracy.
 
-    Source: King and Zeng 2001, "Logistic regression in rare events data", section 4.2.
+    Smoothing and the `teacher` (see `taught`) count in training only.
     """
-    counts = np.bincount(labels, minlength=classes)
-    present = np.count_nonzero(counts)
-    return np.where(counts > 0, len(labels) / (present * np.maximum(counts, 1)), 0.0).astype(np.float32)
-
-
-def classification_loss(weights: np.ndarray | None) -> Callable[[Module, LabelledBatch], Any]:
-    """The Trainer's loss: cross-entropy in nats per text, each weighted by its class, and the accuracy."""
 
     def loss(model: Module, batch: LabelledBatch) -> tuple[Tensor, int, dict[str, float]]:
         logits = model(batch.ids, batch.lengths)
-        total = ops.cross_entropy(logits, batch.labels, weight=weights, reduction="sum")
-        accuracy = float((logits.data.argmax(axis=1) == batch.labels).mean())
-        return total / len(batch.labels), len(batch.labels), {"accuracy": accuracy}
+        smoothing = label_smoothing if label_smoothing and model.training else 0.0
+        total = ops.cross_entropy(logits, batch.labels, weight=weights, label_smoothing=smoothing, reduction="sum")
+        value = total / len(batch.labels)
+        if teacher is not None and model.training:
+            value = taught(value, logits, teacher, [batch.ids, batch.lengths])
+        accuracy = float((to_device(logits.data.argmax(axis=1), "cpu") == batch.labels).mean())
+        return value, len(batch.labels), {"accuracy": accuracy}
 
     return loss
 
@@ -147,6 +153,20 @@ class Classifier:
         """The likeliest class of each text."""
         return [self.labels[i] for i in self.probabilities(texts).argmax(axis=1)]
 
+    def best(self, text: str, most: int = 3) -> str:
+        """The likeliest classes of a text in a line, each with its share."""
+        shares = self.probabilities([text])[0]
+        return ", ".join(f"{self.labels[i]} {shares[i]:.0%}" for i in shares.argsort()[::-1][:most])
+
+    def attention_maps(self, text: str) -> tuple[np.ndarray, list[str]]:
+        """The last layer's attention to a text, (heads, tokens, tokens), and its tokens. The first reads the class."""
+        ids = text_ids(self.tokenizer, [text], self.model.config.max_length)
+        self.model.eval()
+        with no_grad(), attention_maps(self.model) as maps:
+            self.model(np.array(ids))
+        weights = maps[f"encoder.layers.{self.model.config.layers - 1}.self_attn"][0][0]
+        return weights, self.tokenizer.token_strings(ids[0])
+
 
 def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> list[list[int]]:
     """<bos> and the first tokens of each text, `max_length` in all."""
@@ -164,8 +184,9 @@ def train_classifier(
     device: str = "cpu",
     resume: bool = False,
     stop_at: int | None = None,
+    regime: Regime | None = None,
+    teacher: Classifier | None = None,
     say: Callable[[str], None] = print,
-    **changes: Any,
 ) -> Classifier:
     """Train a vocabulary and a classifier on (text, label) pairs and leave both in the run's folder.
 
@@ -173,29 +194,42 @@ def train_classifier(
         seed: decides the order of the batches. (Initial weights and dropout follow `manual_seed`.)
         steps: updates at most; the preset's epochs if None. Training ends before when `preset.patience` validations in
             a row, one an epoch, bring no better accuracy.
-        resume, stop_at, say: as in `train_translator`.
-        changes: to the preset's ClassifierConfig, such as nhead=4.
+        resume, stop_at, regime, say: as in `train_translator`.
+        teacher: a classifier of the same classes to learn from as well; its vocabulary becomes this one's.
+
+    Raises InputError for a preset or a teacher that can't be used.
     """
+    regime = regime or Regime()
     labels = sorted({label for _, label in train})
     number = {label: i for i, label in enumerate(labels)}
+    if teacher is not None and teacher.labels != labels:
+        raise InputError("The teacher knows other classes than the training texts have: train it on the same data.")
     if resume:
         tokenizer: Tokenizer = load_tokenizer(run.tokenizer_path)
     else:
-        tokenizer = WordTokenizer.train(
-            [text for text, _ in train], preset.vocab_size, min_frequency=preset.min_frequency
-        )
+        texts = [text for text, _ in train]
+        tokenizer = WordTokenizer.train(texts, preset.vocab_size, min_frequency=preset.min_frequency)
+        tokenizer = teacher.tokenizer if teacher else tokenizer
         tokenizer.save(run.tokenizer_path)
 
     def batches(pairs: Sequence[Labelled], shuffle: bool) -> LabelledBatches:
         ids = text_ids(tokenizer, [text for text, _ in pairs], preset.max_length)
         targets = np.array([number[label] for _, label in pairs], np.int64)
         return LabelledBatches(
-            ids, targets, batch_size=preset.batch_size, seed=seed, pad_id=tokenizer.pad_id, shuffle=shuffle
+            ids,
+            targets,
+            batch_size=preset.batch_size,
+            seed=seed,
+            pad_id=tokenizer.pad_id,
+            shuffle=shuffle,
+            curriculum=regime.curriculum,
         )
 
     train_batches, valid_batches = batches(train, True), batches(valid, False)
-    config = preset.model_config(tokenizer.vocab_size, len(labels), tokenizer.pad_id, **changes)
-    model = TransformerClassifier(config).to(device)
+    config = preset.model_config(tokenizer.vocab_size, len(labels), tokenizer.pad_id)
+    model = regime.make_model(TransformerClassifier, config, device)
+    if teacher is not None:
+        teacher.model.to(device).eval()
     steps = steps or preset.epochs * len(train_batches)
     common, rare = (count for _, count in np.array(Counter(label for _, label in train).most_common(), object)[[0, -1]])
     say(
@@ -205,9 +239,9 @@ def train_classifier(
     weights = class_weights(train_batches.labels, len(labels)) if preset.weighted else None
     trainer = Trainer(
         model,
-        classification_loss(weights),
-        Adam(model.parameters(), betas=preset.betas),
-        constant(preset.lr, preset.warmup),
+        classification_loss(weights, preset.label_smoothing, teacher.model if teacher else None),
+        regime.make_optimizer(model, preset),
+        regime.make_schedule(preset, steps),
         train_batches,
         valid_batches.epoch(),
         run,
@@ -216,15 +250,9 @@ def train_classifier(
         clip_norm=preset.clip_norm,
         validate_every=min(len(train_batches), steps),
         training_label=f"training (dropout {config.dropout})",
-        monitor="valid_accuracy",
-        higher_is_better=True,
-        patience=preset.patience,
         average=1,
         unit="text",
+        **regime.trainer_options("valid_accuracy", preset.patience),
     )
-    if resume:
-        for problem in trainer.load():
-            say(f"warning: {problem} An older save is used.")
-        say(f"resumed after step {trainer.progress.step:,}")
-    trainer.fit(stop_at)
+    fit(trainer, resume=resume, stop_at=stop_at, say=say)
     return Classifier(model, tokenizer, labels)

@@ -20,6 +20,14 @@ CLASSIFIER_COLUMNS = {
 }
 
 
+#: Columns of the table of epochs.
+EPOCH_COLUMNS = {
+    "step": "step:,",
+    "valid_loss": "validation loss:.3f",
+    "valid_accuracy": "validation accuracy:.1%",
+}
+
+
 def figures(predicted: Sequence[str], actual: Sequence[str]) -> dict[str, float]:
     """Accuracy and macro-F1, both 0 to 1."""
     labels = sorted({*predicted, *actual})

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd import Tensor, no_grad, ops
+from ..autograd.backend import to_device
 from ..errors import InputError
 from ..models import (
     LanguageModel,
@@ -30,11 +31,11 @@ from ..nn import Module
 from ..tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer, load_tokenizer
 from ..tokenizer.character import clean_text
 from .checkpoints import check_shapes, load_checkpoint
-from .optimizers import Adam
+from .objectives import taught
+from .regimes import Regime, fit
 from .run_folder import RunFolder
-from .schedules import cosine
 from .text_data import TextData
-from .trainer import Trainer
+from .trainer import Loss, Trainer
 
 TOKENIZERS = ("character", "bpe")
 MODELS: dict[str, tuple[Any, Any]] = {
@@ -58,12 +59,15 @@ class WindowBatches:
         length: tokens of a window.
         batch_size: windows in a batch; an epoch's last, incomplete batch is left out.
         seed: with the epoch's number, decides offset and order.
+        curriculum: epochs in which windows of frequent tokens come first (Platanios et al. 2019, arXiv 1903.09848,
+            section 2: rarity as difficulty).
 
     Raises InputError if the text is shorter than one batch.
     """
 
-    def __init__(self, ids: np.ndarray, *, length: int, batch_size: int, seed: int):
+    def __init__(self, ids: np.ndarray, *, length: int, batch_size: int, seed: int, curriculum: int = 0):
         self.ids, self.length, self.batch_size, self.seed = ids, length, batch_size, seed
+        self.curriculum = curriculum
         # Room for any offset below `length`, and for the token after the last window.
         self.windows = (len(ids) - length) // length
         if self.windows < batch_size:
@@ -80,9 +84,17 @@ class WindowBatches:
         generator = np.random.default_rng([self.seed, epoch])
         offset = int(generator.integers(self.length))
         order = generator.permutation(self.windows) * self.length + offset
+        if epoch < self.curriculum:
+            order = order[np.argsort(self._rarity(order), kind="stable")]
         for number in range(start, len(self), every):
             first = order[number * self.batch_size : (number + 1) * self.batch_size, None]
             yield Windows(*(self.ids[first + np.arange(shift, shift + self.length)] for shift in (0, 1)))
+
+    def _rarity(self, starts: np.ndarray) -> np.ndarray:
+        """How surprising the tokens of each window are, by their frequency in the text alone."""
+        surprise = -np.log(np.maximum(np.bincount(self.ids), 1) / len(self.ids))[self.ids]
+        before = np.concatenate([[0.0], np.cumsum(surprise)])
+        return before[starts + self.length] - before[starts]
 
 
 def all_windows(ids: np.ndarray, length: int, batch_size: int) -> Iterator[Windows]:
@@ -123,11 +135,22 @@ def tokenize(data: TextData, kind: str, vocab_size: int, tokenizer: Tokenizer | 
     return TokenizedText(tokenizer, **ids, characters={name: len(text) for name, text in parts.items()})
 
 
-def language_model_loss(model: Module, batch: Windows) -> tuple[Tensor, int, dict[str, float]]:
-    """The Trainer's loss: cross-entropy in nats per token, and the share of tokens that were the likeliest."""
-    logits = model(batch.inputs)
-    accuracy = float((logits.data.argmax(axis=-1) == batch.targets).mean())
-    return ops.cross_entropy(logits, batch.targets), batch.targets.size, {"accuracy": accuracy}
+def language_model_loss(label_smoothing: float = 0.0, teacher: Module | None = None) -> Loss:
+    """The Trainer's loss: cross-entropy in nats per token, and the share of tokens that were the likeliest.
+
+    Smoothing and the `teacher` (see `taught`) count in training only.
+    """
+
+    def loss(model: Module, batch: Windows) -> tuple[Tensor, int, dict[str, float]]:
+        logits = model(batch.inputs)
+        accuracy = float((to_device(logits.data.argmax(axis=-1), "cpu") == batch.targets).mean())
+        smoothing = label_smoothing if model.training else 0.0
+        value = ops.cross_entropy(logits, batch.targets, label_smoothing=smoothing)
+        if teacher is not None and model.training:
+            value = taught(value, logits, teacher, [batch.inputs])
+        return value, batch.targets.size, {"accuracy": accuracy}
+
+    return loss
 
 
 def evaluate(model: Module, ids: np.ndarray, characters: int, length: int, batch_size: int = 32) -> dict[str, float]:
@@ -138,10 +161,11 @@ def evaluate(model: Module, ids: np.ndarray, characters: int, length: int, batch
     `length`.
     """
     model.eval()
+    measure = language_model_loss()
     nats = right = count = 0.0
     with no_grad():
         for batch in all_windows(ids, length, batch_size):
-            loss, tokens, more = language_model_loss(model, batch)
+            loss, tokens, more = measure(model, batch)  # type: ignore[misc]
             nats, right, count = nats + loss.item() * tokens, right + more["accuracy"] * tokens, count + tokens
     return {
         "loss": nats / count,
@@ -275,6 +299,8 @@ def train_language_model(
     device: str = "cpu",
     resume: bool = False,
     stop_at: int | None = None,
+    regime: Regime | None = None,
+    teacher: Writer | None = None,
     say: Callable[[str], None] = print,
 ) -> Writer:
     """Train a model on `text` and leave it in the run's folder.
@@ -286,12 +312,21 @@ def train_language_model(
         steps: updates; the preset's number if None.
         resume: go on from the last save in `run`, which was started with the same arguments.
         stop_at: see `Trainer.fit`.
+        regime: how to train beside what the preset says; `Regime()` if None.
+        teacher: a writer to learn from as well, whose tokenizer cut the text.
         say: receives a line of text about each stage.
+
+    Raises InputError for data, or a preset, that can't be used.
     """
+    regime = regime or Regime()
     kind = "recurrent" if isinstance(config, RecurrentConfig) else "transformer"
-    model = MODELS[kind][0](config).to(device)
+    model = regime.make_model(MODELS[kind][0], config, device)
+    if teacher is not None:
+        teacher.model.to(device).eval()
     steps = steps or preset.steps
-    batches = WindowBatches(text.train, length=preset.length, batch_size=preset.batch_size, seed=seed)
+    batches = WindowBatches(
+        text.train, length=preset.length, batch_size=preset.batch_size, seed=seed, curriculum=regime.curriculum
+    )
     say(
         f"{kind}: {model.parameter_count():,} parameters, {text.tokenizer.vocab_size:,} tokens; {steps:,} steps of "
         f"{preset.batch_size} windows of {preset.length}, {steps / len(batches):.1f} epochs"
@@ -299,9 +334,9 @@ def train_language_model(
     text.tokenizer.save(run.tokenizer_path)
     trainer = Trainer(
         model,
-        language_model_loss,
-        Adam(model.parameters(), betas=preset.betas, weight_decay=preset.weight_decay),
-        cosine(preset.lr, min(preset.warmup, steps - 1), steps),
+        language_model_loss(preset.label_smoothing, teacher.model if teacher else None),
+        regime.make_optimizer(model, preset),
+        regime.make_schedule(preset, steps),
         batches,
         list(all_windows(text.valid[: preset.valid_tokens], preset.length, 32)),
         run,
@@ -311,10 +346,7 @@ def train_language_model(
         validate_every=min(preset.validate_every, steps),
         training_label=f"training (dropout {config.dropout})",
         average=1,
+        **regime.trainer_options(),
     )
-    if resume:
-        for problem in trainer.load():
-            say(f"warning: {problem} An older save is used.")
-        say(f"resumed after step {trainer.progress.step:,}")
-    trainer.fit(stop_at)
+    fit(trainer, resume=resume, stop_at=stop_at, say=say)
     return Writer(model, text.tokenizer, preset.length)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..autograd import manual_seed
-from ..models import BigramLanguageModel, RandomLanguageModel
+from ..models import BigramLanguageModel, RandomLanguageModel, RecurrentConfig
 from ..models.baselines import RECURRENT_LAYERS
 from ..models.presets import LanguageModelPreset
 from ..nn import Module
@@ -31,6 +31,14 @@ COLUMNS = {
 }
 
 
+class Cell(NamedTuple):
+    """What one row of a table is made of: a model or the configuration of one, its preset, the text if another."""
+
+    model: Any
+    preset: LanguageModelPreset
+    text: TokenizedText | None = None
+
+
 def figures(model: Module, text: TokenizedText, preset: LanguageModelPreset) -> dict[str, Any]:
     """Parameters, and what `evaluate` says of the validation and test texts."""
     row: dict[str, Any] = {"parameters": model.parameter_count()}
@@ -41,44 +49,45 @@ def figures(model: Module, text: TokenizedText, preset: LanguageModelPreset) -> 
 
 
 def make_table(
-    name: str, text: TokenizedText, preset: LanguageModelPreset, run: RunFolder, *, seed: int, steps: int | None = None
+    name: str,
+    text: TokenizedText,
+    preset: LanguageModelPreset,
+    run: RunFolder,
+    *,
+    plain: TokenizedText | None = None,
+    **options: Any,
 ) -> list[dict[str, Any]]:
     """The rows of one of `TABLES` beside the run's own model; finished cells are kept, see `run_cells`.
 
     Args:
-        steps: updates of each model; the preset's numbers if None.
+        plain: the text before it was augmented; the Transformer is then trained on it, too.
+        options: of `train_language_model`: seed, steps, device, regime. Recurrent models take the default regime.
     """
     vocabulary = text.tokenizer.vocab_size
 
-    def trained(own: RunFolder, options: tuple[Any, LanguageModelPreset]) -> dict[str, Any]:
-        config, own_preset = options
-        manual_seed(seed)
-        if isinstance(config, Module):
-            return figures(config, text, own_preset)
-        writer = train_language_model(text, config, own_preset, own, seed=seed, steps=steps)
-        return figures(writer.model, text, own_preset)
+    def trained(own: RunFolder, cell: Cell) -> dict[str, Any]:
+        manual_seed(options["seed"])
+        if isinstance(cell.model, Module):
+            return figures(cell.model, text, cell.preset)
+        own_options = {**options, "regime": None} if isinstance(cell.model, RecurrentConfig) else options
+        writer = train_language_model(cell.text or text, cell.model, cell.preset, own, **own_options)
+        return figures(writer.model, text, cell.preset)
 
-    cells: dict[str, Any]
+    cells = {"Transformer, without augmentation": Cell(preset.transformer(vocabulary), preset, plain)} if plain else {}
     if name == "baselines":
         bigram = BigramLanguageModel(vocabulary).fit(text.train)
-        cells = {"Random": (RandomLanguageModel(vocabulary), preset), "Bigram": (bigram, preset)}
+        cells |= {"Random": Cell(RandomLanguageModel(vocabulary), preset), "Bigram": Cell(bigram, preset)}
         for kind in RECURRENT_LAYERS:
-            cells[kind.upper()] = (preset.recurrent(vocabulary, kind), preset.for_baselines())
+            cells[kind.upper()] = Cell(preset.recurrent(vocabulary, kind), preset.for_baselines())
     elif name == "heads":
-        cells = {
-            f"{heads} heads of {size}": (preset.transformer(vocabulary, nhead=heads, head_dim=size), preset)
-            for heads, size in itertools.product((1, 2, 4, 8), (preset.head_dim // k for k in (4, 2, 1)))
-        }
-    else:
-        cells = {
-            f"rate {preset.lr * factor:.1e}, batch {batch}": (
-                preset.transformer(vocabulary),
-                dataclasses.replace(preset, lr=preset.lr * factor, batch_size=batch),
-            )
-            for factor, batch in itertools.product(
-                (0.3, 1.0, 3.0, 10.0), (max(preset.batch_size // k, 1) for k in (8, 4, 2, 1))
-            )
-        }
+        for heads, size in itertools.product((1, 2, 4, 8), (preset.head_dim // k for k in (4, 2, 1))):
+            own_preset = dataclasses.replace(preset, nhead=heads, head_dim=size)
+            cells[f"{heads} heads of {size}"] = Cell(own_preset.transformer(vocabulary), own_preset)
+    elif name == "learning-rate":
+        batches = (max(preset.batch_size // k, 1) for k in (8, 4, 2, 1))
+        for factor, batch in itertools.product((0.3, 1.0, 3.0, 10.0), batches):
+            own_preset = dataclasses.replace(preset, lr=preset.lr * factor, batch_size=batch)
+            cells[f"rate {own_preset.lr:.1e}, batch {batch}"] = Cell(preset.transformer(vocabulary), own_preset)
     return run_cells(run, cells, trained)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import no_grad
+from ..models import Strategy
 from .batching import TokenBatches
 from .metrics import bleu
 from .text_files import Pair
@@ -61,7 +62,7 @@ def figures(
     translator: Translator,
     test: Sequence[Pair],
     long: Sequence[Pair],
-    beam: int,
+    strategy: Strategy,
     translations: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """BLEU and loss on the test set and on the longer sentences; `translations` are those of the test set, if known."""
@@ -69,6 +70,6 @@ def figures(
     for prefix, pairs, known in (("", test, translations), ("long_", long, None)):
         if pairs:
             sources, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-            texts = known or translator.translate(sources, beam=beam, too_long="truncate", progress=True)
+            texts = known or translator.translate(sources, strategy=strategy, too_long="truncate", progress=True)
             row |= {f"{prefix}bleu": bleu(texts, references).value, f"{prefix}loss": mean_loss(translator, pairs)}
     return row

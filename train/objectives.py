@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import Tensor, ops
+from ..autograd import Tensor, no_grad, ops
+from ..autograd.backend import array_module
+from ..nn import Module
 
 
 def class_weights(labels: Sequence[int] | np.ndarray, classes: int, power: float = 1.0) -> np.ndarray:
@@ -50,3 +52,14 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
     probabilities = np.exp(theirs) * counted[..., None]
     divergence = (ops.log_softmax(logits / temperature) * -probabilities).sum() + (probabilities * theirs).sum()
     return divergence * (temperature**2 / int(counted.sum()))
+
+
+def taught(loss: Tensor, logits: Tensor, teacher: Module, inputs: Sequence[Any], counted: Any = None) -> Tensor:
+    """The mean of `loss` and of `distillation_loss` of the logits against those of `teacher(*inputs)`.
+
+    `counted` is a host array as there; None counts everything.
+    """
+    with no_grad():
+        soft = teacher(*inputs).data
+    counted = np.ones(logits.shape[:-1], bool) if counted is None else counted
+    return (loss + distillation_loss(logits, soft, array_module(soft).asarray(counted))) * 0.5

@@ -124,6 +124,48 @@ def plot_attention(
     _save(figure, out_png)
 
 
+def plot_heads(
+    weights: np.ndarray, query_tokens: Sequence[str], key_tokens: Sequence[str], out_png: str | Path
+) -> None:
+    """Draw the attention weights of each head of a layer, side by side: queries down the side, keys along the bottom.
+
+    Args:
+        weights: (heads, queries, keys) float array, each row summing to 1 or less.
+        query_tokens, key_tokens: the texts of the tokens; a blank in one is drawn as an open box.
+        out_png: written atomically.
+
+    Raises:
+        InputError: the picture can't be written.
+        ValueError: the shape of `weights` does not match the tokens, or one of the sides is empty.
+    """
+    weights = np.asarray(weights)
+    if weights.shape[1:] != (len(query_tokens), len(key_tokens)) or not weights.size:
+        raise ValueError(
+            f"weights of shape {weights.shape} don't fit {len(query_tokens)} queries and {len(key_tokens)} keys"
+        )
+    heads, cell = len(weights), 0.17
+    columns = min(heads, 4)
+    rows = -(-heads // columns)
+    size = columns * (0.3 + cell * len(key_tokens)), rows * (0.5 + cell * len(query_tokens))
+    figure = _new_figure(2.2 + size[0], 1.6 + size[1])
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for number, panel in enumerate(panels.flat):
+        if number >= heads:
+            panel.set_axis_off()
+            continue
+        image = panel.imshow(weights[number], cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
+        panel.set_title(f"head {number + 1}", fontsize=9)
+        panel.set_xticks(range(len(key_tokens)), [_visible(token) for token in key_tokens], rotation=90, fontsize=7)
+        panel.set_yticks(range(len(query_tokens)), [_visible(token) for token in query_tokens], fontsize=7)
+        panel.tick_params(length=2, labelbottom=number + columns >= heads)
+        for label in [*panel.get_xticklabels(), *panel.get_yticklabels()]:
+            label.set_parse_math(False)
+    figure.supxlabel("token that is looked at (key)", fontsize=9)
+    figure.supylabel("token that looks (query)", fontsize=9)
+    figure.colorbar(image, ax=panels, label="attention weight", shrink=0.8, aspect=25)
+    _save(figure, out_png)
+
+
 def plot_lines(
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     out_png: str | Path,

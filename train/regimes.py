@@ -4,86 +4,123 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+import types
+import typing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ..errors import InputError
-from ..models.presets import TranslationPreset
-from ..nn import Module
+from ..models.presets import Preset
+from ..nn import Module, checkpoint_activations
 from .command_line import positive
+from .distributed import local_device
 from .optimizers import SGD, Adam, AdamW, Optimizer
 from .schedules import Plateau, Schedule, constant, cosine, linear, noam
+from .trainer import Trainer
 
-Preset = TypeVar("Preset")
+AnyPreset = TypeVar("AnyPreset", bound=Preset)
+AnyModel = TypeVar("AnyModel", bound=Module)
+SCHEDULES = ("noam", "constant", "linear", "cosine", "plateau")
 
 
 @dataclass(frozen=True)
 class Regime:
-    """How to train. The defaults are Adam with Noam's schedule, as in the presets.
+    """How to train. The defaults are Adam with the preset's schedule.
 
     Attributes:
         optimizer: "adam", "adamw" (weight decay 0.01 unless given) or "sgd" (momentum 0.9).
-        schedule: "noam", or one with the peak `lr`: "constant", "linear", "cosine", "plateau".
-        lr: peak of the schedule; Noam's follows from the preset.
-        weight_decay: of matrices; None for the optimiser's own.
-        accumulate, ema, patience, monitor, precision, prefetch: of `Trainer`.
+        schedule: "noam", or one with the peak `lr`: "constant", "linear", "cosine", "plateau"; None for the preset's.
+        lr: peak of the schedule, None for the preset's; Noam's follows from the preset's warm-up.
+        weight_decay: of matrices; None for the preset's, or else the optimiser's own.
+        accumulate, ema, precision, prefetch: of `Trainer`.
+        patience, monitor: of `Trainer`; None for what the task has.
         checkpoint_activations: compute activations anew in the backward pass.
-        curriculum: epochs in which batches come short to long.
+        curriculum: epochs in which batches come in the order of difficulty.
     """
 
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
-    schedule: Literal["noam", "constant", "linear", "cosine", "plateau"] = "noam"
+    schedule: Literal["noam", "constant", "linear", "cosine", "plateau"] | None = None
     lr: float | None = None
     weight_decay: float | None = None
     accumulate: int = 1
     ema: float | None = None
     patience: int | None = None
-    monitor: str = "valid_loss"
+    monitor: str | None = None
     precision: Literal["fp32", "fp16"] = "fp32"
     prefetch: int = 0
     checkpoint_activations: bool = False
     curriculum: int = 0
 
-    def make_optimizer(self, model: Module, preset: TranslationPreset) -> Optimizer:
-        """The optimiser, with the betas and eps of the preset."""
-        decay: dict[str, Any] = {} if self.weight_decay is None else {"weight_decay": self.weight_decay}
-        if self.optimizer == "sgd":
-            return SGD(model.parameters(), momentum=0.9, **decay)
-        kind = AdamW if self.optimizer == "adamw" else Adam
-        return kind(model.parameters(), betas=preset.betas, eps=preset.eps, **decay)
+    def make_model(self, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:
+        """The model on its device. Raises InputError if the configuration doesn't fit together."""
+        try:
+            model = build(config).to(local_device(device))
+        except ValueError as error:
+            raise InputError(f"This model can't be built: {error}. Change the preset, or what --set changes.") from None
+        if self.checkpoint_activations:
+            checkpoint_activations(model)
+        return model
 
-    def make_schedule(self, preset: TranslationPreset, steps: int) -> Schedule:
+    def make_optimizer(self, model: Module, preset: Preset) -> Optimizer:
+        """The optimiser, with the betas and eps of the preset."""
+        decay = self.weight_decay if self.weight_decay is not None else preset.weight_decay or None
+        options: dict[str, Any] = {} if decay is None else {"weight_decay": decay}
+        if self.optimizer == "sgd":
+            return SGD(model.parameters(), momentum=0.9, **options)
+        kind = AdamW if self.optimizer == "adamw" else Adam
+        return kind(model.parameters(), betas=preset.betas, eps=preset.eps, **options)
+
+    def make_schedule(self, preset: Preset, steps: int) -> Schedule:
         """The schedule over `steps` updates. Raises InputError if it lacks its rate, or has one that it doesn't use."""
-        if self.schedule == "noam":
+        schedule, lr = self.schedule or preset.schedule, self.lr or preset.lr
+        if schedule == "noam":
             if self.lr is not None:
                 raise InputError("Noam's schedule has its rate from the preset: leave out --lr, or choose --schedule.")
-            return noam(preset.d_model, preset.warmup, preset.lr_factor)
-        if self.lr is None:
-            raise InputError(f"The schedule {self.schedule} needs a learning rate: add --lr, 1e-3 for example.")
+            return noam(preset.d_model, max(preset.warmup, 1), preset.lr_factor)
+        if schedule not in SCHEDULES:
+            raise InputError(f"There is no schedule {schedule!r}: take one of {', '.join(SCHEDULES)}.")
+        if not lr:
+            raise InputError(f"The schedule {schedule} needs a learning rate: add --lr, 1e-3 for example.")
         warmup = min(preset.warmup, steps // 2)
-        if self.schedule == "plateau":
-            return Plateau(self.lr, warmup=warmup)
-        if self.schedule == "constant":
-            return constant(self.lr, warmup)
-        return {"linear": linear, "cosine": cosine}[self.schedule](self.lr, warmup, steps)
+        if schedule == "plateau":
+            return Plateau(lr, warmup=warmup)
+        if schedule == "constant":
+            return constant(lr, warmup)
+        return {"linear": linear, "cosine": cosine}[schedule](lr, warmup, steps)
 
-    def trainer_options(self) -> dict[str, Any]:
-        """What `Trainer` takes by these names."""
-        names = ("accumulate", "ema", "patience", "monitor", "precision", "prefetch")
-        higher = self.monitor.endswith(("accuracy", "bleu"))
-        return {name: getattr(self, name) for name in names} | {"higher_is_better": higher}
+    def trainer_options(self, monitor: str = "valid_loss", patience: int | None = None) -> dict[str, Any]:
+        """What `Trainer` takes by these names; `monitor` and `patience` are the task's own."""
+        own = {name: getattr(self, name) for name in ("accumulate", "ema", "precision", "prefetch")}
+        own |= {"monitor": self.monitor or monitor, "patience": self.patience or patience}
+        return own | {"higher_is_better": own["monitor"].endswith(("accuracy", "bleu"))}
+
+
+def fit(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[str], None]) -> float:
+    """`Trainer.fit`, from the run's last save on if `resume`; what is found there is said."""
+    if resume:
+        for problem in trainer.load():
+            say(f"warning: {problem} An older save is used.")
+        say(f"resumed after step {trainer.progress.step:,}")
+    return trainer.fit(stop_at)
 
 
 def add_regime_options(parser: argparse.ArgumentParser) -> None:
-    """Options for everything in `Regime`, and --set for the preset."""
+    """Options for everything in `Regime`, --set for the preset, and --teacher."""
     group = parser.add_argument_group("how to train")
-    group.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a value of the preset")
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="change a value of the preset, such as norm_first=true, activation=swiglu, positions=relative, "
+        "pattern=local:16, pattern=strided:8, label_smoothing=0.1; a name that doesn't exist lists them all",
+    )
     group.add_argument("--optimizer", choices=("adam", "adamw", "sgd"), default="adam", help="(default: adam)")
-    schedules = ("noam", "constant", "linear", "cosine", "plateau")
-    group.add_argument("--schedule", choices=schedules, default="noam", help="of the learning rate (default: noam)")
+    group.add_argument("--schedule", choices=SCHEDULES, help="of the learning rate (default: the preset's)")
     group.add_argument("--lr", type=float, help="peak learning rate of the schedules other than noam")
-    group.add_argument("--weight-decay", type=float, help="of matrices, decoupled (default: the optimiser's)")
+    group.add_argument("--weight-decay", type=float, help="of matrices, decoupled (default: the preset's)")
     group.add_argument("--accumulate", type=positive, default=1, metavar="K", help="batches an update (default: 1)")
     group.add_argument("--precision", choices=("fp32", "fp16"), default="fp32", help="(default: fp32)")
     group.add_argument(
@@ -91,8 +128,9 @@ def add_regime_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--ema", type=float, metavar="DECAY", help="validate and keep an exponential average")
     group.add_argument("--patience", type=positive, metavar="N", help="stop after N validations without a better one")
-    group.add_argument("--monitor", default="valid_loss", help="metric that decides (default: valid_loss)")
-    group.add_argument("--curriculum", type=positive, default=0, metavar="EPOCHS", help="short to long at first")
+    group.add_argument("--monitor", help="metric that decides, such as valid_loss (default: the task's)")
+    group.add_argument("--curriculum", type=positive, default=0, metavar="EPOCHS", help="from easy to hard at first")
+    group.add_argument("--teacher", type=Path, metavar="RUN", help="learn from the model of an earlier run as well")
     group.add_argument("--prefetch", type=positive, default=0, metavar="N", help="make N batches ahead in a thread")
 
 
@@ -101,20 +139,39 @@ def regime_of(arguments: Any) -> Regime:
     return Regime(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(Regime)})
 
 
-def changed(preset: Preset, settings: Sequence[str]) -> Preset:
-    """A preset with some values changed, each given as NAME=VALUE.
+def run_options(arguments: Any) -> dict[str, Any]:
+    """What every training task takes of the parsed options: seed, steps, device, resume, stop_at, regime."""
+    own = {name: getattr(arguments, name) for name in ("seed", "steps", "device", "stop_at")}
+    return {**own, "resume": arguments.resume is not None, "regime": regime_of(arguments)}
+
+
+def changed(preset: AnyPreset, settings: Sequence[str]) -> AnyPreset:
+    """A preset with some values changed, each given as NAME=VALUE; "none" where there may be none.
 
     Raises InputError for an unknown name, or a value of another kind.
     """
-    own = {field.name: getattr(preset, field.name) for field in dataclasses.fields(preset)}  # type: ignore[arg-type]
+    kinds = typing.get_type_hints(type(preset))
     values: dict[str, Any] = {}
     for setting in settings:
         name, _, text = setting.partition("=")
-        if name not in own:
-            raise InputError(f"--set {setting}: the preset has no {name!r}. It has {', '.join(sorted(own))}.")
-        kind = type(own[name])
+        if name not in kinds:
+            raise InputError(f"--set {setting}: the preset has no {name!r}. It has {', '.join(sorted(kinds))}.")
         try:
-            values[name] = {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)
+            values[name] = _parsed(kinds[name], text.strip())
         except (KeyError, TypeError, ValueError):
-            raise InputError(f"--set {setting}: {name} is {own[name]!r}; give another {kind.__name__}.") from None
-    return dataclasses.replace(preset, **values)  # type: ignore[type-var]
+            shown = kinds[name].__name__ if isinstance(kinds[name], type) else kinds[name]
+            raise InputError(f"--set {setting}: {name} is {getattr(preset, name)!r}; give another {shown}.") from None
+    return dataclasses.replace(preset, **values)
+
+
+def _parsed(kind: Any, text: str) -> Any:
+    """The value that a text means, of a kind such as int, float | None or tuple[float, float]."""
+    if isinstance(kind, types.UnionType):
+        (kind,) = (one for one in kind.__args__ if one is not type(None))
+        return None if text.lower() == "none" else _parsed(kind, text)
+    if kind is bool:
+        return {"true": True, "false": False}[text.lower()]
+    if typing.get_origin(kind) is tuple:
+        parts = text.split(",")
+        return tuple(_parsed(one, part) for one, part in zip(kind.__args__, parts, strict=True))
+    return kind(text)

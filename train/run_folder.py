@@ -25,6 +25,9 @@ _FILES = (
     "timings.jsonl",
     "loss.png",
     "attention.png",
+    "encoder_heads.png",
+    "decoder_heads.png",
+    "cross_heads.png",
     "accuracy.png",
     "confusion.png",
     "comparison.png",
@@ -185,7 +188,7 @@ class RunFolder:
         return self.path / "table.md"
 
     def picture(self, name: str) -> Path:
-        """Where one of the other pictures belongs: "accuracy", "confusion" or "comparison"."""
+        """Where one of the other pictures belongs: "accuracy", "confusion", "comparison" or "encoder_heads"."""
         if f"{name}.png" not in _FILES:
             raise ValueError(f"a run has no picture {name!r}")
         return self.path / f"{name}.png"
@@ -198,10 +201,6 @@ class RunFolder:
         """The finished cells of this run's table, rows of `cells.jsonl`."""
         path = self.path / "cells.jsonl"
         return read_metrics(path) if path.exists() else []
-
-    def add_cell(self, row: Mapping[str, Any]) -> None:
-        """Append a row to `cells.jsonl`. Raises InputError if it can't be written."""
-        self._append(self.path / "cells.jsonl", row)
 
     def write_samples(self, text: str) -> None:
         """Write `samples.txt`, atomically."""
@@ -228,7 +227,7 @@ class RunFolder:
                     self.path.rmdir()
 
     def _append(self, path: Path, row: Mapping[str, Any]) -> None:
-        line = json.dumps({key: _jsonable(value) for key, value in row.items()}, ensure_ascii=False, allow_nan=False)
+        line = json.dumps({key: jsonable(value) for key, value in row.items()}, ensure_ascii=False, allow_nan=False)
         try:
             if path not in self._streams:
                 self._streams[path] = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 - close() does
@@ -264,7 +263,8 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
+    """A number as JSON has it: of Python's kinds, None for NaN and infinities."""
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from .atomic_files import atomic_path
-from .cells import markdown_table
+from .cells import FINISHED, finish_cells, markdown_table
 from .checkpoints import make_folder
 from .command_line import run_main
 from .distributed import find_ranks
@@ -32,8 +32,6 @@ from .plots import plot_lines
 from .report import compare, summary
 from .run_folder import RunFolder, read_metrics
 from .saved_states import SavedStates
-
-FINISHED = "cells.jsonl"
 
 
 def grid_cells(grids: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -61,46 +59,39 @@ def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]
     return [sys.executable, *script, *given, "--out", str(folder), "--overwrite"]
 
 
-def run_cell(script: Sequence[str], folder: Path, options: Mapping[str, str]) -> tuple[int, float]:
-    """Run a cell in a process of its own, its output in FOLDER.log; returns its exit code and the seconds it took."""
+def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, str]) -> dict[str, Any] | None:
+    """Run a cell in a process of its own, its output in NAME.log: its options and its best; None if it failed."""
     # It is one process by itself, whatever started this one.
     launcher = ("PMI", "OMPI", "MPI_", "MV2")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
-    start = time.perf_counter()
+    start, folder = time.perf_counter(), out / name
     with open(f"{folder}.log", "a", encoding="utf-8") as log:
         command = cell_command(script, folder, options)
         done = subprocess.run(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
-    return done.returncode, time.perf_counter() - start
+    if done.returncode:
+        return None
+    return {**options, **summary(RunFolder.open(folder)), "seconds": round(time.perf_counter() - start, 1)}
 
 
 def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequence[str]) -> tuple[list[dict], list[str]]:
-    """Run the cells that `out` does not have yet.
+    """Run the cells that `out` does not have yet, see `finish_cells`.
 
     Returns the rows of all finished cells, best first, and the names of those that failed. Only the first of several
     processes gets anything.
     """
-    finished = out / FINISHED
-    rows = {row["cell"]: row for row in (read_metrics(finished) if finished.exists() else [])}
-    waiting = {name: options for name, options in cells.items() if name not in rows}
-    failed = []
     with _executor() as executor:
         if executor is None:
             return [], []
-        print(f"{len(cells)} cells, {len(cells) - len(waiting)} finished before", flush=True)
-        names = list(waiting)
-        work = ([script] * len(names), [out / name for name in names], list(waiting.values()))
-        for name, (code, seconds) in zip(names, executor(run_cell, *work), strict=True):
-            if code:
-                failed.append(name)
-                print(f"{name}: failed with exit code {code}, see {out / name}.log", flush=True)
-                continue
-            row = {"cell": name, **waiting[name], **summary(RunFolder.open(out / name)), "seconds": round(seconds, 1)}
-            with open(finished, "a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            rows[name] = row
-            print(f"{name}: validation loss {row['valid_loss']:.4f}, {seconds:.0f} s", flush=True)
-    known = [rows[name] for name in cells if name in rows]
-    return sorted(known, key=lambda row: row["valid_loss"]), failed
+        known = read_metrics(out / FINISHED) if (out / FINISHED).exists() else []
+        finished = {row["cell"] for row in known} & cells.keys()
+        print(f"{len(cells)} cells, {len(finished)} finished before", flush=True)
+        rows = finish_cells(out, cells, partial(run_cell, list(script), out), over=executor, tell=_tell)
+    failed = cells.keys() - {row["cell"] for row in rows}
+    return sorted(rows, key=lambda row: row["valid_loss"]), [name for name in cells if name in failed]
+
+
+def _tell(name: str, row: Mapping[str, Any] | None) -> None:
+    print(f"{name}: failed, see {name}.log" if row is None else f"{name}: loss {row['valid_loss']:.4f}", flush=True)
 
 
 @contextmanager

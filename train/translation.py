@@ -10,17 +10,17 @@ import numpy as np
 from tqdm import tqdm
 
 from ..autograd import Tensor, no_grad, ops
-from ..autograd.backend import array_module, to_device
+from ..autograd.backend import to_device
 from ..errors import InputError
 from ..models import Hypothesis, Seq2SeqConfig, Seq2SeqTransformer, Strategy
 from ..models.presets import TranslationPreset
-from ..nn import Module, attention_maps, checkpoint_activations
+from ..nn import Module, attention_maps
 from ..tokenizer import BPETokenizer, Tokenizer, load_tokenizer
 from .batching import Batch, TokenBatches, fit_lengths, source_batches
 from .checkpoints import check_shapes, load_checkpoint
 from .distributed import find_ranks, local_device
-from .objectives import distillation_loss
-from .regimes import Regime
+from .objectives import taught
+from .regimes import Regime, fit
 from .run_folder import RunFolder
 from .trainer import Loss, Trainer
 
@@ -181,12 +181,33 @@ def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None
             right = (to_device(logits.data.argmax(axis=-1), "cpu") == batch.target_output) & counted
             return value, batch.target_tokens, {"accuracy": float(right.sum() / counted.sum())}
         assert teacher is not None
-        with no_grad():
-            soft = teacher(*inputs).data
-        value = (value + distillation_loss(logits, soft, array_module(soft).asarray(counted))) * 0.5
-        return value, batch.target_tokens, {}
+        return taught(value, logits, teacher, inputs, counted), batch.target_tokens, {}
 
     return loss
+
+
+def translation_batches(
+    pairs: Sequence[Pair],
+    tokenizer: Tokenizer,
+    preset: TranslationPreset,
+    *,
+    seed: int,
+    shuffle: bool = True,
+    curriculum: int = 0,
+) -> TokenBatches:
+    """The pairs as batches of the preset's size, see `TokenBatches`."""
+    return TokenBatches(
+        tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
+        tokenizer.encode_batch([target for _, target in pairs]),
+        tokens_per_batch=preset.tokens_per_batch,
+        seed=seed,
+        max_length=preset.max_length,
+        shuffle=shuffle,
+        curriculum=curriculum,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        eos_id=tokenizer.eos_id,
+    )
 
 
 def train_translator(
@@ -231,28 +252,13 @@ def train_translator(
         return trained
 
     tokenizer: Tokenizer = find_ranks().from_first(make_tokenizer)
-    special = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
-
-    def batches(pairs: Sequence[Pair], shuffle: bool) -> TokenBatches:
-        return TokenBatches(
-            tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
-            tokenizer.encode_batch([target for _, target in pairs]),
-            tokens_per_batch=preset.tokens_per_batch,
-            seed=seed,
-            max_length=preset.max_length,
-            shuffle=shuffle,
-            curriculum=regime.curriculum if shuffle else 0,
-            **special,
-        )
-
-    train_batches, valid_batches = batches(train, True), batches(valid, False)
+    train_batches = translation_batches(train, tokenizer, preset, seed=seed, curriculum=regime.curriculum)
+    valid_batches = translation_batches(valid, tokenizer, preset, seed=seed, shuffle=False)
     for note in (train_batches.note(), valid_batches.note()):
         if note:
             say(note)
     config = preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
-    model = Seq2SeqTransformer(config).to(local_device(device))
-    if regime.checkpoint_activations:
-        checkpoint_activations(model)
+    model = regime.make_model(Seq2SeqTransformer, config, device)
     if teacher is not None:
         teacher.model.to(local_device(device)).eval()
     steps = steps or preset.steps
@@ -278,13 +284,9 @@ def train_translator(
         training_label=f"training (dropout {preset.dropout}, label smoothing {preset.label_smoothing})",
         **{**regime.trainer_options(), "accumulate": accumulate},
     )
-    if resume:
-        for problem in trainer.load():
-            say(f"warning: {problem} An older save is used.")
-        say(f"resumed after step {trainer.progress.step:,}")
-    best = trainer.fit(stop_at)
-    if regime.monitor == "valid_loss":
+    best = fit(trainer, resume=resume, stop_at=stop_at, say=say)
+    if trainer.monitor == "valid_loss":
         say(f"best validation loss {best:.4f} nats per token (perplexity {np.exp(best):.2f})")
     else:
-        say(f"best {regime.monitor}: {best:.4f}")
+        say(f"best {trainer.monitor}: {best:.4f}")
     return Translator(model.eval(), tokenizer)

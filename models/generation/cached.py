@@ -105,6 +105,7 @@ class CachedState:
             added = scores.bias_at(self._cache.distances(self.length, q.shape[2]), q.dtype)
         keys, values = self._cache.append(number, turned[1].data, v)
         if added is not None:
+            added = self.decoder.xp.asarray(added)
             bias = added if bias is None else added + bias
         return self._attend(turned[0].data, keys, values, bias, self.self_attention)
 

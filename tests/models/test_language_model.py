@@ -33,6 +33,7 @@ def build(dtype=np.float64, **options) -> LanguageModel:
 def generators() -> list:
     manual_seed(1)
     models = [build(positions=kind) for kind in POSITIONS]
+    models += [build(pattern="local:2", positions="relative"), build(pattern="strided:3", activation="geglu")]
     models += [RecurrentLanguageModel(RecurrentConfig(11, kind, 6, 2)).astype(np.float64) for kind in ("rnn", "lstm")]
     models += [BigramLanguageModel(11), RandomLanguageModel(11)]
     return [model.eval() for model in models]

@@ -15,7 +15,6 @@ from handloom.train.classification import (
     Classifier,
     LabelledBatch,
     LabelledBatches,
-    class_weights,
     classification_loss,
     train_classifier,
 )
@@ -48,13 +47,6 @@ def test_every_text_occurs_once_an_epoch_and_orders_repeat() -> None:
     assert part == [b.indices.tolist() for b in first[2::3]]
     padded = sum(b.ids.size for b in first)
     assert padded < 103 * 12 * 0.75, "like lengths stand together"
-
-
-def test_class_weights_balance_the_classes() -> None:
-    labels = np.array([0] * 6 + [1] * 3 + [3])
-    weights = class_weights(labels, 4)
-    np.testing.assert_allclose(weights, [10 / 18, 10 / 9, 0, 10 / 3], rtol=1e-6)
-    assert weights[labels].mean() == pytest.approx(1.0)
 
 
 def test_the_loss_is_a_weighted_mean_over_texts() -> None:

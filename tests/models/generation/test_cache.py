@@ -24,11 +24,12 @@ def small_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     seed=st.integers(0, 10_000),
     lengths=st.lists(st.integers(1, 5), min_size=1, max_size=3),
     norm_first=st.booleans(),
-    activation=st.sampled_from(["relu", "gelu"]),
+    activation=st.sampled_from(["relu", "gelu", "swiglu"]),
+    pattern=st.sampled_from(["full", "full", "local:2", "strided:2"]),
     packed=st.booleans(),
 )
-def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, activation, packed) -> None:
-    model = build(seed, layers=2, norm_first=norm_first, activation=activation)
+def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, activation, pattern, packed) -> None:
+    model = build(seed, layers=2, norm_first=norm_first, activation=activation, pattern=pattern)
     rng = np.random.default_rng(seed)
     source = random_source(rng, lengths)
     decoder = model.raw_decoder() if packed else None

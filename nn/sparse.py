@@ -1,0 +1,60 @@
+"""Which positions self-attention sees: all of them, a window around each, or a window and every so many beyond it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Tensor
+from ..autograd.backend import array_module
+from .positional import PositionScores
+
+
+class SparsePattern(PositionScores):
+    """Self-attention that sees part of the positions only, on top of what `inner` makes of positions.
+
+    "local" sees positions at most `size` away (Beltagy et al. 2020, arXiv 2004.05150, section 3.1). "strided" sees
+    those less than `size` away and every `size`-th one beyond them, the two patterns of Child et al. 2019 (arXiv
+    1904.10509, section 4.2) in one head.
+    """
+
+    def __init__(self, kind: str, size: int, inner: PositionScores | None):
+        self.kind, self.size, self.inner = kind, size, inner
+
+    def sees(self, distance: Any) -> Any:
+        """Whether a key this far from the query is seen; integers of any shape to booleans."""
+        away = abs(distance)
+        return away <= self.size if self.kind == "local" else (away < self.size) | (away % self.size == 0)
+
+    def turn(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
+        return (query, key) if self.inner is None else self.inner.turn(query, key, offset)
+
+    def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
+        options = {} if self.inner is None else self.inner.scores(query, key)
+        if self.kind == "local":
+            return {**options, "window": self.size}
+        queries, keys = query.shape[2], key.shape[2]
+        distance = np.arange(keys) - np.arange(keys - queries, keys)[:, None]
+        return {**options, "mask": array_module(query.data).asarray(self.sees(distance))[None, None]}
+
+    def bias_at(self, distance: np.ndarray, dtype: Any) -> Any:
+        added = None if self.inner is None else self.inner.bias_at(distance, dtype)
+        hidden = np.where(self.sees(distance), 0.0, -np.inf).astype(dtype)[..., None, :, :]
+        return hidden if added is None else added + array_module(added).asarray(hidden)
+
+    def extra_repr(self) -> str:
+        return f"{self.kind}:{self.size}"
+
+
+def with_pattern(pattern: str, inner: PositionScores | None) -> PositionScores | None:
+    """`inner` seen through a pattern: "full", "local:16" or "strided:16", with any size from 1 on.
+
+    Raises ValueError for another pattern.
+    """
+    if pattern == "full":
+        return inner
+    kind, _, size = pattern.partition(":")
+    if kind not in ("local", "strided") or not size.isdecimal() or int(size) < 1:
+        raise ValueError(f"unknown attention pattern {pattern!r}: use full, local:SIZE or strided:SIZE")
+    return SparsePattern(kind, int(size), inner)

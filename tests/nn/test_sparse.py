@@ -1,0 +1,97 @@
+"""Sparse patterns of self-attention, and gated activations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from handloom import nn
+from handloom.autograd import Tensor, manual_seed
+from handloom.autograd.gradcheck import gradcheck
+from handloom.nn.feed_forward import GATED
+from handloom.nn.sparse import with_pattern
+
+RNG = np.random.default_rng(0)
+PATTERNS = ("local:1", "local:3", "strided:1", "strided:3")
+
+
+def layer(pattern: str, positions: str = "none") -> nn.MultiHeadAttention:
+    manual_seed(0)
+    return nn.MultiHeadAttention(8, 2, positions=positions, pattern=pattern).astype(np.float64)
+
+
+def seen(pattern: str, query: int, key: int) -> bool:
+    """The definition, in words of its own."""
+    kind, size = pattern.split(":")
+    away = abs(query - key)
+    return away <= int(size) if kind == "local" else away < int(size) or away % int(size) == 0
+
+
+@pytest.mark.parametrize("positions", ["none", "relative", "alibi", "rotary"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_weights_lie_where_the_pattern_says(pattern: str, causal: bool, positions: str) -> None:
+    model, lengths = layer(pattern, positions), np.array([9, 6])
+    _, weights = model(Tensor(RNG.normal(size=(2, 9, 8))), key_lengths=lengths, causal=causal, return_weights=True)
+    for batch, query, key in np.ndindex(2, 9, 9):
+        allowed = seen(pattern, query, key) and key < lengths[batch] and (key <= query or not causal)
+        assert ((weights.data[batch, :, query, key] > 0) == allowed).all(), (batch, query, key)
+
+
+@pytest.mark.parametrize("positions", ["none", "relative"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_cached_equals_uncached(pattern: str, positions: str) -> None:
+    model, x = layer(pattern, positions), Tensor(RNG.normal(size=(2, 7, 8)))
+    cache = nn.KeyValueCache()
+    pieces = [model(x[:, a:b], causal=True, cache=cache).data for a, b in [(0, 1), (1, 4), (4, 7)]]
+    np.testing.assert_allclose(np.concatenate(pieces, axis=1), model(x, causal=True).data, rtol=1e-9)
+
+
+def test_a_mask_of_ones_own_counts_as_well() -> None:
+    model, mask = layer("strided:3"), np.ones((1, 1, 7, 7), bool)
+    mask[..., 2] = False
+    _, weights = model(Tensor(RNG.normal(size=(1, 7, 8))), mask=mask, return_weights=True)
+    assert (weights.data[..., 2] == 0).all()
+    assert (weights.data[..., 5, 0] == 0).all()
+    assert (weights.data[..., 6, 0] > 0).all()
+
+
+def test_a_window_over_everything_is_full_attention() -> None:
+    x = Tensor(RNG.normal(size=(1, 6, 8)))
+    for pattern in ("local:5", "strided:1"):
+        np.testing.assert_allclose(layer(pattern)(x).data, layer("full")(x).data, rtol=1e-12)
+
+
+def test_cross_attention_sees_everything() -> None:
+    x, memory = (Tensor(RNG.normal(size=(1, length, 8))) for length in (4, 9))
+    _, weights = layer("local:1")(x, memory, return_weights=True)
+    assert (weights.data > 0).all()
+
+
+@pytest.mark.parametrize("pattern", ["", "Local:3", "local", "local:0", "local:-1", "strided:x", "strided:", "full:2"])
+def test_wrong_patterns(pattern: str) -> None:
+    with pytest.raises(ValueError, match="use full, local:SIZE or strided:SIZE"):
+        with_pattern(pattern, None)
+
+
+@pytest.mark.parametrize("activation", GATED)
+def test_gated_feed_forward(activation: str) -> None:
+    manual_seed(0)
+    block = nn.FeedForward(4, 6, dropout=0.0, activation=activation).astype(np.float64)
+    assert block.linear1.weight.shape == (12, 4)
+    assert block.linear2.weight.shape == (4, 6)
+    x = RNG.normal(size=(2, 3, 4))
+    inner = x @ block.linear1.weight.data.T + block.linear1.bias.data
+    a, b = inner[..., :6], inner[..., 6:]
+    erf = np.vectorize(math.erf)
+    gate = {
+        "glu": 1 / (1 + np.exp(-b)),
+        "reglu": np.maximum(b, 0),
+        "geglu": b * 0.5 * (1 + erf(b / np.sqrt(2))),
+        "swiglu": b / (1 + np.exp(-b)),
+    }[activation]
+    expected = (a * gate) @ block.linear2.weight.data.T + block.linear2.bias.data
+    np.testing.assert_allclose(block(Tensor(x)).data, expected, rtol=1e-6)
+    assert gradcheck(lambda x, *_: block(x), [Tensor(x, requires_grad=True), *block.parameters()])
