@@ -15,6 +15,7 @@ import numpy as np
 from . import function as _function
 from .backend import is_array, to_device
 from .function import Function, raw
+from .row_gradient import as_array
 
 
 class AnomalyError(RuntimeError):
@@ -91,7 +92,7 @@ class _Observer:
             results = rule(*gradients)
         outgoing = results if isinstance(results, tuple) else (results,)
         for position, (gradient, origin) in enumerate(zip(outgoing, call.inputs, strict=False)):
-            if origin is not None and (bad := _bad_kind(raw(gradient), [])):
+            if origin is not None and (bad := _bad_kind(as_array(raw(gradient)), [])):
                 shapes = _describe([array for _, array in _held(call)])
                 raise AnomalyError(
                     f"{call.name}.backward made {bad} in the gradient of input {position}, of shape {gradient.shape}; "

@@ -18,6 +18,7 @@ import numpy as np
 
 from .backend import array_module, is_array
 from .origin import Leaf, Origin, leaf_lock
+from .row_gradient import RowGradient, as_array
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class _Gradient:
         self.owned = owned
 
     def add(self, value: Any, owned: bool) -> None:
-        if self.owned:
+        if isinstance(self.value, RowGradient) or isinstance(value, RowGradient):
+            self._add_rows(value, owned)
+        elif self.owned:
             self.value += value
         elif owned:
             value += self.value
@@ -96,9 +99,23 @@ class _Gradient:
             self.value = xp.add(self.value, value, out=xp.empty_like(self.value))
             self.owned = True
 
+    def _add_rows(self, value: Any, owned: bool) -> None:
+        if not isinstance(value, RowGradient):
+            rows, self.value, self.owned = self.value, value, owned
+        elif isinstance(self.value, RowGradient):
+            self.value, self.owned = self.value.plus(value), True
+            return
+        else:
+            rows = value
+        if not self.owned:
+            self.value, self.owned = self.value.copy(), True
+        rows.add_to(self.value)
+
     def finished(self, hooks: dict[int, Any]) -> Any:
-        """What the hooks make of the gradient, as an array that shares memory with nothing that anyone can hold."""
-        return _run_hooks(hooks, self.value).copy() if hooks or not self.owned else self.value
+        """What the hooks make of the gradient; it shares memory with nothing that anyone can hold."""
+        if hooks:
+            return _run_hooks(hooks, as_array(self.value)).copy()
+        return self.value if self.owned else self.value.copy()
 
 
 class _Pass:
@@ -293,10 +310,12 @@ def _deliver(leaf: Tensor, value: Any) -> None:
     if value.shape != leaf.data.shape or value.dtype != leaf.data.dtype:
         raise _replaced("backward", leaf, value)
     with leaf_lock:
-        if leaf.grad is None:
-            leaf.grad = value
+        if leaf.grad_or_rows is None:
+            leaf.grad_or_rows = value
         else:
-            leaf.grad += value
+            collected = _Gradient(leaf.grad_or_rows, owned=True)
+            collected.add(value, owned=True)
+            leaf.grad_or_rows = collected.value
 
 
 def _replaced(caller: str, leaf: Tensor, gradient: Any) -> RuntimeError:
@@ -346,7 +365,7 @@ def grad(
                 if create_graph:
                     work.found[places[origin]] = _run_hooks(origin.hooks, collected.value)
                 else:
-                    work.found[places[origin]] = collected.finished(origin.hooks)
+                    work.found[places[origin]] = as_array(collected.finished(origin.hooks))
     results = []
     for tensor in many_inputs:
         value = work.found.get(places[_key(tensor.origin)])

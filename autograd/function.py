@@ -138,7 +138,7 @@ class Function:
         if not isinstance(array, np.ndarray) and not is_array(array):
             array = np.asarray(array)  # NumPy's arithmetic on 0-d arrays answers with scalars
         result = _new(Tensor)
-        result.grad = result._origin = None
+        result.grad_or_rows = result._origin = None
         if record:
             if identity in self._identities:
                 array = array[...]  # an own view: what is set on it must not reach the input
@@ -168,7 +168,7 @@ class Function:
             return value
         position = self._identities.index(id(value))
         tensor = _new(Tensor)
-        tensor.data, tensor.grad = value if is_array(value) else np.asarray(value), None
+        tensor.data, tensor.grad_or_rows = value if is_array(value) else np.asarray(value), None
         slot = position - len(self.inputs)
         tensor._origin = self.inputs[position] if slot < 0 else Origin(tensor.data, self, slot, None)
         tensor.requires_grad = tensor._origin is not None
@@ -312,10 +312,11 @@ def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
 
 def _viewed_memory(array: Any, operands: tuple[Any, ...], arrays: list[Any]) -> Memory | None:
     """The memory that `array` shares with a leaf among the operands, if it is a view of one."""
+    base = array.base
     for operand, data in zip(operands, arrays, strict=True):
-        if isinstance(operand, Tensor) and (data is array.base or data.base is array.base):
-            memory = operand.shared_memory()
-            if memory is not None and array_module(array).may_share_memory(array, data):
+        if isinstance(operand, Tensor) and operand._origin is not None and (data is base or data.base is base):
+            memory = operand._origin.memory
+            if memory is not None and (data is base or array_module(array).may_share_memory(array, data)):
                 return memory
     return None
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .backend import device_of, is_array, register_namespace, to_device
 from .origin import Leaf, Memory, Origin, call_numbers, leaf_lock
+from .row_gradient import as_array
 
 
 class Tensor:
@@ -26,16 +27,17 @@ class Tensor:
     Attributes:
         data: the array. Results of recorded operations are read-only, since a backward rule may need them.
         grad: None, or an array of the same shape and dtype, to which `backward` adds.
+        grad_or_rows: the same, but after an embedding it may be a `RowGradient` still, which takes less memory.
         requires_grad: True for such a leaf and for everything computed from one.
 
     Raises TypeError for data that is not numeric, or for `requires_grad` on integers, booleans or complex numbers.
     """
 
-    __slots__ = ("__weakref__", "_origin", "data", "grad", "requires_grad")
+    __slots__ = ("__weakref__", "_origin", "data", "grad_or_rows", "requires_grad")
     __array_ufunc__ = None  # `array + tensor` goes to Tensor.__radd__ instead of looping over the elements
 
     data: Any
-    grad: Any
+    grad_or_rows: Any
     requires_grad: bool
     _origin: Origin | None
 
@@ -56,11 +58,20 @@ class Tensor:
         if requires_grad:
             _check_differentiable(data.dtype)
         self.data = data
-        self.grad = None
+        self.grad_or_rows = None
         self.requires_grad = requires_grad
         self._origin = None if shared is None else Leaf(self, shared)
 
     # -- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def grad(self) -> Any:
+        self.grad_or_rows = gradient = as_array(self.grad_or_rows)
+        return gradient
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self.grad_or_rows = value
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from ..autograd import Parameter
 from ..autograd.backend import array_module, to_device
 from ..autograd.parallel import split
+from ..autograd.row_gradient import RowGradient
 
 # Elements updated at a time: the block and its scratch stay in the processor's cache between the passes over it.
 _BLOCK = 1 << 16
@@ -72,7 +73,7 @@ class Optimizer:
         for parameter, scale, weight_decay, *moments in zip(
             self.parameters, self._lr_scales, self._decays, *self._state, strict=True
         ):
-            if parameter.grad is None:
+            if parameter.grad_or_rows is None:
                 continue
             lr = self.lr * scale
             decay = lr * weight_decay
@@ -80,13 +81,19 @@ class Optimizer:
                 # A transposed array, say, can't be seen as flat: its blocks would be copies, and the update lost.
                 self._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
             else:
-                arrays = [array.reshape(-1) for array in (parameter.data, parameter.grad, *moments)]
+                gradient = parameter.grad_or_rows
+                if not isinstance(gradient, RowGradient):
+                    gradient = gradient.reshape(-1)
+                flat = [array.reshape(-1) for array in (parameter.data, *moments)]
+                arrays = [flat[0], gradient, *flat[1:]]
                 blocks += [(arrays, start, lr, decay) for start in range(0, parameter.size, _BLOCK)]
             parameter.mark_changed()
 
         def update(first: int, last: int) -> None:
             for arrays, start, lr, decay in blocks[first:last]:
-                self._update(*(array[start : start + _BLOCK] for array in arrays), lr=lr, decay=decay)
+                stop = min(start + _BLOCK, arrays[0].size)
+                parts = (a.flat(start, stop) if isinstance(a, RowGradient) else a[start:stop] for a in arrays)
+                self._update(*parts, lr=lr, decay=decay)
 
         split(array_module(self.parameters[0].data), len(blocks), update, cost=_BLOCK)
 
@@ -224,7 +231,8 @@ def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, s
     Returns the norm after that and before clipping, nan or inf if a gradient is; then nothing is changed. Source:
     Pascanu et al. 2013, arXiv 1211.5063.
     """
-    gradients = [p.grad for p in parameters if p.grad is not None]
+    found = [p.grad_or_rows for p in parameters if p.grad_or_rows is not None]
+    gradients = [gradient.rows if isinstance(gradient, RowGradient) else gradient for gradient in found]
     # The square of a float16 norm would overflow from 256 on.
     wide = [g.astype(np.float32) if g.dtype == np.float16 else g for g in gradients]
     squares = [float(array_module(g).vdot(g, g)) for g in wide]

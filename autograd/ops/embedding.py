@@ -8,6 +8,8 @@ import numpy as np
 
 from ..backend import Array, array_module
 from ..function import Function, raw, run
+from ..origin import Leaf
+from ..row_gradient import RowGradient
 from ..tensor import Tensor
 from .on_device import EmbeddingOnDevice, runs_kernels
 from .registry import declare
@@ -22,6 +24,9 @@ class Embedding(Function):
         return table[self.ids]
 
     def backward(self, g):
+        if isinstance(g, np.ndarray) and isinstance(self.inputs[0], Leaf):
+            gradient = RowGradient.summed(self.ids.reshape(-1), g.reshape((self.ids.size, self.shape[1])), self.shape)
+            return gradient if self.padding_id is None else gradient.without(self.padding_id)
         return run(SumRows(self.ids, self.shape, self.padding_id), g)
 
 
@@ -45,19 +50,14 @@ class SumRows(Function):
 
 
 def add_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> Array:
-    """Zeros of `shape` with rows[i] added at ids[i]. Sorting brings equal ids together: one pass, no scatter."""
+    """Zeros of `shape` with rows[i] added at ids[i]."""
     xp = array_module(rows)
-    out = xp.zeros(shape, dtype=rows.dtype)
-    if xp is not np:
-        import cupyx
+    if xp is np:
+        return RowGradient.summed(ids, rows, shape).dense()
+    import cupyx
 
-        cupyx.scatter_add(out, ids, rows)
-    elif ids.size:
-        order = np.argsort(ids, kind="stable")
-        ordered = ids[order]
-        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-        wide = np.float32 if rows.dtype == np.float16 else rows.dtype
-        out[ordered[starts]] = np.add.reduceat(rows[order], starts, axis=0, dtype=wide)
+    out = xp.zeros(shape, dtype=rows.dtype)
+    cupyx.scatter_add(out, ids, rows)
     return out
 
 

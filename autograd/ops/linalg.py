@@ -57,6 +57,8 @@ def matmul(x: Any, y: Any) -> Tensor:
 
     Raises ValueError for a 0-d operand or sizes that don't fit.
     """
+    if isinstance(x, Tensor) and isinstance(y, Tensor) and x.data.ndim > 1 and y.data.ndim > 1:
+        return MatMul()(x, y)  # nearly always: small products notice what follows
     x_shape, y_shape = np.shape(raw(x)), np.shape(raw(y))
     if len(x_shape) != 1 and len(y_shape) != 1:
         return MatMul()(x, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import subprocess
 import sys
 
@@ -75,6 +76,14 @@ class TestRegime:
         for name in ("constant", "linear", "cosine"):
             schedule = self.parsed("--schedule", name, "--lr", "0.1").make_schedule(SMOKE, 1000)
             assert schedule(SMOKE.warmup) == pytest.approx(0.1)
+
+    def test_the_presets_schedule_unless_another_is_asked_for(self) -> None:
+        falling = dataclasses.replace(SMOKE, schedule="linear", lr=0.1)
+        schedule = self.parsed().make_schedule(falling, 100)
+        assert schedule(SMOKE.warmup) == pytest.approx(0.1)
+        assert schedule(100) == 0
+        noam = self.parsed("--schedule", "noam").make_schedule(falling, 100)
+        assert noam(100) == pytest.approx(SMOKE.d_model**-0.5 * 0.1)
 
     def test_a_rate_too_many_or_too_few(self) -> None:
         with pytest.raises(InputError, match="leave out --lr"):

@@ -1,0 +1,71 @@
+"""The gradient of a table of which few rows were used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .backend import Array
+
+
+class RowGradient:
+    """A gradient of `shape` (rows, features) that is zero but for the rows `ids`, which are sorted and all different.
+
+    An embedding of some hundred tokens uses some hundred of a table's 50,000 rows: filling an array of the table's size
+    with zeros, adding it up and reading it again would cost more than the rest of the op. The engine adds such gradients
+    up, `Tensor.grad` makes an array of one when it is asked for, and the optimisers take it as it is.
+    """
+
+    __slots__ = ("dtype", "ids", "rows", "shape")
+    base = None  # as of an array in memory of its own
+
+    def __init__(self, ids: Array, rows: Array, shape: tuple[int, ...]):
+        self.ids, self.rows, self.shape = ids, rows, shape
+        self.dtype = rows.dtype
+
+    @classmethod
+    def summed(cls, ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
+        """Of any ids (n,), rows (n, features) of equal ids added. Sorting brings these together: no scatter."""
+        if not ids.size:
+            return cls(ids, rows, shape)
+        order = np.argsort(ids, kind="stable")
+        ordered = ids[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        wide = np.float32 if rows.dtype == np.float16 else rows.dtype
+        total = np.add.reduceat(rows[order], starts, axis=0, dtype=wide)
+        return cls(ordered[starts], total.astype(rows.dtype, copy=False), shape)
+
+    def without(self, row: int) -> RowGradient:
+        """The same with this row zero."""
+        keep = self.ids != row
+        return RowGradient(self.ids[keep], self.rows[keep], self.shape)
+
+    def plus(self, other: RowGradient) -> RowGradient:
+        """The sum of two."""
+        both = np.concatenate([self.ids, other.ids]), np.concatenate([self.rows, other.rows])
+        return RowGradient.summed(*both, self.shape)
+
+    def add_to(self, array: Array) -> None:
+        """Add to an array of the same shape, in place."""
+        array[self.ids] += self.rows
+
+    def dense(self) -> Array:
+        """As an array."""
+        array = np.zeros(self.shape, self.dtype)
+        array[self.ids] = self.rows
+        return array
+
+    def flat(self, start: int, stop: int) -> Array:
+        """Elements start..stop of the flattened array."""
+        width = self.shape[1]
+        above, below = start // width, -(-stop // width)
+        first, last = np.searchsorted(self.ids, (above, below))
+        part = np.zeros((below - above, width), self.dtype)
+        part[self.ids[first:last] - above] = self.rows[first:last]
+        return part.reshape(-1)[start - above * width : stop - above * width]
+
+
+def as_array(gradient: Any) -> Any:
+    """A gradient as an array, whatever it was."""
+    return gradient.dense() if isinstance(gradient, RowGradient) else gradient
