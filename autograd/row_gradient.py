@@ -12,9 +12,9 @@ from .backend import Array
 class RowGradient:
     """A gradient of `shape` (rows, features) that is zero but for the rows `ids`, which are sorted and all different.
 
-    An embedding of some hundred tokens uses some hundred of a table's 50,000 rows: filling an array of the table's size
-    with zeros, adding it up and reading it again would cost more than the rest of the op. The engine adds such gradients
-    up, `Tensor.grad` makes an array of one when it is asked for, and the optimisers take it as it is.
+    An embedding of some hundred tokens uses as many of a table's 50,000 rows: filling an array of the table's size with
+    zeros, adding it up and reading it again would cost more than the rest of the op. The engine adds such gradients up,
+    `Tensor.grad` makes an array of one when it is asked for, and the optimisers take it as it is.
     """
 
     __slots__ = ("dtype", "ids", "rows", "shape")
@@ -24,18 +24,6 @@ class RowGradient:
         self.ids, self.rows, self.shape = ids, rows, shape
         self.dtype = rows.dtype
 
-    @classmethod
-    def summed(cls, ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
-        """Of any ids (n,), rows (n, features) of equal ids added. Sorting brings these together: no scatter."""
-        if not ids.size:
-            return cls(ids, rows, shape)
-        order = np.argsort(ids, kind="stable")
-        ordered = ids[order]
-        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-        wide = np.float32 if rows.dtype == np.float16 else rows.dtype
-        total = np.add.reduceat(rows[order], starts, axis=0, dtype=wide)
-        return cls(ordered[starts], total.astype(rows.dtype, copy=False), shape)
-
     def without(self, row: int) -> RowGradient:
         """The same with this row zero."""
         keep = self.ids != row
@@ -44,7 +32,7 @@ class RowGradient:
     def plus(self, other: RowGradient) -> RowGradient:
         """The sum of two."""
         both = np.concatenate([self.ids, other.ids]), np.concatenate([self.rows, other.rows])
-        return RowGradient.summed(*both, self.shape)
+        return sum_rows(*both, self.shape)
 
     def add_to(self, array: Array) -> None:
         """Add to an array of the same shape, in place."""
@@ -64,6 +52,18 @@ class RowGradient:
         part = np.zeros((below - above, width), self.dtype)
         part[self.ids[first:last] - above] = self.rows[first:last]
         return part.reshape(-1)[start - above * width : stop - above * width]
+
+
+def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
+    """Of any ids (n,): the rows (n, features) of equal ids are added up. Sorting brings these together: no scatter."""
+    if not ids.size:
+        return RowGradient(ids, rows, shape)
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    wide = np.float32 if rows.dtype == np.float16 else rows.dtype
+    total = np.add.reduceat(rows[order], starts, axis=0, dtype=wide)
+    return RowGradient(ordered[starts], total.astype(rows.dtype, copy=False), shape)
 
 
 def as_array(gradient: Any) -> Any:

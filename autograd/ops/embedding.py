@@ -9,7 +9,7 @@ import numpy as np
 from ..backend import Array, array_module
 from ..function import Function, raw, run
 from ..origin import Leaf
-from ..row_gradient import RowGradient
+from ..row_gradient import sum_rows
 from ..tensor import Tensor
 from .on_device import EmbeddingOnDevice, runs_kernels
 from .registry import declare
@@ -25,7 +25,7 @@ class Embedding(Function):
 
     def backward(self, g):
         if isinstance(g, np.ndarray) and isinstance(self.inputs[0], Leaf):
-            gradient = RowGradient.summed(self.ids.reshape(-1), g.reshape((self.ids.size, self.shape[1])), self.shape)
+            gradient = sum_rows(self.ids.reshape(-1), g.reshape((self.ids.size, self.shape[1])), self.shape)
             return gradient if self.padding_id is None else gradient.without(self.padding_id)
         return run(SumRows(self.ids, self.shape, self.padding_id), g)
 
@@ -53,7 +53,7 @@ def add_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape` with rows[i] added at ids[i]."""
     xp = array_module(rows)
     if xp is np:
-        return RowGradient.summed(ids, rows, shape).dense()
+        return sum_rows(ids, rows, shape).dense()
     import cupyx
 
     out = xp.zeros(shape, dtype=rows.dtype)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from handloom.autograd import ops
+from tests.autograd import test_row_gradient as rows
 from tests.autograd.ops import test_attention_methods as methods
 from tests.autograd.ops import test_conventions as conventions
 from tests.autograd.ops import test_fused_and_composed as composed
@@ -92,7 +93,11 @@ MUTANTS = (
     M("indexing", "take_along_axis", "ops.indexing:along_axis", "places[axis] = indices", "places[axis] = abs(indices)"),
     M("indexing", "sort", "ops.sorting:_order", "np.argsort(x,", "np.argsort(-x,"),
     M("indexing", "topk", "ops.sorting:topk", "if largest else slice(k)", "if largest else slice(1, k + 1)"),
-    M("indexing", "embedding", "ops.embedding:add_rows", "np.add.reduceat(rows[order], starts, axis=0, dtype=wide)", "rows[order][starts]"),
+    M("indexing", "embedding", "row_gradient:sum_rows", "np.add.reduceat(rows[order], starts, axis=0, dtype=wide)", "rows[order][starts]"),
+    M("indexing", rows.test_what_backward_leaves, "row_gradient:RowGradient.add_to", "+=", "="),
+    M("indexing", rows.test_what_backward_leaves, "row_gradient:RowGradient.without", "self.ids != row", "self.ids >= 0"),
+    M("indexing", rows.test_sums_pieces_and_arrays, "row_gradient:RowGradient.flat", "(above, below)", "(above, below - 1)"),
+    M("indexing", rows.test_what_backward_leaves, "engine:_Gradient._add_rows", "self.value.plus(value)", "self.value"),
     M("indexing", conventions.test_a_padding_row_of_an_embedding_gets_no_gradient_of_any_order, "ops.embedding:SumRows.forward", "out[self.padding_id] = 0", "pass"),
     # Matrices: transposition, operands, un-broadcasting, the sum over rows.
     M("products", "matmul", "ops.linalg:MatMul.backward", "g @ y.swapaxes(-1, -2)", "g @ y.swapaxes(-1, -2) * 2"),
