@@ -27,9 +27,9 @@ BETAS, EPS = (0.9, 0.98), 1e-9
 WARM_UP = 1000  # steps of the schedule
 
 
-def learning_rate(d_model: int, step: int) -> float:
+def learning_rate(d_model: int, step: int, warm_up: int = WARM_UP) -> float:
     """Noam's schedule, for the side that doesn't have it."""
-    return d_model**-0.5 * min(step**-0.5, step * WARM_UP**-1.5)
+    return d_model**-0.5 * min(step**-0.5, step * warm_up**-1.5)
 
 
 def save_batches(file: Path, size: Size, batches: Sequence[Any]) -> None:
@@ -56,9 +56,9 @@ def load_batches(file: str) -> tuple[Size, list[Arrays]]:
 class RealTorch(TorchSubject):
     """The equal loop: padding masks, label smoothing, clipping, the schedule, fused Adam."""
 
-    def __init__(self, size: Size, threads: int, lean: bool, batches: list[Arrays]):
+    def __init__(self, size: Size, threads: int, lean: bool, batches: list[Arrays], warm_up: int = WARM_UP):
         super().__init__(size, threads, lean)
-        self.size, self.lean = size, lean
+        self.size, self.lean, self.warm_up = size, lean, warm_up
         self.batches = itertools.cycle(enumerate(batches))
         self.first = batches[0]
         self.optimizer = self.torch.optim.Adam(self.model.parameters(), 0.0, BETAS, EPS, fused=True)
@@ -77,7 +77,7 @@ class RealTorch(TorchSubject):
         loss = self.loss_of(self.model, batch)
         loss.backward()
         self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
-        self.optimizer.param_groups[0]["lr"] = learning_rate(self.size.d_model, self.steps)
+        self.optimizer.param_groups[0]["lr"] = learning_rate(self.size.d_model, self.steps, self.warm_up)
         self.optimizer.step()
         return loss.item()
 
@@ -96,7 +96,7 @@ class RealTorch(TorchSubject):
 class RealHandloom(HandloomSubject):
     """The Trainer's own update."""
 
-    def __init__(self, size: Size, batches: list[Arrays], folder: str):
+    def __init__(self, size: Size, batches: list[Arrays], folder: str, warm_up: int = WARM_UP):
         from handloom.train.batching import Batch
         from handloom.train.optimizers import Adam
         from handloom.train.run_folder import RunFolder
@@ -111,7 +111,7 @@ class RealHandloom(HandloomSubject):
         self.compute_loss = translation_loss(size.label_smoothing, 0)
         self.optimizer = Adam(self.model.parameters(), betas=BETAS, eps=EPS)
         self.trainer = Trainer(
-            self.model, self.compute_loss, self.optimizer, noam(size.d_model, WARM_UP), made, [],  # type: ignore[arg-type]
+            self.model, self.compute_loss, self.optimizer, noam(size.d_model, warm_up), made, [],  # type: ignore[arg-type]
             RunFolder.create(Path(folder) / "run", {}), config={}, steps=10**6, clip_norm=CLIP,
         )  # fmt: skip
         self.steps = 0

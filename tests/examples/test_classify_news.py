@@ -18,7 +18,8 @@ def trained(tmp_path_factory) -> Example:
 
 def test_the_run_leaves_tables_pictures_and_errors(trained: Example) -> None:
     names = {path.name for path in (trained.folder / "run").iterdir()}
-    assert names >= {"loss.png", "confusion.png", "table.md", "samples.txt", "model.safetensors", "tokenizer.json"}
+    assert names >= {"loss.png", "confusion.png", "encoder_heads.png", "table.md", "samples.txt"}
+    assert names >= {"model.safetensors", "tokenizer.json"}
     assert "actual > predicted" in (trained.folder / "run/samples.txt").read_text(encoding="utf-8")
 
 

@@ -24,8 +24,8 @@ def trained(request, tmp_path_factory) -> tuple[Example, str]:
 def test_the_run_leaves_tables_pictures_and_samples(trained) -> None:
     run = trained[0].folder / "run"
     assert {path.name for path in run.iterdir()} >= {
-        "config.json", "metrics.jsonl", "loss.png", "attention.png", "table.md", "samples.txt", "model.safetensors",
-        "tokenizer.json",
+        "config.json", "metrics.jsonl", "loss.png", "attention.png", "encoder_heads.png", "decoder_heads.png",
+        "cross_heads.png", "table.md", "samples.txt", "model.safetensors", "tokenizer.json",
     }  # fmt: skip
 
 
@@ -58,3 +58,12 @@ def test_ablations_of_the_headline_writer(tmp_path) -> None:
     example = Example("summarize_news.py", tmp_path)
     out = example.succeeds("--preset", "smoke", "--steps", 4, "--beam", 1, "--table", "layers", "--out", "run")
     assert "6 layers" in out
+
+
+def test_memory_with_and_without_mixed_precision(tmp_path) -> None:
+    example = Example("paraphrase_coco.py", tmp_path)
+    options = ["--preset", "smoke", "--steps", 2, "--beam", 1, "--set", "tokens_per_batch=120", "--set", "test_size=5"]
+    out = example.succeeds(*options, "--table", "memory", "--out", "run")
+    rows = [line.split("|") for line in out.splitlines() if line.startswith(("| fp32", "| fp16"))]
+    assert float(rows[0][2]) == float(rows[1][2]), "weights, gradients and moments are float32 in both"
+    assert float(rows[1][3]) < float(rows[0][3])

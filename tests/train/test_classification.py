@@ -49,6 +49,17 @@ def test_every_text_occurs_once_an_epoch_and_orders_repeat() -> None:
     assert padded < 103 * 12 * 0.75, "like lengths stand together"
 
 
+def test_a_curriculum_begins_with_short_texts() -> None:
+    rng = np.random.default_rng(0)
+    ids = [[2] * n for n in rng.integers(1, 30, 100)]
+    batches = LabelledBatches(ids, np.arange(100), batch_size=8, seed=1, pad_id=0, curriculum=1)
+    longest = [batch.lengths.max() for batch in batches.epoch(0)]
+    assert longest == sorted(longest)
+    assert sorted(i for batch in batches.epoch(0) for i in batch.indices) == list(range(100))
+    later = [batch.lengths.max() for batch in batches.epoch(1)]
+    assert later != sorted(later)
+
+
 def test_the_loss_is_a_weighted_mean_over_texts() -> None:
     logits = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     batch = LabelledBatch(logits, np.array([2, 2, 2]), np.array([0, 1, 1]), np.arange(3))
@@ -102,3 +113,20 @@ def test_ablations_name_their_cells() -> None:
     assert list(ablation_cells("layers", 24)) == ["1 layers", "2 layers", "4 layers", "6 layers"]
     with pytest.raises(ValueError, match="unknown ablation"):
         ablation_cells("width", 24)
+
+
+def test_a_teacher_of_other_classes_is_refused(tmp_path) -> None:
+    manual_seed(0)
+    preset = CLASSIFIER_PRESETS["smoke"]
+    options = {"seed": 0, "steps": 2, "say": lambda text: None}
+    with RunFolder.create(tmp_path / "teacher", {}) as run:
+        teacher = train_classifier(PAIRS[:80], PAIRS[80:], preset, run, **options)
+    weights, tokens = teacher.attention_maps("a red dog sleeps")
+    assert weights.shape == (preset.nhead, 5, 5)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
+    assert len(tokens) == 5
+    with RunFolder.create(tmp_path / "run", {}) as run, pytest.raises(InputError, match="other classes"):
+        train_classifier([("a dog", "dog"), ("a cat", "cat")], PAIRS[80:], preset, run, teacher=teacher, **options)
+    with RunFolder.create(tmp_path / "student", {}) as run:
+        student = train_classifier(PAIRS[:80], PAIRS[80:], preset, run, teacher=teacher, **options)
+    assert student.tokenizer is teacher.tokenizer

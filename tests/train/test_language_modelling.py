@@ -11,7 +11,15 @@ from handloom.autograd import manual_seed
 from handloom.errors import InputError
 from handloom.models import BigramLanguageModel, LanguageModel, LanguageModelConfig, RandomLanguageModel
 from handloom.tokenizer import CharacterTokenizer
-from handloom.train.language_modelling import WindowBatches, Writer, all_windows, evaluate, tokenize
+from handloom.train.language_modelling import (
+    WindowBatches,
+    Writer,
+    all_windows,
+    evaluate,
+    language_model_loss,
+    tokenize,
+)
+from handloom.train.objectives import distillation_loss
 from handloom.train.text_data import TextData
 
 
@@ -35,6 +43,34 @@ def test_training_windows_can_be_repeated_and_entered_anywhere() -> None:
     whole = [w.inputs for w in batches.epoch(2)]
     np.testing.assert_array_equal([w.inputs for w in batches.epoch(2, 1, 3)], whole[1::3])
     assert any((w.inputs != v).any() for w, v in zip(batches.epoch(3), whole, strict=True))
+
+
+def test_a_curriculum_begins_with_frequent_tokens() -> None:
+    rng = np.random.default_rng(0)
+    ids = np.concatenate([rng.integers(0, 3, 40) if n % 2 else rng.integers(3, 60, 40) for n in range(20)])
+    batches = WindowBatches(ids, length=20, batch_size=5, seed=0, curriculum=1)
+    rarity = -np.log(np.bincount(ids, minlength=60).clip(1) / len(ids))
+    sums = [rarity[w.inputs].sum(axis=1) for w in batches.epoch(0)]
+    assert (np.diff(np.concatenate(sums)) >= -1e-9).all()
+    later = [rarity[w.inputs].sum(axis=1) for w in batches.epoch(1)]
+    assert (np.diff(np.concatenate(later)) < 0).any()
+
+
+def test_smoothing_and_a_teacher_count_in_training_alone() -> None:
+    manual_seed(0)
+    config = LanguageModelConfig(9, 8, 2, layers=1, dim_feedforward=8, dropout=0.0, max_length=6)
+    student, teacher = LanguageModel(config), LanguageModel(config)
+    batch = next(all_windows(np.random.default_rng(0).integers(0, 9, 13), 6, 2))
+    plain, smoothed, taught = language_model_loss(), language_model_loss(0.2), language_model_loss(0.0, teacher)
+    student.eval()
+    assert plain(student, batch)[0].item() == smoothed(student, batch)[0].item() == taught(student, batch)[0].item()
+    student.train()
+    own = plain(student, batch)[0].item()
+    assert smoothed(student, batch)[0].item() != own
+    divergence = distillation_loss(student(batch.inputs), teacher(batch.inputs).data, np.ones((2, 6), bool)).item()
+    assert taught(student, batch)[0].item() == pytest.approx((own + divergence) / 2, rel=1e-6)
+    themselves = language_model_loss(0.0, student)(student, batch)[0].item()
+    assert themselves == pytest.approx(own / 2, rel=1e-5), "who agrees with the teacher loses nothing to it"
 
 
 def test_a_text_too_short_for_a_batch_is_refused() -> None:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from handloom.errors import InputError
 from handloom.train import plots
-from handloom.train.plots import plot_attention, plot_confusion, plot_lines, plot_losses
+from handloom.train.plots import plot_attention, plot_confusion, plot_heads, plot_lines, plot_losses
 from handloom.train.run_folder import RunFolder
 
 ROWS = [
@@ -135,3 +135,23 @@ def test_a_confusion_matrix_is_drawn(tmp_path, classes: int) -> None:
     assert (tmp_path / "confusion.png").stat().st_size > 5_000
     with pytest.raises(ValueError, match="does not fit"):
         plot_confusion(matrix, ["one", "two"], tmp_path / "x.png")
+
+
+@pytest.mark.parametrize("heads", [1, 4, 5, 8])
+def test_each_head_has_a_panel_with_its_tokens(heads: int, tmp_path, figure) -> None:
+    weights = np.random.default_rng(0).dirichlet(np.ones(4), (heads, 3))
+    plot_heads(weights, ["a", "$b$", " c"], ["v", "w", "x", "y"], tmp_path / "heads.png")
+    assert is_png(tmp_path / "heads.png")
+    panels = [panel for panel in figure[0].axes if panel.get_title()]
+    assert [panel.get_title() for panel in panels] == [f"head {n}" for n in range(1, heads + 1)]
+    for panel, own in zip(panels, weights, strict=True):
+        np.testing.assert_array_equal(panel.images[0].get_array(), own)
+    lowest = [panel for number, panel in enumerate(panels) if number + min(heads, 4) >= heads]
+    assert all(panel.xaxis.get_tick_params()["labelbottom"] for panel in lowest)
+
+
+def test_heads_need_their_tokens(tmp_path) -> None:
+    with pytest.raises(ValueError, match="don't fit 2 queries and 4 keys"):
+        plot_heads(np.ones((2, 3, 4)), ["a", "b"], ["v", "w", "x", "y"], tmp_path / "heads.png")
+    with pytest.raises(ValueError, match="don't fit 0 queries"):
+        plot_heads(np.ones((2, 0, 4)), [], ["v", "w", "x", "y"], tmp_path / "heads.png")

@@ -98,3 +98,29 @@ class TestRegime:
             changed(SMOKE, ["dropuot=1"])
         with pytest.raises(InputError, match="layers is 1; give another int"):
             changed(SMOKE, ["layers=many"])
+
+    def test_values_of_other_kinds(self) -> None:
+        preset = changed(SMOKE, ["clip_norm=none", "betas=0.8,0.9", "test_size=7", "pattern=local:3", "lr=1e-3"])
+        assert (preset.clip_norm, preset.betas, preset.test_size, preset.pattern) == (None, (0.8, 0.9), 7, "local:3")
+        assert changed(preset, ["test_size=none"]) == changed(preset, ["test_size=None"])
+        for wrong in ("betas=0.9", "betas=a,b", "layers=none", "norm_first=1", "lr="):
+            with pytest.raises(InputError, match=f"--set {wrong}: .* give another"):
+                changed(SMOKE, [wrong])
+
+    def test_the_tasks_metric_and_patience_unless_others_are_asked_for(self) -> None:
+        own = self.parsed().trainer_options("valid_accuracy", 3)
+        assert (own["monitor"], own["patience"], own["higher_is_better"]) == ("valid_accuracy", 3, True)
+        asked = self.parsed("--monitor", "valid_loss", "--patience", "5").trainer_options("valid_accuracy", 3)
+        assert (asked["monitor"], asked["patience"], asked["higher_is_better"]) == ("valid_loss", 5, False)
+
+    def test_a_model_that_cannot_be_built_says_why(self) -> None:
+        config = changed(SMOKE, ["nhead=7"]).model_config(9, 0)
+        with pytest.raises(InputError, match=r"can't be built: embed_dim 32 does not divide.*--set"):
+            Regime().make_model(Seq2SeqTransformer, config, "cpu")
+        config = changed(SMOKE, ["pattern=lokal:3"]).model_config(9, 0)
+        with pytest.raises(InputError, match="use full, local:SIZE"):
+            Regime().make_model(Seq2SeqTransformer, config, "cpu")
+
+    def test_an_unknown_schedule_of_a_preset(self) -> None:
+        with pytest.raises(InputError, match="no schedule 'kosine'"):
+            self.parsed().make_schedule(changed(SMOKE, ["schedule=kosine"]), 100)

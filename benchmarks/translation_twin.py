@@ -1,0 +1,134 @@
+"""Does it learn as PyTorch does? German into English on Tatoeba, beside a PyTorch model of equal size.
+
+    python -m benchmarks.translation_twin --steps 600
+
+Both start from the same weights and see the same batches in the same order, with the same schedule, label smoothing and
+clipping; dropout alone falls differently. No English sentence of the test set is in training. Both models are then
+evaluated by the same code: PyTorch's weights are loaded into handloom's model, and its loss on a batch is compared with
+PyTorch's own to show that nothing is lost on the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import machine, versions
+from benchmarks.side_by_side import merge_rows
+from benchmarks.train_multi30k_worker import RealHandloom, RealTorch
+from benchmarks.train_step_sizes import Size
+
+
+def prepare(data_name: str, preset_name: str, changes: list[str], steps: int) -> tuple[Any, Any, Size, list[Any]]:
+    """The data, the tokenizer, the models' size, and the batches of `steps` updates."""
+    from handloom.models.presets import translation_preset
+    from handloom.tokenizer import BPETokenizer
+    from handloom.train.datasets import load_translation_data
+    from handloom.train.regimes import changed
+    from handloom.train.translation import translation_batches
+
+    data = load_translation_data(data_name)
+    preset = changed(translation_preset(preset_name, data.name), changes)
+    tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], preset.vocab_size)
+    batches = translation_batches(data.train, tokenizer, preset, seed=0)
+    epochs = itertools.chain.from_iterable(batches.epoch(epoch) for epoch in itertools.count())
+    size = Size(
+        "seq2seq", 0, 0, 0, tokenizer.vocab_size, preset.d_model, preset.dim_feedforward, preset.layers, preset.nhead,
+        preset.dropout, norm_first=preset.norm_first, tied=preset.tied, label_smoothing=preset.label_smoothing,
+        max_length=preset.max_length,
+    )  # fmt: skip
+    return data, tokenizer, size, list(itertools.islice(epochs, steps))
+
+
+def train(subject: Any, steps: int, side: str) -> float:
+    """Make the steps; returns the processor's seconds."""
+    start = time.process_time()
+    for step in range(1, steps + 1):
+        loss = subject.step()
+        if step % 50 == 0 or step == steps:
+            print(f"{side}, step {step}: training loss {loss:.3f}", flush=True)
+    return time.process_time() - start
+
+
+def evaluate(model: Any, tokenizer: Any, data: Any, tests: int, beam: int) -> dict[str, float]:
+    """Loss on the validation pairs, in nats per token, and BLEU on the first test pairs."""
+    from handloom.train.long_sentences import mean_loss
+    from handloom.train.metrics import bleu
+    from handloom.train.translation import Translator
+
+    translator, pairs = Translator(model.eval(), tokenizer), data.test[:tests]
+    texts = translator.translate([source for source, _ in pairs], beam=beam, too_long="truncate")
+    score = bleu(texts, [target for _, target in pairs])
+    return {"valid_loss": mean_loss(translator, data.valid), "bleu": score.value, "signature": score.signature}
+
+
+def adopt(model: Any, twin: RealTorch, batch: Any) -> float:
+    """Load PyTorch's weights into handloom's model; returns how far the losses on a batch are then apart."""
+    from handloom.autograd import no_grad
+    from handloom.train.translation import translation_loss
+
+    state = {name: tensor.numpy() for name, tensor in twin.model.state_dict().items()}
+    model.load_state_dict({name: state[name] for name in model.state_dict()})
+    model.eval(), twin.model.eval()
+    with no_grad(), twin.torch.no_grad():
+        ours = translation_loss(0.0, 0)(model, batch)[0].item()
+        theirs = twin.loss_of(twin.model, dataclasses.asdict(batch)).item()
+    return abs(ours - theirs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="tatoeba", help="a name or a path, as translate_de_en.py takes it")
+    parser.add_argument("--preset", default="laptop", choices=("laptop", "smoke"))
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a value of the preset")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--warmup", type=int, default=200, help="of Noam's schedule (default: 200)")
+    parser.add_argument("--tests", type=int, default=1000, help="test pairs to translate (default: 1000)")
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1, help="of PyTorch; handloom's are NumPy's (default: 1)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the row; others in the file stay")
+    arguments = parser.parse_args()
+    if find_spec("torch") is None:
+        sys.exit("The other side is missing: pip install 'handloom[oracles]' (PyTorch).")
+    if min(arguments.steps, arguments.warmup, arguments.tests, arguments.beam, arguments.threads) < 1:
+        parser.error("--steps, --warmup, --tests, --beam and --threads must be at least 1")
+    data, tokenizer, size, batches = prepare(arguments.data, arguments.preset, arguments.set, arguments.steps)
+    print(data.summary(), *data.notes, sep="\n")
+    arrays = [dataclasses.asdict(batch) for batch in batches]
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        subject = RealHandloom(size, arrays, folder, arguments.warmup)
+        twin = RealTorch(size, arguments.threads, True, arrays, arguments.warmup)
+        twin.load(subject.weights())
+        print(f"{subject.model.parameter_count():,} parameters each, {arguments.steps} steps", flush=True)
+        for side, one in (("handloom", subject), ("PyTorch", twin)):
+            seconds = train(one, arguments.steps, side)
+            own_check = {} if one is subject else {"losses_apart": adopt(subject.model, twin, batches[0])}
+            own = evaluate(subject.model, tokenizer, data, arguments.tests, arguments.beam)
+            found[side] = {**own, **own_check, "cpu_seconds": round(seconds)}
+            figures = f"validation loss {own['valid_loss']:.4f}, BLEU {own['bleu']:.2f} ({own['signature']})"
+            print(f"{side}: {figures}, {seconds:.0f} s of processor time", flush=True)
+    apart = found["PyTorch"]["losses_apart"]
+    print(f"loss of one batch, by PyTorch and by handloom with PyTorch's weights: {apart:.1e} apart")
+    if arguments.json:
+        row = {
+            "config": f"{data.name}, {arguments.preset}, {arguments.set}, {arguments.steps} steps",
+            **found,
+            "test_pairs": min(arguments.tests, len(data.test)),
+            "parameters": subject.model.parameter_count(),
+            "versions": versions("handloom", "numpy", "torch"),
+            "machine": machine(),
+            "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        }
+        merge_rows(arguments.json, [row])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""What can be chosen in any of the reports' examples, by the same flags."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ..support.examples import Example
+
+EXAMPLES = (
+    "translate_de_en", "translate_en_fr", "paraphrase_coco", "summarize_news", "generate_text", "classify_news",
+)  # fmt: skip
+COMMON = """
+--data --preset --out --overwrite --seed --steps --device --resume --stop-at --set --optimizer --schedule --lr
+--weight-decay --accumulate --precision --checkpoint-activations --ema --patience --monitor --curriculum --teacher
+--prefetch --interactive --checkpoint
+"""
+SEARCHING = "--beam --nbest --length-penalty --temperature --top-k --top-p --repetition-penalty --no-repeat-ngram"
+#: Every model option at once; --teacher is an earlier run of the same script.
+EVERYTHING = """
+--set norm_first=true --set activation=swiglu --set positions=relative --set pattern=local:4 --set label_smoothing=0.1
+--set weight_decay=0.01 --optimizer adamw --schedule cosine --lr 1e-3 --accumulate 2 --checkpoint-activations
+--curriculum 1 --prefetch 2 --ema 0.9 --patience 3
+"""
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_same_flags(name: str, tmp_path) -> None:
+    known = set(re.findall(r"--[a-z-]+", Example(f"{name}.py", tmp_path).succeeds("--help")))
+    assert known >= set(COMMON.split())
+    if name != "classify_news":  # which generates nothing
+        assert known >= set(SEARCHING.split())
+    if name not in ("classify_news", "generate_text"):  # there is a source to cover
+        assert "--coverage-penalty" in known
+
+
+@pytest.mark.parametrize("name", ["translate_en_fr", "generate_text", "classify_news"])
+def test_everything_at_once(name: str, tmp_path) -> None:
+    """One example for each of the three tasks; the others call the same functions."""
+    example = Example(f"{name}.py", tmp_path)
+    options = ["--preset", "smoke", "--steps", 4, *(["--table", "none"] if name == "generate_text" else [])]
+    options += ["--beam", 1] if name != "classify_news" else []
+    options += EVERYTHING.split()
+    example.succeeds(*options, "--out", "teacher")
+    example.succeeds(*options, "--set", "pattern=strided:3", "--teacher", "teacher", "--out", "run")
+    told = example.fails(*options, "--set", "activation=swigloo", "--out", "wrong")
+    assert "can't be built: unknown activation" in told
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_augmentation_by_way_of_french(tmp_path) -> None:
+    translate, write = Example("translate_en_fr.py", tmp_path), Example("generate_text.py", tmp_path)
+    smoke = ["--preset", "smoke", "--beam", 1, "--steps", 60, "--set", "test_size=5"]
+    translate.succeeds(*smoke, "--out", "forth")
+    translate.succeeds(*smoke, "--reverse", "--out", "back")
+    out = translate.succeeds("--checkpoint", "back", "--beam", 1, "Le chien dort.")
+    assert len(out.splitlines()) == 1
+    options = ["--preset", "smoke", "--steps", 5, "--length", 20, "--augment", "forth", "back"]
+    out = write.succeeds(*options, "--augment-share", 0.01, "--table", "none", "--out", "run")
+    assert "sentences came back from two translations" in out
+    table = (tmp_path / "run/table.md").read_text(encoding="utf-8")
+    assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == [
+        "Transformer, without augmentation", "Transformer, with augmentation",
+    ]  # fmt: skip
