@@ -86,19 +86,16 @@ class LanguageModel(Module):
         if c.tie_output:
             self.output.weight = self.embedding.weight
 
-    def forward(self, ids: Any, *, cache: list[Any] | None = None) -> Tensor:
+    def forward(self, ids: Any) -> Tensor:
         """Logits of the token after each of `ids` (batch, length).
 
-        With a `cache` (from `decoder.new_cache()`) ids hold only the tokens that are new. Raises ValueError beyond
-        `max_length` positions, IndexError for an id outside the vocabulary.
+        Raises ValueError beyond `max_length` positions, IndexError for an id outside the vocabulary.
         """
-        return self.output(self.hidden(ids, cache=cache))
+        return self.output(self.hidden(ids))
 
-    def hidden(self, ids: Any, *, cache: list[Any] | None = None) -> Tensor:
+    def hidden(self, ids: Any) -> Tensor:
         """What the output layer reads, (batch, length, d_model)."""
-        offset = cache[0].length if cache else 0
-        x = self.dropout(self.positions(self.embedding(ids), offset))
-        return self.decoder(x, causal=True, cache=cache)
+        return self.decoder(self.dropout(self.positions(self.embedding(ids))), causal=True)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
         """What `start` needs, in the layout that is fastest for generating; a copy unless `packed` is false."""

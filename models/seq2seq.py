@@ -10,7 +10,6 @@ import numpy as np
 from ..autograd import Tensor, no_grad
 from ..autograd.backend import is_array, to_device
 from ..nn import (
-    DecoderLayerCache,
     Dropout,
     Embedding,
     LayerNorm,
@@ -135,22 +134,18 @@ class Seq2SeqTransformer(Module):
         memory: Tensor,
         memory_lengths: Any,
         *,
-        cache: list[DecoderLayerCache] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
         """Logits for `target` (batch, length) given the encoder's output.
 
-        With a `cache` (from `decoder.new_cache()`) `target` holds only the tokens that are new. The cross-attention
-        weights of each layer, (batch, heads, length, source_length), are appended to `cross_weights`.
+        The cross-attention weights of each layer, (batch, heads, length, source_length), are appended to
+        `cross_weights`.
         """
-        return self.output(self._decoded(target, memory, memory_lengths, cache, cross_weights))
+        return self.output(self._decoded(target, memory, memory_lengths, cross_weights))
 
-    def _decoded(
-        self, target: Any, memory: Tensor, memory_lengths: Any, cache: Any = None, cross_weights: Any = None
-    ) -> Tensor:
-        offset = cache[0].own.length if cache else 0
-        x = self.dropout(self.positions(self.target_embedding(target), offset))
-        return self.decoder(x, memory, memory_lengths=memory_lengths, cache=cache, cross_weights=cross_weights)
+    def _decoded(self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None) -> Tensor:
+        x = self.dropout(self.positions(self.target_embedding(target)))
+        return self.decoder(x, memory, memory_lengths=memory_lengths, cross_weights=cross_weights)
 
     def loss(
         self,

@@ -1,7 +1,7 @@
 """Layers. Names, layouts and initial values are PyTorch's, so that weights and habits carry over."""
 
 from . import init
-from .attention import KeyValueCache, MultiHeadAttention, attention_maps
+from .attention import MultiHeadAttention, attention_maps
 from .dropout import Dropout
 from .embedding import Embedding
 from .feed_forward import FeedForward
@@ -12,7 +12,6 @@ from .normalization import LayerNorm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
 from .recurrent import GRU, LSTM, RNN
 from .transformer import (
-    DecoderLayerCache,
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
@@ -26,11 +25,9 @@ __all__ = [
     "POSITIONS",
     "RNN",
     "CrossEntropyLoss",
-    "DecoderLayerCache",
     "Dropout",
     "Embedding",
     "FeedForward",
-    "KeyValueCache",
     "LayerNorm",
     "LearnedPositions",
     "Linear",

@@ -1,4 +1,4 @@
-"""Multi-head attention and its cache for generation."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -14,33 +14,6 @@ from .linear import Linear
 from .module import Module
 from .positional import attention_positions
 from .sparse import with_pattern
-
-
-class KeyValueCache:
-    """The keys and values (batch, heads, length, head_dim) that one attention layer has seen while generating.
-
-    It belongs to the caller, one for each layer and each generation: layers hold no state.
-    """
-
-    def __init__(self) -> None:
-        self.key: Tensor | None = None
-        self.value: Tensor | None = None
-
-    @property
-    def length(self) -> int:
-        return 0 if self.key is None else self.key.shape[2]
-
-    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Add keys and values of new positions; returns all of them."""
-        if self.key is not None and self.value is not None:
-            key, value = ops.concatenate([self.key, key], axis=2), ops.concatenate([self.value, value], axis=2)
-        self.key, self.value = key, value
-        return key, value
-
-    def select(self, rows: Any) -> None:
-        """Keep these batch rows, in this order; a row may be named several times (beams)."""
-        if self.key is not None and self.value is not None:
-            self.key, self.value = Tensor(self.key.data[rows]), Tensor(self.value.data[rows])
 
 
 @contextmanager
@@ -112,7 +85,6 @@ class MultiHeadAttention(Module):
         mask: Any = None,
         key_lengths: Any = None,
         causal: bool = False,
-        cache: KeyValueCache | None = None,
         return_weights: bool = False,
     ) -> Any:
         """Self-attention, or cross-attention to `memory` (batch, key_length, embed_dim).
@@ -121,11 +93,10 @@ class MultiHeadAttention(Module):
             mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
             key_lengths: (batch,): keys from there on are padding.
             causal: a position sees itself and what stands before it.
-            cache: keys and values of earlier positions (self) or of the memory (cross), used and extended.
             return_weights: also return the weights (batch, heads, query_length, key_length).
         """
         kept: list[np.ndarray] | None = self.__dict__.get("_maps")
-        q, k, v = self._project(query, memory, cache)
+        q, k, v = self._project(query, memory)
         by_position = {} if self.position_scores is None or memory is not None else self.position_scores.scores(q, k)
         pattern = by_position.pop("mask", None)
         if pattern is not None:
@@ -150,20 +121,18 @@ class MultiHeadAttention(Module):
         out = self.out_proj(ops.merge_heads(out))
         return (out, weights) if return_weights else out
 
-    def _project(self, query: Tensor, memory: Tensor | None, cache: KeyValueCache | None) -> tuple[Tensor, ...]:
+    def _project(self, query: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
         """Queries, keys and values (batch, heads, length, head_dim); one product for all three, or two across."""
         weight, bias, d = self.in_proj_weight, self.in_proj_bias, self.inner_dim
         if memory is None:
             q, k, v = ops.split_heads(ops.linear(query, weight, bias), self.num_heads, parts=3)
             if self.position_scores is not None:
-                q, k = self.position_scores.turn(q, k, 0 if cache is None else cache.length)
-            return (q, *(cache.append(k, v) if cache is not None else (k, v)))
+                q, k = self.position_scores.turn(q, k, 0)
+            return q, k, v
         (q,) = ops.split_heads(ops.linear(query, weight[:d], None if bias is None else bias[:d]), self.num_heads)
-        if cache is not None and cache.key is not None and cache.value is not None:
-            return q, cache.key, cache.value
         projected = ops.linear(memory, weight[d:], None if bias is None else bias[d:])
         k, v = ops.split_heads(projected, self.num_heads, parts=2)
-        return (q, *(cache.append(k, v) if cache is not None else (k, v)))
+        return q, k, v
 
     def extra_repr(self) -> str:
         return f"{self.embed_dim}, {self.num_heads}, dropout={self.dropout}"

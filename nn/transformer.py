@@ -10,24 +10,12 @@ from typing import Any
 
 from ..autograd import Tensor
 from ..autograd.checkpoint import checkpoint
-from .attention import KeyValueCache, MultiHeadAttention
+from .attention import MultiHeadAttention
 from .dropout import Dropout
 from .feed_forward import feed_forward, inner_features
 from .linear import Linear
 from .module import Module, ModuleList
 from .normalization import LayerNorm
-
-
-class DecoderLayerCache:
-    """What one decoder layer remembers while generating."""
-
-    def __init__(self) -> None:
-        self.own, self.cross = KeyValueCache(), KeyValueCache()
-
-    def select(self, rows: Any) -> None:
-        """Keep these batch rows, in this order."""
-        self.own.select(rows)
-        self.cross.select(rows)
 
 
 class TransformerEncoderLayer(Module):
@@ -70,22 +58,11 @@ class TransformerEncoderLayer(Module):
         self.norm1, self.norm2 = LayerNorm(d_model, layer_norm_eps), LayerNorm(d_model, layer_norm_eps)
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        mask: Any = None,
-        lengths: Any = None,
-        causal: bool = False,
-        cache: KeyValueCache | None = None,
-    ) -> Tensor:
-        """x (batch, length, d_model); `lengths` (batch,) without padding; `mask` boolean, True = may attend.
-
-        With a `cache`, x holds only the positions that are new.
-        """
+    def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
+        """x (batch, length, d_model); `lengths` (batch,) without padding; `mask` boolean, True = may attend."""
 
         def attend(h: Tensor) -> Tensor:
-            return self.self_attn(h, mask=mask, key_lengths=lengths, causal=causal, cache=cache)
+            return self.self_attn(h, mask=mask, key_lengths=lengths, causal=causal)
 
         if self.norm_first:
             x = self.dropout1.add(attend(self.norm1(x)), x)
@@ -133,24 +110,20 @@ class TransformerDecoderLayer(Module):
         *,
         lengths: Any = None,
         memory_lengths: Any = None,
-        cache: DecoderLayerCache | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
         """x (batch, length, d_model) attends to its past and to memory (batch, source_length, d_model).
 
-        With a `cache`, x holds only the positions that are new. To `cross_weights` the cross-attention weights
-        (batch, heads, length, source_length) are appended.
+        To `cross_weights` the cross-attention weights (batch, heads, length, source_length) are appended.
         """
 
         def attend_self(h: Tensor) -> Tensor:
-            own = None if cache is None else cache.own
-            return self.self_attn(h, key_lengths=lengths, causal=True, cache=own)
+            return self.self_attn(h, key_lengths=lengths, causal=True)
 
         def attend_memory(h: Tensor) -> Tensor:
-            options = {"key_lengths": memory_lengths, "cache": None if cache is None else cache.cross}
             if cross_weights is None:
-                return self.multihead_attn(h, memory, **options)
-            out, weights = self.multihead_attn(h, memory, return_weights=True, **options)
+                return self.multihead_attn(h, memory, key_lengths=memory_lengths)
+            out, weights = self.multihead_attn(h, memory, key_lengths=memory_lengths, return_weights=True)
             cross_weights.append(weights)
             return out
 
@@ -178,23 +151,10 @@ class TransformerEncoder(Module):
         self.layers = ModuleList(layers)
         self.norm = norm
 
-    def new_cache(self) -> list[KeyValueCache]:
-        """An empty cache for one generation, where the stack is causal."""
-        return [KeyValueCache() for _ in self.layers]
-
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        mask: Any = None,
-        lengths: Any = None,
-        causal: bool = False,
-        cache: list[KeyValueCache] | None = None,
-    ) -> Tensor:
-        for number, layer in enumerate(self.layers):
-            own = None if cache is None else cache[number]
-            call = partial(checkpoint, layer) if self.checkpoint_activations and own is None else layer
-            x = call(x, mask=mask, lengths=lengths, causal=causal, cache=own)
+    def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
+        for layer in self.layers:
+            call = partial(checkpoint, layer) if self.checkpoint_activations else layer
+            x = call(x, mask=mask, lengths=lengths, causal=causal)
         return x if self.norm is None else self.norm(x)
 
 
@@ -207,10 +167,6 @@ class TransformerDecoder(Module):
         self.layers = ModuleList(layers)
         self.norm = norm
 
-    def new_cache(self) -> list[DecoderLayerCache]:
-        """An empty cache for one generation."""
-        return [DecoderLayerCache() for _ in self.layers]
-
     def forward(
         self,
         x: Tensor,
@@ -218,20 +174,12 @@ class TransformerDecoder(Module):
         *,
         lengths: Any = None,
         memory_lengths: Any = None,
-        cache: list[DecoderLayerCache] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        for number, layer in enumerate(self.layers):
-            keeps = cache is not None or cross_weights is not None  # results beside the one that is returned
-            call = partial(checkpoint, layer) if self.checkpoint_activations and not keeps else layer
-            x = call(
-                x,
-                memory,
-                lengths=lengths,
-                memory_lengths=memory_lengths,
-                cache=None if cache is None else cache[number],
-                cross_weights=cross_weights,
-            )
+        for layer in self.layers:
+            # Appending to `cross_weights` is a result beside the one that is returned.
+            call = partial(checkpoint, layer) if self.checkpoint_activations and cross_weights is None else layer
+            x = call(x, memory, lengths=lengths, memory_lengths=memory_lengths, cross_weights=cross_weights)
         return x if self.norm is None else self.norm(x)
 
 

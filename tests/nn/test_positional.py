@@ -39,15 +39,6 @@ def test_order_counts_except_without_positions(kind: str) -> None:
     assert same == (kind in ("none", "alibi")), "ALiBi is symmetric where both sides are seen"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_cached_equals_uncached(kind: str) -> None:
-    module, x = attention(kind, head_dim=6), Tensor(RNG.normal(size=(2, 7, 8)))
-    whole = module(x, causal=True).data
-    cache = nn.KeyValueCache()
-    pieces = [module(x[:, a:b], causal=True, cache=cache).data for a, b in [(0, 1), (1, 4), (4, 7)]]
-    np.testing.assert_allclose(np.concatenate(pieces, axis=1), whole, rtol=1e-9)
-
-
 @pytest.mark.parametrize("kind", ["relative", "rotary"])
 def test_gradients(kind: str) -> None:
     module = attention(kind, head_dim=2)
