@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from ..errors import InputError
 from ..models import Strategy
+from .attention_pictures import alignment, draw_attention
 from .command_line import positive, sentences_from, whole
 from .translation import Translator
 
 SHADES = " .:-=+*#%@"
+TOGETHER = 2000  # lines of a file that are translated at a time
 
 
 def add_generation_options(parser: argparse.ArgumentParser, *, translates: bool = True) -> None:
@@ -35,6 +39,7 @@ def add_generation_options(parser: argparse.ArgumentParser, *, translates: bool 
         add("--min-length", type=whole, default=0, metavar="N", help="at least N tokens (default: 0)")
         add("--max-length", type=positive, metavar="N", help="at most N tokens (default: what the input suggests)")
         add("--show-attention", action="store_true", help="with --checkpoint: show where the model looked as it wrote")
+        add("--attention-pictures", metavar="FOLDER", help="the same in pictures, of every layer and head")
     add(
         "--temperature",
         type=number,
@@ -55,8 +60,9 @@ def check_generation_options(parser: argparse.ArgumentParser, arguments: argpars
         parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
     if arguments.repetition_penalty == 0:
         parser.error("--repetition-penalty must be above 0; 1 is none")
-    if (arguments.interactive or getattr(arguments, "show_attention", False)) and not arguments.checkpoint:
-        parser.error("--interactive and --show-attention need a trained model: add --checkpoint RUN")
+    for name in ("interactive", "show_attention", "attention_pictures"):
+        if getattr(arguments, name, None) and not arguments.checkpoint:
+            parser.error(f"--{name.replace('_', '-')} needs a trained model: add --checkpoint RUN")
     if arguments.interactive and texts:
         parser.error("--interactive asks for the texts: leave them out, or leave out --interactive")
 
@@ -97,15 +103,36 @@ def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: 
             print(error)
 
 
-def show_hypotheses(translator: Translator, text: str, arguments: argparse.Namespace) -> None:
-    """Print what the translator makes of a text, with scores if there are several, and what the best one looked at."""
+def show_translations(translator: Translator, arguments: argparse.Namespace, texts: list[str], what: str) -> None:
+    """Print what the translator makes of `texts`, or of what `each_text` takes in their place.
+
+    The lines of a file or a pipe are translated many at a time, which is several times as fast as one by one.
+    """
+    if arguments.interactive or (not texts and sys.stdin.isatty()):
+        each_text(arguments, texts, what, lambda text: show_hypotheses(translator, [text], arguments))
+        return
+    lines = sentences_from(texts, "")
+    while batch := list(itertools.islice(lines, TOGETHER)):
+        show_hypotheses(translator, batch, arguments)
+
+
+def show_hypotheses(translator: Translator, texts: list[str], arguments: argparse.Namespace) -> None:
+    """Print what the translator makes of each text, with scores where more than one is asked for."""
     strategy = strategy_of(arguments)
-    found = translator.hypotheses([text], strategy=strategy)[0]
-    for hypothesis in found:
-        score = f"{hypothesis.score:8.3f}  " if strategy.n_best > 1 else ""
-        print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}", flush=True)
-    if arguments.show_attention:
-        print(attention_text(*translator.attention(text, found[0].ids)), flush=True)
+    found = translator.hypotheses(texts, strategy=strategy, progress=len(texts) > 1)
+    for text, hypotheses in zip(texts, found, strict=True):
+        for hypothesis in hypotheses:
+            score = f"{hypothesis.score:8.3f}  " if strategy.n_best > 1 else ""
+            print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}")
+        best = hypotheses[0].ids
+        if arguments.show_attention:
+            weights, source, target = translator.attention(text, best)
+            print(attention_text(weights, source, target))
+            print("  ".join(f"{word}:{found}" for word, found in alignment(weights, source, target)))
+        if arguments.attention_pictures:
+            pictures = draw_attention(translator, text, arguments.attention_pictures, best)
+            print(f"{pictures[0].parent} holds pictures of where each layer and head looked")
+    sys.stdout.flush()
 
 
 def number(text: str) -> float:

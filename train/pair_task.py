@@ -13,8 +13,7 @@ from ..models.presets import TranslationPreset
 from .cells import run_cells
 from .command_line import start_run
 from .distributed import find_ranks
-from .example_options import use
-from .generation_options import show_hypotheses
+from .generation_options import show_translations
 from .plots import plot_attention, plot_heads
 from .regimes import run_options
 from .run_folder import RunFolder
@@ -24,8 +23,7 @@ from .translation import Translator, train_translator
 
 def use_checkpoint(arguments: Any) -> None:
     """Print what the model of an earlier run makes of each text: the best, or with --nbest the best ones."""
-    translator = Translator.load(arguments.checkpoint)
-    use(arguments, lambda text: show_hypotheses(translator, text, arguments))
+    show_translations(Translator.load(arguments.checkpoint), arguments, arguments.texts, arguments.what)
 
 
 def train_pairs(

@@ -110,10 +110,10 @@ class CachedState:
         return self._attend(turned[0].data, keys, values, bias, self.self_attention)
 
     def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any]) -> Any:
-        out, weights = attend(q, keys, values, bias, some_see_nothing=self._empty_source)
+        out, weights = attend(
+            q, keys, values, bias, some_see_nothing=self._empty_source, keep=self.keep_attention
+        )
         if self.keep_attention:
-            total = weights.sum(axis=-1, keepdims=True)
-            weights = weights / self.decoder.xp.where(total == 0, 1, total)
             kept.append(self._by_row(weights, own=kept is self.self_attention))
         return out
 
@@ -128,9 +128,9 @@ class CachedState:
         return self.decoder.xp.take_along_axis(weights, self.decoder.xp.asarray(places), axis=3)
 
     def _causal(self, new: int) -> Any:
-        """The bias of a chunk of new tokens, each of which sees what stands before it."""
+        """The bias (1, 1, new, length) of a chunk of new tokens, each of which sees what stands before it."""
         before = self._cache.length - new
-        return self._minus_infinity_unless(np.tri(new, before + new, before, dtype=bool))
+        return self._minus_infinity_unless(np.tri(new, before + new, before, dtype=bool)[None, None])
 
     def _minus_infinity_unless(self, allowed: np.ndarray) -> Any:
         dtype = np.promote_types(self.decoder.dtype, np.float32)
@@ -139,5 +139,5 @@ class CachedState:
     def _project(self, x: Any) -> Any:
         """Logits, in the same memory at each step: fresh megabytes would cost page faults."""
         if self._logits is None or len(self._logits) < len(x):
-            self._logits = self.decoder.xp.empty((len(x), self.decoder.vocabulary), x.dtype)
-        return self.decoder.output(x, out=self._logits[: len(x)])
+            self._logits = self.decoder.output.buffer(len(x))
+        return self.decoder.output(x, self._logits)

@@ -9,46 +9,14 @@ import numpy as np
 
 from ...autograd import Tensor, no_grad
 from ...autograd.backend import array_module
+from ...autograd.parallel import split
 from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
 from ...nn.feed_forward import ACTIVATIONS
+from .affine import Affine, pack
 
-# Attention of the new tokens: queries, keys and values (sentences, heads, tokens, head_dim); to a memory queries alone.
+# Attention of the new tokens: queries, keys and values (sentences, heads, tokens, head_dim), to a memory queries alone,
+# to results (sentences, tokens, heads, head_dim).
 Attend = Callable[..., Any]
-
-
-class Affine:
-    """x W^T + b on arrays x (rows, in_features), for W (out_features, in_features) and b (out_features,) or None.
-
-    `weight` is W^T, a view of the parameter until `pack` copies it.
-    """
-
-    def __init__(self, weight: Any, bias: Any):
-        self.weight, self.bias = weight.T, bias
-
-    @classmethod
-    def of(cls, linear: Linear) -> Affine:
-        return cls(linear.weight.data, None if linear.bias is None else linear.bias.data)
-
-    def __call__(self, x: Any, out: Any = None) -> Any:
-        y = array_module(x).matmul(x, self.weight, out=out)
-        if self.bias is not None:
-            y += self.bias
-        return y
-
-
-def pack(layers: list[Affine]) -> None:
-    """Copy weights so that the rows of W^T are contiguous: products with few rows of x then read them up to twice as
-    fast. All lie in one array, which the operating system can give large pages: reading is then faster by a tenth.
-    """
-    xp, dtype = array_module(layers[0].weight), layers[0].weight.dtype
-    line = 64 // dtype.itemsize  # numbers in a cache line, where each weight begins
-    flat = xp.empty(sum(layer.weight.size + line for layer in layers) + line, dtype)
-    place = -flat.ctypes.data % 64 // dtype.itemsize if xp is np else 0
-    for layer in layers:
-        packed = flat[place : place + layer.weight.size].reshape(layer.weight.shape)
-        packed[...] = layer.weight
-        place += -(-packed.size // line) * line
-        layer.weight, layer.bias = packed, None if layer.bias is None else layer.bias.copy()
 
 
 class Normalise:
@@ -74,25 +42,40 @@ class Normalise:
 
 
 def attend(
-    q: Any, keys: Any, values: Any, bias: Any, *, some_see_nothing: bool = False
+    q: Any, keys: Any, values: Any, bias: Any, *, some_see_nothing: bool = False, keep: bool = False
 ) -> tuple[Any, Any]:
-    """Attention of queries (batch, heads, queries, head_dim) that are scaled already, and its weights but for a factor.
+    """Attention of queries (batch, heads, queries, head_dim) that are scaled already, the batch shared out on threads.
 
-    The bias, or None, is added to the scores. A query with nothing to attend to gets zeros if `some_see_nothing`.
+    The bias (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. A query with nothing to
+    attend to gets zeros if `some_see_nothing`.
+    Returns the results (batch, queries, heads, head_dim), and the weights (batch, heads, queries, keys) if they are to
+    be kept.
     """
-    xp = array_module(q)
-    scores = q @ keys.swapaxes(-1, -2)
-    if scores.dtype == np.float16:
-        scores = scores.astype(np.float32)
-    if bias is not None:
-        scores += bias
-    top = scores.max(axis=-1, keepdims=True)
-    scores -= xp.where(xp.isfinite(top), top, 0) if some_see_nothing else top
-    weights = xp.exp(scores, out=scores)
-    total = weights.sum(axis=-1, keepdims=True)
-    out = weights.astype(values.dtype, copy=False) @ values
-    out /= xp.where(total == 0, 1, total) if some_see_nothing else total
-    return out, weights
+    xp, (batch, heads, queries, head_dim) = array_module(q), q.shape
+    merged = xp.empty((batch, queries, heads, head_dim), values.dtype)
+    kept = xp.empty((batch, heads, queries, keys.shape[2]), np.promote_types(q.dtype, np.float32)) if keep else None
+
+    def part(first: int, last: int) -> None:
+        some = slice(first, last)
+        weights = q[some] @ keys[some].swapaxes(-1, -2)
+        if weights.dtype == np.float16:
+            weights = weights.astype(np.float32)
+        if bias is not None:
+            weights += bias if len(bias) == 1 else bias[some]
+        top = weights.max(axis=-1, keepdims=True)
+        weights -= xp.where(xp.isfinite(top), top, 0) if some_see_nothing else top
+        xp.exp(weights, out=weights)
+        total = weights.sum(axis=-1, keepdims=True)
+        if some_see_nothing:
+            total = xp.where(total == 0, 1, total)
+        out = weights.astype(values.dtype, copy=False) @ values[some]
+        xp.divide(out, total, out=merged[some].swapaxes(1, 2), casting="same_kind")
+        if kept is not None:
+            xp.divide(weights, total, out=kept[some])
+
+    # For each key of each query the two products, the exponential, and reading key and value.
+    split(xp, batch, part, cost=heads * keys.shape[2] * (queries * (2 + 0.04 * head_dim) + 0.8 * head_dim))
+    return merged, kept
 
 
 class RawAttention:
@@ -124,7 +107,7 @@ class RawAttention:
     def __call__(self, x: Any, sentences: int, attend: Attend) -> Any:
         new = self.project_new(x)
         parts = self.split(new, sentences, new.shape[1] // (self.heads * self.head_dim))
-        merged = attend(parts[0] * new.dtype.type(self.head_dim**-0.5), *parts[1:]).swapaxes(1, 2)
+        merged = attend(parts[0] * new.dtype.type(self.head_dim**-0.5), *parts[1:])
         return self.project_out(merged.reshape(len(x), self.heads * self.head_dim))
 
 
@@ -159,10 +142,8 @@ class RawLayer:
         return [*projections, self.linear1, self.linear2]
 
     def _feed_forward(self, x: Any) -> Any:
-        h = self.linear1(x)
-        if self.activation == "relu":
-            array_module(h).maximum(h, 0, out=h)
-        else:
+        h = self.linear1(x, relu=self.activation == "relu")
+        if self.activation != "relu":
             with no_grad():
                 h = ACTIVATIONS[self.activation](Tensor(h)).data
         return self.linear2(h)

@@ -49,8 +49,7 @@ class Sampler:
         uniform = np.array([self._draw(int(s)) if w else 0.0 for s, w in zip(sequences, wanted, strict=True)])
         if not self.top_k and self.top_p == 1.0:
             return _first_above(xp.cumsum(self._weights(logits), axis=1), xp.asarray(uniform))
-        # top_k overwrites what it takes; the logits are still needed for the score.
-        values, ids = largest(logits.copy(), self.top_k or logits.shape[1])
+        values, ids = largest(logits, self.top_k or logits.shape[1])
         total = xp.cumsum(self._weights(values), axis=1)
         if self.top_p < 1.0:
             # The nucleus ends with the first token that brings the sum up to top_p.

@@ -12,8 +12,8 @@ import numpy as np
 from ...autograd.backend import array_module
 from ...autograd.parallel import split
 
-BLOCK = 256  # tokens; a maximum is kept of each block
-CHUNK = 1 << 16  # numbers that stay in a processor's cache between two passes
+CHUNK = 1 << 18  # numbers that stay in a processor's cache between two passes
+STRIP = 256  # see top_k
 
 
 def log_sum_exp(logits: Any) -> Any:
@@ -59,40 +59,47 @@ def _shifted(logits: Any, dtype: Any, xp: Any) -> Any:
 def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     """The k largest of each row, largest first, and among equals the one of the smaller id first.
 
-    Args:
-        logits: (rows, vocab_size); the k largest of a row are overwritten.
-
-    Returns values (rows, k) and ids (rows, k), k at most vocab_size.
+    Returns values (rows, k) and ids (rows, k) of logits (rows, vocab_size), k at most vocab_size. Raises ValueError for
+    NaN.
     """
-    xp = array_module(logits)
-    rows, vocabulary = logits.shape
+    xp, (rows, vocabulary) = array_module(logits), logits.shape
     k = min(k, vocabulary)
-    if k > 32:
+    if 4 * k > vocabulary:
         ids = xp.argsort(-logits, axis=1, kind="stable")[:, :k]
         return xp.take_along_axis(logits, ids, axis=1), ids
-    # Take the maximum k times; after each only the block it stood in must be looked at again.
-    whole = vocabulary // BLOCK * BLOCK
-    best = xp.full((rows, -(-vocabulary // BLOCK)), -np.inf, logits.dtype)
-    if whole:
-        blocks = logits[:, :whole].reshape(rows, -1, BLOCK)
-
-        def part(first: int, last: int) -> None:
-            best[first:last, : whole // BLOCK] = blocks[first:last].max(axis=2)
-
-        split(xp, rows, part, cost=0.2 * vocabulary)
-    if whole < vocabulary:
-        best[:, -1] = logits[:, whole:].max(axis=1)
     values, ids = xp.empty((rows, k), logits.dtype), xp.empty((rows, k), np.int64)
-    every, inside = xp.arange(rows), xp.arange(BLOCK)
-    for rank in range(k):
-        block = best.argmax(axis=1)
-        columns = block[:, None] * BLOCK + inside
-        window = logits[every[:, None], xp.minimum(columns, vocabulary - 1)]
-        if whole < vocabulary:
-            window[columns >= vocabulary] = -np.inf
-        place = window.argmax(axis=1)
-        values[:, rank], ids[:, rank] = window[every, place], columns[every, place]
-        window[every, place] = -np.inf
-        logits[every, ids[:, rank]] = -np.inf
-        best[every, block] = window.max(axis=1)
+
+    def part(first: int, last: int) -> None:
+        chunk = max(CHUNK // vocabulary, 1) if xp is np else rows
+        starts = range(first, last, chunk)
+        found = [_contenders(logits[start : min(start + chunk, last)], k) for start in starts]
+        row = xp.concatenate([row + (start - first) for start, (row, _) in zip(starts, found, strict=True)])
+        contenders = xp.concatenate([ids for _, ids in found])
+        values[first:last], ids[first:last] = _sorted(logits[first:last], row, contenders, k)
+
+    split(xp, rows, part, cost=0.4 * vocabulary)
     return values, ids
+
+
+def _contenders(logits: Any, k: int) -> tuple[Any, Any]:
+    """Rows and ids, in this order, of numbers among which are the k largest of each row, and few others."""
+    xp, (rows, vocabulary) = array_module(logits), logits.shape
+    # Fold each row into a strip and keep the largest number of each place. k places have one that reaches the k-th
+    # largest of these; so the k largest numbers of the row reach it, too.
+    folds = max(vocabulary // max(STRIP, 4 * k), 1)
+    length = vocabulary // folds
+    best = logits[:, : folds * length].reshape(rows, folds, length).max(axis=1)
+    if xp.isnan(best).any():
+        raise ValueError("the model's logits are not numbers (NaN): its weights are damaged, or its training diverged")
+    bound = xp.partition(best, length - k, axis=1)[:, length - k]
+    return xp.divmod(xp.flatnonzero(logits >= bound[:, None]), vocabulary)
+
+
+def _sorted(logits: Any, row: Any, ids: Any, k: int) -> tuple[Any, Any]:
+    """The k largest of each row's contenders, in order: values and ids."""
+    xp = array_module(logits)
+    values = logits[row, ids]
+    order = xp.lexsort(xp.stack([ids, -values, row]))  # by row, then value, then id
+    first = xp.searchsorted(row, xp.arange(len(logits)))
+    chosen = order[first[:, None] + xp.arange(k)]
+    return values[chosen], ids[chosen]

@@ -50,8 +50,9 @@ def test_every_option_arrives() -> None:
         ("--top-p 0", "'0' does not lie above 0 and not above 1"),
         ("--temperature nan", "'nan' is not a number from zero on"),
         ("--temperature hot", "'hot' is not a number from zero on"),
-        ("--interactive", "need a trained model: add --checkpoint RUN"),
-        ("--show-attention", "need a trained model: add --checkpoint RUN"),
+        ("--interactive", "--interactive needs a trained model: add --checkpoint RUN"),
+        ("--show-attention", "--show-attention needs a trained model: add --checkpoint RUN"),
+        ("--attention-pictures x", "--attention-pictures needs a trained model: add --checkpoint RUN"),
     ],
 )
 def test_what_does_not_fit_is_refused(options: str, message: str, capsys: pytest.CaptureFixture) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.models.generation.top import BLOCK, log_sum_exp, top_k
+from handloom.autograd import parallel
+from handloom.models.generation.top import log_sum_exp, top_k
 
 
 @given(
     rows=st.integers(1, 4),
-    vocabulary=st.sampled_from([1, 5, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 7]),
+    vocabulary=st.sampled_from([1, 5, 15, 16, 33, 255, 512, 513, 6000]),
     k=st.sampled_from([1, 2, 10, 40]),
     levels=st.sampled_from([1, 3, 1000]),
     seed=st.integers(0, 1000),
@@ -38,3 +41,26 @@ def test_log_sum_exp(dtype: type) -> None:
     with np.errstate(divide="ignore"):
         np.testing.assert_allclose(total, np.logaddexp.reduce(logits.astype(np.float64), axis=1), rtol=1e-6)
     assert total.dtype == max(dtype, np.float32, key=lambda t: np.dtype(t).itemsize)
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    yield
+    parallel.set_num_threads(None)
+
+
+def test_threads_change_no_result(restored: None) -> None:
+    logits = np.random.default_rng(0).standard_normal((64, 30_100)).astype(np.float32)
+    results = []
+    for threads in (1, 3):
+        parallel.set_num_threads(threads)
+        results.append((log_sum_exp(logits), *top_k(logits, 5)))
+    for one, three in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, three)
+
+
+def test_numbers_that_are_none_are_told() -> None:
+    logits = np.zeros((2, 600), np.float32)
+    logits[1, 599] = np.nan
+    with pytest.raises(ValueError, match="not numbers"):
+        top_k(logits, 3)

@@ -1,0 +1,81 @@
+"""The products of a decoding step, in blocks and not, on any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handloom.autograd import parallel
+from handloom.models.generation import affine
+from handloom.models.generation.affine import Affine, pack
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    yield
+    parallel.set_num_threads(None)
+
+
+@given(
+    rows=st.sampled_from([1, 2, 7, 32, 129]),
+    sizes=st.lists(st.tuples(st.sampled_from([1, 8, 64]), st.sampled_from([1, 31, 32, 33, 200])), min_size=1),
+    bias=st.booleans(),
+    relu=st.booleans(),
+    in_place=st.booleans(),
+    small=st.sampled_from([1, 10_000, affine.SMALL]),
+    seed=st.integers(0, 100),
+)
+def test_packed_products_are_the_products(rows, sizes, bias, relu, in_place, small, seed) -> None:
+    rng = np.random.default_rng(seed)
+    weights = [rng.normal(size=(out, features)) for features, out in sizes]
+    biases = [rng.normal(size=out) if bias else None for _, out in sizes]
+    layers = [Affine(w, b) for w, b in zip(weights, biases, strict=True)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(affine, "reads_in_place", lambda: in_place)
+        patch.setattr(affine, "SMALL", small)
+        pack(layers)
+        assert all((layer.blocks is not None) == in_place for layer in layers)
+        for layer, weight, b in zip(layers, weights, biases, strict=True):
+            x = rng.normal(size=(rows, weight.shape[1]))
+            expected = x @ weight.T + (0 if b is None else b)
+            expected = np.maximum(expected, 0) if relu else expected
+            np.testing.assert_allclose(layer(x, relu=relu), expected, rtol=1e-10, atol=1e-12)
+            buffer = layer.buffer(rows)
+            for fewer in (rows, (rows + 1) // 2):  # the memory of a step serves later, smaller ones
+                found = layer(x[:fewer], buffer, relu=relu)
+                assert np.shares_memory(found, buffer)
+                np.testing.assert_allclose(found, expected[:fewer], rtol=1e-10, atol=1e-12)
+
+
+def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(affine, "reads_in_place", lambda: True)
+    rng = np.random.default_rng(0)
+    layer = Affine(rng.normal(size=(5000, 64)).astype(np.float32), rng.normal(size=5000).astype(np.float32))
+    pack([layer])
+    x = rng.normal(size=(70, 64)).astype(np.float32)
+    results = []
+    for threads in (1, 2, 3):
+        parallel.set_num_threads(threads)
+        results.append(layer(x))
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+    np.testing.assert_allclose(results[0], layer.bias + x @ _whole(layer), rtol=1e-4, atol=1e-4)
+
+
+def _whole(layer: Affine) -> np.ndarray:
+    assert layer.blocks is not None
+    return np.concatenate(list(layer.blocks), axis=1)[:, : layer.out_features]
+
+
+def test_packed_weights_no_longer_follow_the_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    for in_place in (True, False):
+        monkeypatch.setattr(affine, "reads_in_place", lambda in_place=in_place: in_place)
+        weight, bias = np.ones((3, 2), np.float32), np.zeros(3, np.float32)
+        layer = Affine(weight, bias)
+        pack([layer])
+        weight[...], bias[...] = 7, 7
+        np.testing.assert_array_equal(layer(np.ones((1, 2), np.float32)), [[2, 2, 2]])
