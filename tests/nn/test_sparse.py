@@ -40,15 +40,6 @@ def test_weights_lie_where_the_pattern_says(pattern: str, causal: bool, position
         assert ((weights.data[batch, :, query, key] > 0) == allowed).all(), (batch, query, key)
 
 
-@pytest.mark.parametrize("positions", ["none", "relative"])
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_cached_equals_uncached(pattern: str, positions: str) -> None:
-    model, x = layer(pattern, positions), Tensor(RNG.normal(size=(2, 7, 8)))
-    cache = nn.KeyValueCache()
-    pieces = [model(x[:, a:b], causal=True, cache=cache).data for a, b in [(0, 1), (1, 4), (4, 7)]]
-    np.testing.assert_allclose(np.concatenate(pieces, axis=1), model(x, causal=True).data, rtol=1e-9)
-
-
 def test_a_mask_of_ones_own_counts_as_well() -> None:
     model, mask = layer("strided:3"), np.ones((1, 1, 7, 7), bool)
     mask[..., 2] = False
