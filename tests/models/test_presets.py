@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 
@@ -28,6 +29,20 @@ def test_kth_language_models(vocab_size: int, stated: float) -> None:
     """Characters and BPE 2,000; the report gives two digits."""
     model = LanguageModel(LANGUAGE_MODEL_PRESETS["paper"].transformer(vocab_size))
     assert model.parameter_count() == pytest.approx(stated, rel=0.01)
+
+
+@pytest.mark.parametrize("vocab_size", [83, 2000])
+def test_kth_models_with_other_heads(vocab_size: int) -> None:
+    """Twelve cells: what counts is heads times head size, which each projection has as features."""
+    preset = LANGUAGE_MODEL_PRESETS["paper"]
+    d, layers = preset.d_model, preset.layers
+    feed_forward = 2 * d * preset.dim_feedforward + preset.dim_feedforward + d
+    around = vocab_size * (2 * d + 1) + preset.length * d + 2 * d
+    for heads, size in itertools.product((1, 2, 4, 8), (11, 23, 46)):
+        inner = heads * size
+        attention = 3 * inner * (d + 1) + inner * d + d
+        model = LanguageModel(preset.transformer(vocab_size, nhead=heads, head_dim=size))
+        assert model.parameter_count() == around + layers * (attention + feed_forward + 4 * d)
 
 
 def test_german_english_base_model() -> None:
