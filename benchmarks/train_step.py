@@ -2,6 +2,7 @@
 
     python -m benchmarks.train_step --config all --json benchmarks/results/train_step_cpu.json
     python -m benchmarks.train_step --config paraphrase --profile
+    python -m benchmarks.train_step --device cuda                             see benchmarks/train_step_device.py
 
 Both train the same model on the same batch: forward, backward, Adam. PyTorch (eager) is measured twice, with the
 layers of nn.Transformer and with scaled_dot_product_attention in their place; the faster one is the ruler. Its Adam
@@ -28,6 +29,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks import train_step_device
 from benchmarks.machine import machine, versions
 from benchmarks.side_by_side import (
     Disturbance,
@@ -40,6 +42,7 @@ from benchmarks.side_by_side import (
     take_turns,
     worker_environment,
 )
+from benchmarks.train_step_device import DEVICE_SIZES
 from benchmarks.train_step_profile import print_profile
 from benchmarks.train_step_sizes import MORE, SIZES, size_of
 from benchmarks.train_step_worker import SIDES
@@ -152,16 +155,28 @@ def say_conditions(here: Mapping[str, Any], threads: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default="all", choices=["all", *SIZES, *MORE], help="all: the reports' six")
-    parser.add_argument("--steps", type=int, default=9, help="timed steps of each side (default: 9)")
+    configs = dict.fromkeys(["all", *SIZES, *DEVICE_SIZES, *MORE])
+    parser.add_argument("--config", default="all", choices=list(configs), help="all: the reports' six")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="(default: cpu)")
+    parser.add_argument("--steps", type=int, help="timed steps of each side (default: 9; 50 on a GPU)")
     here = machine()
     cores = here["cores"]
     parser.add_argument("--threads", type=int, default=min(2, cores), help="of each side (default: 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows; others in the file stay")
     parser.add_argument("--profile", action="store_true", help="only show where handloom's time goes, op by op")
     arguments = parser.parse_args()
+    if arguments.config not in {**SIZES, **MORE, "all": None} and arguments.device == "cpu":
+        parser.error(f"--config {arguments.config} is a size for --device cuda")
+    if arguments.steps is None:
+        arguments.steps = 9 if arguments.device == "cpu" else 50
     if arguments.steps < 1 or not 1 <= arguments.threads <= cores:
         parser.error(f"--steps must be at least 1, --threads between 1 and this machine's {cores}")
+    if arguments.device == "cuda":
+        if arguments.profile:
+            parser.error("--profile is for the CPU; on a GPU use Nsight Systems")
+        chosen = list(DEVICE_SIZES) if arguments.config == "all" else [arguments.config]
+        train_step_device.run(chosen, arguments.steps, arguments.json)
+        return
     if hasattr(os, "sched_setaffinity"):  # for the workers, which inherit it
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
     configs = list(SIZES) if arguments.config == "all" else [arguments.config]

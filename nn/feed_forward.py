@@ -14,10 +14,13 @@ ACTIVATIONS = {"relu": ops.relu, "gelu": ops.gelu, "silu": ops.silu, **GATED}
 
 def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, activation: str) -> Tensor:
     """linear2(dropout(activation(linear1(x))))."""
-    if activation == "relu":
-        p = dropout.p if dropout.training else 0.0
-        return linear2(ops.linear_relu(x, linear1.weight, linear1.bias, dropout=p, generator=dropout.generator))
-    return linear2(dropout(ACTIVATIONS[activation](linear1(x))))
+    if activation in GATED:
+        return linear2(dropout(GATED[activation](linear1(x))))
+    p = dropout.p if dropout.training else 0.0
+    hidden = ops.linear_activation(
+        x, linear1.weight, linear1.bias, activation=activation, dropout=p, generator=dropout.generator
+    )
+    return linear2(hidden)
 
 
 class FeedForward(Module):

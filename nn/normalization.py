@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
+from .dropout import Dropout
 from .module import Module
 
 
@@ -26,6 +27,15 @@ class LayerNorm(Module):
         centred = x - x.mean(axis=-1, keepdims=True)
         std = ops.sqrt((centred * centred).sum(axis=-1, keepdims=True) / (self.features - 1))
         return centred / (std + self.eps) * self.weight + self.bias
+
+    def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
+        """self(residual + dropout(x)), in one op: how a post-norm sublayer ends."""
+        if self.eps_outside:
+            return self(dropout.add(x, residual))
+        p = dropout.p if dropout.training else 0.0
+        return ops.residual_layer_norm(
+            x, residual, self.weight, self.bias, p, eps=self.eps, generator=dropout.generator
+        )
 
     def extra_repr(self) -> str:
         return f"{self.features}, eps={self.eps}"

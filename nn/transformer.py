@@ -67,8 +67,8 @@ class TransformerEncoderLayer(Module):
         if self.norm_first:
             x = self.dropout1.add(attend(self.norm1(x)), x)
             return self.dropout2.add(self._feed_forward(self.norm2(x)), x)
-        x = self.norm1(self.dropout1.add(attend(x), x))
-        return self.norm2(self.dropout2.add(self._feed_forward(x), x))
+        x = self.norm1.after(attend(x), x, self.dropout1)
+        return self.norm2.after(self._feed_forward(x), x, self.dropout2)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)
@@ -131,9 +131,9 @@ class TransformerDecoderLayer(Module):
             x = self.dropout1.add(attend_self(self.norm1(x)), x)
             x = self.dropout2.add(attend_memory(self.norm2(x)), x)
             return self.dropout3.add(self._feed_forward(self.norm3(x)), x)
-        x = self.norm1(self.dropout1.add(attend_self(x), x))
-        x = self.norm2(self.dropout2.add(attend_memory(x), x))
-        return self.norm3(self.dropout3.add(self._feed_forward(x), x))
+        x = self.norm1.after(attend_self(x), x, self.dropout1)
+        x = self.norm2.after(attend_memory(x), x, self.dropout2)
+        return self.norm3.after(self._feed_forward(x), x, self.dropout3)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return feed_forward(x, self.linear1, self.linear2, self.dropout, self.activation)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..autograd import Tensor, no_grad, ops
-from ..autograd.backend import to_device
+from ..autograd.backend import array_module
 from ..errors import InputError
 from ..models import ClassifierConfig, TransformerClassifier
 from ..models.presets import ClassifierPreset
@@ -98,15 +98,15 @@ def classification_loss(
     Smoothing and the `teacher` (see `taught`) count in training only.
     """
 
-    def loss(model: Module, batch: LabelledBatch) -> tuple[Tensor, int, dict[str, float]]:
+    def loss(model: Module, batch: LabelledBatch) -> tuple[Tensor, int, dict[str, Any]]:
         logits = model(batch.ids, batch.lengths)
         smoothing = label_smoothing if label_smoothing and model.training else 0.0
         total = ops.cross_entropy(logits, batch.labels, weight=weights, label_smoothing=smoothing, reduction="sum")
         value = total / len(batch.labels)
         if teacher is not None and model.training:
             value = taught(value, logits, teacher, [batch.ids, batch.lengths])
-        accuracy = float((to_device(logits.data.argmax(axis=1), "cpu") == batch.labels).mean())
-        return value, len(batch.labels), {"accuracy": accuracy}
+        right = logits.data.argmax(axis=1) == array_module(logits.data).asarray(batch.labels)
+        return value, len(batch.labels), {"accuracy": right.mean()}
 
     return loss
 

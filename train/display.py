@@ -50,6 +50,10 @@ class Display:
         parts.append(f"lr {row['learning_rate']:.1e}")
         if "loss_scale" in row:
             parts.append(f"scale {row['loss_scale']:g}")
+        if row.get("skipped"):
+            parts.append(f"{row['skipped']} skipped")
+        if "overflowed" in row:
+            parts.append(f"first {row['overflowed']}")
         self.bar.set_postfix_str(f"{', '.join(parts)}, {speed:,.0f} {self.unit}s/s")
 
     def validation(self, step: int, what: str, values: Mapping[str, float]) -> None:

@@ -1,14 +1,15 @@
 """The whole update as one operation on flat arrays: fp16 or fp32 training on a device without waiting for it.
 
-Parameters become views of one array; the float32 weights, which the updates change, and Adam's moments lie in others
-beside it. The loss scale, the number of updates and the decision to skip a step that overflowed are numbers on the
-device. On the CPU the same text runs on NumPy arrays. Source: Micikevicius et al. 2018, arXiv 1710.03740, sections 3.1
-and 3.2.
+Parameters become views of one array of float32 weights; their float16 copies, for the passes of fp16 training, and
+Adam's moments lie in others beside it. The loss scale, the number of updates and the decision to skip a step that
+overflowed are numbers on the device. On the CPU the same text runs on NumPy arrays. Source: Micikevicius et al. 2018,
+arXiv 1710.03740, sections 3.1 and 3.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,77 +17,110 @@ import numpy as np
 from ..autograd import Parameter, Tensor
 from ..autograd.backend import array_module, to_device
 from ..autograd.kernels.update import STATE, adam, new_state, prepare_update, read_state
+from .optimizers import Adam
+
+_NEVER = 2**31 - 1
 
 
 class FlatAdam:
-    """Adam or AdamW over all parameters in three kernels; weights, moments and loss scale in float32.
+    """Adam or AdamW over all parameters in three kernels.
 
     Args:
-        parameters: what to update, all on one device and all float32 or all float16 (`Module.astype`). Their `data`
-            become views of one array.
+        parameters: what to update, float32, all on one device. Their `data` become views of one array.
+        half: fp16 training: within `passes` the parameters hold float16 copies.
+        constants: further float32 tensors of the model that the passes need in float16.
         betas, eps: as of `Adam`.
         weight_decay: for matrices, as of `Optimizer`.
-        loss_scale: the first one; 1 for float32.
-        interval: good steps before the scale doubles.
-        masters: float32 values of the parameters, where they were cast to float16 before; otherwise those of the cast.
+        loss_scale: the first one; 1 without `half`.
+        interval, least: good steps before the scale doubles, and what it does not fall below.
 
-    Raises ValueError for no parameters, or parameters of several dtypes or devices.
+    Raises ValueError for no parameters, or ones that are not float32 or not on one device.
     """
 
     def __init__(
         self,
         parameters: Iterable[Parameter],
         *,
+        half: bool = False,
+        constants: Iterable[Tensor] = (),
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
-        loss_scale: float | None = None,
+        loss_scale: float = 2.0**15,
         interval: int = 1000,
-        masters: Iterable[Any] | None = None,
+        least: float = 1.0,
     ):
         given = list(parameters)
-        if len({(p.dtype, p.device) for p in given}) != 1 or given[0].dtype not in (np.float16, np.float32):
-            raise ValueError("FlatAdam: parameters must be all float32 or all float16, and on one device")
-        values = [p.data for p in given] if masters is None else list(masters)
+        if {(p.dtype, p.device) for p in given} != {(np.dtype(np.float32), given[0].device if given else None)}:
+            raise ValueError("FlatAdam: parameters must be float32, on one device, and at least one")
         # Matrices first: a weight decay covers the beginning of the array.
-        order = sorted(range(len(given)), key=lambda i: given[i].ndim < 2)
-        self.parameters = [given[i] for i in order]
-        self.betas, self.eps, self.weight_decay, self.interval = betas, eps, weight_decay, interval
-        xp, dtype = array_module(given[0].data), given[0].dtype
-        self.weights = xp.concatenate([xp.asarray(values[i]).reshape(-1) for i in order]).astype(np.float32)
-        self.copy = self.weights.astype(dtype)
+        self.parameters = sorted(given, key=lambda p: p.ndim < 2)
+        self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
+        self.half, self.interval, self.least = half, interval if half else _NEVER, least
+        xp = self.xp = array_module(given[0].data)
+        self.weights = xp.concatenate([p.data.reshape(-1) for p in self.parameters])
+        self.copy = self.weights.astype(np.float16) if half else self.weights
         self.m, self.v = xp.zeros_like(self.weights), xp.zeros_like(self.weights)
         self.decayed = sum(p.size for p in self.parameters if p.ndim > 1)
-        self.state = new_state(xp, loss_scale or (1.0 if dtype == np.float32 else 2.0**15))
-        start = 0
-        for parameter in self.parameters:
-            parameter.data = self.copy[start : start + parameter.size].reshape(parameter.shape)
-            start += parameter.size
+        self.state = new_state(xp, loss_scale if half else 1.0)
+        self.gradient: Any = None
+        for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
+            parameter.data = own
+        # What holds other arrays during the passes, with these.
+        self._halves: list[tuple[Tensor, Any]] = []
+        if half:
+            self._halves += zip(self.parameters, self.views(self.copy), strict=True)
+        self._halves += [(tensor, tensor.data.astype(np.float16)) for tensor in constants if half]
+
+    def views(self, flat: Any) -> list[Any]:
+        """The parts of a flat array that belong to each of `parameters`, in their shapes."""
+        stops = np.cumsum([p.size for p in self.parameters]).tolist()
+        return [flat[stop - p.size : stop].reshape(p.shape) for p, stop in zip(self.parameters, stops, strict=True)]
+
+    @contextmanager
+    def passes(self) -> Iterator[None]:
+        """The forward and backward passes belong into this block, where fp16 training has its float16 weights."""
+        wide = [tensor.data for tensor, _ in self._halves]
+        for tensor, narrow in self._halves:
+            tensor.data = narrow
+        try:
+            yield
+        finally:
+            for (tensor, _), data in zip(self._halves, wide, strict=True):
+                tensor.data = data
 
     def backward(self, loss: Tensor, share: float = 1.0) -> None:
-        """Add the gradient of `share` times the loss, multiplied by the loss scale, to the parameters'."""
+        """Add the gradient of `share` times the loss, multiplied by the loss scale, to `gradient`."""
         scale = self.state[:1] * np.float32(share)
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is what the loss scale is there for
             loss.backward(scale.astype(loss.dtype).reshape(loss.shape))
+            xp, dtype = self.xp, self.copy.dtype
+            parts = [xp.zeros(p.size, dtype) if p.grad is None else p.grad.reshape(-1) for p in self.parameters]
+            gradient = xp.concatenate(parts)
+            if self.gradient is None:
+                self.gradient = gradient
+            else:
+                self.gradient += gradient
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def step(self, lr: float, *, average: float = 1.0, max_norm: float | None = None) -> None:
-        """Update all parameters from their gradients and forget these; skip it if one of them overflowed.
+        """Update all parameters from the gradient and forget it; skip it if the gradient overflowed.
 
         Args:
             lr: learning rate.
-            average: what the gradients are to be multiplied by, beside undoing the loss scale.
-            max_norm: bound on the joint norm of the gradients.
+            average: what the gradient is to be multiplied by, beside undoing the loss scale.
+            max_norm: bound on its norm.
         """
-        xp = array_module(self.copy)
-        parts = [xp.zeros(p.size, p.dtype) if p.grad is None else p.grad.reshape(-1) for p in self.parameters]
-        gradient = xp.concatenate(parts)
-        prepare_update(gradient, self.state, average=average, max_norm=max_norm, interval=self.interval)
+        prepare_update(
+            self.gradient, self.state, average=average, max_norm=max_norm, interval=self.interval, least=self.least
+        )
         adam(
-            self.weights, gradient, self.m, self.v, self.copy, self.state,
+            self.weights, self.gradient, self.m, self.v, self.copy, self.state,
             lr=lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay, decayed=self.decayed,
         )  # fmt: skip
+        self.gradient = None
         for parameter in self.parameters:
-            parameter.grad = None
             parameter.mark_changed()
 
     def report(self) -> dict[str, float]:
@@ -94,15 +128,26 @@ class FlatAdam:
         state = read_state(self.state)
         return {name: state[name] for name in ("loss_scale", "norm", "steps", "skipped")}
 
+    def write_state(self, **values: float) -> None:
+        """Set fields of the state on the device, by name."""
+        state = np.array([tuple({**read_state(self.state), **values}[name] for name in STATE.names or ())], STATE)
+        self.state[...] = self.xp.asarray(state.view(np.float32))
+
+    def overflowed(self) -> Any:
+        """For each of `parameters` whether its gradient overflowed: (n,) booleans on the device.
+
+        To be asked between `backward` and `step`.
+        """
+        return self.xp.stack([~self.xp.isfinite(part).all() for part in self.views(self.gradient)])
+
     def first_overflow(self, named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:
         """The name of the parameter whose gradient overflowed first: the last one, since gradients come from the end.
 
         To be asked between `backward` and `step`; waits for the device.
         """
-        for name, parameter in reversed(list(named_parameters)):
-            if parameter.grad is not None and not np.isfinite(to_device(parameter.grad, "cpu")).all():
-                return name
-        return None
+        overflowed = to_device(self.overflowed(), "cpu").tolist()
+        found = {id(p) for p, bad in zip(self.parameters, overflowed, strict=True) if bad}
+        return next((name for name, p in reversed(list(named_parameters)) if id(p) in found), None)
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next step depends on, on the host."""
@@ -113,11 +158,34 @@ class FlatAdam:
         """Go on from a `state_dict`. Raises ValueError, and changes nothing, if it is of other parameters."""
         if state["weights"].shape != self.weights.shape:
             raise ValueError("FlatAdam: this state belongs to parameters of another number or other shapes")
-        xp = array_module(self.copy)
         for name in ("weights", "m", "v"):
-            getattr(self, name)[...] = xp.asarray(state[name])
-        self.copy[...] = self.weights.astype(self.copy.dtype)
-        row = np.array([tuple(state["state"][name] for name in STATE.names or ())], STATE)
-        self.state[...] = xp.asarray(row.view(np.float32))
+            getattr(self, name)[...] = self.xp.asarray(state[name])
+        self.write_state(**state["state"])
+        self.weights_changed()
+
+    def weights_changed(self) -> None:
+        """To be called when something else has written into the parameters."""
+        if self.half:
+            self.copy[...] = self.weights.astype(self.copy.dtype)
         for parameter in self.parameters:
             parameter.mark_changed()
+
+
+def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: Any) -> FlatAdam | None:
+    """A FlatAdam that goes on where `optimizer` stands and shares its moments; `options` are FlatAdam's.
+
+    None if it can't: for other optimisers than Adam and AdamW, for learning rates or weight decays of groups, and for
+    parameters that are not float32 on one device.
+    """
+    parameters, decay = optimizer.parameters, optimizer.common_decay()
+    kinds = {(p.dtype, p.device) for p in parameters}
+    if not isinstance(optimizer, Adam) or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
+        return None
+    flat = FlatAdam(
+        parameters, betas=optimizer.betas, eps=optimizer.eps, weight_decay=decay, constants=constants, **options
+    )
+    flat.write_state(steps=optimizer.steps)
+    for name, whole in (("m", flat.m), ("v", flat.v)):
+        own = {id(p): view for p, view in zip(flat.parameters, flat.views(whole), strict=True)}
+        optimizer.share_moment(name, [own[id(p)] for p in parameters])
+    return flat

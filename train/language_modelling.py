@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd import Tensor, no_grad, ops
-from ..autograd.backend import to_device
+from ..autograd.backend import array_module
 from ..errors import InputError
 from ..models import (
     LanguageModel,
@@ -141,14 +141,14 @@ def language_model_loss(label_smoothing: float = 0.0, teacher: Module | None = N
     Smoothing and the `teacher` (see `taught`) count in training only.
     """
 
-    def loss(model: Module, batch: Windows) -> tuple[Tensor, int, dict[str, float]]:
+    def loss(model: Module, batch: Windows) -> tuple[Tensor, int, dict[str, Any]]:
         logits = model(batch.inputs)
-        accuracy = float((to_device(logits.data.argmax(axis=-1), "cpu") == batch.targets).mean())
+        right = logits.data.argmax(axis=-1) == array_module(logits.data).asarray(batch.targets)
         smoothing = label_smoothing if model.training else 0.0
         value = ops.cross_entropy(logits, batch.targets, label_smoothing=smoothing)
         if teacher is not None and model.training:
             value = taught(value, logits, teacher, [batch.inputs])
-        return value, batch.targets.size, {"accuracy": accuracy}
+        return value, batch.targets.size, {"accuracy": right.mean()}
 
     return loss
 
@@ -166,7 +166,7 @@ def evaluate(model: Module, ids: np.ndarray, characters: int, length: int, batch
     with no_grad():
         for batch in all_windows(ids, length, batch_size):
             loss, tokens, more = measure(model, batch)  # type: ignore[misc]
-            nats, right, count = nats + loss.item() * tokens, right + more["accuracy"] * tokens, count + tokens
+            nats, right, count = nats + loss.item() * tokens, right + float(more["accuracy"]) * tokens, count + tokens
     return {
         "loss": nats / count,
         "perplexity": math.exp(nats / count),

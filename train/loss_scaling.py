@@ -61,9 +61,7 @@ class HalfPrecision:
 
     def __init__(self, model: Module):
         self.parameters = list(model.parameters())
-        constants = {id(t): t for m in model.modules() for t in vars(m).values() if isinstance(t, Tensor)}
-        tensors = {id(p): p for p in self.parameters} | constants
-        self.tensors = [tensor for tensor in tensors.values() if tensor.dtype == np.float32]
+        self.tensors = [*(p for p in self.parameters if p.dtype == np.float32), *float_constants(model)]
         self._copies: list[Any] = []
 
     def cast(self) -> None:
@@ -91,6 +89,13 @@ class HalfPrecision:
                         parameter.grad += before
                 else:
                     parameter.grad = before
+
+
+def float_constants(model: Module) -> list[Tensor]:
+    """The float32 tensors in a model that are no parameters, such as a table of positions."""
+    parameters = set(map(id, model.parameters()))
+    held = {id(t): t for module in model.modules() for t in vars(module).values() if isinstance(t, Tensor)}
+    return [tensor for key, tensor in held.items() if key not in parameters and tensor.dtype == np.float32]
 
 
 def first_overflow(named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:

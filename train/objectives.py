@@ -38,7 +38,7 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
 
     Args:
         logits, teacher_logits: (..., classes); the teacher's is an array, through which no gradient flows.
-        counted: (...) boolean array, True where a token counts and is not padding.
+        counted: (...) boolean host array, True where a token counts and is not padding.
         temperature: T, above 0.
 
     Raises ValueError if the shapes differ, nothing counts, or the temperature is not above 0.
@@ -49,7 +49,8 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
             f"student's {logits.shape}, and a token must count. Were the models trained with the same tokenizer?"
         )
     theirs = ops.log_softmax(Tensor(teacher_logits) / temperature).data
-    probabilities = np.exp(theirs) * counted[..., None]
+    xp = array_module(theirs)
+    probabilities = xp.exp(theirs) * xp.asarray(counted)[..., None]
     divergence = (ops.log_softmax(logits / temperature) * -probabilities).sum() + (probabilities * theirs).sum()
     return divergence * (temperature**2 / int(counted.sum()))
 
@@ -62,4 +63,4 @@ def taught(loss: Tensor, logits: Tensor, teacher: Module, inputs: Sequence[Any],
     with no_grad():
         soft = teacher(*inputs).data
     counted = np.ones(logits.shape[:-1], bool) if counted is None else counted
-    return (loss + distillation_loss(logits, soft, array_module(soft).asarray(counted))) * 0.5
+    return (loss + distillation_loss(logits, soft, counted)) * 0.5

@@ -61,6 +61,19 @@ class Optimizer:
             [array_module(p.data).zeros_like(p.data) for p in self.parameters] for _ in self.moments
         ]  # moment, parameter
 
+    def common_decay(self) -> float | None:
+        """The weight decay of all matrices, if no group has a rate or a decay of its own; else None."""
+        decay = max(self._decays)
+        usual = [decay if parameter.ndim > 1 else 0.0 for parameter in self.parameters]
+        return decay if set(self._lr_scales) == {1.0} and self._decays == usual else None
+
+    def share_moment(self, name: str, arrays: list[Any]) -> None:
+        """Keep a moment in these arrays, one for each of `parameters`, from now on; they take over its values."""
+        row = self._state[self.moments.index(name)]
+        for own, shared in zip(row, arrays, strict=True):
+            shared[...] = own
+        row[:] = arrays
+
     def zero_grad(self) -> None:
         """Forget all gradients."""
         for parameter in self.parameters:

@@ -34,7 +34,7 @@ class Regime:
         schedule: "noam", or one with the peak `lr`: "constant", "linear", "cosine", "plateau"; None for the preset's.
         lr: peak of the schedule, None for the preset's; Noam's follows from the preset's warm-up.
         weight_decay: of matrices; None for the preset's, or else the optimiser's own.
-        accumulate, ema, precision, prefetch: of `Trainer`.
+        accumulate, ema, precision, name_overflows, prefetch: of `Trainer`.
         patience, monitor: of `Trainer`; None for what the task has.
         checkpoint_activations: compute activations anew in the backward pass.
         curriculum: epochs in which batches come in the order of difficulty.
@@ -49,6 +49,7 @@ class Regime:
     patience: int | None = None
     monitor: str | None = None
     precision: Literal["fp32", "fp16"] = "fp32"
+    name_overflows: bool = False
     prefetch: int = 0
     checkpoint_activations: bool = False
     curriculum: int = 0
@@ -92,7 +93,7 @@ class Regime:
 
     def trainer_options(self, monitor: str = "valid_loss", patience: int | None = None) -> dict[str, Any]:
         """What `Trainer` takes by these names; `monitor` and `patience` are the task's own."""
-        own = {name: getattr(self, name) for name in ("accumulate", "ema", "precision", "prefetch")}
+        own = {name: getattr(self, name) for name in ("accumulate", "ema", "precision", "name_overflows", "prefetch")}
         own |= {"monitor": self.monitor or monitor, "patience": self.patience or patience}
         return own | {"higher_is_better": own["monitor"].endswith(("accuracy", "bleu"))}
 
@@ -123,6 +124,9 @@ def add_regime_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--weight-decay", type=float, help="of matrices, decoupled (default: the preset's)")
     group.add_argument("--accumulate", type=positive, default=1, metavar="K", help="batches an update (default: 1)")
     group.add_argument("--precision", choices=("fp32", "fp16"), default="fp32", help="(default: fp32)")
+    group.add_argument(
+        "--name-overflows", action="store_true", help="with fp16: log the parameter whose gradient overflowed first"
+    )
     group.add_argument(
         "--checkpoint-activations", action="store_true", help="less memory: recompute in the backward pass"
     )

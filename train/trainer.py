@@ -10,26 +10,22 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from ..autograd import Generator, Tensor, default_generator, no_grad
 from ..autograd.backend import to_device
-from ..autograd.engine import backward
 from ..errors import InputError
 from ..nn import Module
 from .averaging import ExponentialAverage
 from .checkpoints import check_shapes, load_checkpoint, save_checkpoint
 from .display import Display
-from .distributed import GradientSum, Ranks, find_ranks
-from .loss_scaling import HalfPrecision, LossScaler, first_overflow
+from .distributed import Ranks, find_ranks
+from .loss_scaling import LossScaler
 from .memory import keep_freed_memory
-from .optimizers import Optimizer, clip_grad_norm
+from .optimizers import Optimizer
 from .prefetching import prefetch
 from .progress import Progress
 from .run_folder import RunFolder
 from .saved_states import SavedStates
 from .schedules import Plateau, Schedule
 from .stopping import StopSignals, TrainingStopped
-
-# With several batches an update, each one's gradient is of its summed loss over this many tokens; what is missing to
-# the mean is made up for at the end. A power of two: it rounds nothing.
-_TOKEN_UNIT = 1024
+from .updates import Reading, choose_updates
 
 
 class Batches(Protocol):
@@ -45,8 +41,9 @@ class Batches(Protocol):
 
 
 #: (model, batch) -> loss in nats per token, a Tensor with one element; the number of tokens it is the mean of; and, if
-#: one likes, further means over the same tokens by name, such as {"accuracy": 0.5}.
-Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[str, float]]]
+#: one likes, further means over the same tokens by name, such as {"accuracy": 0.5}; on a device they may be arrays
+#: without axes, so that nothing waits for them.
+Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[str, Any]]]
 
 
 class MicroBatch(NamedTuple):
@@ -86,6 +83,7 @@ class Trainer:
         prefetch: batches made ahead in a thread; 0 makes each when it is needed.
         generators: random generators that `loss` draws from, beside the default one and those of the model's layers.
         precision: "fp32"; or "fp16", which computes in float16 on float32 weights, with a dynamic loss scale.
+        name_overflows: let the log name the parameter whose gradient overflowed first.
         ranks: the processes that train together; None finds those that mpirun started.
     """
 
@@ -117,6 +115,7 @@ class Trainer:
         generators: Iterable[Generator] = (),
         unit: str = "token",
         precision: Literal["fp32", "fp16"] = "fp32",
+        name_overflows: bool = False,
         ranks: Ranks | None = None,
     ):
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
@@ -127,11 +126,11 @@ class Trainer:
         self.ema = None if ema is None else ExponentialAverage(model.parameters(), ema)
         self.monitor, self.higher_is_better, self.patience = monitor, higher_is_better, patience
         self.metrics, self.unit, self.prefetch = metrics, unit, prefetch
+        self.name_overflows = name_overflows
         self.saves = SavedStates(run.saves_path, keep)
-        self.half = HalfPrecision(model) if precision == "fp16" else None
         self.scaler = LossScaler() if precision == "fp16" else None
         self.ranks = find_ranks() if ranks is None else ranks
-        self.gradient_sum = GradientSum(optimizer.parameters, self.ranks) if self.ranks.size > 1 else None
+        self.updates = choose_updates(model, optimizer, self.scaler, self.ema, self.ranks, name_overflows)
         self.progress = Progress(seed=int(default_generator.numpy.integers(2**63)))
         layers = [value for module in model.modules() for value in vars(module).values()]
         found = [default_generator, *(value for value in layers if isinstance(value, Generator)), *generators]
@@ -160,12 +159,11 @@ class Trainer:
                 self.save()  # a run that is killed from here on can go on
             log_start = time.perf_counter()
             for batches in self._updates():
-                tokens, norm, means = self.update(now.step + 1, batches)
+                self.update(now.step + 1, batches)
                 now.advance(len(batches) * self.ranks.size, len(self.train_batches))
-                now.add_to_log(tokens, means)
                 display.step()
                 if now.step % self.log_every == 0 or now.step == self.steps:
-                    self._log(display, batches[0].epoch, norm, time.perf_counter() - log_start)
+                    self._log(display, batches[0].epoch, log_start)
                     log_start = time.perf_counter()
                 validated = now.step % self.validate_every == 0 or now.step == self.steps
                 if validated:
@@ -184,58 +182,36 @@ class Trainer:
         self.model.load_state_dict(self.ranks.from_first(lambda: load_checkpoint(self.run.path).tensors))
         return math.inf if self.progress.best is None else self.progress.best
 
-    def update(self, step: int, batches: list[MicroBatch]) -> tuple[float, float, dict[str, float]]:
-        """One update: returns its tokens, the gradient's norm before clipping, and the means over the tokens."""
+    def update(self, step: int, batches: list[MicroBatch]) -> float:
+        """One update; returns its tokens. How it went is told by `updates.read`."""
         self.model.train()
-        self.optimizer.zero_grad()
-        sums, tokens, scale = self._gradients(batches)
-        norm = clip_grad_norm(self.optimizer.parameters, self.clip_norm, scale=scale)
-        means = {name: value / tokens for name, value in sums.items()}
-        finite = math.isfinite(norm) and math.isfinite(means["loss"])
-        if not finite and (self.scaler is None or self.scaler.scale <= self.scaler.least):
-            layer = first_overflow(self.model.named_parameters())
-            where = f", first of {layer}" if layer else ""
-            raise FloatingPointError(
-                f"Step {step}: the loss is {means['loss']} and the gradient's norm {norm}{where}. The learning rate "
-                f"({self.schedule(step):.1e} here) is probably too high: lower it, or warm up for longer."
-            )
-        self.optimizer.lr = self.schedule(step)
-        if self.scaler is not None:
-            self.scaler.update(finite)
-        if finite:
-            self.optimizer.step()
-            if self.ema is not None:
-                self.ema.update()
-        return tokens, norm, means
+        tokens = self.updates.update(batches, self._loss_of, self.schedule(step), self.clip_norm)
+        if self.updates.failed:
+            raise self._failure(step, self.updates.read())
+        return tokens
 
-    def _gradients(self, batches: list[MicroBatch]) -> tuple[dict[str, float], float, float]:
-        """Leave in the parameters the gradient of the batches of all ranks, but for a factor.
+    def _loss_of(self, micro: MicroBatch) -> tuple[Any, ...]:
+        for number, generator in enumerate(self.generators):
+            generator.set_state(Generator([self.progress.seed, micro.epoch, micro.position, number]).get_state())
+        return self.loss(self.model, micro.batch)
 
-        Returns the sums over tokens by name, the tokens, and the factor that is missing to the gradient of the mean.
-        """
-        alone = len(batches) * self.ranks.size == 1
-        loss_scale = 1.0 if self.scaler is None else float(self.scaler.scale)
-        tokens, sums = 0.0, {"loss": 0.0}
-        if self.half is not None:
-            self.half.cast()
-        for micro in batches:
-            self._seed_generators(micro)
-            ready = None
-            if self.gradient_sum is not None and self.half is None and micro is batches[-1]:
-                self.gradient_sum.begin()
-                ready = self.gradient_sum.ready
-            with nullcontext() if self.half is None else self.half.passes():
-                loss, count, *more = self.loss(self.model, micro.batch)
-                backward(loss, loss_scale * (1.0 if alone else count / _TOKEN_UNIT), ready=ready)
-            tokens += count
-            for name, mean in {"loss": loss.item(), **(more[0] if more else {})}.items():
-                sums[name] = sums.get(name, 0.0) + mean * count
-        if self.gradient_sum is not None:
-            if self.half is not None:
-                self.gradient_sum.begin()
-            self.gradient_sum.finish()
-        tokens, *values = self.ranks.sum([tokens, *sums.values()])
-        return dict(zip(sums, values, strict=True)), tokens, (1.0 if alone else _TOKEN_UNIT / tokens) / loss_scale
+    def _read(self) -> Reading:
+        """How the last updates went, noted in the progress; waits for a device."""
+        reading = self.updates.read()
+        if reading.failed:
+            raise self._failure(self.progress.step, reading)
+        for tokens, means in reading.steps:
+            self.progress.add_to_log(tokens, means)
+        return reading
+
+    def _failure(self, step: int, reading: Reading) -> FloatingPointError:
+        wrong = (means["loss"] for _, means in reading.steps if not math.isfinite(means["loss"]))
+        loss = next(wrong, reading.steps[-1][1]["loss"])
+        where = f", first of {reading.overflowed}" if reading.overflowed else ""
+        return FloatingPointError(
+            f"Step {step}: the loss is {loss} and the gradient's norm {reading.norm}{where}. The learning rate "
+            f"({self.schedule(step):.1e} here) is probably too high: lower it, or warm up for longer."
+        )
 
     def _updates(self) -> Iterator[list[MicroBatch]]:
         """The batches of each update that is still to be made."""
@@ -253,10 +229,6 @@ class Trainer:
                 position += every
             epoch, position = epoch + 1, position - len(self.train_batches)
 
-    def _seed_generators(self, micro: MicroBatch) -> None:
-        for number, generator in enumerate(self.generators):
-            generator.set_state(Generator([self.progress.seed, micro.epoch, micro.position, number]).get_state())
-
     def _out_of_patience(self) -> bool:
         return self.patience is not None and self.progress.stale >= self.patience
 
@@ -271,7 +243,7 @@ class Trainer:
                 loss, count, *more = self.loss(self.model, batch)
                 tokens += count
                 for name, mean in {"loss": loss.item(), **(more[0] if more else {})}.items():
-                    sums[name] = sums.get(name, 0.0) + mean * count
+                    sums[name] = sums.get(name, 0.0) + float(mean) * count
             further = self.ranks.from_first(lambda: self.metrics(self.model) if self.metrics else {})
         total: dict[str, float] = {}
         for tokens_and_sums in self.ranks.gather({"tokens": tokens, **sums}):  # a rank may have had no batch
@@ -282,6 +254,7 @@ class Trainer:
 
     def _validate(self, display: Display, epoch: int, averaged: int = 0) -> None:
         now = self.progress
+        self._read()  # on a device, the updates may have failed long ago
         with self.ema.applied() if self.ema is not None else nullcontext():
             values = self.validate()
             if not math.isfinite(values["valid_loss"]):
@@ -324,6 +297,7 @@ class Trainer:
 
     def save(self) -> None:
         """Save the run as it stands. Raises InputError if it can't be written; the earlier saves are untouched."""
+        self._read()
         if self.ranks.first:
             self.saves.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
 
@@ -374,6 +348,7 @@ class Trainer:
         for name, parameter in own.items():
             parameter.data[...] = to_device(weights[name], parameter.device)
             parameter.mark_changed()
+        self.updates.write()
 
     def _fingerprint(self) -> str:
         fingerprint = getattr(self.train_batches, "fingerprint", None)
@@ -386,12 +361,16 @@ class Trainer:
         silent = not self.ranks.first
         return Display(self.run, self.steps, self.progress.step, self.training_label, self.unit, silent)
 
-    def _log(self, display: Display, epoch: int, norm: float, seconds: float) -> None:
+    def _log(self, display: Display, epoch: int, start: float) -> None:
+        reading = self._read()
+        seconds = time.perf_counter() - start
         tokens, means = self.progress.log_means()
         row: dict[str, Any] = {"step": self.progress.step, "epoch": epoch, **means}
-        row |= {"learning_rate": self.optimizer.lr, "gradient_norm": norm}
+        row |= {"learning_rate": self.optimizer.lr, "gradient_norm": reading.norm}
         if self.scaler is not None:
             row |= {"loss_scale": float(self.scaler.scale), "skipped": int(self.scaler.skipped)}
+        if self.name_overflows and reading.overflowed:
+            row["overflowed"] = reading.overflowed
         if self.ranks.first:
             self.run.log(row, {"tokens_per_second": tokens / seconds})
         display.row(row, tokens / seconds, self.progress.best)

@@ -27,6 +27,20 @@ def _layer_norm(d: Draw) -> Sample:
     return Sample((d.distinct(shape), d.array(shape[-1:]), d.array(shape[-1:])), kwargs)
 
 
+@spec(
+    "residual_layer_norm",
+    function=with_seed(OPS["residual_layer_norm"].function),
+    reference=with_seed(OPS["residual_layer_norm"].reference),
+    ulps=1000,
+)
+def _residual_layer_norm(d: Draw) -> Sample:
+    shape = (*d.shape(0, 2), d.integer(3, 5))
+    kwargs = {"seed": d.integer(0, 9), "p": d.choice("p", (0.0, 0.3)), "training": d.choice("training", (True, False))}
+    kwargs |= {"eps": 0.1}
+    # What is dropped leaves the residual alone, whose elements differ: no row is constant.
+    return Sample((*d.distinct(shape, shape), d.array(shape[-1:]), d.array(shape[-1:])), kwargs)
+
+
 @spec("rms_norm", ulps=64)
 def _rms_norm(d: Draw) -> Sample:
     shape = (*d.shape(0, 2), d.integer(2, 4))

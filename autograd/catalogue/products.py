@@ -41,6 +41,17 @@ def _linear_relu(d: Draw) -> Sample:
     return Sample((x, weight, *bias), kwargs)
 
 
+@spec(
+    "linear_activation",
+    function=with_seed(OPS["linear_activation"].function),
+    reference=with_seed(OPS["linear_activation"].reference),
+    analytic=False,
+)
+def _linear_activation(d: Draw) -> Sample:
+    sample = _linear_relu(d)
+    return Sample(sample.args, {**sample.kwargs, "activation": d.choice("activation", ("relu", "gelu", "silu"))})
+
+
 spec("outer")(lambda d: Sample((d.array(d.shape(most=2)), d.array(d.shape(most=2)))))
 
 

@@ -10,6 +10,7 @@ struct State {
     int good;          // good steps since the scale last changed
     int steps;         // updates made
     int skipped;       // updates left out
+    int failed;        // those of them whose loss scale was the least already
 };
 
 // partial[block] = sum of the squares of its part of g. Infinities and NaN stay what they are. Shared: 32 floats.
@@ -48,6 +49,7 @@ extern "C" __global__ void __launch_bounds__(256) prepare_update(
         }
     } else {
         now.skipped += 1;
+        now.failed += now.loss_scale <= least;
         now.good = 0;
         now.loss_scale = fmaxf(now.loss_scale * 0.5f, least);
     }

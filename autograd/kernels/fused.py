@@ -130,9 +130,11 @@ def dropout_add(x: Array, drop: Drop, residual: Array | None = None) -> Array:
 ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}
 
 
-def bias_activation_dropout(x: Array, bias: Array, activation: str, drop: Drop) -> Array:
-    """dropout(activation(x + bias)) for x (rows, width)."""
-    out = array_module(x).empty_like(x)
+def bias_activation_dropout(
+    x: Array, bias: Array, activation: str, drop: Drop, out: Array | None = None
+) -> Array:
+    """dropout(activation(x + bias)) for x (rows, width); `out` may be x itself."""
+    out = array_module(x).empty_like(x) if out is None else out
     args = (x, bias, out, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
     _launch_eights("bias_activation_dropout", x, args, ACTIVATION=ACTIVATIONS[activation])
     return out

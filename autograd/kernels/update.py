@@ -19,12 +19,15 @@ _BLOCKS = 1056  # eight for each multiprocessor of a large device
 
 #: The device's memory between steps, as `struct State` of adam.cu.
 STATE = np.dtype(
-    [("loss_scale", "f4"), ("multiplier", "f4"), ("norm", "f4"), ("good", "i4"), ("steps", "i4"), ("skipped", "i4")]
-)
+    [
+        ("loss_scale", "f4"), ("multiplier", "f4"), ("norm", "f4"),
+        ("good", "i4"), ("steps", "i4"), ("skipped", "i4"), ("failed", "i4"),
+    ]
+)  # fmt: skip
 
 
 def new_state(xp: Any, loss_scale: float = 1.0) -> Array:
-    """The state before the first step: (6,) of 32 bits on the device."""
+    """The state before the first step: (7,) of 32 bits on the device."""
     state = np.zeros(1, STATE)
     state["loss_scale"] = loss_scale
     return xp.asarray(state.view(np.float32))
@@ -106,6 +109,7 @@ def _prepare_on_cpu(
     if not np.isfinite(total):
         state["multiplier"], state["good"] = 0.0, 0
         state["skipped"] += 1
+        state["failed"] += state["loss_scale"] <= least
         state["loss_scale"] = max(state["loss_scale"][0] * 0.5, least)
         return
     state["multiplier"] = undo * (max_norm / norm) if max_norm is not None and norm > max_norm else undo

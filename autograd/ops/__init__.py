@@ -33,10 +33,10 @@ from .heads import merge_heads, split_heads
 from .indexing import getitem, scatter_add, setitem, take, take_along_axis
 from .joining import concatenate, pad, repeat, split, stack, tile
 from .linalg import dot, inner, matmul, outer, tensordot
-from .linear import linear, linear_relu
+from .linear import linear, linear_activation, linear_relu
 from .linear_cross_entropy import linear_cross_entropy
 from .loss import cross_entropy
-from .normalization import layer_norm, rms_norm
+from .normalization import layer_norm, residual_layer_norm, rms_norm
 from .reduction import argmax, argmin, max, mean, min, prod, sum
 from .registry import OPS
 from .selection import clip, masked_fill, maximum, minimum, where

@@ -9,15 +9,18 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, raw
+from ..kernels.fused import Drop
 from ..parallel import split
 from ..random import Generator, default_generator
 from ..tensor import Tensor
-from .activation import relu
+from .activation import gelu, relu, silu
+from .dropout import _dropout_reference
 from .dropout import dropout as drop_out
 from .linalg import rows_of
-from .on_device import runs_kernels
+from .linear_on_device import LinearActivationOnDevice
+from .on_device import DropoutOnDevice, drop_of, runs_kernels
 from .reduction import summed
-from .registry import declare
+from .registry import OPS, declare
 
 #: Multiplications and additions of a matrix product that one core does in a nanosecond, roughly; (m, k) by (k, n) takes
 #: m k n of them. For `split`, which only asks whether waking a thread up pays.
@@ -173,7 +176,57 @@ def linear_relu(
         x, weight, bias: as `linear` takes them.
         dropout: probability of dropping a unit; the rest is scaled by 1 / (1 - dropout).
     """
-    if runs_kernels(raw(x)):
-        return drop_out(relu(linear(x, weight, bias)), dropout, generator=generator)
-    function = LinearReLU(dropout, generator or default_generator)
-    return function(x, weight) if bias is None else function(x, weight, bias)
+    operands = (x, weight) if bias is None else (x, weight, bias)
+    if runs_kernels(*map(raw, operands)):
+        return _on_device("relu", operands, dropout, generator)
+    return LinearReLU(dropout, generator or default_generator)(*operands)
+
+
+_ACTIVATIONS = {"relu": relu, "gelu": gelu, "silu": silu}
+
+
+def _linear_activation_reference(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, *, activation: str = "relu", **dropout: Any
+) -> np.ndarray:
+    out = OPS[activation].reference(_linear_reference(x, weight, bias))
+    p, generator = dropout.get("dropout", 0.0), dropout.get("generator")
+    return _dropout_reference(out, p, generator=generator) if p and generator is not None else out
+
+
+@declare(_linear_activation_reference)
+def linear_activation(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    activation: str = "relu",
+    dropout: float = 0.0,
+    generator: Generator | None = None,
+) -> Tensor:
+    """dropout(activation(linear(x, weight, bias))): the first half of a feed-forward network; on a device one kernel
+    beside the product.
+
+    Args:
+        activation: "relu", "gelu" or "silu".
+        x, weight, bias, dropout: as `linear_relu` takes them.
+
+    Raises ValueError for an unknown activation.
+    """
+    if activation not in _ACTIVATIONS:
+        raise ValueError(f"linear_activation: {activation!r} is none of {', '.join(_ACTIVATIONS)}")
+    if activation == "relu":
+        return linear_relu(x, weight, bias, dropout=dropout, generator=generator)
+    operands = (x, weight) if bias is None else (x, weight, bias)
+    if runs_kernels(*map(raw, operands)):
+        return _on_device(activation, operands, dropout, generator)
+    return drop_out(_ACTIVATIONS[activation](linear(x, weight, bias)), dropout, generator=generator)
+
+
+def _on_device(activation: str, operands: tuple[Any, ...], p: float, generator: Generator | None) -> Tensor:
+    drop = drop_of(p, generator or default_generator) if p else Drop(0, 0, 0)
+
+    def composed(*tensors: Tensor) -> Tensor:
+        y = _ACTIVATIONS[activation](linear(*tensors))
+        return DropoutOnDevice(drop)(y) if p else y
+
+    return LinearActivationOnDevice(activation, drop, composed)(*operands)

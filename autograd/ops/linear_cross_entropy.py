@@ -13,7 +13,9 @@ from ..parallel import pieces, split
 from ..tensor import Tensor
 from .linalg import rows_of
 from .linear import FLOPS, linear
+from .linear_on_device import LinearCrossEntropyOnDevice
 from .loss import _cross_entropy_reference, cross_entropy
+from .on_device import runs_kernels
 from .registry import declare
 
 #: Bytes of logits held at a time. A second block of rows has to add to dW what the first one wrote: with few blocks
@@ -201,7 +203,7 @@ def linear_cross_entropy(
         class_weight: (classes,) or None: the weight of each class.
         reduction: "mean" (over the weights of the targets that count; 0 if none do) or "sum".
         label_smoothing: s in [0, 1], as in `cross_entropy`.
-        block_rows: rows of logits held at a time; None for what fits into 64 MB.
+        block_rows: rows of logits held at a time; None for what fits into 64 MB, on a device into 256 MB.
 
     Raises ValueError for shapes that don't fit or options out of range, IndexError for a class out of range.
     """
@@ -230,12 +232,22 @@ def linear_cross_entropy(
         wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
         if wrong.any():
             raise IndexError(f"linear_cross_entropy: class {target[wrong][0]} is outside 0..{classes - 1}")
-    if xp is not np:  # finding the rows that count would have to wait for the device
+    record = is_grad_enabled() and any(isinstance(o, Tensor) and o.requires_grad for o in operands)
+    if xp is np:
+        function: Any = LinearCrossEntropy(
+            target.reshape(-1), class_weight, ignore_index, reduction, label_smoothing, block_rows, record
+        )
+        return function(*operands)
+
+    def composed(x: Any, weight: Any, bias: Any = None) -> Tensor:
         options: dict[str, Any] = {"ignore_index": ignore_index, "reduction": reduction}
         options["label_smoothing"] = label_smoothing
         return cross_entropy(linear(x, weight, bias), target, weight=class_weight, **options)
-    record = is_grad_enabled() and any(isinstance(o, Tensor) and o.requires_grad for o in operands)
-    function = LinearCrossEntropy(
-        target.reshape(-1), class_weight, ignore_index, reduction, label_smoothing, block_rows, record
+
+    if class_weight is not None or not runs_kernels(*arrays):
+        return composed(*operands)
+    flat = xp.ascontiguousarray(target.reshape(-1).astype(np.int64, copy=False))
+    function = LinearCrossEntropyOnDevice(
+        flat, ignore_index, reduction, label_smoothing, block_rows, record, composed
     )
     return function(*operands)

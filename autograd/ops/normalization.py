@@ -9,10 +9,19 @@ import numpy as np
 from ..backend import Array, array_module
 from ..function import Function, raw
 from ..parallel import PIECE, pieces, split
+from ..random import Generator, default_generator
 from ..tensor import Tensor
+from .dropout import _dropout_reference, dropout_add
 from .exponential import sqrt
 from .linalg import rows_of
-from .on_device import LayerNormOnDevice, fits, runs_kernels
+from .on_device import (
+    DropoutOnDevice,
+    LayerNormOnDevice,
+    ResidualLayerNormOnDevice,
+    drop_of,
+    fits,
+    runs_kernels,
+)
 from .registry import declare
 
 
@@ -103,6 +112,39 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
     if runs_kernels(*arrays) and fits(*(array.shape for array in arrays)):
         return LayerNormOnDevice(eps, lambda *tensors: LayerNorm(eps)(*tensors))(x, weight, bias)
     return LayerNorm(eps)(x, weight, bias)
+
+
+@declare(
+    lambda x, residual, weight, bias, p=0.0, *, eps=1e-5, training=True, generator: _layer_norm_reference(
+        residual + _dropout_reference(x, p, training=training and p > 0, generator=generator), weight, bias, eps
+    )
+)
+def residual_layer_norm(
+    x: Any,
+    residual: Any,
+    weight: Any,
+    bias: Any,
+    p: float = 0.0,
+    *,
+    eps: float = 1e-5,
+    training: bool = True,
+    generator: Generator | None = None,
+) -> Tensor:
+    """layer_norm(residual + dropout(x)): how a sublayer of a post-norm Transformer ends; on a device one kernel.
+
+    x and residual have one shape (..., features) and dtype. Raises ValueError as `dropout_add` and `layer_norm`.
+    """
+    arrays = raw(x), raw(residual), raw(weight), raw(bias)
+    alike = runs_kernels(*arrays) and arrays[0].shape == arrays[1].shape
+    if not (alike and fits(*(array.shape for array in arrays[1:])) and 0 <= p <= 1):
+        return layer_norm(dropout_add(x, residual, p, training=training, generator=generator), weight, bias, eps)
+    drop = drop_of(p, generator or default_generator) if training and p > 0 else None
+
+    def composed(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        dropped = x if drop is None else DropoutOnDevice(drop)(x)
+        return LayerNorm(eps)(dropped + residual, weight, bias)
+
+    return ResidualLayerNormOnDevice(drop, eps, composed)(x, residual, weight, bias)
 
 
 class RMSNorm(Function):

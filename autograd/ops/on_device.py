@@ -57,6 +57,24 @@ class LayerNormOnDevice(Function):
         return dx.reshape(g.shape), dweight, dbias
 
 
+class ResidualLayerNormOnDevice(Function):
+    """LayerNorm of residual + dropout(x), in one kernel; without a `drop` nothing is dropped."""
+
+    def __init__(self, drop, eps, composed):
+        self.drop, self.eps, self.composed = drop, eps, composed
+
+    def forward(self, x, residual, weight, bias):
+        self.save(x, residual, weight, bias)
+        y, z, mean, rstd = fused.layer_norm(rows_of(x), weight, bias, self.eps, rows_of(residual), self.drop)
+        self.keep(z, mean, rstd)
+        return y.reshape(x.shape)
+
+    def backward(self, g):
+        z, mean, rstd = self.kept
+        dz, dx, dweight, dbias = fused.layer_norm_backward(rows_of(g), z, self.saved[2], mean, rstd, self.drop)
+        return dx.reshape(g.shape), dz.reshape(g.shape), dweight, dbias
+
+
 class DropoutOnDevice(Function):
     """Dropout whose mask is drawn in the kernel, and again in the backward pass."""
 

@@ -35,12 +35,15 @@ def small_batches(shuffle: bool = True, pairs: int = 160, seed: int = 1) -> Toke
     return TokenBatches(source, target, tokens_per_batch=110, seed=5, shuffle=shuffle, **special)
 
 
-def small_trainer(run: RunFolder, *, dropout: float = 0.2, device: str = "cpu", **options: Any) -> Trainer:
-    """The trainer of such a run; `options` go to Trainer."""
+def small_trainer(
+    run: RunFolder, *, dropout: float = 0.2, device: str = "cpu", layers: int = 1, **options: Any
+) -> Trainer:
+    """The trainer of such a run, of a model with as many layers on each side; `options` go to Trainer."""
     manual_seed(3)
     config = Seq2SeqConfig(
-        VOCABULARY, VOCABULARY, 16, 2, 1, 1, 32, dropout, max_length=24, share_embeddings=True, tie_output=True
-    )
+        VOCABULARY, VOCABULARY, 16, 2, layers, layers, 32, dropout,
+        max_length=24, share_embeddings=True, tie_output=True,
+    )  # fmt: skip
     model = Seq2SeqTransformer(config).to(device)
     settings: dict[str, Any] = {"steps": STEPS, "accumulate": 2, "log_every": 3, "validate_every": 8, "average": 2}
     settings |= {"optimizer": Adam(model.parameters()), "schedule": noam(16, 10), **options}

@@ -12,29 +12,30 @@ from handloom.autograd import Generator, Parameter, Tensor, default_generator, m
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.nn import MultiHeadAttention
 from handloom.train.flat_update import FlatAdam
+from handloom.train.loss_scaling import float_constants
 from handloom.train.optimizers import AdamW, clip_grad_norm
 from tests.support.fake_cupy import cupyx, kernels
 
 STEPS = 50
 
 
-def build(dtype: Any, layers: int = 2, dropout: float = 0.1) -> tuple[Seq2SeqTransformer, list[np.ndarray]]:
-    """A translator, and its weights in float32."""
+def build(layers: int = 2, dropout: float = 0.1) -> Seq2SeqTransformer:
+    """A translator."""
     manual_seed(3)
     sizes = {"d_model": 16, "nhead": 2, "encoder_layers": layers, "decoder_layers": layers, "dim_feedforward": 24}
     model = Seq2SeqTransformer(Seq2SeqConfig(24, 24, **sizes, dropout=dropout, max_length=12, tie_output=True))
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.dropout = 0.0  # on a device its kernels draw masks of their own
-    masters = [p.data.copy() for p in model.parameters()]
-    return model.astype(dtype), masters
+    return model
 
 
-def train(device: str, dtype: Any = np.float16) -> tuple[np.ndarray, FlatAdam, list[int]]:
+def train(device: str, half: bool = True) -> tuple[np.ndarray, FlatAdam, list[int]]:
     """Losses of updates of two batches each, of sequences to be turned round; the optimiser; launches an update."""
-    model, masters = build(dtype)
-    model.to(device)
-    optimizer = FlatAdam(model.parameters(), betas=(0.9, 0.98), eps=1e-9, masters=masters)
+    model = build().to(device)
+    optimizer = FlatAdam(
+        model.parameters(), half=half, constants=float_constants(model), betas=(0.9, 0.98), eps=1e-9
+    )
     rng, losses, launches = np.random.default_rng(0), [], []
     default_generator.set_state(Generator(5).get_state())
     with cupyx.allow_synchronize(False):  # from the first step to the last
@@ -44,10 +45,11 @@ def train(device: str, dtype: Any = np.float16) -> tuple[np.ndarray, FlatAdam, l
                 source, lengths = rng.integers(3, 24, (4, 6)), np.array([6, 4, 5, 6])
                 source[np.arange(6) >= lengths[:, None]] = 0
                 target = np.concatenate([np.full((4, 1), 1), source[:, ::-1]], axis=1)
-                loss = ops.cross_entropy(
-                    model(source, target[:, :-1], lengths), target[:, 1:], ignore_index=0, label_smoothing=0.1
-                )
-                optimizer.backward(loss, 0.5)
+                with optimizer.passes():
+                    loss = ops.cross_entropy(
+                        model(source, target[:, :-1], lengths), target[:, 1:], ignore_index=0, label_smoothing=0.1
+                    )
+                    optimizer.backward(loss, 0.5)
                 losses.append(loss.data)
             optimizer.step(0.004, max_norm=1.0)
             launches.append(len(kernels.launches) - before)
@@ -67,14 +69,14 @@ def test_fifty_fp16_steps_on_the_device_are_those_of_the_cpu_and_nothing_waits(f
 
 
 def test_fp16_learns_what_float32_learns(counted_masks) -> None:
-    wide, half = train("cpu", np.float32)[0], train("cpu")[0]
+    wide, half = train("cpu", half=False)[0], train("cpu")[0]
     np.testing.assert_allclose(half, wide, rtol=0.05)
 
 
 def test_float32_steps_are_those_of_the_plain_optimiser(counted_masks) -> None:
     losses = []
     for flat in (False, True):
-        model, _ = build(np.float32, layers=1)
+        model = build(layers=1)
         parameters = list(model.parameters())
         plain = AdamW(parameters, weight_decay=0.1)
         fused = FlatAdam(parameters, weight_decay=0.1) if flat else None
@@ -99,15 +101,15 @@ def test_float32_steps_are_those_of_the_plain_optimiser(counted_masks) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_an_overflow_is_skipped_counted_and_named(device, fake_cupy) -> None:
-    first, second = Parameter(np.ones((2, 3), np.float16)), Parameter(np.ones(3, np.float16))
+    first, second = Parameter(np.ones((2, 3), np.float32)), Parameter(np.ones(3, np.float32))
     for parameter in (first, second):
         parameter.data = Tensor(parameter.data).to(device).data
-    optimizer = FlatAdam([first, second], loss_scale=1024.0, interval=2)
+    optimizer = FlatAdam([first, second], half=True, loss_scale=1024.0, interval=2)
     named = [("first", first), ("second", second)]
     scales, changed = [], []
     for size in (1.0, 1.0, 100.0, 1.0, 1.0):
-        loss = ((first * second).sum() * size).astype(np.float16)
-        optimizer.backward(loss)
+        with optimizer.passes():
+            optimizer.backward(((first * second).sum() * size).astype(np.float16))
         assert optimizer.first_overflow(named) == ("second" if size == 100 else None)
         before = optimizer.state_dict()["weights"].copy()
         optimizer.step(0.001)
@@ -120,10 +122,10 @@ def test_an_overflow_is_skipped_counted_and_named(device, fake_cupy) -> None:
 
 
 def test_a_state_goes_on_exactly(counted_masks) -> None:
-    model, masters = build(np.float16, layers=1)
-    optimizer = FlatAdam(model.parameters(), masters=masters)
+    model = build(layers=1)
+    optimizer = FlatAdam(model.parameters(), half=True)
     rng = np.random.default_rng(0)
-    gradients = [[rng.standard_normal(p.shape).astype(np.float16) for p in optimizer.parameters] for _ in range(4)]
+    gradients = [rng.standard_normal(optimizer.weights.size).astype(np.float16) for _ in range(4)]
     saved: dict[str, Any] = {}
     for round_ in range(2):
         if round_:
@@ -131,8 +133,7 @@ def test_a_state_goes_on_exactly(counted_masks) -> None:
         for step in range(2 * round_, 4):
             if step == 2 and not round_:
                 saved = copy.deepcopy(optimizer.state_dict())
-            for parameter, gradient in zip(optimizer.parameters, gradients[step], strict=True):
-                parameter.grad = gradient.copy()
+            optimizer.gradient = gradients[step].copy()
             optimizer.step(0.01)
         if not round_:
             want = optimizer.weights.copy()
@@ -142,6 +143,7 @@ def test_a_state_goes_on_exactly(counted_masks) -> None:
         FlatAdam([Parameter(np.ones(3, np.float32))]).load_state_dict(saved)
 
 
-def test_mixed_parameters_are_refused() -> None:
-    with pytest.raises(ValueError, match="all float32 or all float16"):
-        FlatAdam([Parameter(np.ones(3, np.float32)), Parameter(np.ones(3, np.float16))])
+@pytest.mark.parametrize("wrong", [[], [Parameter(np.ones(3, np.float32)), Parameter(np.ones(3, np.float16))]])
+def test_mixed_parameters_and_none_are_refused(wrong) -> None:
+    with pytest.raises(ValueError, match="must be float32, on one device"):
+        FlatAdam(wrong)

@@ -80,7 +80,7 @@ def test_a_run_in_half_precision_learns_like_one_in_single(tmp_path, accumulate)
 def test_a_step_that_overflows_is_skipped(tmp_path) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer = small_trainer(run, precision="fp16", ema=0.9)
-    trainer.scaler = LossScaler(initial=2.0**21)
+    trainer.scaler.scale = 2.0**21
     before = {name: array.copy() for name, array in trainer._weights().items()}
     with np.errstate(over="ignore", invalid="ignore"):
         trainer.update(1, next(trainer._updates()))
@@ -95,7 +95,7 @@ def test_a_resumed_run_knows_how_far_the_scale_has_fallen(tmp_path) -> None:
         resume = (tmp_path / name).exists()
         with RunFolder.open(tmp_path / name) if resume else RunFolder.create(tmp_path / name, {}) as run:
             trainer = small_trainer(run, precision="fp16", validate_every=12)
-            trainer.scaler = LossScaler(initial=2.0**21, interval=7)
+            trainer.scaler.scale, trainer.scaler.interval = 2.0**21, 7
             if resume:
                 trainer.load()
             trainer.fit(stop_at)

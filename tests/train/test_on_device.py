@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from handloom.autograd.backend import DeviceError
+from handloom.nn import MultiHeadAttention
 from handloom.train.checkpoints import load_checkpoint
 from handloom.train.optimizers import SGD
+from handloom.train.run_folder import RunFolder
 from handloom.train.stopping import TrainingStopped
-from tests.support.small_run import small_run
+from handloom.train.trainer import Trainer
+from tests.support.fake_cupy import array as fake_array
+from tests.support.fake_cupy import cupyx
+from tests.support.fake_cupy.array import synchronize
+from tests.support.small_run import small_run, small_trainer
 
 
 def rows(folder) -> list[dict]:
@@ -50,6 +56,70 @@ def test_a_run_in_fp16_on_the_device_is_that_of_the_cpu_within_rounding(tmp_path
         assert own["step"] == want["step"]
         for name in {"loss", "valid_loss"} & own.keys():
             assert own[name] == pytest.approx(want[name], rel=0.01)
+
+
+def test_fifty_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
+    tmp_path, fake_cupy, counted_masks, monkeypatch
+) -> None:
+    waits: list[str] = []
+    monkeypatch.setattr(fake_array, "synchronize", lambda what: (waits.append(what), synchronize(what)))
+    update, log = Trainer.update, Trainer._log
+
+    def silent_update(self: Trainer, *args) -> float:
+        with cupyx.allow_synchronize(False):
+            return update(self, *args)
+
+    def counted_log(self: Trainer, *args) -> None:
+        before = len(waits)
+        log(self, *args)
+        assert len(waits) - before == (self.model.output.weight.device != "cpu")
+
+    monkeypatch.setattr(Trainer, "update", silent_update)
+    monkeypatch.setattr(Trainer, "_log", counted_log)
+    found = {}
+    for device in ("cpu", "cuda"):
+        with RunFolder.create(tmp_path / device, {}) as run:
+            trainer = small_trainer(
+                run, device=device, layers=2, steps=50, dropout=0.1, precision="fp16", accumulate=2, clip_norm=0.5,
+                log_every=5, validate_every=50, name_overflows=True, prefetch=2, ema=0.9,
+            )  # fmt: skip
+            for module in trainer.model.modules():
+                if isinstance(module, MultiHeadAttention):
+                    module.dropout = 0.0  # on a device its kernels draw masks of their own
+            trainer.scaler.scale, trainer.scaler.interval = 2.0**15, 8  # it soon overflows
+            trainer.updates.write()
+            with np.errstate(over="ignore", invalid="ignore"):
+                trainer.fit()
+        found[device] = [row for row in rows(tmp_path / device) if "loss" in row]
+        assert trainer.optimizer.steps == trainer.ema.updates == 50 - found[device][-1]["skipped"]
+    assert len(found["cuda"]) == 10
+    for own, want in zip(found["cuda"], found["cpu"], strict=True):
+        assert own["loss"] == pytest.approx(want["loss"], rel=0.02)
+    assert found["cuda"][-1]["loss"] < found["cuda"][0]["loss"] - 0.1
+    assert found["cuda"][-1]["skipped"] > 0
+    names = [name for name, _ in trainer.model.named_parameters()]
+    assert found["cuda"][-1]["overflowed"] in names
+
+
+def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, fake_cupy) -> None:
+    options = {"steps": 8, "dropout": 0.0, "validate_every": 4, "ema": 0.9, "precision": "fp16"}
+    with pytest.raises(TrainingStopped):
+        small_run(tmp_path / "run", device="cuda", stop_at=4, **options)
+    trainer = small_run(tmp_path / "run", device="cpu", resume=True, **options)
+    assert trainer.optimizer.steps + int(trainer.scaler.skipped) == 8
+    small_run(tmp_path / "whole", device="cpu", **options)
+    for own, want in zip(rows(tmp_path / "run"), rows(tmp_path / "whole"), strict=True):
+        for name in {"loss", "valid_loss"} & own.keys():
+            assert own[name] == pytest.approx(want[name], rel=0.01)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_gradient_that_is_no_number_ends_the_run_with_its_parameter(tmp_path, fake_cupy, precision) -> None:
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        trainer = small_trainer(run, device="cuda", precision=precision, log_every=20, name_overflows=True)
+        trainer.model.output.bias.data[...] = np.nan
+        with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match=r"the loss is nan .*, first of output"):
+            trainer.fit()
 
 
 def test_without_a_gpu_the_error_says_so(tmp_path) -> None:

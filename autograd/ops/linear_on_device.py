@@ -1,0 +1,125 @@
+"""The fully connected layer with what follows it, by the CUDA kernels: feed-forward networks, output layer and loss.
+
+Products go to cuBLAS, two-dimensional and on contiguous arrays, so that it uses tensor cores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..function import Function
+from ..kernels import fused
+from ..kernels.fused import Drop
+from .on_device import rows_of
+
+#: Bytes of logits held at a time, and the most rows: the float16 sum of so many rows stays far from overflow.
+BLOCK_BYTES, MOST_ROWS = 1 << 28, 4096
+
+
+class LinearActivationOnDevice(Function):
+    """dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
+
+    The kernel writes over the product where the gradient can be had from the result: for ReLU, whose slope is 1 where
+    the result is above 0, and what dropout has put to 0 has no gradient either way.
+    """
+
+    def __init__(self, activation: str, drop: Drop, composed: Any):
+        self.activation, self.drop, self.composed = activation, drop, composed
+
+    def forward(self, x, weight, bias=None):
+        xp = array_module(x)
+        if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+            raise ValueError(f"an input of shape {x.shape} does not fit a weight (out, in) of shape {weight.shape}")
+        if bias is not None and bias.shape != weight.shape[:1]:
+            raise ValueError(f"a bias of shape {bias.shape} for {weight.shape[0]} output features")
+        self.save(x, weight, *(() if bias is None else (bias,)))
+        product = rows_of(x) @ weight.T
+        zeros = xp.zeros(len(weight), x.dtype) if bias is None or self.activation == "relu" else None
+        in_place = product if self.activation == "relu" else None
+        given = zeros if bias is None else bias
+        y = fused.bias_activation_dropout(product, given, self.activation, self.drop, out=in_place)
+        # What the backward kernel adds up to the activation's input: the product and the bias, or the result and 0.
+        self.keep(product, given if zeros is None else zeros)
+        return y.reshape(*x.shape[:-1], len(weight))
+
+    def backward(self, g):
+        (x, weight), (product, bias) = self.saved[:2], self.kept
+        dz, db = fused.bias_activation_dropout_backward(rows_of(g), product, bias, self.activation, self.drop)
+        dx = (dz @ weight).reshape(x.shape) if self.needs[0] else None
+        return (dx, dz.T @ rows_of(x), db)[: len(self.inputs)]
+
+
+class LinearCrossEntropyOnDevice(Function):
+    """LinearCrossEntropy of `linear_cross_entropy.py` without class weights: rows in blocks, no logits in float32.
+
+    A kernel turns a block of products into the losses and writes F = softmax - target over them, whose elements lie
+    within -1 .. 1 whatever the loss scale; dx = F W and dW = F^T x follow at once. The gradient that arrives, over the
+    number of rows that count, is multiplied to these at the end.
+    """
+
+    def __init__(self, target, ignore_index, reduction, label_smoothing, block_rows, record, composed):
+        self.target, self.ignore_index, self.reduction = target, ignore_index, reduction
+        self.label_smoothing, self.block_rows, self.record = label_smoothing, block_rows, record
+        self.composed = composed
+
+    def forward(self, x, weight, bias=None):
+        self.save(x, weight, *(() if bias is None else (bias,)))
+        xp = array_module(x)
+        loss, *gradients = self.compute(x, weight, bias)
+        count = None
+        if self.reduction == "mean":
+            count = xp.maximum((self.target != self.ignore_index).sum(), 1).astype(np.float32)
+            loss = loss / count
+        if self.record:
+            self.keep(count, *gradients)
+        return loss.astype(x.dtype)
+
+    def compute(self, x, weight, bias):
+        """The sum of the losses and, if it is to be differentiated, dx, dW and db of it."""
+        xp, rows, (classes, features) = array_module(x), rows_of(x), weight.shape
+        count, weight = len(rows), xp.ascontiguousarray(weight)
+        step = min(self.block_rows or max(BLOCK_BYTES // max(classes * x.itemsize, 1), 1), MOST_ROWS, max(count, 1))
+        step = -(-count // max(-(-count // step), 1))  # blocks of equal size
+        bias_or_0 = xp.zeros(classes, x.dtype) if bias is None else bias
+        factor = xp.ones(1, np.float32) if self.record else None
+        losses, buffer = xp.empty(count, np.float32), xp.empty((step, classes), x.dtype)
+        dx: Any = xp.empty((count, features), x.dtype) if self.record else None
+        dw: Any = None
+        db: Any = None
+        for start in range(0, count, max(step, 1)):
+            block = slice(start, min(start + step, count))
+            z = buffer[: block.stop - start]
+            xp.matmul(rows[block], weight.T, out=z)
+            losses[block] = fused.cross_entropy_rows(
+                z, bias_or_0, self.target[block], factor, self.ignore_index, self.label_smoothing
+            )
+            if self.record:
+                xp.matmul(z, weight, out=dx[block])
+                dw = self.added(dw, z.T @ rows[block], count > step)
+                db = None if bias is None else self.added(db, fused.column_sums(z), count > step)
+        if self.record and not count:
+            dw, db = xp.zeros(weight.shape, x.dtype), None if bias is None else xp.zeros(classes, x.dtype)
+        return losses.sum(), None if dx is None else dx.reshape(x.shape), dw, db
+
+    def added(self, total, part, several):
+        """The sum over the blocks, in float32 where there are several."""
+        if total is None:
+            return part.astype(np.float32, copy=False) if several else part
+        total += part
+        return total
+
+    def backward(self, g):
+        count, *gradients = self.kept
+        if not gradients:  # handed over before: a second pass through a retained graph computes them anew
+            gradients = self.compute(*self.saved, *([None] * (3 - len(self.saved))))[1:]
+        self.keep(count)
+        factor = g.astype(np.float32) if count is None else g.astype(np.float32) / count
+        for gradient in gradients:
+            if gradient is not None:
+                array_module(g).multiply(gradient, factor, out=gradient, casting="same_kind")
+        dtypes = [saved.dtype for saved in self.saved]
+        found = zip(gradients, dtypes, strict=False)
+        return tuple(gradient.astype(dtype, copy=False) for gradient, dtype in found)

@@ -1,0 +1,222 @@
+"""A training step on a GPU beside PyTorch's: what `python -m benchmarks.train_step --device cuda` runs.
+
+handloom in fp16 (float32 weights, loss scale and clipping on the device) and in fp32 beside PyTorch with fp16 autocast,
+GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled. Same model, same batch, gradients clipped
+to norm 1. Each side in a process of its own, one after the other. A step's time is that of many steps and one wait at
+their end, host time what the host needs to issue a step, memory what the side's pool holds at its peak.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import versions
+from benchmarks.side_by_side import Worker, merge_rows, worker_environment
+from benchmarks.train_step_sizes import MORE, SIZES, Size
+
+MODULE = "benchmarks.train_step_device"
+SIDES = ("handloom-fp16", "handloom-fp32", "torch-eager", "torch-compile")
+CLIP_NORM, LEARNING_RATE, BETAS, EPS = 1.0, 1e-4, (0.9, 0.98), 1e-9
+WARM_UP = 10
+
+#: The reports' models with the batches of a GPU; the De-En model at its report's length, small and large.
+DEVICE_SIZES: Mapping[str, Size] = {
+    "de-en": dataclasses.replace(SIZES["de-en"], batch=128, source=64, target=64),
+    "de-en-512": dataclasses.replace(SIZES["de-en"], batch=512, source=64, target=64),
+    "en-fr": dataclasses.replace(SIZES["en-fr"], batch=64, vocabulary=16_000),
+    "paraphrase": SIZES["paraphrase"],
+    "headline": dataclasses.replace(SIZES["headline"], batch=64, vocabulary=30_000),
+    "classifier": SIZES["classifier"],
+    "language-model": dataclasses.replace(SIZES["language-model"], batch=64),
+}
+
+
+def size_of(config: str) -> Size:
+    """The size of this name, or one of the models of nothing. Raises KeyError for another."""
+    return {**MORE, **DEVICE_SIZES}[config]
+
+
+class HandloomOnDevice:
+    """handloom's step as its Trainer makes it, without the log."""
+
+    def __init__(self, size: Size, half: bool, device: str = "cuda"):
+        import handloom
+        from benchmarks.train_step_models import build
+        from handloom.train.flat_update import FlatAdam
+        from handloom.train.loss_scaling import float_constants
+
+        handloom.manual_seed(0)
+        self.size, self.batch = size, size.arrays()
+        self.model = build(size).to(device)
+        constants = float_constants(self.model)
+        self.optimizer = FlatAdam(self.model.parameters(), half=half, constants=constants, betas=BETAS, eps=EPS)
+        self.loss: Any = None
+
+    def step(self) -> None:
+        from benchmarks.train_step_models import loss
+
+        with self.optimizer.passes():
+            value = loss(self.model, self.size, **self.batch)  # the batch goes to the device in each step
+            self.optimizer.backward(value)
+        self.optimizer.step(LEARNING_RATE, max_norm=CLIP_NORM)
+        self.loss = value.data
+
+    def wait(self) -> float:
+        return float(self.loss)
+
+    def peak_mb(self) -> float:
+        """What CuPy's pool has taken from the device; it gives nothing back."""
+        import cupy
+
+        return cupy.get_default_memory_pool().total_bytes() / 1e6
+
+    def about(self) -> dict[str, Any]:
+        import cupy
+
+        name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        return {"device": name, "cuda": cupy.cuda.runtime.runtimeGetVersion()}
+
+
+class TorchOnDevice:
+    """PyTorch's step: fp16 autocast, GradScaler, fused Adam, scaled_dot_product_attention."""
+
+    def __init__(self, size: Size, compiled: bool):
+        import torch
+
+        from benchmarks.train_step_torch import Model
+
+        torch.manual_seed(0)
+        self.torch = torch
+        self.model = Model(size, lean=True).cuda()
+        self.forward = torch.compile(self.model) if compiled else self.model
+        self.batch = {name: torch.from_numpy(array).pin_memory() for name, array in size.arrays().items()}
+        parameters = self.model.parameters()
+        self.optimizer = torch.optim.Adam(parameters, LEARNING_RATE, BETAS, EPS, fused=True)
+        self.scaler = torch.amp.GradScaler("cuda")
+        self.loss: Any = None
+
+    def step(self) -> None:
+        torch = self.torch
+        self.optimizer.zero_grad(set_to_none=True)
+        batch = {name: tensor.to("cuda", non_blocking=True) for name, tensor in self.batch.items()}
+        with torch.autocast("cuda", torch.float16):
+            loss = self.forward(**batch)
+        self.scaler.scale(loss).backward()
+        self.scaler.unscale_(self.optimizer)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP_NORM)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.loss = loss.detach()
+
+    def wait(self) -> float:
+        return self.loss.item()
+
+    def peak_mb(self) -> float:
+        return self.torch.cuda.max_memory_reserved() / 1e6
+
+    def about(self) -> dict[str, Any]:
+        return {"device": self.torch.cuda.get_device_name(), "torch": self.torch.__version__}
+
+
+def timed(subject: Any, steps: int) -> dict[str, float]:
+    """Milliseconds a step, and those of the host alone."""
+    subject.wait()
+    start = time.perf_counter()
+    for _ in range(steps):
+        subject.step()
+    issued = time.perf_counter()
+    subject.wait()
+    return {"ms": (time.perf_counter() - start) / steps * 1e3, "host_ms": (issued - start) / steps * 1e3}
+
+
+def serve(side: str, config: str) -> None:
+    """Answer the commands on standard input: `warm`, `steps N`, `memory`, `about`."""
+    kind, _, form = side.partition("-")
+    size = size_of(config)
+    ours = kind == "handloom"
+    subject: Any = HandloomOnDevice(size, form == "fp16") if ours else TorchOnDevice(size, form == "compile")
+    for line in sys.stdin:
+        command, _, argument = line.strip().partition(" ")
+        answer: Any = None
+        if command == "warm":
+            for _ in range(WARM_UP):
+                subject.step()
+            answer = subject.wait()
+        elif command == "steps":
+            answer = timed(subject, int(argument))
+        elif command == "memory":
+            answer = subject.peak_mb()
+        elif command == "about":
+            answer = subject.about()
+        else:
+            raise ValueError(f"unknown command {command!r}")
+        print(json.dumps(answer), flush=True)
+
+
+def row(config: str, steps: int) -> dict[str, Any]:
+    """All that is found out about one configuration."""
+    found: dict[str, Any] = {}
+    for side in SIDES:
+        with Worker(MODULE, [side, config], worker_environment(1)) as worker:
+            loss = worker.ask("warm")
+            times = [worker.ask(f"steps {steps}") for _ in range(3)]
+            best = min(times, key=lambda each: each["ms"])
+            tokens = size_of(config).tokens / best["ms"] * 1e3
+            found[side] = {
+                **best,
+                "all_ms": [each["ms"] for each in times],
+                "tokens_per_second": round(tokens),
+                "peak_mb": round(worker.ask("memory")),
+                "loss_after_warm_up": loss,
+                "about": worker.ask("about"),
+            }
+    ours = found["handloom-fp16"]
+    ratios = {side: ours["tokens_per_second"] / found[side]["tokens_per_second"] for side in SIDES[2:]}
+    return {
+        "config": config,
+        "state": "measured",
+        "sides": found,
+        "ratio": {side: round(ratio, 3) for side, ratio in ratios.items()},
+        "memory_saved_by_fp16": round(1 - ours["peak_mb"] / found["handloom-fp32"]["peak_mb"], 3),
+        "steps": steps,
+        "versions": versions("handloom", "numpy", "torch", "cupy-cuda13x", "cupy-cuda12x"),
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "command": f"python -m benchmarks.train_step --device cuda --config {config} --steps {steps}",
+    }
+
+
+def run(configs: Sequence[str], steps: int, file: Path | None) -> None:
+    """Measure, show a table, and write the rows. Exits with a message where there is no GPU or no PyTorch for one."""
+    from handloom.autograd.backend import DeviceError, import_cupy
+
+    try:
+        import_cupy()
+    except DeviceError as error:
+        sys.exit(f"not measured: {error}")
+    try:
+        import torch
+    except ImportError:
+        sys.exit("not measured: the other side is missing: pip install torch (a build with CUDA)")
+    if not torch.cuda.is_available():
+        sys.exit(f"not measured: PyTorch {torch.__version__} finds no GPU; install a build with CUDA")
+    print(f"{'configuration':16} {'side':14} {'ms':>8} {'host ms':>8} {'tokens/s':>11} {'memory MB':>10}", flush=True)
+    for config in configs:
+        found = row(config, steps)
+        for side, each in found["sides"].items():
+            speed = f"{each['ms']:8.2f} {each['host_ms']:8.2f} {each['tokens_per_second']:11,}"
+            print(f"{config:16} {side:14} {speed} {each['peak_mb']:10,}", flush=True)
+        print(f"{config:16} handloom's tokens/s to theirs: {found['ratio']}", flush=True)
+        if file:
+            if file.exists() and isinstance(json.loads(file.read_text(encoding="utf-8")), dict):
+                file.unlink()  # "not yet measured"
+            merge_rows(file, [found])
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

@@ -1,0 +1,146 @@
+"""Ops of several steps that are one kernel on a device: values and gradients are those of the CPU, masks included.
+
+The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator, Tensor, grad, ops
+from handloom.autograd.backend import to_device
+
+DTYPES = [(np.float32, 40), (np.float16, 12)]
+
+
+def compare(
+    function: Callable[..., Tensor], arrays: list[np.ndarray], dtype: Any, ulps: int, needs: list[bool] | None = None
+) -> None:
+    """Results and gradients of `function` on the CPU (float32) and on the device, of the same rounded inputs."""
+    import cupyx
+
+    found = []
+    rounded = [array.astype(dtype) for array in arrays]
+    for device in ("cpu", "cuda"):
+        wide = np.float32 if device == "cpu" else dtype
+        tensors = [
+            Tensor(to_device(array.astype(wide), device), requires_grad=needs is None or needs[i])
+            for i, array in enumerate(rounded)
+        ]
+        with cupyx.allow_synchronize(False):
+            out = function(*tensors)
+            g = np.random.default_rng(5).uniform(0.5, 1.5, out.shape).astype(dtype).astype(wide)
+            gradients = grad(out, [t for t in tensors if t.requires_grad], to_device(np.asarray(g), device))
+        assert {x.dtype for x in (out, *gradients)} == {np.dtype(wide)}
+        found.append([x.numpy().astype(np.float64) for x in (out, *gradients)])
+    for want, own in zip(*found, strict=True):
+        bound = ulps * float(np.finfo(dtype).eps) * max(float(np.abs(want).max()), 1e-3)
+        np.testing.assert_allclose(own, want, rtol=0, atol=bound)
+
+
+def normal(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(3)
+    return [rng.normal(size=shape) for shape in shapes]
+
+
+@pytest.mark.parametrize(("dtype", "ulps"), DTYPES)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("p", [0.0, 0.3])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+def test_linear_activation(activation, p, bias, dtype, ulps, cuda, counted_masks) -> None:
+    arrays = normal((3, 11, 13), (29, 13), (29,))[: 3 if bias else 2]
+
+    def function(*tensors: Tensor) -> Tensor:
+        return ops.linear_activation(*tensors, activation=activation, dropout=p, generator=Generator(1))
+
+    compare(function, arrays, dtype, ulps)
+
+
+def test_linear_activation_where_only_the_weight_learns(cuda) -> None:
+    arrays = normal((5, 6), (7, 6))
+    compare(lambda *t: ops.linear_activation(*t, activation="gelu"), arrays, np.float32, 40, [False, True])
+
+
+@pytest.mark.parametrize(("dtype", "ulps"), DTYPES)
+@pytest.mark.parametrize("p", [0.0, 0.4])
+@pytest.mark.parametrize("width", [5, 33, 300])
+def test_residual_layer_norm(width, p, dtype, ulps, cuda, counted_masks) -> None:
+    arrays = normal((4, 7, width), (4, 7, width), (width,), (width,))
+    compare(lambda *t: ops.residual_layer_norm(*t, p, generator=Generator(2)), arrays, dtype, ulps)
+
+
+@pytest.mark.parametrize(("dtype", "ulps"), DTYPES)
+@pytest.mark.parametrize("block_rows", [None, 1, 8])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear_cross_entropy(bias, reduction, block_rows, dtype, ulps, cuda) -> None:
+    arrays = normal((3, 7, 10), (37, 10), (37,))[: 3 if bias else 2]
+    target = np.random.default_rng(0).integers(0, 37, (3, 7))
+    target[1, 4:] = 36
+
+    def function(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        options = {"ignore_index": 36, "reduction": reduction, "label_smoothing": 0.1, "block_rows": block_rows}
+        return ops.linear_cross_entropy(x, weight, bias, to_device(target, x.device.partition(":")[0]), **options)
+
+    compare(function, arrays, dtype, ulps)
+
+
+def test_linear_cross_entropy_of_padding_alone_is_zero(cuda) -> None:
+    x, weight = (Tensor(to_device(a.astype(np.float16), "cuda"), requires_grad=True) for a in normal((4, 6), (9, 6)))
+    loss = ops.linear_cross_entropy(x, weight, None, np.zeros(4, int), ignore_index=0)
+    loss.backward()
+    assert loss.item() == 0
+    assert not to_device(x.grad, "cpu").any()
+
+
+def test_a_second_pass_through_linear_cross_entropy_gives_the_same(cuda) -> None:
+    x, weight = (Tensor(to_device(a.astype(np.float32), "cuda"), requires_grad=True) for a in normal((4, 6), (9, 6)))
+    loss = ops.linear_cross_entropy(x, weight, None, np.arange(4))
+    loss.backward(retain_graph=True)
+    first = to_device(weight.grad, "cpu")
+    loss.backward()
+    np.testing.assert_allclose(to_device(weight.grad, "cpu"), 2 * first, rtol=1e-6)
+
+
+def test_a_loss_scale_far_beyond_float16_keeps_small_gradients(cuda) -> None:
+    """F = softmax - target stays within -1 .. 1 in the forward pass; the scale comes in the backward pass alone."""
+    x, weight = (Tensor(to_device(a.astype(np.float16), "cuda"), requires_grad=True) for a in normal((64, 6), (9, 6)))
+    loss = ops.linear_cross_entropy(x, weight, None, np.arange(64) % 9)
+    loss.backward(cuda.asarray(2.0**15, dtype=np.float16))
+    reference = ops.linear_cross_entropy(
+        *(Tensor(to_device(t.data, "cpu").astype(np.float64), requires_grad=True) for t in (x, weight)),
+        None, np.arange(64) % 9,
+    )  # fmt: skip
+    assert np.isfinite(to_device(weight.grad, "cpu")).all()
+    assert loss.item() == pytest.approx(reference.item(), rel=2e-3)
+
+
+def test_no_logits_of_all_rows_are_held_on_a_device(fake_cupy, monkeypatch) -> None:
+    sizes: list[int] = []
+    empty = fake_cupy.empty
+
+    def noted(shape: Any, *rest: Any, **more: Any) -> Any:
+        sizes.append(int(np.prod(shape)))
+        return empty(shape, *rest, **more)
+
+    monkeypatch.setattr(fake_cupy, "empty", noted)
+    x, weight = (Tensor(to_device(a.astype(np.float16), "cuda"), requires_grad=True) for a in normal((60, 4), (80, 4)))
+    ops.linear_cross_entropy(x, weight, None, np.arange(60), block_rows=6).backward()
+    assert max(sizes) == 6 * 80
+
+
+def test_second_derivatives_go_through_the_composed_form(cuda, counted_masks) -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        x, weight = (
+            Tensor(to_device(a.astype(np.float32), device), requires_grad=True) for a in normal((3, 4), (5, 4))
+        )
+        y = ops.linear_activation(x, weight, activation="silu", dropout=0.3, generator=Generator(4))
+        (first,) = grad(y.sum(), [x], create_graph=True)
+        found.append([t.numpy() for t in grad((first * first).sum(), [x, weight])])
+    for want, own in zip(*found, strict=True):
+        np.testing.assert_allclose(own, want, rtol=1e-4, atol=1e-5)
