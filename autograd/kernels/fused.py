@@ -95,7 +95,7 @@ def _row_threads(width: int) -> int:
 
 def _sum_chunks(partial: Array, dtype: Any) -> Array:
     kinds, chunks, width = partial.shape
-    out = array_module(partial).empty((kinds, width), dtype)
+    out = array_module(partial).empty((kinds, width) if kinds > 1 else width, dtype)
     args = (partial, out, np.int32(chunks), np.int32(width))
     grid = (-(-width // _THREADS), kinds)
     _launch("columns.cu", "sum_chunks", grid, (_THREADS,), args, HALF=dtype == np.float16)
@@ -110,7 +110,7 @@ def column_sums(x: Array) -> Array:
     partial = array_module(x).empty((1, chunks, width), np.float32)
     args = (x, partial, np.int32(rows), np.int32(width), np.int32(-(-rows // chunks)))
     _launch("columns.cu", "column_sums", (columns, chunks), (32, 8), args, 1024, HALF=is_half(x))
-    return _sum_chunks(partial, x.dtype)[0]
+    return _sum_chunks(partial, x.dtype)
 
 
 # -- dropout and feed-forward ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, raw
-from ..kernels.fused import Drop
+from ..kernels.fused import Drop, column_sums
 from ..parallel import split
 from ..random import Generator, default_generator
 from ..tensor import Tensor
@@ -70,6 +70,11 @@ class Linear(Function):
             )
             return gradients[: len(self.inputs)]
         xp = array_module(g)
+        if runs_kernels(g, x, weight) and g.size:
+            g = xp.ascontiguousarray(g)
+            dx = (g @ weight).reshape(x.shape) if needs[0] else None
+            gradients = dx, g.T @ rows if needs[1] else None, column_sums(g) if needs[2] else None
+            return gradients[: len(self.inputs)]
         dx = xp.empty(x.shape, np.result_type(g.dtype, weight.dtype)) if needs[0] else None
         dw = xp.empty(weight.shape, np.result_type(g.dtype, x.dtype)) if needs[1] else None
         db = xp.empty(len(weight), g.dtype) if needs[2] else None

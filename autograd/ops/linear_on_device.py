@@ -13,6 +13,7 @@ from ..backend import array_module
 from ..function import Function
 from ..kernels import fused
 from ..kernels.fused import Drop
+from ..kernels.products import add_product
 from .on_device import rows_of
 
 #: Bytes of logits held at a time, and the most rows: the float16 sum of so many rows stays far from overflow.
@@ -98,18 +99,17 @@ class LinearCrossEntropyOnDevice(Function):
             )
             if self.record:
                 xp.matmul(z, weight, out=dx[block])
-                dw = self.added(dw, z.T @ rows[block], count > step)
-                db = None if bias is None else self.added(db, fused.column_sums(z), count > step)
+                part = None if bias is None else fused.column_sums(z)
+                if step == count:
+                    dw, db = z.T @ rows, part
+                    continue
+                dw = xp.zeros(weight.shape, np.float32) if dw is None else dw  # float32: the blocks' sums grow
+                add_product(dw, z.T, rows[block])
+                if part is not None:
+                    db = part.astype(np.float32) if db is None else db + part
         if self.record and not count:
             dw, db = xp.zeros(weight.shape, x.dtype), None if bias is None else xp.zeros(classes, x.dtype)
         return losses.sum(), None if dx is None else dx.reshape(x.shape), dw, db
-
-    def added(self, total, part, several):
-        """The sum over the blocks, in float32 where there are several."""
-        if total is None:
-            return part.astype(np.float32, copy=False) if several else part
-        total += part
-        return total
 
     def backward(self, g):
         count, *gradients = self.kept

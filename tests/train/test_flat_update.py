@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from handloom.nn import MultiHeadAttention
 from handloom.train.flat_update import FlatAdam
 from handloom.train.loss_scaling import float_constants
 from handloom.train.optimizers import AdamW, clip_grad_norm
-from tests.support.fake_cupy import cupyx, kernels
+from tests.support.fake_cupy import cupyx, kernels, operations
 
 STEPS = 50
 
@@ -66,6 +67,44 @@ def test_fifty_fp16_steps_on_the_device_are_those_of_the_cpu_and_nothing_waits(f
         assert on_device.report()[name] == pytest.approx(value, rel=0.1)
     assert set(launches) == {launches[0]}
     assert kernels.launches[-3:] == ["squared_norm", "prepare_update", "adam"]
+
+
+def test_launches_of_a_step(fake_cupy) -> None:
+    """A bound on what a step of two batches starts on the device: kernels of its own, CuPy's, products."""
+    model = build().to("cuda")
+    optimizer = FlatAdam(model.parameters(), half=True, constants=float_constants(model))
+    rng, counts = np.random.default_rng(0), []
+    for _ in range(3):
+        before = len(kernels.launches), len(operations)
+        for _ in range(2):
+            ids = rng.integers(3, 24, (4, 6))
+            with optimizer.passes():
+                loss = model.loss(ids, ids[:, :-1], ids[:, 1:], np.array([6, 4, 5, 6]), label_smoothing=0.1)
+                optimizer.backward(loss, 0.5)
+        optimizer.step(0.001, max_norm=1.0)
+        counts.append((len(kernels.launches) - before[0], len(operations) - before[1]))
+    assert len(set(counts)) == 1, "every step starts the same"
+    own, cupys = counts[0]
+    assert own <= 205
+    assert cupys <= 480
+    # Products are of two matrices: CuPy gives them to tensor cores.
+    products = [name for name in operations if name.startswith("matmul")]
+    assert set(products) == {"matmul float16 2 2"}
+    assert len(products) == 3 * 2 * 69
+
+
+def test_arrays_of_a_step_are_given_back(fake_cupy) -> None:
+    """CuPy's pool hands the memory of one step to the next: nothing of a step may outlive it but what is flat."""
+    model = build(layers=1).to("cuda")
+    optimizer, held = FlatAdam(model.parameters(), half=True, constants=float_constants(model)), []
+    for _ in range(4):
+        ids = np.random.default_rng(0).integers(3, 24, (4, 6))
+        with optimizer.passes():
+            optimizer.backward(model.loss(ids, ids[:, :-1], ids[:, 1:], np.array([6, 4, 5, 6])))
+        optimizer.step(0.001)
+        gc.collect()
+        held.append(sum(1 for thing in gc.get_objects() if type(thing) is fake_cupy.ndarray))
+    assert held[-1] == held[1]
 
 
 def test_fp16_learns_what_float32_learns(counted_masks) -> None:

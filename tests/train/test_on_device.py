@@ -116,7 +116,8 @@ def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, fake_cupy
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_gradient_that_is_no_number_ends_the_run_with_its_parameter(tmp_path, fake_cupy, precision) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
-        trainer = small_trainer(run, device="cuda", precision=precision, log_every=20, name_overflows=True)
+        options = {"log_every": 24, "validate_every": 24, "name_overflows": True}
+        trainer = small_trainer(run, device="cuda", precision=precision, **options)
         trainer.model.output.bias.data[...] = np.nan
         with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match=r"the loss is nan .*, first of output"):
             trainer.fit()

@@ -19,8 +19,22 @@ from typing import Any
 
 import numpy as np
 
-from . import kernels
-from .array import DeviceSynchronized, allow_synchronize, call_ufunc, check_keywords, ndarray, synchronize, unwrap, wrap
+from handloom.autograd.kernels import products
+
+from . import cublas, kernels
+from .array import (
+    DeviceSynchronized,
+    allow_synchronize,
+    call_ufunc,
+    check_keywords,
+    launched,
+    ndarray,
+    operations,
+    shapes,
+    synchronize,
+    unwrap,
+    wrap,
+)
 from .signatures import CONSTANTS, DTYPES, FUNCTIONS, UFUNCS
 
 _WAITS = {"unique", "nonzero", "flatnonzero", "asnumpy", "allclose", "bincount"}
@@ -40,6 +54,7 @@ def _function(name: str) -> Any:
             raise TypeError(f"{name}: out must be a device array, not {type(out)}")
         with np.errstate(all="ignore"):
             result = getattr(np, name)(*(unwrap(arg, name) for arg in args), **unwrap(kwargs, name))
+        launched(name + (shapes(args) if name == "matmul" else ""), result)
         if isinstance(result, bool) or out is not None:
             return out if out is not None else wrap(np.asarray(result))
         return wrap(result, *_arrays(args), *_arrays(tuple(kwargs.values())))
@@ -66,6 +81,7 @@ def _array(obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", **o
     if isinstance(host, (list, tuple)):
         host = [x._host if isinstance(x, ndarray) else x for x in host]
     made = np.array(host, dtype=dtype, order="C" if order == "K" else order)  # type: ignore[call-overload]
+    operations.append("array")
     return wrap(made)
 
 
@@ -124,6 +140,8 @@ def _build() -> tuple[types.ModuleType, types.ModuleType]:
             Device=_Device,
             is_available=lambda: True,
             runtime=types.SimpleNamespace(getDeviceCount=lambda: 1),
+            device=types.SimpleNamespace(get_cublas_handle=lambda: 1),
+            get_current_stream=lambda: types.SimpleNamespace(ptr=0),
         ),
         "__version__": "0 (stand-in)",
     }
@@ -144,9 +162,13 @@ def installed() -> Iterator[types.ModuleType]:
     before = {name: sys.modules.get(name) for name in ("cupy", "cupyx")}
     sys.modules.update(cupy=cupy, cupyx=cupyx)
     kernels.launches.clear()
+    operations.clear()
+    cublas.calls.clear()
+    library, products.load_cublas = products.load_cublas, cublas.FakeCublas
     try:
         yield cupy
     finally:
+        products.load_cublas = library
         for name, module in before.items():
             if module is None:
                 sys.modules.pop(name, None)

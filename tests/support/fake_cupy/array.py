@@ -15,6 +15,17 @@ _SCALARS = (bool, int, float, complex, np.generic)
 _state = threading.local()
 
 
+#: What CuPy itself would have launched, by name: functions that compute or copy something. Views and `empty` are not.
+operations: list[str] = []
+_FREE = {"empty", "empty_like", "result_type", "shape", "broadcast_to", "may_share_memory"}
+
+
+def launched(name: str, result: Any) -> None:
+    """Note a call; one whose result is a view computes nothing."""
+    if name not in _FREE and not (isinstance(result, np.ndarray) and result.base is not None and "matmul" not in name):
+        operations.append(name)
+
+
 class DeviceSynchronized(RuntimeError):  # noqa: N818 (CuPy's name)
     """The host would have waited for the device where `allow_synchronize(False)` forbids it."""
 
@@ -86,6 +97,7 @@ def _method(name: str, parameters: tuple[str, ...]) -> Any:
         check_keywords(f"ndarray.{name}", parameters, args, kwargs)
         out = kwargs.get("out")
         result = getattr(self._host, name)(*map(unwrap, args), **unwrap(kwargs))
+        launched(name, result)
         if name == "repeat" and any(isinstance(arg, ndarray) for arg in args):
             synchronize("repeat by an array")
         return out if isinstance(out, ndarray) else wrap(result, self)
@@ -192,6 +204,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
             synchronize("writing an array by a boolean mask")
         if isinstance(value, np.ndarray) and value.ndim:
             raise TypeError(f"a NumPy array of shape {value.shape} can't be assigned to a device array")
+        operations.append("setitem")
         self._host[unwrap(index, "index")] = value if isinstance(value, np.ndarray) else unwrap(value)
 
     def __len__(self) -> int:
@@ -201,6 +214,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
         return (self[i] for i in range(len(self)))
 
     def scatter_add(self, slices: Any, value: Any) -> None:
+        operations.append("scatter_add")
         np.add.at(self._host, unwrap(slices), unwrap(value))
 
     # -- shape -----------------------------------------------------------------------------------------------------
@@ -234,6 +248,11 @@ def _parts(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
 
 
+def shapes(operands: Any) -> str:
+    """Type and dimensions of a product's operands: "matmul float16 2 2"."""
+    return " ".join(["", operands[0].dtype.name, *(str(operand.ndim) for operand in operands)])
+
+
 def call_ufunc(ufunc: Any, *inputs: Any, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Any:
     """A ufunc on device arrays and scalars, with the keywords that CuPy's have."""
     if out is not None and not isinstance(out, ndarray):
@@ -245,6 +264,7 @@ def call_ufunc(ufunc: Any, *inputs: Any, out: Any = None, dtype: Any = None, cas
         keywords["out"] = out._host
     with np.errstate(all="ignore"):  # a device gives no warnings
         result = ufunc(*(unwrap(x, ufunc.__name__) for x in inputs), **keywords)
+    operations.append(ufunc.__name__ + ("" if ufunc is not np.matmul else shapes(inputs)))
     return out if out is not None else wrap(result)
 
 

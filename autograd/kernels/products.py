@@ -1,0 +1,122 @@
+"""Products of float16 matrices by cuBLAS, bound directly: stacks of them, and sums in float32.
+
+CuPy multiplies two float16 matrices on tensor cores, but a stack of them in float32, which takes copies and is slow;
+and it has no product that is added to an array of another type. Here `cublasGemmEx` and `cublasGemmStridedBatchedEx`
+are called in the library that CuPy has loaded, with CuPy's handle, on its current stream. Sums are float32.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..backend import Array, array_module, import_cupy
+
+# The values of cudaDataType, cublasOperation_t, cublasComputeType_t and cublasGemmAlgo_t.
+_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float16): 2}
+_AS_IT_IS, _TRANSPOSED = 0, 1
+_COMPUTE_32F, _DEFAULT = 68, -1
+
+
+@cache
+def load_cublas() -> Any:
+    """The library that CuPy computes with; None where it can't be found."""
+    import_cupy().cuda.device.get_cublas_handle()  # CuPy loads the library
+    for name in ("libcublas.so.13", "libcublas.so.12", "cublas64_13.dll", "cublas64_12.dll"):
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        c_int, c_pointer, c_long = ctypes.c_int, ctypes.c_void_p, ctypes.c_longlong
+        matrix: list[Any] = [c_pointer, c_int, c_int]
+        stack: list[Any] = [*matrix, c_long]
+        begin: list[Any] = [c_pointer, c_int, c_int, c_int, c_int, c_int, c_pointer]
+        library.cublasSetStream_v2.argtypes = [c_pointer, c_pointer]
+        library.cublasGemmEx.argtypes = [*begin, *matrix, *matrix, c_pointer, *matrix, c_int, c_int]
+        library.cublasGemmStridedBatchedEx.argtypes = [
+            *begin, *stack, *stack, c_pointer, *stack, c_int, c_int, c_int,
+        ]  # fmt: skip
+        return library
+    return None
+
+
+def stacked_product(x: Array, y: Array) -> Array:
+    """x @ y; stacks of float16 matrices on a device without the detour through float32."""
+    if max(x.ndim, y.ndim) < 3 or isinstance(x, np.ndarray) or not x.dtype == y.dtype == np.float16:
+        return x @ y
+    shape = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    sizes = (*shape, x.shape[-2], y.shape[-1])
+    if 0 in (*sizes, x.shape[-1]) or x.shape[-1] != y.shape[-2] or load_cublas() is None:
+        return x @ y
+    out = array_module(x).empty(sizes, x.dtype)
+    _multiply(_stack(x, shape), _stack(y, shape), out.reshape(-1, *sizes[-2:]), 0.0)
+    return out
+
+
+def add_product(total: Array, x: Array, y: Array) -> None:
+    """total += x @ y for matrices, of float16 say, and a float32 `total` in row-major order."""
+    if isinstance(x, np.ndarray) or 0 in (*total.shape, x.shape[1]) or load_cublas() is None:
+        total += x @ y
+        return
+    _multiply(_stack(x, ()), _stack(y, ()), total[None], 1.0)
+
+
+class _Stack:
+    """Matrices (count, rows, columns) as cuBLAS reads them: turned over or not, the elements from one row and from one
+    matrix to the next. `array` keeps a copy alive, where the memory's order asks for one."""
+
+    def __init__(self, array: Array, turned: bool, row: int, step: int):
+        self.array, self.turned, self.row, self.step = array, turned, row, step
+
+
+def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
+    """x, broadcast to stacks of `shape`, without a copy where one step leads from each matrix to the next."""
+    rows, columns = x.shape[-2:]
+    strides, missing = [stride // x.itemsize for stride in x.strides], len(shape) - (x.ndim - 2)
+    step = _one_step(shape, [0] * missing + strides[:-2], (1,) * missing + x.shape[:-2])
+    by_rows = (columns == 1 or strides[-1] == 1) and (rows == 1 or strides[-2] >= columns)
+    by_columns = (rows == 1 or strides[-2] == 1) and (columns == 1 or strides[-1] >= rows)
+    if step is None or not (by_rows or by_columns):
+        x = array_module(x).ascontiguousarray(array_module(x).broadcast_to(x, (*shape, rows, columns)))
+        return _Stack(x, False, columns, rows * columns)
+    if by_rows:
+        return _Stack(x, False, columns if rows == 1 else strides[-2], step)
+    return _Stack(x, True, rows if columns == 1 else strides[-1], step)
+
+
+def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) -> int | None:
+    """The elements from one matrix of the stack to the next, if it is always as many: 0 for one that is repeated."""
+    steps = [0 if mine == 1 else stride for stride, mine in zip(strides, own, strict=True)]
+    axes = [(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]
+    for (_, outer), (size, inner) in itertools.pairwise(axes):
+        if outer != inner * size:
+            return None
+    return axes[-1][1] if axes else 0
+
+
+def _multiply(x: _Stack, y: _Stack, out: Array, keep: float) -> None:
+    """out = x @ y + keep out. cuBLAS counts columns first: to it, each array is its transpose, and out^T = y^T x^T."""
+    library, device = load_cublas(), import_cupy().cuda
+    count, m, n = out.shape
+    stacks: list[tuple[Any, ...]] = [(z.array.data.ptr, _TYPES[z.array.dtype], z.row, z.step) for z in (y, x)]
+    stacks.append((out.data.ptr, _TYPES[out.dtype], n, m * n))
+    alpha, beta = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(keep))
+    operations = [_TRANSPOSED if z.turned else _AS_IT_IS for z in (y, x)]
+    begin = (device.device.get_cublas_handle(), *operations, n, m, x.array.shape[-1], alpha)
+    _check("cublasSetStream", library.cublasSetStream_v2(begin[0], device.get_current_stream().ptr))
+    if count == 1:
+        b, a, c = (stack[:3] for stack in stacks)
+        _check("cublasGemmEx", library.cublasGemmEx(*begin, *b, *a, beta, *c, _COMPUTE_32F, _DEFAULT))
+        return
+    b, a, c = stacks
+    status = library.cublasGemmStridedBatchedEx(*begin, *b, *a, beta, *c, count, _COMPUTE_32F, _DEFAULT)
+    _check("cublasGemmStridedBatchedEx", status)
+
+
+def _check(name: str, status: int) -> None:
+    if status:
+        raise RuntimeError(f"{name} failed with status {status} (cublasStatus_t)")

@@ -1,0 +1,92 @@
+"""Products bound directly: right for every order of memory, and the ones that a training step makes.
+
+The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, grad, ops
+from handloom.autograd.backend import to_device
+from handloom.autograd.kernels.products import add_product, stacked_product
+from tests.support.fake_cupy import cublas, operations
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float16)
+
+
+HEADS = normal(3, 7, 4, 5)  # (batch, length, heads, features)
+# Both operands as functions of device arrays: views of all kinds.
+STACKS = {
+    "contiguous": (lambda x: x, lambda x: x.swapaxes(1, 2), normal(4, 3, 5), normal(4, 6, 5)),
+    "heads, whose steps differ": (
+        lambda x: x.transpose(0, 2, 1, 3), lambda x: x.transpose(0, 2, 3, 1), HEADS, HEADS,
+    ),
+    "heads cut from a wider array": (
+        lambda x: x[..., 2:4, :].transpose(0, 2, 1, 3), lambda x: x[..., :2, :].transpose(0, 2, 3, 1), HEADS, HEADS,
+    ),
+    "one matrix for all": (lambda x: x, lambda x: x[None], normal(4, 3, 5), normal(5, 6)),
+    "one for each first axis": (lambda x: x, lambda x: x, normal(2, 4, 3, 5), normal(2, 1, 5, 6)),
+    "fewer axes": (lambda x: x, lambda x: x, normal(3, 5), normal(4, 5, 6)),
+    "every second row": (lambda x: x[:, ::2], lambda x: x[:, :, ::2], normal(4, 6, 5), normal(4, 5, 8)),
+    "turned round": (lambda x: x[:, ::-1], lambda x: x[::-1], normal(4, 6, 5), normal(4, 5, 8)),
+    "one row, one column": (lambda x: x, lambda x: x, normal(4, 1, 5), normal(4, 5, 1)),
+    "an inner axis of one": (lambda x: x, lambda x: x.swapaxes(1, 2), normal(4, 3, 1), normal(4, 6, 1)),
+    "one matrix": (lambda x: x, lambda x: x, normal(1, 3, 5), normal(1, 5, 6)),
+    "nothing to sum": (lambda x: x, lambda x: x, normal(4, 3, 0), normal(4, 0, 6)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_stack_of_products(name, cuda) -> None:
+    left, right, x, y = STACKS[name]
+    want = left(x).astype(np.float64) @ right(y).astype(np.float64)
+    found = stacked_product(left(cuda.asarray(x)), right(cuda.asarray(y)))
+    assert (found.dtype, found.shape) == (np.float16, want.shape)
+    np.testing.assert_allclose(to_device(found, "cpu"), want, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_product_is_added_in_float32(turned, cuda) -> None:
+    x, y, total = normal(9, 6), normal(9, 8), RNG.normal(size=(6, 8)).astype(np.float32)
+    want = total + x.T.astype(np.float32) @ y.astype(np.float32)
+    found, left = cuda.asarray(total), cuda.asarray(x).T
+    add_product(found, cuda.ascontiguousarray(left) if turned else left, cuda.asarray(y))
+    np.testing.assert_allclose(to_device(found, "cpu"), want, rtol=1e-5, atol=1e-5)
+
+
+def test_no_stack_of_float16_matrices_is_left_to_cupy(fake_cupy) -> None:
+    """Where attention is made of products (weights asked for, standard method) they are bound directly, both ways."""
+    q, k, v = (Tensor(fake_cupy.asarray(normal(2, 3, 5, 8)), requires_grad=True) for _ in range(3))
+    out = ops.matmul(ops.softmax(ops.matmul(q, ops.swapaxes(k, 2, 3))), v)
+    grad(out, [q, k, v], fake_cupy.asarray(normal(2, 3, 5, 8)))
+    assert [call[0] for call in cublas.calls] == ["gemmStridedBatchedEx"] * 6
+    assert {call[4:] for call in cublas.calls} == {(6, "float16", "float16")}
+    assert not [name for name in operations if name.startswith("matmul")]
+    x, weight = (Tensor(fake_cupy.asarray(normal(*shape)), requires_grad=True) for shape in ((2, 3, 8), (5, 8)))
+    grad(ops.linear(x, weight), [x, weight], fake_cupy.asarray(normal(2, 3, 5)))
+    products = [name for name in operations if name.startswith("matmul")]
+    assert products == ["matmul float16 2 2"] * 3  # two dimensions: CuPy gives them to tensor cores
+
+
+def test_without_the_library_cupy_multiplies(fake_cupy, monkeypatch) -> None:
+    from handloom.autograd.kernels import products
+
+    monkeypatch.setattr(products, "load_cublas", lambda: None)
+    x, y, total = normal(2, 3, 4), normal(2, 4, 5), np.ones((4, 4), np.float32)
+    found = stacked_product(fake_cupy.asarray(x), fake_cupy.asarray(y))
+    np.testing.assert_allclose(found.get(), x @ y, rtol=1e-3)
+    device_total = fake_cupy.asarray(total)
+    add_product(device_total, fake_cupy.asarray(x[0]).T, fake_cupy.asarray(x[0]))
+    np.testing.assert_allclose(device_total.get(), total + x[0].T @ x[0], rtol=1e-3)
+
+
+def test_a_failure_says_its_status(fake_cupy, monkeypatch) -> None:
+    monkeypatch.setattr(cublas.FakeCublas, "cublasGemmStridedBatchedEx", lambda *_: 13)
+    with pytest.raises(RuntimeError, match="cublasGemmStridedBatchedEx failed with status 13"):
+        stacked_product(fake_cupy.asarray(normal(2, 3, 4)), fake_cupy.asarray(normal(2, 4, 5)))

@@ -1,0 +1,59 @@
+"""cuBLAS of the stand-in: what the C functions do with the pointers, sizes and strides that they get."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+_TYPES = {0: np.dtype(np.float32), 2: np.dtype(np.float16)}
+#: Names and sizes of the calls: (name, m, n, k, count, type of A, type of C), of row-major arrays A (m, k), B (k, n).
+calls: list[tuple[str, int, int, int, int, str, str]] = []
+
+
+class FakeCublas:
+    """The functions that `kernels.products` calls, with the arguments of the C library."""
+
+    def cublasSetStream_v2(self, handle: int, stream: int) -> int:  # noqa: N802 (the library's name)
+        return 0
+
+    def cublasGemmEx(  # noqa: N802
+        self, handle, op_a, op_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algo
+    ) -> int:
+        calls.append(("gemmEx", n, m, k, 1, _TYPES[a_type].name, _TYPES[c_type].name))
+        return _products(
+            op_a, op_b, m, n, k, alpha, (a, a_type, lda, 0), (b, b_type, ldb, 0), beta, (c, c_type, ldc, 0), 1, compute
+        )
+
+    def cublasGemmStridedBatchedEx(  # noqa: N802
+        self, handle, op_a, op_b, m, n, k, alpha, a, a_type, lda, step_a, b, b_type, ldb, step_b, beta, c, c_type, ldc,
+        step_c, count, compute, algo,
+    ) -> int:  # fmt: skip
+        calls.append(("gemmStridedBatchedEx", n, m, k, count, _TYPES[a_type].name, _TYPES[c_type].name))
+        arrays = (a, a_type, lda, step_a), (b, b_type, ldb, step_b)
+        return _products(op_a, op_b, m, n, k, alpha, *arrays, beta, (c, c_type, ldc, step_c), count, compute)
+
+
+def _products(op_a, op_b, m, n, k, alpha, a, b, beta, c, count, compute) -> int:  # type: ignore[no-untyped-def]
+    if compute != 68 or a[1] != b[1]:
+        return 15  # CUBLAS_STATUS_NOT_SUPPORTED
+    rows = [(k, m) if op_a else (m, k), (n, k) if op_b else (k, n), (m, n)]
+    if any(array[2] < size[0] for array, size in zip((a, b, c), rows, strict=True)):
+        return 7  # CUBLAS_STATUS_INVALID_VALUE: the leading dimension is below the number of rows
+    with np.errstate(all="ignore"):
+        for i in range(count):
+            left, right, out = (_matrix(*array, size, i) for array, size in zip((a, b, c), rows, strict=True))
+            left, right = left.T if op_a else left, right.T if op_b else right
+            total = alpha._obj.value * (left.astype(np.float32) @ right.astype(np.float32))
+            out[...] = total if beta._obj.value == 0 else total + beta._obj.value * out
+    return 0
+
+
+def _matrix(pointer: int, kind: int, leading: int, step: int, size: tuple[int, int], number: int) -> Any:
+    """One column-major matrix of a stack, in place."""
+    dtype, (rows, columns) = _TYPES[kind], size
+    length = (leading * (columns - 1) + rows) * dtype.itemsize
+    memory = (ctypes.c_char * length).from_address(pointer + number * step * dtype.itemsize)
+    strides = (dtype.itemsize, leading * dtype.itemsize)
+    return np.ndarray((rows, columns), dtype, memory, strides=strides)
