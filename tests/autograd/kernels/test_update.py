@@ -47,7 +47,7 @@ def test_overflow_skips_the_step_and_moves_the_scale(device) -> None:
     state = new_state(device, loss_scale=4.0)
     w, m, v = device.zeros(300, np.float32), device.zeros(300, np.float32), device.zeros(300, np.float32)
     copy = device.zeros(300, np.float16)
-    scales, steps, skipped = [], [], []
+    scales, steps, skipped, failed = [], [], [], []
     for gradient in (good, good, good, bad, worse, bad, bad, good, good):
         before = w.get()
         prepare_update(device.asarray(gradient), state, interval=2, least=1.0)
@@ -57,9 +57,11 @@ def test_overflow_skips_the_step_and_moves_the_scale(device) -> None:
         scales.append(found["loss_scale"])
         steps.append(found["steps"])
         skipped.append(found["skipped"])
+        failed.append(found["failed"])
     assert scales == [4, 8, 8, 4, 2, 1, 1, 1, 2]
     assert steps == [1, 2, 3, 3, 3, 3, 3, 4, 5]
     assert skipped == [0, 0, 0, 1, 2, 3, 4, 4, 4]
+    assert failed == [0, 0, 0, 0, 0, 0, 1, 1, 1], "steps that overflowed at the least scale"
     assert np.isfinite(w.get()).all()
     assert np.isfinite(v.get()).all()
 
