@@ -146,7 +146,7 @@ class Classifier:
                 rows = order[start : start + batch_size]
                 sequences = TokenSequences.from_lists([ids[row] for row in rows])
                 padded = sequences.pad(np.arange(len(rows)), self.tokenizer.pad_id)
-                out[rows] = ops.softmax(self.model(padded, sequences.lengths)).data
+                out[rows] = ops.softmax(self.model(padded, sequences.lengths)).numpy()
         return out
 
     def predict(self, texts: Sequence[str]) -> list[str]:
