@@ -114,7 +114,10 @@ class HostUpdates:
                 ready = self.gradient_sum.ready
             with nullcontext() if self.half is None else self.half.passes():
                 loss, count, *more = compute(batch)
-                backward(loss, loss_scale * (1.0 if alone else count / _TOKEN_UNIT), ready=ready)
+                share = 1.0 if alone else count / _TOKEN_UNIT
+                # In float16 an overflow is what the loss scale is there for: no warning.
+                with np.errstate(over="ignore", invalid="ignore") if self.half else nullcontext():
+                    backward(loss, loss_scale * share, ready=ready)
             tokens += count
             for name, mean in {"loss": loss.item(), **(more[0] if more else {})}.items():
                 sums[name] = sums.get(name, 0.0) + float(mean) * count

@@ -207,7 +207,7 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
             ("skipped step counts", "        now.skipped += 1;", "        now.skipped += 1;\n        now.steps += 1;"),
             ("overflow unnoticed", "bool finite = sum < infinity();", "bool finite = !(sum == infinity());"),
             ("failure unnoticed", "now.failed += now.loss_scale <= least;", ""),
-            ("failure too early", "now.failed += now.loss_scale <= least;", "now.failed += now.loss_scale <= 2 * least;"),
+            ("failure too early", "now.failed += now.loss_scale <= least;", "now.failed += 1;"),
             ("scale below least", "fmaxf(now.loss_scale * 0.5f, least)", "now.loss_scale * 0.5f"),
             (
                 "good steps not reset",
