@@ -254,9 +254,10 @@ def choose_updates(
     ranks: Ranks,
     name_overflows: bool,
 ) -> HostUpdates | DeviceUpdates:
-    """Updates that stay on the device, for a model on one that Adam or AdamW trains; else those of the host."""
+    """Updates that stay on the device, if the model lies on one and Adam or AdamW trains all of it; else the host's."""
     rest = model, optimizer, scaler, ema, ranks, name_overflows
-    if optimizer.parameters[0].device != "cpu":
+    every = {id(parameter) for parameter in optimizer.parameters} == set(map(id, model.parameters()))
+    if every and optimizer.parameters[0].device != "cpu":
         flat = flat_form(optimizer, half=scaler is not None, constants=float_constants(model))
         if flat is not None:
             return DeviceUpdates(flat, *rest)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Array, array_module
-from .loading import load_module
+from .loading import load_kernel
 
 _THREADS = 256
 _SCRATCH = 32 * 4  # bytes that a sum over a block needs
@@ -42,7 +42,7 @@ def is_half(x: Array) -> bool:
 
 
 def _launch(file: str, name: str, grid: Any, block: Any, args: Any, shared: int = 0, **constants: Any) -> None:
-    load_module(file, **constants).get_function(name)(grid, block, args, shared_mem=shared)
+    load_kernel(file, name, **constants)(grid, block, args, shared_mem=shared)
 
 
 # -- layer normalisation -----------------------------------------------------------------------------------------------

@@ -54,6 +54,16 @@ def load_module(file: str, **constants: int | float | bool) -> Any:
     return _load(import_cupy(), file, tuple(sorted(constants.items())))
 
 
+def load_kernel(file: str, name: str, **constants: int | float | bool) -> Any:
+    """One kernel of `load_module`; made once: looking it up would take longer than launching it."""
+    return _load_kernel(import_cupy(), file, name, tuple(sorted(constants.items())))
+
+
+@cache
+def _load_kernel(cupy: Any, file: str, name: str, constants: tuple[tuple[str, Any], ...]) -> Any:
+    return _load(cupy, file, constants).get_function(name)
+
+
 @cache
 def _load(cupy: Any, file: str, constants: tuple[tuple[str, Any], ...]) -> Any:
     return cupy.RawModule(code=read_source(file), options=compile_options(dict(constants)))

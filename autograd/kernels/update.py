@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from .loading import load_module
+from .loading import load_kernel
 
 _THREADS = 256
 _BLOCKS = 1056  # eight for each multiprocessor of a large device
@@ -61,12 +61,12 @@ def prepare_update(
         return
     blocks = max(min(-(-gradient.size // _THREADS), _BLOCKS), 1)
     partial = array_module(gradient).empty(blocks, np.float32)
-    module = load_module("adam.cu", HALF=gradient.dtype == np.float16)
+    half = gradient.dtype == np.float16
     args: tuple[Any, ...] = (gradient, partial, np.int64(gradient.size))
-    module.get_function("squared_norm")((blocks,), (_THREADS,), args, shared_mem=128)
+    load_kernel("adam.cu", "squared_norm", HALF=half)((blocks,), (_THREADS,), args, shared_mem=128)
     bound = np.float32(np.inf if max_norm is None else max_norm)
     args = (partial, np.int32(blocks), state, np.float32(average), bound, np.int32(interval), np.float32(least))
-    module.get_function("prepare_update")((1,), (_THREADS,), args, shared_mem=128)
+    load_kernel("adam.cu", "prepare_update", HALF=half)((1,), (_THREADS,), args, shared_mem=128)
 
 
 def adam(
@@ -93,8 +93,7 @@ def adam(
     blocks = max(min(-(-weights.size // _THREADS), _BLOCKS), 1)
     numbers = map(np.float32, (lr, *betas, eps, weight_decay))
     args = (weights, gradient, m, v, copy, state, np.int64(weights.size), np.int64(decayed), *numbers)
-    module = load_module("adam.cu", HALF=gradient.dtype == np.float16)
-    module.get_function("adam")((blocks,), (_THREADS,), args)
+    load_kernel("adam.cu", "adam", HALF=gradient.dtype == np.float16)((blocks,), (_THREADS,), args)
 
 
 def _prepare_on_cpu(

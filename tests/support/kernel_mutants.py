@@ -51,12 +51,17 @@ def planted(mutant: KernelMutant) -> Iterator[None]:
             raise ValueError(f"{mutant}: the text to replace occurs {text.count(mutant.old)} times")
         return text.replace(mutant.old, mutant.new)
 
-    loading._load.cache_clear()
+    _forget()
     try:
         with mock.patch.object(loading, "read_source", changed):
             yield
     finally:
-        loading._load.cache_clear()
+        _forget()
+
+
+def _forget() -> None:
+    loading._load_kernel.cache_clear()
+    loading._load.cache_clear()
 
 
 def examine(check: Callable[[Any], None]) -> None:
