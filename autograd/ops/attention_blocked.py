@@ -27,7 +27,8 @@ from ..random import Generator
 from .heads import empty_heads, empty_like_heads
 
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full pace
-BLOCK_SCORES = 1 << 17  # scores in work at a time in a thread: few enough to stay in the cache
+BLOCK_SCORES = 1 << 18  # scores in work at a time in a thread: few enough to stay in the cache
+LEAST_GROUPS = 4  # of heads, so that several threads have something to do
 
 # Heads that are worked on together (batch, heads), and a block of theirs (batch, heads, query, key).
 Group = tuple[slice, slice]
@@ -242,7 +243,7 @@ class BlockedAttention(Function):
     def groups(self, batch: int, heads: int) -> tuple[int, list[Group]]:
         """The length of a block, and the heads (of several batch rows, or of a part of one) to work on together."""
         size = min(max(*self.lengths, 1), self.block_size or BLOCK_LENGTH)
-        together = max(1, BLOCK_SCORES // size**2)
+        together = max(1, min(BLOCK_SCORES // size**2, batch * heads // LEAST_GROUPS))
         rows, some = blocks(batch, max(1, together // max(heads, 1))), blocks(heads, min(together, max(heads, 1)))
         return size, list(product(rows, some))
 

@@ -128,6 +128,12 @@ SPLIT_OPS: dict[str, tuple[Callable[..., Tensor], list[np.ndarray]]] = {
         lambda q, k, v: ops.attention(q, k, v, causal=True, dropout=0.2, generator=Generator(1)),
         arrays((12, 2, 90, 8), (12, 2, 90, 8), (12, 2, 90, 8)),
     ),
+    "blocked attention": (
+        lambda q, k, v, b: ops.attention(
+            q, k, v, bias=b, dropout=0.2, generator=Generator(1), method="blocked", block_size=50
+        ),
+        arrays((3, 4, 120, 8), (3, 4, 120, 8), (3, 4, 120, 8), (4, 1, 120)),
+    ),
     "merge_heads": (ops.merge_heads, arrays((16, 4, 64, 128))),
 }
 
