@@ -19,6 +19,7 @@ from .loading import load_module
 
 LARGEST_HEAD_DIM = 128
 DTYPES = (np.dtype(np.float16), np.dtype(np.float32))
+MASK_TILE = 32  # as in attention_pairs.cuh
 _FAR = 1 << 30  # beyond any distance between positions
 
 
@@ -28,6 +29,7 @@ class Call:
 
     scale: float
     mask: Any = None  # four axes
+    tiles: Any = None  # what `mask_tiles` found, to skip what the mask hides as a whole
     key_lengths: Any = None
     causal: bool = False
     window: int | None = None
@@ -53,6 +55,24 @@ class AttentionKernels:
     def __init__(self, load: Callable[..., Any], shared_limit: int):
         self._load, self.shared_limit = load, shared_limit
         self._ready: dict[Any, Any] = {}
+
+    def mask_tiles(self, query: Any, value: Any, call: Call) -> Any:
+        """For each tile of the call's mask, 32 x 32 pairs, whether any of it is true; None without a mask."""
+        if call.mask is None:
+            return None
+        batch, heads, rows, columns = call.mask.shape
+        shape = batch, heads, math.ceil(rows / MASK_TILE), math.ceil(columns / MASK_TILE)
+        tiles = array_module(query).empty(shape, dtype=bool)
+        if tiles.size:
+            constants, _ = self._forward_variant(query, value, call)
+            self._launch(
+                ("attention_forward.cu", "attention_mask_tiles", constants),
+                math.ceil(tiles.size / constants["WARPS"]),
+                0,
+                (call.mask, tiles, *_broadcast_strides(call.mask)),
+                (*map(np.int32, (heads, rows, columns)), np.int64(tiles.size)),
+            )
+        return tiles
 
     def forward(self, query: Any, key: Any, value: Any, call: Call) -> tuple[Any, Any]:
         """The output (batch, heads, query_length, value_dim) and the log2-sum-exp (batch, heads, query_length)."""
@@ -211,6 +231,8 @@ def _pair_arguments(query: Any, key: Any, value: Any, call: Call) -> tuple[Any, 
         call.key_lengths,
         call.mask,
         *_broadcast_strides(call.mask),
+        call.tiles,
+        *_broadcast_strides(call.tiles),
         call.bias,
         *_broadcast_strides(call.bias),
         call.slopes,

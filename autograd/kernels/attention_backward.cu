@@ -83,7 +83,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
     if (d_query) d_query += static_cast<long long>(batch * heads + head) * queries * head_dim;
 
     float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
-    int first = pairs.first_query(k0) / BLOCK * BLOCK, last = k0 < pairs.keys ? pairs.last_query(k0 + OWNED) : 0;
+    int last = k0 < pairs.keys ? pairs.last_query(k0 + OWNED) : 0;
+    int first = pairs.next_queries<BLOCK>(pairs.first_query(k0) / BLOCK * BLOCK, last, k0, k0 + OWNED);
     auto load = [&](int stage, int q0) {
         load_tile<BLOCK>(q_tiles + stage * BLOCK * D, query, query_row, q0, queries, head_dim, aligned);
         load_tile<BLOCK>(g_tiles + stage * BLOCK * D, g, g_row, q0, queries, value_dim, aligned);
@@ -98,10 +99,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
         load(0, first);
     }
     int stage = 0;
-    for (int q0 = first; q0 < last; q0 += BLOCK, stage ^= 1) {
+    for (int q0 = first, next; q0 < last; q0 = next, stage ^= 1) {
         cp_async_wait<0>();
         __syncthreads();  // this block has arrived; the last one and its dS have been read by all
-        if (q0 + BLOCK < last) load(stage ^ 1, q0 + BLOCK);
+        next = pairs.next_queries<BLOCK>(q0 + BLOCK, last, k0, k0 + OWNED);
+        if (next < last) load(stage ^ 1, next);
         const element *q_tile = q_tiles + stage * BLOCK * D, *g_tile = g_tiles + stage * BLOCK * D;
         int row = k0 + warp_row;
         bool all = pairs.all_see(q0, q0 + BLOCK, row, row + 16);
@@ -204,7 +206,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
         row_delta[e] = i < queries ? delta[i] : 0.0f;
     }
     float dq[1][D / 8][4] = {};
-    int first = pairs.first_key(q0) / BLOCK * BLOCK, last = pairs.last_key(q0 + OWNED);
+    int last = pairs.last_key(q0 + OWNED);
+    int first = pairs.next_keys<BLOCK>(pairs.first_key(q0) / BLOCK * BLOCK, last, q0, q0 + OWNED);
     auto load = [&](int stage, int k0) {
         load_tile<BLOCK>(k_tiles + stage * BLOCK * D, key, key_row, k0, pairs.keys, head_dim, aligned);
         load_tile<BLOCK>(v_tiles + stage * BLOCK * D, value, value_row, k0, pairs.keys, value_dim, aligned);
@@ -216,10 +219,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
         load(0, first);
     }
     int stage = 0;
-    for (int k0 = first; k0 < last; k0 += BLOCK, stage ^= 1) {
+    for (int k0 = first, next; k0 < last; k0 = next, stage ^= 1) {
         cp_async_wait<0>();
         __syncthreads();
-        if (k0 + BLOCK < last) load(stage ^ 1, k0 + BLOCK);
+        next = pairs.next_keys<BLOCK>(k0 + BLOCK, last, q0, q0 + OWNED);
+        if (next < last) load(stage ^ 1, next);
         const element *k_tile = k_tiles + stage * BLOCK * D, *v_tile = v_tiles + stage * BLOCK * D;
         int row = q0 + warp_row;
         bool all = pairs.all_see(row, row + 16, k0, k0 + BLOCK);

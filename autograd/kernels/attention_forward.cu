@@ -62,6 +62,22 @@ struct Running {
     }
 };
 
+// Of each tile of the mask whether anything in it is true; one warp for each tile.
+extern "C" __global__ void attention_mask_tiles(const bool* mask, bool* tiles, long long mask_batch,
+                                                long long mask_head, long long mask_row, long long mask_column,
+                                                int heads, int rows, int columns, long long count) {
+    long long tile = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+    if (tile >= count) return;
+    int across = (columns + MASK_TILE - 1) / MASK_TILE, down = (rows + MASK_TILE - 1) / MASK_TILE;
+    long long above = tile / across, head = above / down % heads, batch = above / down / heads;
+    int i0 = int(above % down) * MASK_TILE, j = int(tile % across) * MASK_TILE + lane_number();
+    mask += batch * mask_batch + head * mask_head + j * mask_column;
+    bool any = false;
+    for (int i = i0; i < min(i0 + MASK_TILE, rows) && j < columns; ++i) any |= mask[i * mask_row];
+    any = __any_sync(0xffffffffu, any);
+    if (lane_number() == 0) tiles[tile] = any;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     attention_forward(const element* query, const element* key, const element* value, element* out, float* log_sum_exp,
                       long long query_batch, long long query_head, long long query_row, long long key_batch,
@@ -88,7 +104,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
     for (int m = 0; m < M_TILES; ++m) run.top[m][0] = run.top[m][1] = -INFINITE;
 
-    int first = pairs.first_key(q0) / BLOCK_K * BLOCK_K, last = pairs.last_key(q0 + BLOCK_Q);
+    int last = pairs.last_key(q0 + BLOCK_Q);
+    int first = pairs.next_keys<BLOCK_K>(pairs.first_key(q0) / BLOCK_K * BLOCK_K, last, q0, q0 + BLOCK_Q);
     if (first < last) {
         load_tile<BLOCK_Q>(q_tile, query, query_row, q0, queries, head_dim, aligned);
         load_tile<BLOCK_K>(k_tiles, key, key_row, first, pairs.keys, head_dim, aligned);
@@ -101,11 +118,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const TileOperand q_rows = {q_tile, warp_row};
 #endif
     int stage = 0;
-    for (int k0 = first; k0 < last; k0 += BLOCK_K, stage ^= 1) {
+    for (int k0 = first, next; k0 < last; k0 = next, stage ^= 1) {
         cp_async_wait<0>();
         __syncthreads();  // this block has arrived, and the last one has been read by all
-        if (k0 + BLOCK_K < last) {
-            int other = (stage ^ 1) * BLOCK_K * D, next = k0 + BLOCK_K;
+        next = pairs.next_keys<BLOCK_K>(k0 + BLOCK_K, last, q0, q0 + BLOCK_Q);
+        if (next < last) {
+            int other = (stage ^ 1) * BLOCK_K * D;
             load_tile<BLOCK_K>(k_tiles + other, key, key_row, next, pairs.keys, head_dim, aligned);
             load_tile<BLOCK_K>(v_tiles + other, value, value_row, next, pairs.keys, value_dim, aligned);
             cp_async_commit();

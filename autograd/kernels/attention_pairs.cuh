@@ -8,6 +8,7 @@
 
 constexpr float LOG2_E = 1.4426950408889634f;
 #define INFINITE __int_as_float(0x7f800000)
+constexpr int MASK_TILE = 32;  // rows and columns of a tile of the mask, of which is known whether all of it is false
 
 // The conditions of one (batch row, head). Query i stands at position i + shift, shift = key length - query length.
 struct Pairs {
@@ -17,6 +18,8 @@ struct Pairs {
     float scale_log2;       // scale * log2(e): scores are handled in units of log 2, whose exponential is one instruction
     const bool* mask;       // null, or at pair (i, j): mask[i * mask_row + j * mask_column]
     long long mask_row, mask_column;
+    const bool* tiles;  // null, or of each tile of the mask whether anything in it is true: as `mask`, by tiles
+    long long tiles_row, tiles_column;
     const element* bias;    // null, or likewise
     long long bias_row, bias_column;
     float slope_log2;  // ALiBi's slope * log2(e)
@@ -50,7 +53,35 @@ struct Pairs {
     __device__ __forceinline__ int first_query(int j0) const { return max(0, j0 - shift + nearest); }
     __device__ __forceinline__ int last_query(int j1) const { return min(queries, min(j1, keys) - shift + farthest); }
 
+    // The first block of STEP keys from j0 on of which the mask lets a query i0 <= i < i1 see any, `last` or more if
+    // there is none; and the other way round. What the mask hides as a whole is neither loaded nor computed.
+    template <int STEP>
+    __device__ __forceinline__ int next_keys(int j0, int last, int i0, int i1) const {
 #if EXTRAS
+        if (tiles)
+            while (j0 < last && !any_tile(i0, i1, j0, j0 + STEP)) j0 += STEP;
+#endif
+        return j0;
+    }
+    template <int STEP>
+    __device__ __forceinline__ int next_queries(int i0, int last, int j0, int j1) const {
+#if EXTRAS
+        if (tiles)
+            while (i0 < last && !any_tile(i0, i0 + STEP, j0, j1)) i0 += STEP;
+#endif
+        return i0;
+    }
+
+#if EXTRAS
+    // Whether one of the mask's tiles that these pairs touch has anything in it.
+    __device__ __forceinline__ bool any_tile(int i0, int i1, int j0, int j1) const {
+        int i_end = (min(i1, queries) - 1) / MASK_TILE, j_end = (min(j1, keys) - 1) / MASK_TILE;
+        for (int i = i0 / MASK_TILE; i <= i_end; ++i)
+            for (int j = j0 / MASK_TILE; j <= j_end; ++j)
+                if (tiles[i * tiles_row + j * tiles_column]) return true;
+        return false;
+    }
+
     // A score in units of log 2, with bias and ALiBi.
     __device__ __forceinline__ float score(float product, int i, int j) const {
         float s = product * scale_log2;
@@ -141,12 +172,14 @@ __device__ __forceinline__ void drop(float (&x)[M][N][4], const Pairs& pairs, in
 #define PAIR_PARAMETERS                                                                                             \
     int heads, int queries, int keys, int head_dim, int value_dim, float scale, int nearest, int farthest,           \
         const int *key_lengths, const bool *mask, long long mask_batch, long long mask_head, long long mask_row,     \
-        long long mask_column, const element *bias, long long bias_batch, long long bias_head, long long bias_row,   \
+        long long mask_column, const bool *tiles, long long tiles_batch, long long tiles_head, long long tiles_row,  \
+        long long tiles_column, const element *bias, long long bias_batch, long long bias_head, long long bias_row,  \
         long long bias_column, const float *slopes, unsigned threshold, float factor, unsigned long long seed
 #define PAIRS_OF(batch, head)                                                                                       \
     {                                                                                                               \
         queries, key_lengths ? min(keys, key_lengths[batch]) : keys, keys - queries, nearest, farthest,              \
             scale * LOG2_E, mask ? mask + batch * mask_batch + head * mask_head : mask, mask_row, mask_column,       \
+            tiles ? tiles + batch * tiles_batch + head * tiles_head : tiles, tiles_row, tiles_column,                \
             bias ? bias + batch * bias_batch + head * bias_head : bias, bias_row, bias_column,                       \
             slopes ? slopes[head] * LOG2_E : 0.0f, threshold, factor, seed, unsigned(batch * heads + head)           \
     }

@@ -6,6 +6,7 @@ Memory holds the output and the log-sum-exp besides the inputs. What the kernels
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,15 +51,17 @@ class FusedAttention(BlockedAttention):
         self.wide = np.dtype(np.float32)
         kernels = kernels_for(query)
         assert kernels is not None
-        out, log_sum_exp = kernels.forward(query, key, value, self.call(query, bias))
-        self.keep(out, log_sum_exp[:, :, None])
+        call = self.call(query, bias)
+        call = replace(call, tiles=kernels.mask_tiles(query, value, call))
+        out, log_sum_exp = kernels.forward(query, key, value, call)
+        self.keep(out, log_sum_exp[:, :, None], call.tiles)
         return out
 
     def backward(self, g):
         query, key, value, *others = self.saved
-        out, log_sum_exp = self.kept
+        out, log_sum_exp, tiles = self.kept
         bias = others[0] if others else None
-        call, d_bias = self.call(query, bias), None
+        call, d_bias = replace(self.call(query, bias), tiles=tiles), None
         if call.bias is not None and self.needs[3]:
             # In a fixed order several pairs can't add to one number: each gets its own place first.
             shape = (*query.shape[:2], *self.lengths) if self.deterministic else call.bias.shape

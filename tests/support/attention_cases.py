@@ -42,6 +42,8 @@ class Case:
         if "mask" in chosen:
             mask = rng.random([side if rng.random() < 0.7 else 1 for side in self.shape]) < 0.8
             mask[..., 0, :] = False  # a query with nothing to attend to
+            rows, columns = (slice(*sorted(rng.integers(0, side + 1, 2))) for side in mask.shape[2:])
+            mask[:, :, rows, columns] = False  # a large one hides whole tiles of the kernels
             self.options["mask"] = mask
         if "alibi" in chosen:
             self.options["alibi_slopes"] = 2.0 ** -np.arange(1, heads + 1)
@@ -77,3 +79,10 @@ class Case:
             places = np.finfo(a.dtype).eps * ((4 + largest_score) * np.abs(c).max(initial=0) + floors[place])
             allowed = (2 if place == 0 else 3) * plain_error + places
             assert error <= allowed, f"result {place}: error {error}, of the plain path {plain_error}, {allowed=}"
+
+
+def sparse_case(seed: int, lengths: tuple[int, int], width: int = 32) -> Case:
+    """A mask that lets a few pairs alone: most tiles of the kernels are hidden as a whole."""
+    case = Case(seed, lengths, (width, width))
+    case.options["mask"] = np.random.default_rng(seed).random(case.shape) < 1 / 8000
+    return case

@@ -12,8 +12,8 @@ import numpy as np
 
 from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.kernels.attention import AttentionKernels
-from tests.support.attention_cases import RESTRICTIONS, Case
-from tests.support.emulated_attention import in_place
+from tests.support.attention_cases import RESTRICTIONS, Case, sparse_case
+from tests.support.emulated_attention import WithPartOfTheKeys, in_place
 from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader, thread_order
 from tests.support.fake_cupy import kernels
 from tests.support.kernel_mutants import KernelMutant
@@ -50,6 +50,25 @@ def compare_with_composed(case: Case, dtype: Any, dropout: float, deterministic:
         np.testing.assert_allclose(a.data, b.data, rtol=0, atol=30 * np.finfo(dtype).eps * np.abs(b.data).max())
 
 
+def sparse(_device: Any) -> None:
+    """A mask that hides most tiles as a whole."""
+    load = emulated_loader(checked=kernels.checked)
+    with in_place(AttentionKernels(load, SHARED_MEMORY)), thread_order(kernels.seed):
+        sparse_case(3, (203, 203)).check(HALF, method="fused", deterministic=kernels.seed == 1)
+
+
+def not_loaded(_device: Any) -> None:
+    """Keys that no query may see are not read."""
+    arrays = [np.ones((1, 1, 203, 32), HALF) for _ in range(3)]
+    mask = np.zeros((203, 203), bool)
+    mask[:, :30] = mask[:64, :64] = True
+    of_a_gpu = WithPartOfTheKeys(emulated_loader(checked=kernels.checked), 64, *arrays[1:])
+    leaves = [Tensor(array, requires_grad=True) for array in arrays]
+    with in_place(of_a_gpu), thread_order(kernels.seed):
+        out = ops.attention(*leaves, mask=mask, method="fused", deterministic=kernels.seed == 1)
+        grad(out, leaves, arrays[0])
+
+
 PLAIN = attention(HALF, (97, 113))
 CAUSAL = attention(HALF, (97, 127), "causal")
 BLOCKS = attention(HALF, (65, 200), width=40)
@@ -67,8 +86,8 @@ ATTENTION_MUTANTS = [
     KernelMutant("barriers and copies", FORWARD, "__syncthreads();  // this block has arrived", "// this block has arrived", BLOCKS),
     KernelMutant("barriers and copies", FORWARD, "cp_async_wait<0>();\n        __syncthreads();", "__syncthreads();", BLOCKS),
     KernelMutant("barriers and copies", FORWARD, "cp_async_wait<0>();\n        __syncthreads();", "cp_async_wait<1>();\n        __syncthreads();", BLOCKS),
-    KernelMutant("barriers and copies", FORWARD, "if (k0 + BLOCK_K < last) {", "if (k0 + BLOCK_K <= last + BLOCK_K) {", BLOCKS),
-    KernelMutant("barriers and copies", FORWARD, "k0 += BLOCK_K, stage ^= 1", "k0 += BLOCK_K, stage ^= 0", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "if (next < last) {", "if (next <= last + BLOCK_K) {", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "k0 = next, stage ^= 1", "k0 = next, stage ^= 0", BLOCKS),
     KernelMutant("barriers and copies", FORWARD, "    __syncwarp();\n    put_accumulator<D>(q_tile, warp_row, run.out, inverse);\n    __syncwarp();", "    put_accumulator<D>(q_tile, warp_row, run.out, inverse);", PLAIN),
     KernelMutant("softmax", FORWARD, "out[m][n][e] *= rescale;", "", BLOCKS),
     KernelMutant("softmax", FORWARD, "sum[m][e / 2] *= rescale;", "", BLOCKS),
@@ -91,6 +110,15 @@ ATTENTION_MUTANTS = [
     KernelMutant("options", FORWARD, "fabsf(float(i + shift - j))", "float(i + shift - j)", attention(HALF, (40, 70), "alibi")),
     KernelMutant("options", FORWARD, "mask + batch * mask_batch + head * mask_head", "mask + head * mask_head", MASKED),
     KernelMutant("options", FORWARD, "(EXTRAS ? factor : 1.0f) / sum", "1.0f / sum", DROPOUT),
+    KernelMutant("tiles of the mask", FORWARD, "i0 / MASK_TILE; i <= i_end", "i0 / MASK_TILE + 1; i <= i_end", sparse),
+    KernelMutant("tiles of the mask", FORWARD, "(min(j1, keys) - 1) / MASK_TILE", "(min(j1, keys) - 1) / MASK_TILE - 1", sparse),
+    KernelMutant("tiles of the mask", FORWARD, "tiles[i * tiles_row + j * tiles_column]", "tiles[j * tiles_row + i * tiles_column]", sparse),
+    KernelMutant("tiles of the mask", FORWARD, "any = __any_sync(0xffffffffu, any);", "", sparse),
+    KernelMutant("tiles of the mask", FORWARD, "above % down", "above % across", sparse),
+    KernelMutant("tiles of the mask", FORWARD, "(k0 + BLOCK_K, last, q0, q0 + BLOCK_Q);\n        if", "(k0 + BLOCK_K, last, q0, q0 + 16);\n        if", sparse),
+    KernelMutant("tiles of the mask", FORWARD, "next = pairs.next_keys<BLOCK_K>(k0 + BLOCK_K, last, q0, q0 + BLOCK_Q);", "next = k0 + BLOCK_K;", not_loaded),
+    KernelMutant("tiles of the mask", BACKWARD, "next_queries<BLOCK>(q0 + BLOCK, last, k0, k0 + OWNED)", "next_queries<BLOCK>(q0 + 2 * BLOCK, last, k0, k0 + OWNED)", sparse),
+    KernelMutant("tiles of the mask", BACKWARD, "next_keys<BLOCK>(k0 + BLOCK, last, q0, q0 + OWNED)", "next_keys<BLOCK>(k0 + BLOCK, last, q0, q0 + 16)", sparse),
     KernelMutant("backward", BACKWARD, "__syncwarp();  // what lay there has been read", "", SINGLE_PLAIN),
     KernelMutant("backward", BACKWARD, "__syncthreads();  // this block has arrived; the last one", "// the last one", PLAIN),
     KernelMutant("backward", BACKWARD, "cp_async_wait<0>();\n        __syncthreads();  // this block has arrived", "__syncthreads();  // this block has arrived", PLAIN),

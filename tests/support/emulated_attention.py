@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 from unittest import mock
+
+import numpy as np
 
 from handloom.autograd.kernels.attention import AttentionKernels
 from handloom.autograd.ops import attention_fused
@@ -15,6 +18,22 @@ from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader, threa
 @cache
 def kernels(checked: bool = False, shared_memory: int = SHARED_MEMORY) -> AttentionKernels:
     return AttentionKernels(emulated_loader(checked=checked), shared_memory)
+
+
+class WithPartOfTheKeys(AttentionKernels):
+    """The kernels get memory for the first `seen` keys and values alone, whatever they are told: more is an error."""
+
+    def __init__(self, load: Any, seen: int, *keys_and_values: np.ndarray):
+        super().__init__(load, SHARED_MEMORY)
+        self.seen, self.keys_and_values = seen, keys_and_values
+        self.launches: list[str] = []  # of kernels that take keys and values
+
+    def _launch(self, which: tuple[str, str, dict[str, int]], blocks: int, shared: int, *arguments: Any) -> None:
+        given = [any(x is array for array in self.keys_and_values) for x in arguments[0]]
+        if any(given):
+            self.launches.append(which[1])
+        first = tuple(x[:, :, : self.seen] if cut else x for x, cut in zip(arguments[0], given, strict=True))
+        super()._launch(which, blocks, shared, first, *arguments[1:])
 
 
 @contextmanager

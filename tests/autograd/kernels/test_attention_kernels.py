@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.kernels.attention import AttentionKernels, Call
-from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case
+from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case, sparse_case
 from tests.support.cuda_emulator import compiler_missing
-from tests.support.emulated_attention import in_place, kernels
+from tests.support.emulated_attention import WithPartOfTheKeys, in_place, kernels
 from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader
 
 pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
@@ -119,6 +119,50 @@ def test_what_may_not_be_attended_to_is_never_multiplied() -> None:
             expected = ops.attention(query, key, value, method="fused", **options).data[:, :, rows]
             found = ops.attention(query, *spoiled, method="fused", **options).data[:, :, rows]
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("dtype", [SINGLE, HALF])
+def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic) -> None:
+    """Gradients and output are those of the keys that some query may see, and no others are read."""
+    seen, rng = 64, np.random.default_rng(0)
+    arrays = [rng.standard_normal((1, 1, length, 32)).astype(dtype) for length in (150, 203, 203)]
+    g, mask = rng.standard_normal(arrays[0].shape).astype(dtype), rng.random((150, 203)) < 0.7
+    mask[:, seen:] = False
+    cutting = WithPartOfTheKeys(emulated_loader(), seen, *arrays[1:])
+    results = []
+    for of_a_gpu, keys in ((cutting, 203), (kernels(), seen)):
+        inputs = arrays if keys == 203 else [arrays[0], *(x[:, :, :keys].copy() for x in arrays[1:])]
+        leaves = [Tensor(array, requires_grad=True) for array in inputs]
+        with in_place(of_a_gpu):
+            out = ops.attention(*leaves, mask=mask[:, :keys], method="fused", deterministic=deterministic)
+            results.append([out.data, *(x.data for x in grad(out, leaves, g))])
+    passes = ["attention_forward", "attention_backward_keys", "attention_backward_queries"]
+    assert cutting.launches == passes[: 2 + deterministic]
+    for whole, part in zip(*results, strict=True):
+        if len(whole[0, 0]) > 150:
+            assert (whole[:, :, seen:] == 0).all()
+            whole = whole[:, :, :seen]
+        np.testing.assert_allclose(whole, part, rtol=0, atol=4 * np.finfo(dtype).eps * np.abs(part).max())
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("dtype", [SINGLE, HALF])
+def test_a_mask_with_few_pairs(dtype, deterministic) -> None:
+    with in_place(kernels()):
+        sparse_case(3, (203, 203)).check(dtype, method="fused", deterministic=deterministic)
+
+
+@pytest.mark.parametrize("sides", [(2, 3, 70, 97), (1, 1, 70, 97), (2, 1, 1, 97), (1, 3, 70, 1), (1, 1, 1, 1)])
+def test_tiles_of_a_mask(sides) -> None:
+    rng = np.random.default_rng(0)
+    mask = rng.random(sides) < 0.001
+    query = np.zeros((2, 3, 70, 8), SINGLE)
+    found = kernels().mask_tiles(query, query, Call(scale=1.0, mask=mask))
+    padded = np.zeros((*sides[:2], 96, 128), bool)
+    padded[:, :, : sides[2], : sides[3]] = mask
+    down, across = found.shape[2:]
+    np.testing.assert_array_equal(found, padded.reshape(*sides[:2], 3, 32, 4, 32).any((3, 5))[:, :, :down, :across])
 
 
 def test_queries_with_nothing_to_attend_to_give_zeros() -> None:
