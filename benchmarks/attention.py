@@ -1,18 +1,19 @@
 """Attention beside PyTorch's scaled_dot_product_attention: TFLOP/s and peak memory over lengths.
 
-    python -m benchmarks.attention --json benchmarks/results/attention.json
-    python -m benchmarks.attention --device cuda                             float16, lengths up to 16384
+    python -m benchmarks.attention                                    on the CPU, in float32
+    python -m benchmarks.attention --device cuda --json benchmarks/results/attention_gpu.json
 
-On a GPU handloom's fused kernels stand beside PyTorch's FlashAttention and cuDNN backends and its own choice of them.
-Without one, the blocked and the standard method stand beside PyTorch's CPU kernel, in float32, and the GPU's part of
-the table is "not yet measured". Each side runs in a process of its own with the same number of threads; they take
-turns, and the median of several runs counts. Of operations 4 batch heads length^2 head_dim are counted forward, 2.5
-times that backward, and half if causal.
+On a GPU, in float16, handloom's fused kernels and its standard method stand beside PyTorch's FlashAttention and cuDNN
+backends and its own choice of them; a method that runs out of memory, or that is not there, gets no figures. Without a
+GPU the blocked and the standard method stand beside PyTorch's CPU kernel. Each side runs in a process of its own with
+the same number of threads; they take turns, and the median of several runs counts. Of operations 4 batch heads
+length^2 head_dim are counted forward, 2.5 times that backward, and half if causal. The peak of memory holds the inputs.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import statistics
 import sys
@@ -28,10 +29,11 @@ import numpy as np
 
 from benchmarks.machine import machine, versions
 from benchmarks.side_by_side import Worker, worker_environment
+from handloom.autograd.backend import DeviceError, check_device, import_cupy
 
 SIDES = {
     "cpu": {"handloom": ("blocked", "standard"), "torch": ("default",)},
-    "cuda": {"handloom": ("fused",), "torch": ("flash", "cudnn", "default")},
+    "cuda": {"handloom": ("fused", "standard"), "torch": ("flash", "cudnn", "default")},
 }
 LENGTHS = {"cpu": (512, 1024, 2048, 4096), "cuda": (512, 1024, 2048, 4096, 8192, 16384)}
 TOKENS = {"cpu": 4096, "cuda": 16384}  # batch times length
@@ -67,6 +69,7 @@ def handloom_run(task: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], 
         return run, lambda: None, lambda: traced_peak(run)
     cupy = array_module(arrays[0])
     pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
     return run, cupy.cuda.Device().synchronize, lambda: pool.total_bytes() / 1e6
 
 
@@ -85,6 +88,8 @@ def torch_run(task: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Non
     backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
     dtype = torch.float16 if task["device"] == "cuda" else torch.float32
     torch.manual_seed(0)
+    if task["device"] == "cuda":
+        torch.cuda.reset_peak_memory_stats()
     tensors = [
         torch.randn(task["shape"], dtype=dtype, device=task["device"], requires_grad=task["backward"]) for _ in range(3)
     ]
@@ -103,15 +108,19 @@ def torch_run(task: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Non
 
 
 def work(side: str) -> None:
-    """Answer each task on standard input: prepare it, or time it, or tell its peak of memory."""
+    """Answer each task on standard input: prepare it and tell its peak of memory, or time it."""
     run: Any = None
     for line in sys.stdin:
         task = json.loads(line)
         if task["do"] == "prepare":
-            run, wait, peak = (handloom_run if side == "handloom" else torch_run)(task)
-            run()
-            wait()
-            answer: Any = peak()
+            run = wait = peak = None  # the memory of the last method is free before the next one begins
+            try:
+                run, wait, peak = (handloom_run if side == "handloom" else torch_run)(task)
+                run()
+                wait()
+                answer: Any = {"peak_mb": peak()}
+            except (RuntimeError, MemoryError) as error:  # CuPy's and PyTorch's lack of memory is one of these
+                answer = {"failed": str(error).strip().partition("\n")[0]}
         else:
             begin = time.perf_counter()
             for _ in range(task["times"]):
@@ -121,32 +130,59 @@ def work(side: str) -> None:
         print(json.dumps(answer), flush=True)
 
 
-def measure(workers: dict[str, Worker], task: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
+def measure(workers: dict[str, Any], task: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
     """One row for each method of each side."""
     rows = []
     methods = [(side, method) for side, names in SIDES[task["device"]].items() for method in names]
     for side, method in methods:
-        peak = workers[side].ask(json.dumps({**task, "method": method, "do": "prepare"}))
+        row = {**task, "side": side, "method": method}
+        prepared = workers[side].ask(json.dumps({**task, "method": method, "do": "prepare"}))
+        rows.append(row | prepared)
+        if "failed" in prepared:
+            continue
         first = workers[side].ask(json.dumps({"do": "time", "times": 1}))
         times = max(1, int(0.05 / first))
         seconds = [workers[side].ask(json.dumps({"do": "time", "times": times})) for _ in range(rounds)]
         median = statistics.median(seconds)
         rate = operations(task["shape"], task["causal"], task["backward"]) / median / 1e12
-        rows.append({**task, "side": side, "method": method, "ms": median * 1e3, "tflops": rate, "peak_mb": peak})
+        rows[-1] |= {"ms": median * 1e3, "tflops": rate}
     return rows
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    ruler = min(row["ms"] for row in rows if row["side"] == "torch")
+    ruler = min((row["ms"] for row in rows if row["side"] == "torch" and "ms" in row), default=float("nan"))
     task = rows[0]
     what = f"{'backward' if task['backward'] else 'forward ':8} {'causal' if task['causal'] else 'full':6}"
     for row in rows:
+        start = f"{what} length {task['shape'][2]:5} head_dim {task['shape'][3]:3}  {row['side']:8} {row['method']:8} "
+        if "failed" in row:
+            print(f"{start} not measured: {row['failed'][:70]}", flush=True)
+            continue
         peak = " " * 11 if row["peak_mb"] is None else f"{row['peak_mb']:8.0f} MB"
         print(
-            f"{what} length {task['shape'][2]:5} head_dim {task['shape'][3]:3}  {row['side']:8} {row['method']:8} "
-            f"{row['ms']:9.2f} ms {row['tflops']:8.3f} TFLOP/s {peak}  {ruler / row['ms']:5.2f}x PyTorch",
+            f"{start}{row['ms']:9.2f} ms {row['tflops']:8.3f} TFLOP/s {peak}  {ruler / row['ms']:5.2f}x PyTorch",
             flush=True,
         )
+
+
+def why_not(device: str) -> str | None:
+    """Why nothing can be measured on this device, or None."""
+    try:
+        check_device(device)
+    except DeviceError as error:
+        return f"{error}; without --device cuda the CPU is measured"
+    if importlib.util.find_spec("torch") is None:
+        return "PyTorch is not installed, which handloom is measured beside: pip install torch"
+    if device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            return f"the PyTorch installed here, {torch.__version__}, finds no GPU: install one built for CUDA"
+    return None
+
+
+def graphics_processor() -> str:
+    return str(import_cupy().cuda.runtime.getDeviceProperties(0)["name"].decode())
 
 
 def main() -> None:
@@ -162,6 +198,9 @@ def main() -> None:
     if options.work:
         work(options.work)
         return
+    reason = why_not(options.device)
+    if reason:
+        parser.exit(2, f"error: {reason}\n")
     lengths, rows = options.lengths or LENGTHS[options.device], []
     environment = worker_environment(options.threads)
     for length, head_dim, causal, backward in product(lengths, options.head_dims, (False, True), (False, True)):
@@ -175,14 +214,12 @@ def main() -> None:
             found = measure({"handloom": ours, "torch": theirs}, task, options.rounds)
         show(found)
         rows += found
-    if options.device == "cpu":
-        print("fused kernels on a GPU: not yet measured")
     if options.json:
         record = {
             "command": f"python -m benchmarks.attention {' '.join(sys.argv[1:])}",
             "machine": machine(),
             "versions": versions("numpy", "torch", "cupy-cuda13x", "cupy-cuda12x"),
-            "gpu": "not yet measured" if options.device == "cpu" else "measured",
+            "gpu": graphics_processor() if options.device == "cuda" else None,
             "rows": rows,
         }
         options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

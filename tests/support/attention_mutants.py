@@ -54,7 +54,7 @@ def sparse(_device: Any) -> None:
     """A mask that hides most tiles as a whole."""
     load = emulated_loader(checked=kernels.checked)
     with in_place(AttentionKernels(load, SHARED_MEMORY)), thread_order(kernels.seed):
-        sparse_case(3, (203, 203)).check(HALF, method="fused", deterministic=kernels.seed == 1)
+        sparse_case(3, (203, 331)).check(HALF, method="fused", deterministic=kernels.seed == 1)
 
 
 def not_loaded(_device: Any) -> None:
