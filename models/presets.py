@@ -222,7 +222,7 @@ LANGUAGE_MODEL_PRESETS = {
     # The embedded grammar on a laptop: minutes.
     "laptop embedded": LanguageModelPreset(
         d_model=128, nhead=4, head_dim=32, layers=3, dim_feedforward=512, dropout=0.0, length=64, batch_size=16,
-        steps=700, lr=2e-3, warmup=50, recurrent_size=128, recurrent_steps=700, validate_every=100,
+        steps=500, lr=2e-3, warmup=50, recurrent_size=128, recurrent_steps=400, validate_every=100,
         valid_tokens=20_000,
     ),
     # The sizes, the rate and the budget of nanoGPT's run of Shakespeare on a CPU, with rotary positions.
