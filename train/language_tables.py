@@ -11,6 +11,7 @@ from ..models import BigramLanguageModel, RandomLanguageModel, RecurrentConfig
 from ..models.baselines import RECURRENT_LAYERS
 from ..models.presets import LanguageModelPreset
 from ..nn import Module
+from .ablations import numbered
 from .cells import run_cells
 from .language_modelling import TokenizedText, evaluate, train_language_model
 from .plots import plot_lines
@@ -82,7 +83,7 @@ def make_table(
     elif name == "heads":
         for heads, size in itertools.product((1, 2, 4, 8), (preset.head_dim // k for k in (4, 2, 1))):
             own_preset = dataclasses.replace(preset, nhead=heads, head_dim=size)
-            cells[f"{heads} heads of {size}"] = Cell(own_preset.transformer(vocabulary), own_preset)
+            cells[f"{numbered(heads, 'head')} of {size}"] = Cell(own_preset.transformer(vocabulary), own_preset)
     elif name == "learning-rate":
         batches = (max(preset.batch_size // k, 1) for k in (8, 4, 2, 1))
         for factor, batch in itertools.product((0.3, 1.0, 3.0, 10.0), batches):

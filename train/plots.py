@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRAIN_COLOUR, VALID_COLOUR, RATE_COLOUR, GRID_COLOUR = "#4477aa", "#cc3311", "#228833", "#dddddd"
+LINE_STYLES = ("-", "--", ":")
 LINE_COLOURS = ("#4477aa", "#cc3311", "#228833", "#ee7733", "#aa3377", "#33bbee", "#777777")
 
 
@@ -194,7 +195,7 @@ def plot_lines(
             continue
         line = [x for x, _ in finite], [y for _, y in finite]
         colour = LINE_COLOURS[number % len(LINE_COLOURS)]
-        style = "-" if number < len(LINE_COLOURS) else "--"
+        style = LINE_STYLES[number // len(LINE_COLOURS) % len(LINE_STYLES)]
         panel.plot(*line, color=colour, linestyle=style, linewidth=1.5, marker=_dots(line), label=name)
         drawn = True
     if not drawn:

@@ -11,7 +11,7 @@ from ..support.examples import Example
 def trained(tmp_path_factory) -> Example:
     example = Example("classify_news.py", tmp_path_factory.mktemp("classify"))
     out = example.succeeds("--preset", "smoke", "--out", "run", "--table", "heads", "--steps", 60)
-    places = [out.index(f"| {name}") for name in ("always POLITICS", "Transformer", "1 heads", "8 heads")]
+    places = [out.index(f"| {name}") for name in ("always POLITICS", "Transformer", "1 head ", "8 heads")]
     assert places == sorted(places)
     return example
 

@@ -109,8 +109,8 @@ def test_errors_are_listed() -> None:
 
 
 def test_ablations_name_their_cells() -> None:
-    assert ablation_cells("heads", 24) == {"1 heads": {"nhead": 1}, "4 heads": {"nhead": 4}, "8 heads": {"nhead": 8}}
-    assert list(ablation_cells("layers", 24)) == ["1 layers", "2 layers", "4 layers", "6 layers"]
+    assert ablation_cells("heads", 24) == {"1 head": {"nhead": 1}, "4 heads": {"nhead": 4}, "8 heads": {"nhead": 8}}
+    assert list(ablation_cells("layers", 24)) == ["1 layer", "2 layers", "4 layers", "6 layers"]
     with pytest.raises(ValueError, match="unknown ablation"):
         ablation_cells("width", 24)
 
