@@ -43,7 +43,8 @@ class MultiHeadAttention(Module):
 
     Parameters as PyTorch's MultiheadAttention: `in_proj_weight` (3 embed_dim, embed_dim) holds the query, key and value
     projections in this order, `in_proj_bias` (3 embed_dim,), and `out_proj` is a Linear. The weights start as Xavier
-    uniform, the biases as zeros. `method` is that of `ops.attention`. Source: arXiv 1706.03762, section 3.2.2.
+    uniform, the biases as zeros. `method` and the attribute
+    `deterministic` are those of `ops.attention`. Source: arXiv 1706.03762, section 3.2.2.
 
     `head_dim` frees the heads from the model's width: each projection has num_heads head_dim features instead of
     embed_dim. `positions` is one of `ATTENTION_POSITIONS`: how scores of self-attention depend on positions. `pattern`
@@ -67,6 +68,7 @@ class MultiHeadAttention(Module):
         if head_dim is None and embed_dim % num_heads:
             raise ValueError(f"embed_dim {embed_dim} does not divide by num_heads {num_heads}: give a head_dim")
         self.embed_dim, self.num_heads, self.dropout, self.method = embed_dim, num_heads, dropout, method
+        self.deterministic = False
         self.head_dim = head_dim or embed_dim // num_heads
         self.inner_dim = num_heads * self.head_dim
         self.in_proj_weight = Parameter(np.empty((3 * self.inner_dim, embed_dim), np.float32))
@@ -112,6 +114,7 @@ class MultiHeadAttention(Module):
             dropout=self.dropout if self.training and not return_weights else 0.0,
             return_weights=return_weights or kept is not None,
             method=self.method,
+            deterministic=self.deterministic,
         )
         if not return_weights and kept is None:
             return self.out_proj(ops.merge_heads(attended))

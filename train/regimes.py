@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from ..errors import InputError
 from ..models.presets import Preset
-from ..nn import Module, checkpoint_activations
+from ..nn import Module, MultiHeadAttention, checkpoint_activations
 from .command_line import positive
 from .distributed import local_device
 from .optimizers import SGD, Adam, AdamW, Optimizer
@@ -35,6 +35,7 @@ class Regime:
         lr: peak of the schedule, None for the preset's; Noam's follows from the preset's warm-up.
         weight_decay: of matrices; None for the preset's, or else the optimiser's own.
         accumulate, ema, precision, name_overflows, prefetch: of `Trainer`.
+        deterministic: on a device attention sums in a fixed order, so that the same run gives the same bits.
         patience, monitor: of `Trainer`; None for what the task has.
         checkpoint_activations: compute activations anew in the backward pass.
         curriculum: epochs in which batches come in the order of difficulty.
@@ -50,6 +51,7 @@ class Regime:
     monitor: str | None = None
     precision: Literal["fp32", "fp16"] = "fp32"
     name_overflows: bool = False
+    deterministic: bool = False
     prefetch: int = 0
     checkpoint_activations: bool = False
     curriculum: int = 0
@@ -60,6 +62,9 @@ class Regime:
             model = build(config).to(local_device(device))
         except ValueError as error:
             raise InputError(f"This model can't be built: {error}. Change the preset, or what --set changes.") from None
+        for module in model.modules():
+            if isinstance(module, MultiHeadAttention):
+                module.deterministic = self.deterministic
         if self.checkpoint_activations:
             checkpoint_activations(model)
         return model
@@ -126,6 +131,9 @@ def add_regime_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--precision", choices=("fp32", "fp16"), default="fp32", help="(default: fp32)")
     group.add_argument(
         "--name-overflows", action="store_true", help="with fp16: log the parameter whose gradient overflowed first"
+    )
+    group.add_argument(
+        "--deterministic", action="store_true", help="on a device: sums in a fixed order, the same bits each time"
     )
     group.add_argument(
         "--checkpoint-activations", action="store_true", help="less memory: recompute in the backward pass"

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import side_by_side, train_step_products
+from benchmarks import side_by_side, train_step_device, train_step_products
+from benchmarks.train_step_device import HandloomOnDevice
 from benchmarks.train_step_sizes import SIZES, size_of
 from benchmarks.train_step_worker import HandloomSubject, TorchSubject
 
@@ -105,6 +106,34 @@ def test_a_profile_needs_no_pytorch_and_adds_up() -> None:
     assert sum(spent.values()) == pytest.approx(total, abs=0.2)
     assert any(name.startswith("Linear") and name.endswith("backward") for name in spent)
     assert any(name.startswith("Adam") for name in spent)
+
+
+def test_without_a_gpu_the_device_benchmark_says_so_and_its_file_too() -> None:
+    done = run("--device", "cuda", "--config", "tiny")
+    if done.returncode == 0:
+        pytest.skip("there is a GPU")
+    assert "not measured: " in done.stderr
+    assert "Traceback" not in done.stderr
+    found = json.loads((ROOT / "benchmarks/results/train_step_cuda.json").read_text(encoding="utf-8"))
+    if isinstance(found, dict):
+        assert found["state"] == "not yet measured"
+        assert found["command"].startswith("python -m benchmarks.train_step --device cuda")
+
+
+@pytest.mark.parametrize("half", [True, False])
+@pytest.mark.parametrize("config", ["tiny", "tiny-classifier", "tiny-language-model"])
+def test_the_device_side_steps_without_waiting(config, half, fake_cupy) -> None:
+    import cupyx
+
+    subject = HandloomOnDevice(train_step_device.size_of(config), half)
+    losses = []
+    for _ in range(3):
+        with cupyx.allow_synchronize(False):
+            subject.step()
+        losses.append(subject.wait())
+    assert np.isfinite(losses).all()
+    assert subject.optimizer.report()["steps"] + subject.optimizer.report()["skipped"] == 3
+    assert losses[0] == pytest.approx(np.log(subject.size.classes or subject.size.vocabulary), rel=0.4)
 
 
 def test_what_selects_kernels_is_unset_and_said(monkeypatch) -> None:
