@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, no_grad
-from ..autograd.backend import is_array, to_device
+from ..autograd.backend import array_module, is_array, to_device
 from ..nn import (
     Dropout,
     Embedding,
@@ -161,6 +161,9 @@ class Seq2SeqTransformer(Module):
 
         It equals `ops.cross_entropy` of the logits, but never holds all of them.
         """
+        xp = array_module(self.output.weight.data)
+        if source_lengths is not None and xp is not np:
+            source_lengths = xp.asarray(source_lengths, dtype=np.int32)  # one transfer for all layers
         memory, source_lengths = self.encode(source, source_lengths)
         return self.output.cross_entropy(
             self._decoded(target, memory, source_lengths),

@@ -132,9 +132,9 @@ class MultiHeadAttention(Module):
             if self.position_scores is not None:
                 q, k = self.position_scores.turn(q, k, 0)
             return q, k, v
-        (q,) = ops.split_heads(ops.linear(query, weight[:d], None if bias is None else bias[:d]), self.num_heads)
-        projected = ops.linear(memory, weight[d:], None if bias is None else bias[d:])
-        k, v = ops.split_heads(projected, self.num_heads, parts=2)
+        weights, biases = ops.split(weight, [d]), (None, None) if bias is None else ops.split(bias, [d])
+        (q,) = ops.split_heads(ops.linear(query, weights[0], biases[0]), self.num_heads)
+        k, v = ops.split_heads(ops.linear(memory, weights[1], biases[1]), self.num_heads, parts=2)
         return q, k, v
 
     def extra_repr(self) -> str:

@@ -19,13 +19,14 @@ extern "C" __global__ void __launch_bounds__(256) column_sums(
     }
 }
 
-// out[k, column] = sum over the chunks of partial[k, chunk, column]. A thread a column, blockIdx.y is k.
+// out[column] = sum over the chunks of partial[0, chunk, column], second[column] that of partial[1, chunk, column]. A
+// thread a column, blockIdx.y is 0 or 1.
 extern "C" __global__ void __launch_bounds__(256) sum_chunks(
-    const float* partial, scalar* out, int chunks, int width) {
+    const float* partial, scalar* out, scalar* second, int chunks, int width) {
     int column = blockIdx.x * blockDim.x + threadIdx.x;
     if (column >= width) return;
     const float* own = partial + size_t(blockIdx.y) * chunks * width;
     float sum = 0.0f;
     for (int chunk = 0; chunk < chunks; ++chunk) sum += own[size_t(chunk) * width + column];
-    out[size_t(blockIdx.y) * width + column] = narrow(sum);
+    (blockIdx.y ? second : out)[column] = narrow(sum);
 }

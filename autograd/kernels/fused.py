@@ -85,18 +85,18 @@ def layer_norm_backward(
     constants = {"HALF": is_half(g), "RESIDUAL": int(drop is not None)}
     shared = 8 * width + _SCRATCH
     _launch("normalization.cu", "layer_norm_backward", (blocks,), (_row_threads(width),), args, shared, **constants)
-    sums = _sum_chunks(partial, g.dtype)
-    return dz, dx, sums[0], sums[1]
+    return dz, dx, *_sum_chunks(partial, g.dtype)
 
 
 def _row_threads(width: int) -> int:
     return min(_THREADS, -(-width // 32) * 32)
 
 
-def _sum_chunks(partial: Array, dtype: Any) -> Array:
+def _sum_chunks(partial: Array, dtype: Any) -> list[Array]:
+    """For partial (1 or 2, chunks, width) as many sums (width,), each an array of its own."""
     kinds, chunks, width = partial.shape
-    out = array_module(partial).empty((kinds, width) if kinds > 1 else width, dtype)
-    args = (partial, out, np.int32(chunks), np.int32(width))
+    out = [array_module(partial).empty(width, dtype) for _ in range(kinds)]
+    args = (partial, out[0], out[-1], np.int32(chunks), np.int32(width))
     grid = (-(-width // _THREADS), kinds)
     _launch("columns.cu", "sum_chunks", grid, (_THREADS,), args, HALF=dtype == np.float16)
     return out
@@ -110,7 +110,7 @@ def column_sums(x: Array) -> Array:
     partial = array_module(x).empty((1, chunks, width), np.float32)
     args = (x, partial, np.int32(rows), np.int32(width), np.int32(-(-rows // chunks)))
     _launch("columns.cu", "column_sums", (columns, chunks), (32, 8), args, 1024, HALF=is_half(x))
-    return _sum_chunks(partial, x.dtype)
+    return _sum_chunks(partial, x.dtype)[0]
 
 
 # -- dropout and feed-forward ------------------------------------------------------------------------------------------
@@ -187,11 +187,16 @@ def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
     return out
 
 
-def embedding_backward(g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None) -> Array:
-    """The gradient of the table (rows, width): each row of g (count, width) added at its id, none at `padding`."""
+def embedding_backward(
+    g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None, order: Array | None = None
+) -> Array:
+    """The gradient of the table (rows, width): each row of g (count, width) added at its id, none at `padding`.
+
+    `order` (count,) int64 sorts the ids; without it they are sorted here, which waits for the device.
+    """
     xp, (count, width) = array_module(g), g.shape
     out = xp.zeros((rows, width), g.dtype)
-    order = xp.argsort(ids)
+    order = xp.argsort(ids) if order is None else order
     numbers = (np.int32(count), np.int32(width), np.float32(scale), np.int64(-1 if padding is None else padding))
     if count:
         threads = _row_threads(width)

@@ -143,8 +143,8 @@ class CrossEntropyOnDevice(Function):
 class EmbeddingOnDevice(Function):
     """Embedding of `embedding.py`: the gradient is summed in float32, row by row of the table."""
 
-    def __init__(self, ids, padding_id, composed):
-        self.ids, self.padding_id, self.composed = ids, padding_id, composed
+    def __init__(self, ids, order, padding_id, composed):
+        self.ids, self.order, self.padding_id, self.composed = ids, order, padding_id, composed
 
     def forward(self, table):
         self.save(table)
@@ -156,4 +156,6 @@ class EmbeddingOnDevice(Function):
         return array_module(self.ids).ascontiguousarray(self.ids.reshape(-1).astype(np.int64, copy=False))
 
     def backward(self, g):
-        return fused.embedding_backward(rows_of(g), self.flat_ids(), self.rows, padding=self.padding_id)
+        return fused.embedding_backward(
+            rows_of(g), self.flat_ids(), self.rows, padding=self.padding_id, order=self.order
+        )

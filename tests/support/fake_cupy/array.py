@@ -98,8 +98,8 @@ def _method(name: str, parameters: tuple[str, ...]) -> Any:
         out = kwargs.get("out")
         result = getattr(self._host, name)(*map(unwrap, args), **unwrap(kwargs))
         launched(name, result)
-        if name == "repeat" and any(isinstance(arg, ndarray) for arg in args):
-            synchronize("repeat by an array")
+        if name == "argsort" or (name == "repeat" and any(isinstance(arg, ndarray) for arg in args)):
+            synchronize(name)
         return out if isinstance(out, ndarray) else wrap(result, self)
 
     method.__name__ = name
