@@ -103,6 +103,19 @@ def line(cell: dict[str, Any]) -> str:
     )
 
 
+def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
+    """The cells as lines of Markdown: tokens a second of each engine, and the ratios to the others."""
+    others = [name for name in engines if name != "handloom"]
+    titles = ["", "handloom", *others, *(f"to {name}" for name in others)]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for cell in cells:
+        search = "greedy" if cell["beam"] == 1 else f"beam {cell['beam']}"
+        numbers = [f"{cell['tokens per second'][name]:,.0f}" for name in ("handloom", *others)]
+        numbers += [f"{cell['ratios'][name]:.2f}" for name in others]
+        lines.append(f"| {cell['size']}, batch {cell['batch']}, {search} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
 def prefixes(engine: Engine) -> dict[str, float]:
     """Milliseconds of one greedy token after so many others (medians of 16 tokens), batch 1."""
     engine.ask(build={**SIZES["d_model 512, 6+6 layers, vocabulary 50,000"], "positions": 1024})
@@ -139,6 +152,7 @@ def main() -> None:
     common = {"machine": machine(arguments.engines), "threads": arguments.threads, "load average": os.getloadavg()[0]}
     if arguments.prefix:
         common["ms a token after a prefix"] = prefixes(engines[0])
+    print(table(cells, [engine.name for engine in engines]))
     for engine in engines:
         engine.close()
     if arguments.json:

@@ -172,7 +172,7 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
     """
     for number, sentence in enumerate(arguments, 1):
         if not sentence.strip():
-            raise InputError(f"Sentence {number} is empty. Give German text, or no sentence to type it in.")
+            raise InputError(f"Text {number} is empty. Give one with words in it, or none at all to type texts in.")
     if arguments:
         yield from arguments
         return

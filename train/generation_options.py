@@ -98,6 +98,8 @@ def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: 
     print(f"Type {what}; Ctrl-D ends.")
     for text in ask("> "):
         try:
+            if any("\ud800" <= letter <= "\udfff" for letter in text):  # what Python makes of other encodings
+                raise InputError("This is not UTF-8 text. Set the terminal to UTF-8, or convert the text first.")
             show(text)
         except InputError as error:
             print(error)

@@ -91,7 +91,9 @@ class Translator:
         with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
             for batch in source_batches(ids, tokens_per_batch=tokens, pad_id=tokenizer.pad_id):
                 found_in_batch = strategy.generate(
-                    self.model.start(batch.source, batch.source_lengths, decoder=decoder),
+                    self.model.start(
+                        batch.source, batch.source_lengths, decoder=decoder, keep_attention=strategy.coverage > 0
+                    ),
                     bos_id=tokenizer.bos_id,
                     eos_id=tokenizer.eos_id,
                     numbers=batch.indices.tolist(),

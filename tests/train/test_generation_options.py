@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import io
 
 import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.models import Strategy
+from handloom.models import Hypothesis, Strategy
+from handloom.train import generation_options
 from handloom.train.command_line import whole
 from handloom.train.generation_options import (
     add_generation_options,
     attention_text,
     check_generation_options,
     each_text,
+    show_translations,
     strategy_of,
 )
 
@@ -69,7 +72,7 @@ def test_interactive_and_texts_exclude_each_other(capsys: pytest.CaptureFixture)
 
 
 def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) -> None:
-    typed = iter(["eins", "", "  ", "zwei", "drei"])
+    typed = iter(["eins", "", "  ", "zwei", "vi\udce4r", "drei"])
 
     def type_in(prompt: str) -> str:
         try:
@@ -87,7 +90,36 @@ def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) ->
     monkeypatch.setattr("builtins.input", type_in)
     each_text(parse("--interactive", "--checkpoint", "run"), [], "words", show)
     assert shown == ["eins", "drei"]
-    assert capsys.readouterr().out.splitlines()[:2] == ["Type words; Ctrl-D ends.", "zwei is too long"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["Type words; Ctrl-D ends.", "zwei is too long"]
+    assert lines[2].startswith("This is not UTF-8 text.")
+
+
+class Echo:
+    """Stands for a Translator: two hypotheses of each text, which are the text; remembers what it was given at once."""
+
+    class Tokenizer:
+        def decode(self, ids: list[str]) -> str:
+            return "".join(ids)
+
+    def __init__(self) -> None:
+        self.tokenizer, self.batches = self.Tokenizer(), []
+
+    def hypotheses(self, texts: list[str], *, strategy: Strategy, progress: bool) -> list[list[Hypothesis]]:
+        self.batches.append(list(texts))
+        return [[Hypothesis(list(text), -1.5 - rank) for rank in range(strategy.n_best)] for text in texts]
+
+
+def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(generation_options, "TOGETHER", 3)
+    stdin = io.TextIOWrapper(io.BytesIO(b"eins\n\nzwei\r\n drei \nvier"))
+    monkeypatch.setattr("sys.stdin", stdin)
+    translator = Echo()
+    show_translations(translator, parse("--checkpoint", "run"), [], "words")  # type: ignore[arg-type]
+    assert translator.batches == [["eins", "zwei", "drei"], ["vier"]]
+    assert capsys.readouterr().out.splitlines() == ["eins", "zwei", "drei", "vier"]
+    show_translations(translator, parse("--checkpoint", "run", "--nbest", "2"), ["a"], "words")  # type: ignore[arg-type]
+    assert capsys.readouterr().out.splitlines() == ["  -1.500  a", "  -2.500  a"]
 
 
 def test_attention_as_text() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from handloom.autograd import manual_seed, no_grad
 from handloom.errors import InputError
-from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer, Strategy
 from handloom.models.presets import PAPER, SMOKE, translation_preset
 from handloom.tokenizer import BPETokenizer
 from handloom.train.batching import TokenBatches
@@ -50,6 +50,15 @@ def test_a_saved_translator_comes_back_the_same(translator: Translator, tmp_path
     BPETokenizer.train(TEXTS, 270).save(tmp_path / "run/tokenizer.json")
     with pytest.raises(InputError, match="files are of two runs"):
         Translator.load(tmp_path / "run")
+
+
+def test_every_choice_of_a_strategy_reaches_the_search(translator: Translator) -> None:
+    """The coverage penalty is never above 0, and asks the model for its attention."""
+    plain, covered = (
+        translator.hypotheses(["Der Hund läuft."], strategy=Strategy(beam=200, coverage=weight, max_length=2, n_best=5))
+        for weight in (0.0, 0.5)
+    )
+    assert covered[0][0].score < plain[0][0].score
 
 
 def test_what_cannot_be_translated_is_refused(translator: Translator) -> None:
