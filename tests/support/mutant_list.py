@@ -104,7 +104,7 @@ MUTANTS = (
     M("products", "matmul", "ops.linalg:MatMul.backward", "rows_of(x).T @ rows", "rows_of(x).T @ rows / max(rows.shape[0], 1)"),
     M("products", "linear", "ops.linear:Linear.gradients", "= summed(columns, 0)", "= columns.mean(axis=0)"),
     M("products", "linear", "ops.linear:Linear.gradients", "xp.matmul(columns.T, rows,", "xp.matmul((columns * columns).T, rows,"),
-    M("products", "linear", "ops.linear:Linear.gradients", "g.T @ rows if needs[1]", "g.T @ rows * 2 if needs[1]"),
+    M("products", "linear", "ops.linear:Linear.gradients", "g.T @ rows if needs[1] else None,\n", "g.T @ rows * 2 if needs[1] else None,\n"),
     M("products", "linear_relu", "ops.linear:LinearReLU.backward", "out[start:stop] > 0", "out[start:stop] >= 0"),
     M("products", "linear_relu", "ops.linear:LinearReLU.backward", "d *= d.dtype.type(self.scale)", "pass"),
     M("losses", "linear_cross_entropy", "ops.linear_cross_entropy:LinearCrossEntropy.block", "y[places] -= scale * a", "y[places] -= a"),
