@@ -169,10 +169,12 @@ def changed(preset: AnyPreset, settings: Sequence[str]) -> AnyPreset:
         if name not in kinds:
             raise InputError(f"--set {setting}: the preset has no {name!r}. It has {', '.join(sorted(kinds))}.")
         try:
-            values[name] = _parsed(kinds[name], text.strip())
+            values[name] = value = _parsed(kinds[name], text.strip())
         except (KeyError, TypeError, ValueError):
             shown = kinds[name].__name__ if isinstance(kinds[name], type) else kinds[name]
             raise InputError(f"--set {setting}: {name} is {getattr(preset, name)!r}; give another {shown}.") from None
+        if type(value) is int and value < (0 if name == "warmup" else 1):
+            raise InputError(f"--set {setting}: {name} must be at least 1.")
     return dataclasses.replace(preset, **values)
 
 

@@ -103,6 +103,9 @@ class TestRegime:
         preset = changed(SMOKE, ["clip_norm=none", "betas=0.8,0.9", "test_size=7", "pattern=local:3", "lr=1e-3"])
         assert (preset.clip_norm, preset.betas, preset.test_size, preset.pattern) == (None, (0.8, 0.9), 7, "local:3")
         assert changed(preset, ["test_size=none"]) == changed(preset, ["test_size=None"])
+        assert changed(SMOKE, ["warmup=0"]).warmup == 0
+        with pytest.raises(InputError, match="layers must be at least 1"):
+            changed(SMOKE, ["layers=0"])
         for wrong in ("betas=0.9", "betas=a,b", "layers=none", "norm_first=1", "lr="):
             with pytest.raises(InputError, match=f"--set {wrong}: .* give another"):
                 changed(SMOKE, [wrong])
