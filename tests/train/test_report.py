@@ -12,6 +12,7 @@ import pytest
 from handloom.errors import InputError
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.models.presets import SMOKE
+from handloom.nn import MultiHeadAttention
 from handloom.train.optimizers import SGD, AdamW
 from handloom.train.regimes import Regime, add_regime_options, changed, regime_of
 from handloom.train.report import compare, summary
@@ -61,6 +62,12 @@ class TestRegime:
 
     def test_the_options_default_to_the_regimes_own_values(self) -> None:
         assert self.parsed() == Regime()
+
+    def test_sums_in_a_fixed_order_are_asked_of_every_attention(self) -> None:
+        for options, wanted in (((), False), (("--deterministic",), True)):
+            model = self.parsed(*options).make_model(Seq2SeqTransformer, Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8), "cpu")
+            found = [module.deterministic for module in model.modules() if isinstance(module, MultiHeadAttention)]
+            assert found == [wanted] * 3
 
     def test_what_the_options_make(self) -> None:
         config = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)
