@@ -119,9 +119,9 @@ def column_sums(x: Array) -> Array:
 def dropout_add(x: Array, drop: Drop, residual: Array | None = None) -> Array:
     """dropout(x), plus `residual` if there is one. Applied to a gradient it is the backward pass."""
     out = array_module(x).empty_like(x)
-    args: tuple[Any, ...] = (x, out, np.int64(x.size), *drop.arguments())
+    args: tuple[Any, ...] = (_aligned(x), out, np.int64(x.size), *drop.arguments())
     if residual is not None:
-        args += (residual,)
+        args += (_aligned(residual),)
     _launch_eights("dropout_add", x, args, RESIDUAL=int(residual is not None))
     return out
 
@@ -135,7 +135,7 @@ def bias_activation_dropout(
 ) -> Array:
     """dropout(activation(x + bias)) for x (rows, width); `out` may be x itself."""
     out = array_module(x).empty_like(x) if out is None else out
-    args = (x, bias, out, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
+    args = (_aligned(x), bias, out, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
     _launch_eights("bias_activation_dropout", x, args, ACTIVATION=ACTIVATIONS[activation])
     return out
 
@@ -145,9 +145,14 @@ def bias_activation_dropout_backward(
 ) -> tuple[Array, Array]:
     """The gradients of x and bias from that of the result."""
     dx = array_module(x).empty_like(x)
-    args = (g, x, bias, dx, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
+    args = (_aligned(g), _aligned(x), bias, dx, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
     _launch_eights("bias_activation_dropout_backward", x, args, ACTIVATION=ACTIVATIONS[activation])
     return dx, column_sums(dx)
+
+
+def _aligned(x: Array) -> Array:
+    """x, or a copy of it where it is a view that starts between two multiples of 16 bytes."""
+    return x if x.data.ptr % 16 == 0 else x.copy()
 
 
 def _launch_eights(name: str, x: Array, args: tuple[Any, ...], **constants: int) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.backend import to_device
+from handloom.autograd.kernels import fused
 
 DTYPES = [(np.float32, 40), (np.float16, 12)]
 
@@ -131,6 +132,25 @@ def test_no_logits_of_all_rows_are_held_on_a_device(fake_cupy, monkeypatch) -> N
     x, weight = (Tensor(to_device(a.astype(np.float16), "cuda"), requires_grad=True) for a in normal((60, 4), (80, 4)))
     ops.linear_cross_entropy(x, weight, None, np.arange(60), block_rows=6).backward()
     assert max(sizes) == 6 * 80
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_views_between_two_multiples_of_16_bytes(dtype, cuda, counted_masks, monkeypatch) -> None:
+    """A kernel that takes eight elements at a time may not be given their address."""
+    launch = fused._launch
+
+    def checked(file: str, name: str, grid: Any, block: Any, args: Any, **rest: Any) -> None:
+        assert not [arg for arg in args if type(arg) is cuda.ndarray and arg.data.ptr % 16]
+        launch(file, name, grid, block, args, **rest)
+
+    monkeypatch.setattr(fused, "_launch", checked)
+    base = cuda.asarray(normal((5, 7))[0].astype(dtype))
+    view = base[1:]
+    assert view.data.ptr % 16
+    found = ops.dropout_add(view, view, 0.4, generator=Generator(1))
+    host = to_device(view, "cpu")
+    want = ops.dropout_add(host, host, 0.4, generator=Generator(1)).numpy()
+    np.testing.assert_allclose(found.numpy(), want, rtol=2e-3 if dtype == np.float16 else 1e-6)
 
 
 def test_second_derivatives_go_through_the_composed_form(cuda, counted_masks) -> None:
