@@ -182,6 +182,27 @@ def test_a_state_goes_on_exactly(counted_masks) -> None:
         FlatAdam([Parameter(np.ones(3, np.float32))]).load_state_dict(saved)
 
 
+@pytest.mark.parametrize("half", [True, False])
+def test_parameters_begin_at_multiples_of_16_bytes(half) -> None:
+    rng = np.random.default_rng(0)
+    parameters = [Parameter(rng.normal(size=shape).astype(np.float32)) for shape in ((3,), (5, 3), (2, 4), (1,))]
+    want = [parameter.data.copy() for parameter in parameters]
+    optimizer = FlatAdam(parameters, half=half, weight_decay=0.5, loss_scale=64.0)
+    for parameter, array in zip(parameters, want, strict=True):
+        np.testing.assert_array_equal(parameter.data, array)
+    with optimizer.passes():
+        start = parameters[1].data.ctypes.data  # the first matrix is the first of all
+        assert {(p.data.ctypes.data - start) % 16 for p in parameters} == {0}
+        loss = sum((parameter * parameter).sum() for parameter in parameters[:3])
+        optimizer.backward(loss)
+    optimizer.step(0.01, max_norm=1e6)
+    norm = 2 * np.sqrt(sum((array**2).sum() for array in want[:3]))
+    assert optimizer.report()["norm"] == pytest.approx(norm, rel=2e-3)
+    for parameter, array in zip(parameters, want, strict=True):  # the first step is lr long, whatever the gradient
+        kept = array * (0.995 if parameter.ndim > 1 else 1)
+        np.testing.assert_allclose(parameter.data, kept - 0.01 * np.sign(array) * (parameter.size > 1), atol=1e-4)
+
+
 @pytest.mark.parametrize("wrong", [[], [Parameter(np.ones(3, np.float32)), Parameter(np.ones(3, np.float16))]])
 def test_mixed_parameters_and_none_are_refused(wrong) -> None:
     with pytest.raises(ValueError, match="must be float32, on one device"):
