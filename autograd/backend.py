@@ -86,6 +86,16 @@ def to_device(array: Array, device: str) -> Array:
         return cupy.asarray(array)
 
 
+def use_device(device: str) -> None:
+    """Make `device` the current one of this thread: kernels run there, wherever their arrays lie.
+
+    Nothing for "cpu". Raises DeviceError as `check_device` does.
+    """
+    check_device(device)
+    if device != "cpu":
+        import_cupy().cuda.Device(int(device.partition(":")[2] or 0)).use()
+
+
 def check_device(device: str) -> None:
     """Raise DeviceError, which names the cure, unless "cpu", "cuda" or "cuda:N" can be used here."""
     if device == "cpu":

@@ -162,8 +162,9 @@ class Seq2SeqTransformer(Module):
         It equals `ops.cross_entropy` of the logits, but never holds all of them.
         """
         xp = array_module(self.output.weight.data)
-        if source_lengths is not None and xp is not np:
-            source_lengths = xp.asarray(source_lengths, dtype=np.int32)  # one transfer for all layers
+        if xp is not np:  # one transfer for all layers
+            lengths = (source != self.config.pad_id).sum(axis=1) if source_lengths is None else source_lengths
+            source_lengths = xp.asarray(lengths, dtype=np.int32)
         memory, source_lengths = self.encode(source, source_lengths)
         return self.output.cross_entropy(
             self._decoded(target, memory, source_lengths),

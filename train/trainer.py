@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ..autograd import Generator, Tensor, default_generator, no_grad
-from ..autograd.backend import to_device
+from ..autograd.backend import to_device, use_device
 from ..errors import InputError
 from ..nn import Module
 from .averaging import ExponentialAverage
@@ -130,6 +130,7 @@ class Trainer:
         self.saves = SavedStates(run.saves_path, keep)
         self.scaler = LossScaler() if precision == "fp16" else None
         self.ranks = find_ranks() if ranks is None else ranks
+        use_device(optimizer.parameters[0].device)
         self.updates = choose_updates(model, optimizer, self.scaler, self.ema, self.ranks, name_overflows)
         self.progress = Progress(seed=int(default_generator.numpy.integers(2**63)))
         layers = [value for module in model.modules() for value in vars(module).values()]

@@ -123,6 +123,15 @@ def test_a_gradient_that_is_no_number_ends_the_run_with_its_parameter(tmp_path, 
             trainer.fit()
 
 
+def test_a_trainer_makes_its_device_the_current_one(tmp_path, fake_cupy, monkeypatch) -> None:
+    used: list[int] = []
+    monkeypatch.setattr(fake_cupy.cuda.Device, "use", lambda self: used.append(self.id))
+    for device in ("cpu", "cuda"):
+        with RunFolder.create(tmp_path / device, {}) as run:
+            small_trainer(run, device=device)
+    assert used == [0]
+
+
 def test_without_a_gpu_the_error_says_so(tmp_path) -> None:
     with pytest.raises(DeviceError, match="device 'cuda'"):
         small_run(tmp_path / "run", device="cuda")

@@ -112,6 +112,9 @@ class _Device:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def use(self) -> _Device:
+        return self
+
     def synchronize(self) -> None:
         synchronize("Device.synchronize()")
 
