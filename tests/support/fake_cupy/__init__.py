@@ -38,7 +38,7 @@ from .array import (
 from .signatures import CONSTANTS, DTYPES, FUNCTIONS, UFUNCS
 
 _WAITS = {"unique", "nonzero", "flatnonzero", "asnumpy", "allclose", "bincount"}
-_WAITS |= {"sort", "argsort", "lexsort", "argpartition"}  # Thrust's algorithms wait at their end
+_WAITS |= {"sort", "argsort", "lexsort", "argpartition", "partition"}  # Thrust's algorithms wait at their end
 
 
 def _function(name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 UFUNCS = [
     "abs", "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
-    "bitwise_and", "bitwise_or", "ceil", "copysign", "cos", "cosh", "divide", "equal", "exp", "exp2", "expm1",
+    "bitwise_and", "bitwise_or", "ceil", "copysign", "cos", "cosh", "divide", "divmod", "equal", "exp", "exp2", "expm1",
     "floor", "floor_divide", "greater", "greater_equal", "hypot", "invert", "isfinite", "isinf", "isnan",
     "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not",
     "logical_or", "logical_xor", "maximum", "minimum", "mod", "multiply", "negative", "not_equal", "power",
@@ -64,12 +64,14 @@ ones shape dtype order
 ones_like a dtype order subok shape
 outer a b out
 pad array pad_width mode kwargs
+partition a kth axis
 prod a axis dtype out keepdims
 ravel a order
 repeat a repeats axis
 reshape a newshape order copy
 result_type arrays_and_dtypes
 roll a shift axis
+searchsorted a v side sorter
 sort a axis kind
 split ary indices_or_sections axis
 squeeze a axis
