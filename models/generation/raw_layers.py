@@ -32,10 +32,11 @@ class Normalise:
                 return norm(Tensor(x)).data
         xp, features = array_module(x), x.shape[1]
         y = x - x.sum(axis=1, keepdims=True) / features
-        scale = (y * y).sum(axis=1, keepdims=True)
+        scale = xp.einsum("ij,ij->i", y, y)[:, None]
         scale /= features
         scale += norm.eps
-        y /= xp.sqrt(scale, out=scale)
+        xp.sqrt(scale, out=scale)
+        y *= xp.reciprocal(scale, out=scale)  # cheaper than a division of every number
         y *= norm.weight.data
         y += norm.bias.data
         return y
