@@ -155,23 +155,21 @@ class AttentionKernels:
 
     def _forward_variant(self, query: Any, value: Any, call: Call) -> tuple[dict[str, int], int]:
         """The constants of the kernel and its bytes of shared memory."""
-        constants, size = _constants(query, value, call), query.dtype.itemsize
-        for tiles, warps, block in forward_blocks(*constants.values()):
-            owned = 16 * tiles * warps
-            shared = (owned + 4 * block) * constants["D"] * size + (owned * block * size if size == 4 else 0)
-            if shared <= self.shared_limit:
+        asked = _constants(query, value, call)
+        for tiles, warps, block in forward_blocks(*asked.values()):
+            hold = int(asked["HALF"] and asked["D"] <= 64)
+            constants = {**asked, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block, "HOLD_Q": hold}
+            if forward_shared(constants) <= self.shared_limit:
                 break
-        hold = int(size == 2 and constants["D"] <= 64)
-        return {**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block, "HOLD_Q": hold}, shared
+        return constants, forward_shared(constants)
 
     def _backward_variant(self, query: Any, value: Any, call: Call) -> tuple[dict[str, int], int]:
-        constants, size = _constants(query, value, call), query.dtype.itemsize
-        for warps, block in backward_blocks(*constants.values()):
-            owned = 16 * warps
-            shared = ((2 * owned + 4 * block) * constants["D"] + owned * block) * size + 2 * block * 8
-            if shared <= self.shared_limit:
+        asked = _constants(query, value, call)
+        for warps, block in backward_blocks(*asked.values()):
+            constants = {**asked, "WARPS": warps, "BLOCK": block}
+            if backward_shared(constants) <= self.shared_limit:
                 break
-        return {**constants, "WARPS": warps, "BLOCK": block}, shared
+        return constants, backward_shared(constants)
 
     def _launch(self, which: tuple[str, str, dict[str, int]], blocks: int, shared: int, *arguments: Any) -> None:
         file, name, constants = which
@@ -209,6 +207,19 @@ def backward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int]
     if padded == 128:
         return [(8, 32), (4, 32)]
     return [(4, 32)] if extras else [(8, 64), (4, 32)]
+
+
+def forward_shared(constants: dict[str, int]) -> int:
+    """Bytes of shared memory that attention_forward lays out: a tile of Q, two each of K and V, and P in float32."""
+    owned, block, half = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK_K"], constants["HALF"]
+    return ((owned + 4 * block) * constants["D"] + (0 if half else owned * block)) * (2 if half else 4)
+
+
+def backward_shared(constants: dict[str, int]) -> int:
+    """Bytes of shared memory for the kernels of attention_backward.cu: four kinds of tiles, dS, and L and delta."""
+    owned, block = 16 * constants["WARPS"], constants["BLOCK"]
+    size = 2 if constants["HALF"] else 4
+    return ((2 * owned + 4 * block) * constants["D"] + owned * block) * size + 2 * block * 8
 
 
 def _constants(query: Any, value: Any, call: Call) -> dict[str, int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from handloom.autograd.kernels.attention import backward_blocks, forward_blocks
+from handloom.autograd.kernels.attention import backward_blocks, backward_shared, forward_blocks, forward_shared
 
 _TYPES: list[dict[str, Any]] = [{"HALF": False}, {"HALF": True}]
 
@@ -39,3 +40,9 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
 
 # Names of kernels that must hold tensor-core instructions, unless they are compiled with HALF = 0.
 TENSOR_CORE_KERNELS = {"attention_forward", "attention_backward_keys", "attention_backward_queries"}
+
+# Bytes of shared memory that a block gets at its launch, by file and constants.
+SHARED_MEMORY: dict[str, Callable[[dict[str, int]], int]] = {
+    "attention_backward.cu": backward_shared,
+    "attention_forward.cu": forward_shared,
+}

@@ -140,17 +140,22 @@ def variant_name(file: str, constants: dict[str, Any]) -> str:
 
 
 def measure_all() -> dict[str, Any]:
-    """The record: each kernel of each variant for each architecture."""
-    from tests.support.kernel_variants import VARIANTS
+    """The record: each kernel of each variant for each architecture, and bytes of shared memory at their launch."""
+    from tests.support.kernel_variants import SHARED_MEMORY, VARIANTS
 
     kernels: dict[str, Any] = {}
+    shared = {
+        variant_name(file, constants): bytes_of(constants)
+        for file, bytes_of in SHARED_MEMORY.items()
+        for constants in VARIANTS[file]
+    }
     for file, variants in VARIANTS.items():
         for constants in variants:
             for architecture in ARCHITECTURES:
                 of_variant = kernels.setdefault(variant_name(file, constants), {})
                 for name, usage in compile_file(file, constants, architecture).items():
                     of_variant.setdefault(name, {})[architecture] = asdict(usage)
-    return {"nvrtc": version(), "command": "python -m tests.support.nvrtc", "kernels": kernels}
+    return {"nvrtc": version(), "command": "python -m tests.support.nvrtc", "shared": shared, "kernels": kernels}
 
 
 def main() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from handloom.autograd.kernels.loading import FOLDER, read_source
 from tests.support import nvrtc
-from tests.support.kernel_variants import TENSOR_CORE_KERNELS, VARIANTS
+from tests.support.emulated_kernels import SHARED_MEMORY as OF_AN_A100
+from tests.support.kernel_variants import SHARED_MEMORY, TENSOR_CORE_KERNELS, VARIANTS
 
 pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 
@@ -27,6 +28,9 @@ def test_it_compiles_without_spills_as_recorded(file, constants) -> None:
     recorded = json.loads(nvrtc.RECORD.read_text(encoding="utf-8"))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(lambda arch: nvrtc.compile_file(file, constants, arch), nvrtc.ARCHITECTURES))
+    shared = SHARED_MEMORY[file](constants) if file in SHARED_MEMORY else None
+    assert recorded["shared"].get(nvrtc.variant_name(file, constants)) == shared
+    assert shared is None or shared <= OF_AN_A100
     kernels = recorded["kernels"].get(nvrtc.variant_name(file, constants), {})
     for architecture, usages in zip(nvrtc.ARCHITECTURES, found, strict=True):
         assert usages
