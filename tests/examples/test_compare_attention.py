@@ -21,7 +21,7 @@ def test_both_tables_and_a_picture(tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     tables = (tmp_path / "results" / "tables.txt").read_text(encoding="utf-8")
     assert tables in done.stdout
-    rows = [line.split() for line in tables.splitlines()]
+    rows = [line.replace(",", "").split() for line in tables.splitlines()]
     losses = [float(row[4]) for row in rows if len(row) == 5 and row[0] in ("standard", "blocked")]
     assert len(losses) == 2
     assert abs(losses[0] - losses[1]) < 2e-3, "the methods compute the same"
