@@ -192,9 +192,12 @@ class Trainer:
         return tokens
 
     def _loss_of(self, micro: MicroBatch) -> tuple[Any, ...]:
+        self._seed_generators(micro)
+        return self.loss(self.model, micro.batch)
+
+    def _seed_generators(self, micro: MicroBatch) -> None:
         for number, generator in enumerate(self.generators):
             generator.set_state(Generator([self.progress.seed, micro.epoch, micro.position, number]).get_state())
-        return self.loss(self.model, micro.batch)
 
     def _read(self) -> Reading:
         """How the last updates went, noted in the progress; waits for a device."""
