@@ -35,8 +35,9 @@ class Affine:
     """x W^T + b on arrays x (rows, in_features), for W (out_features, in_features) and b (out_features,) or None.
 
     Attributes:
-        weight: W^T, a view of the parameter until `pack` copies it.
-        blocks: once `pack` has cut W^T into blocks: (number, in_features, COLUMNS), filled up with zeros.
+        weight: W^T, a view of the parameter unless `pack` copies it whole.
+        blocks: once `pack` has cut W^T into blocks: (number, in_features, COLUMNS), filled up with zeros. A single row
+            is multiplied with the parameter: that product reads each weight once, in the order of memory.
     """
 
     def __init__(self, weight: Any, bias: Any):
@@ -60,8 +61,8 @@ class Affine:
         """(rows, in_features) -> (rows, out_features), in the memory of `buffer` if there is one."""
         rows, packed, bias = len(x), self.blocks, self.bias
         y = self.buffer(rows) if buffer is None else buffer
-        if packed is None:
-            y = self.xp.matmul(x, self.weight, out=y[:rows])
+        if packed is None or rows == 1:
+            y = self.xp.matmul(x, self.weight, out=y[:rows, : self.out_features])
             _finish(y, bias, relu)
             return y
         groups, size = self._groups(rows)
@@ -84,13 +85,10 @@ class Affine:
         return y[:rows, : self.out_features]
 
     def _groups(self, rows: int) -> tuple[int, int]:
-        """How many groups of rows make small products with each block, and how many rows are in each.
-
-        At least two: a product with one row would become one with a vector, which reads the weights more slowly.
-        """
-        most = max(SMALL // (self.in_features * COLUMNS), 2)
+        """How many groups of rows make small products with each block, and how many rows are in each."""
+        most = max(SMALL // (self.in_features * COLUMNS), 1)
         groups = -(-rows // (1 << (most.bit_length() - 1)))  # the largest power of two
-        return groups, max(-(-rows // max(groups, 1)), 2)
+        return groups, -(-rows // max(groups, 1))
 
 
 def _finish(y: Any, bias: Any, relu: bool) -> None:
@@ -120,7 +118,6 @@ def pack(layers: list[Affine]) -> None:
             for start, block in zip(range(0, layer.out_features, COLUMNS), layer.blocks, strict=True):
                 columns = layer.weight[:, start : start + COLUMNS]
                 block[:, : columns.shape[1]], block[:, columns.shape[1] :] = columns, 0
-            layer.weight = None
         else:
             packed = packed.reshape(layer.in_features, layer.out_features)
             packed[...] = layer.weight

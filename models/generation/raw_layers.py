@@ -158,8 +158,8 @@ class RawDecoder:
         layers: TransformerDecoderLayers, or TransformerEncoderLayers that are used causally.
         norm: the norm after the last layer, if there is one.
         output: the layer that makes logits.
-        packed: copy the weights into the layout that is fastest for few rows. Later changes of the parameters are not
-            seen then, and memory doubles.
+        packed: copy the weights into the layout that is fastest for few rows. The parameters must not change after
+            that, and memory doubles.
     """
 
     def __init__(

@@ -69,13 +69,3 @@ def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 def _whole(layer: Affine) -> np.ndarray:
     assert layer.blocks is not None
     return np.concatenate(list(layer.blocks), axis=1)[:, : layer.out_features]
-
-
-def test_packed_weights_no_longer_follow_the_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    for in_place in (True, False):
-        monkeypatch.setattr(affine, "reads_in_place", lambda in_place=in_place: in_place)
-        weight, bias = np.ones((3, 2), np.float32), np.zeros(3, np.float32)
-        layer = Affine(weight, bias)
-        pack([layer])
-        weight[...], bias[...] = 7, 7
-        np.testing.assert_array_equal(layer(np.ones((1, 2), np.float32)), [[2, 2, 2]])
