@@ -12,7 +12,6 @@ otherwise. Where the BLAS can't be told to use one thread, the ops run in one pa
 from __future__ import annotations
 
 import contextvars
-import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -20,29 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from .blas import openblas_function
+
 Body = Callable[[int, int], None]
 
 #: Numbers worked on at a time by the ops that go over them more than once: a few such arrays fit into a core's cache.
 PIECE = 1 << 17
-
-
-class _Blas:
-    """The thread count of the BLAS that NumPy was built with, if it can be read and set (OpenBLAS)."""
-
-    def __init__(self) -> None:
-        self.get: Any = None
-        self.set: Any = None
-        try:
-            library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]  # finds the symbols of what it is linked with
-        except (AttributeError, OSError):
-            return
-        for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
-            try:
-                self.get = getattr(library, f"{prefix}openblas_get_num_threads{suffix}")
-                self.set = getattr(library, f"{prefix}openblas_set_num_threads{suffix}")
-                return
-            except AttributeError:
-                self.get = None
 
 
 class _Worker:
@@ -72,7 +54,8 @@ class _Worker:
         self.begin.release()
 
 
-_blas = _Blas()
+_get_blas_threads = openblas_function("get_num_threads")
+_set_blas_threads = openblas_function("set_num_threads", None)
 _workers: list[_Worker] = []
 _turn = threading.Lock()  # held while one op uses the workers; another thread's ops run in one part meanwhile
 _chosen: int | None = None
@@ -91,9 +74,9 @@ def set_num_threads(count: int | None) -> None:
 
 def get_num_threads() -> int:
     """How many threads a large op uses."""
-    if _blas.set is None:
+    if _set_blas_threads is None:
         return 1
-    return _chosen if _chosen is not None else max(int(_blas.get()), 1)
+    return _chosen if _chosen is not None else max(int(_get_blas_threads()), 1)
 
 
 def split(xp: Any, count: int, body: Body, cost: float) -> None:
@@ -108,8 +91,8 @@ def split(xp: Any, count: int, body: Body, cost: float) -> None:
     if parts < 2 or not _turn.acquire(blocking=False):
         body(0, count)
         return
-    blas_threads = _blas.get()
-    _blas.set(1)
+    blas_threads = _get_blas_threads()
+    _set_blas_threads(1)
     used: list[_Worker] = []
     try:
         while len(_workers) < parts - 1:
@@ -122,7 +105,7 @@ def split(xp: Any, count: int, body: Body, cost: float) -> None:
         body(0, bounds[1])
     finally:
         interrupted = _wait(used)
-        _blas.set(blas_threads)
+        _set_blas_threads(blas_threads)
         _turn.release()
     for worker in used:
         if worker.error is not None:

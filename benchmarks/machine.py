@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from handloom.doctor import blas_of_numpy
+from handloom.autograd.blas import blas_of_numpy
 
 
 def processor() -> str:

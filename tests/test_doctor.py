@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from handloom import doctor
-from handloom.doctor import Blas
+from handloom.autograd.blas import Blas, blas_of_numpy
 
 HEALTHY = Blas("scipy-openblas 0.3", "SkylakeX", 4)
 MEMINFO = "MemTotal: 16000000 kB\nMemAvailable: {} kB\nSwapTotal: 4000000 kB\nSwapFree: {} kB\nHugePages_Total: 0\n"
@@ -35,10 +35,10 @@ def test_it_runs_here_and_says_what_it_saw() -> None:
 
 
 def test_the_threads_of_this_blas_are_those_it_was_told() -> None:
-    code = "from handloom.doctor import blas_of_numpy; print(blas_of_numpy().threads)"
+    code = "from handloom.autograd.blas import blas_of_numpy; print(blas_of_numpy().threads)"
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    if "openblas" not in doctor.blas_of_numpy().name:
+    if "openblas" not in blas_of_numpy().name:
         pytest.skip("NumPy uses another library than OpenBLAS here")
     assert done.stdout.strip() == "1"
 

@@ -13,7 +13,7 @@ from handloom.autograd import Generator, Tensor, ops, parallel
 
 COSTLY = 1e9  # nanoseconds an item: always worth a thread
 
-pytestmark = pytest.mark.skipif(parallel._blas.set is None, reason="the BLAS that NumPy uses can't be told its threads")
+pytestmark = pytest.mark.skipif(parallel._set_blas_threads is None, reason="the BLAS that NumPy uses can't be told its threads")
 
 
 @pytest.fixture(autouse=True)
@@ -35,17 +35,17 @@ def test_every_item_once(count: int) -> None:
 
 
 def test_parts_run_in_threads_of_their_own_and_blas_keeps_its_number() -> None:
-    before, threads = parallel._blas.get(), set()
+    before, threads = parallel._get_blas_threads(), set()
     barrier = threading.Barrier(3, timeout=10)  # breaks unless all three run at once
 
     def body(start: int, stop: int) -> None:
         barrier.wait()
-        threads.add((threading.get_ident(), parallel._blas.get()))
+        threads.add((threading.get_ident(), parallel._get_blas_threads()))
 
     parallel.split(np, 3, body, COSTLY)
     assert len(threads) == 3
     assert {count for _, count in threads} == {1}
-    assert parallel._blas.get() == before
+    assert parallel._get_blas_threads() == before
 
 
 @pytest.mark.parametrize("guilty", [0, 2])
