@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...autograd.backend import array_module
+from ...autograd.blas import blas_of_numpy
 from ...autograd.parallel import split
-from ...doctor import blas_of_numpy
 from ...nn import Linear
 
 COLUMNS = 32  # of a block

@@ -13,7 +13,9 @@ from handloom.autograd import Generator, Tensor, ops, parallel
 
 COSTLY = 1e9  # nanoseconds an item: always worth a thread
 
-pytestmark = pytest.mark.skipif(parallel._set_blas_threads is None, reason="the BLAS that NumPy uses can't be told its threads")
+pytestmark = pytest.mark.skipif(
+    parallel._set_blas_threads is None, reason="the BLAS that NumPy uses can't be told its threads"
+)
 
 
 @pytest.fixture(autouse=True)
