@@ -24,7 +24,7 @@ def rows(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, fake_cupy) -> None:
+def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, cuda) -> None:
     # Not Adam: it would blow the rounding errors of gradients that are zero (of the key's bias) up to full steps.
     options = {"steps": 6, "dropout": 0.0, "optimizer": lambda model: SGD(model.parameters(), 0.5, 0.9)}
     for device in ("cpu", "cuda"):
@@ -49,7 +49,7 @@ def test_a_run_goes_on_from_its_save_on_the_device(tmp_path, fake_cupy) -> None:
         np.testing.assert_array_equal(one[name], other[name])
 
 
-def test_a_run_in_fp16_on_the_device_is_that_of_the_cpu_within_rounding(tmp_path, fake_cupy) -> None:
+def test_a_run_in_fp16_on_the_device_is_that_of_the_cpu_within_rounding(tmp_path, cuda) -> None:
     for device in ("cpu", "cuda"):
         small_run(tmp_path / device, device=device, steps=3, dropout=0.0, precision="fp16")
     for own, want in zip(rows(tmp_path / "cuda"), rows(tmp_path / "cpu"), strict=True):
@@ -101,7 +101,7 @@ def test_fifty_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
     assert found["cuda"][-1]["overflowed"] in names
 
 
-def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, fake_cupy) -> None:
+def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, cuda) -> None:
     options = {"steps": 8, "dropout": 0.0, "validate_every": 4, "ema": 0.9, "precision": "fp16"}
     with pytest.raises(TrainingStopped):
         small_run(tmp_path / "run", device="cuda", stop_at=4, **options)
@@ -114,7 +114,7 @@ def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, fake_cupy
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_a_gradient_that_is_no_number_ends_the_run_with_its_parameter(tmp_path, fake_cupy, precision) -> None:
+def test_a_gradient_that_is_no_number_ends_the_run_with_its_parameter(tmp_path, cuda, precision) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
         options = {"log_every": 24, "validate_every": 24, "name_overflows": True}
         trainer = small_trainer(run, device="cuda", precision=precision, **options)
