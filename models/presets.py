@@ -108,8 +108,9 @@ SUMMARY_PRESETS = {
         tokens_per_batch=1536, steps=600, warmup=200, lr_factor=2.0, norm_first=True,
     ),
     "laptop": TranslationPreset(
-        vocab_size=8000, d_model=256, nhead=4, layers=2, dim_feedforward=512, dropout=0.3,
-        tokens_per_batch=2048, steps=3000, warmup=800, norm_first=True, validate_every=250,
+        vocab_size=8000, d_model=256, nhead=4, layers=2, dim_feedforward=512, dropout=0.2, positions="rotary",
+        tokens_per_batch=1536, steps=4000, schedule="linear", lr=1.5e-3, warmup=500, norm_first=True,
+        validate_every=250,
     ),
     # The news report's encoder-decoder: d 512, 8 heads, batch 64.
     "paper": TranslationPreset(
@@ -127,7 +128,8 @@ PARAPHRASE_PRESETS = {
     ),
     "laptop": TranslationPreset(
         vocab_size=5000, d_model=256, nhead=8, layers=3, dim_feedforward=1024, dropout=0.2,
-        tokens_per_batch=1024, accumulate=2, steps=2500, warmup=800, norm_first=True, validate_every=250,
+        tokens_per_batch=1024, accumulate=2, steps=1500, schedule="linear", lr=1.5e-3, warmup=200, norm_first=True,
+        validate_every=150,
     ),
     # The paraphrase report: N 3, d 256, d_ff 1024, 8 heads, BPE 30,000, Adam 0.9/0.98; about 64 pairs an update, in
     # four parts; 4 epochs of COCO's 414,113 training captions.
