@@ -77,12 +77,12 @@ def report(classifier: Classifier, parts: dict, preset: ClassifierPreset, run: R
     rows = baselines(parts["train"], parts["test"])
     rows.append({"cell": "Transformer", "parameters": classifier.model.parameter_count(), **figures(predicted, labels)})
     if arguments.table != "none":
-        options = {**run_options(arguments), "resume": False, "stop_at": None}
+        options = {**run_options(arguments), "stop_at": None}
 
-        def make(own: RunFolder, changes: dict) -> dict:
+        def make(own: RunFolder, changes: dict, resume: bool) -> dict:
             manual_seed(arguments.seed)
             sizes = dataclasses.replace(preset, **changes)
-            other = train_classifier(parts["train"], parts["valid"], sizes, own, **options)
+            other = train_classifier(parts["train"], parts["valid"], sizes, own, **{**options, "resume": resume})
             return {"parameters": other.model.parameter_count(), **figures(other.predict(texts), labels)}
 
         rows += run_cells(run, ablation_cells(arguments.table, preset.d_model), make)
@@ -92,7 +92,7 @@ def report(classifier: Classifier, parts: dict, preset: ClassifierPreset, run: R
     names = sorted({*classifier.labels, *labels})
     plot_confusion(confusion_matrix(predicted, labels, names), names, run.picture("confusion"))
     weights, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))
-    plot_heads(weights, tokens, tokens, run.picture("encoder_heads"))
+    plot_heads(weights, tokens, tokens, run.picture("encoder_heads"), "Last layer, self-attention")
     run.write_samples(sample_errors(texts, labels, predicted))
     print(f"\n{table}\n")
 

@@ -22,9 +22,9 @@ from handloom.nn import POSITIONS
 from handloom.tokenizer import load_tokenizer
 from handloom.train.back_translation import round_trips
 from handloom.train.cells import markdown_table
-from handloom.train.command_line import positive, run_main, start_run
+from handloom.train.command_line import positive, run_main, share, start_run
 from handloom.train.example_options import example_parser, parse_example, use
-from handloom.train.generation_options import share, strategy_of
+from handloom.train.generation_options import strategy_of
 from handloom.train.language_modelling import TOKENIZERS, TokenizedText, Writer, tokenize, train_language_model
 from handloom.train.language_tables import COLUMNS, TABLES, draw_comparison, figures, make_table
 from handloom.train.regimes import changed, run_options
@@ -123,9 +123,10 @@ def report(
     own_name = "Transformer, with augmentation" if plain else "Transformer"
     rows = [{"cell": own_name, **figures(writer.model, text, preset)}]
     if arguments.table != "none" or plain:
-        options = {**run_options(arguments), "resume": False, "stop_at": None}
-        rows = make_table(arguments.table, text, preset, run, plain=plain, **options) + rows
-        draw_comparison(run, own_name)
+        options = {**run_options(arguments), "stop_at": None}
+        cells = make_table(arguments.table, text, preset, run, plain=plain, **options)
+        draw_comparison(run, own_name, cells)
+        rows = cells + rows
     table = markdown_table(rows, COLUMNS)
     run.table_path.write_text(table + "\n", encoding="utf-8")
     samples = [writer.write(PROMPT, arguments.length, temperature=arguments.temperature, seed=n) for n in range(3)]

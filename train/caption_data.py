@@ -91,5 +91,8 @@ def _split(groups: list[list[str]], name: str, description: str) -> Captions:
         held_out = {part: [[c for c in group if c not in seen] for group in parts[part]] for part in held_out}
         held_out = {part: [group for group in held_out[part] if len(group) > 1] for part in held_out}
     if not parts["train"] or not all(held_out.values()):
-        raise InputError(f"{name}: {len(groups)} pictures with two captions are too few to train and test on.")
+        raise InputError(
+            f"{name}: {len(groups)} pictures with two captions are too few to train and test on. "
+            "Give some dozens more, the rows of a picture one after the other."
+        )
     return Captions(parts["train"], held_out["valid"], held_out["test"], name, description)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .run_folder import RunFolder, jsonable, read_metrics
+from .saved_states import SavedStates
+from .stopping import TrainingStopped
 
 Row = dict[str, Any]
 FINISHED = "cells.jsonl"
@@ -49,7 +51,7 @@ def finish_cells(
 def run_cells(
     run: RunFolder,
     cells: Mapping[str, Any],
-    make: Callable[[RunFolder, Any], Mapping[str, Any]],
+    make: Callable[[RunFolder, Any, bool], Mapping[str, Any]],
     *,
     say: Callable[[str], None] = print,
 ) -> list[Row]:
@@ -57,9 +59,12 @@ def run_cells(
 
     Args:
         run: its folder `cells` receives a run folder for each cell. A table that was interrupted goes on with the cell
-            that it was at, from that cell's start.
+            that it was at, from that cell's last save.
         cells: name -> options; a name must serve as that of a folder.
-        make: (run folder, options) -> the cell's figures; "seconds" are added.
+        make: (run folder, options, whether to resume what is in the folder) -> the cell's figures; "seconds" are added
+            to those of a cell that was made in one go.
+
+    Raises TrainingStopped as `make`, with a message that says how to go on with the table.
     """
     known = {row["cell"] for row in run.cells()}
     numbers = {name: number for number, name in enumerate(cells, 1)}
@@ -68,10 +73,15 @@ def run_cells(
 
     def cell(name: str, options: Any) -> Row:
         say(f"\n{name} ({numbers[name]} of {len(cells)})")
-        start = time.perf_counter()
-        with RunFolder.create(run.cell_path(name), {"cell": name}, overwrite=True) as own:
-            figures = make(own, options)
-        return {**figures, "seconds": round(time.perf_counter() - start, 1)}
+        start, path = time.perf_counter(), run.cell_path(name)
+        resume = bool(SavedStates(path / "checkpoints").steps())
+        with RunFolder.open(path) if resume else RunFolder.create(path, {"cell": name}, overwrite=True) as own:
+            try:
+                figures = make(own, options, resume)
+            except TrainingStopped as stop:
+                message = f"stopped at step {stop.step:,} of {name}, all saved. Go on: --resume {run.path}"
+                raise TrainingStopped(message, stop.step, stop.signal) from None
+        return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
 
     return finish_cells(run.path, cells, cell)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import os
 import sys
 import time
@@ -19,7 +20,7 @@ from .run_folder import RunFolder
 from .stopping import TrainingStopped
 
 # What may differ between a run and its continuation; all else comes from the run.
-_FREE_ON_RESUME = {"resume", "stop_at", "steps", "device"}
+_FREE_ON_RESUME = {"resume", "stop_at", "steps", "device", "table"}
 
 
 def add_training_options(parser: argparse.ArgumentParser, *, data: str, presets: Sequence[str], preset: str) -> None:
@@ -38,8 +39,8 @@ def add_training_options(parser: argparse.ArgumentParser, *, data: str, presets:
         "--resume",
         type=Path,
         metavar="RUN",
-        help="go on with a run that was stopped or killed, exactly where it was; all options come from it, --steps "
-        "and --device may be changed",
+        help="go on with a run that was stopped or killed, exactly where it was; all options come from it; --steps, "
+        "--device and --table may be changed",
     )
     group.add_argument(
         "--stop-at", type=positive, metavar="STEP", help="save and stop after this update, as Ctrl-C would"
@@ -60,11 +61,14 @@ def parse_training_arguments(parser: argparse.ArgumentParser, arguments: Sequenc
     stored = run.config.get("options")
     if not isinstance(stored, dict):
         raise InputError(f"{given.resume} does not say with which options it was started, so it can't be resumed.")
+    own, program = Path(sys.argv[0]).name, run.config.get("program")
+    if program not in (None, own):
+        raise InputError(f"{given.resume} is a run of {program}, not of {own}: resume it with {program}.")
     for name, value in vars(given).items():
         if value != parser.get_default(name) and name not in _FREE_ON_RESUME and value != stored.get(name):
             parser.error(f"--{name.replace('_', '-')} can't be changed while resuming: leave it out, the run has it")
     merged = {**vars(given), **stored, "out": given.resume, "resume": given.resume, "stop_at": given.stop_at}
-    for name in ("steps", "device"):
+    for name in vars(given).keys() & {"steps", "device", "table"}:
         if getattr(given, name) != parser.get_default(name):
             merged[name] = getattr(given, name)
     return argparse.Namespace(**merged)
@@ -83,7 +87,7 @@ def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder
         for key, value in vars(arguments).items()
         if key not in ("out", "overwrite", "resume", "stop_at")
     }
-    full = {"options": options, **config}
+    full = {"program": Path(sys.argv[0]).name, "options": options, **config}
     made: list[RunFolder] = []
 
     def make() -> Path:
@@ -106,6 +110,25 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
     return int(text)
+
+
+def number(text: str) -> float:
+    """A type for argparse: a finite number from zero on."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from zero on")
+    return value
+
+
+def share(text: str) -> float:
+    """A type for argparse: a number above 0 and not above 1."""
+    value = number(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} does not lie above 0 and not above 1")
+    return value
 
 
 def run_main(main: Callable[[], None], *, several_processes: bool = False) -> None:

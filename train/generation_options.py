@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -14,7 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..models import Strategy
 from .attention_pictures import alignment, draw_attention
-from .command_line import positive, sentences_from, whole
+from .command_line import number, positive, sentences_from, share, whole
 from .translation import Translator
 
 SHADES = " .:-=+*#%@"
@@ -135,25 +134,6 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
             pictures = draw_attention(translator, text, arguments.attention_pictures, best)
             print(f"{pictures[0].parent} holds pictures of where each layer and head looked")
     sys.stdout.flush()
-
-
-def number(text: str) -> float:
-    """A type for argparse: a finite number from zero on."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from zero on")
-    return value
-
-
-def share(text: str) -> float:
-    """A type for argparse: a number above 0 and not above 1."""
-    value = number(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} does not lie above 0 and not above 1")
-    return value
 
 
 def ask(prompt: str) -> Iterator[str]:

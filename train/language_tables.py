@@ -66,11 +66,13 @@ def make_table(
     """
     vocabulary = text.tokenizer.vocab_size
 
-    def trained(own: RunFolder, cell: Cell) -> dict[str, Any]:
+    def trained(own: RunFolder, cell: Cell, resume: bool) -> dict[str, Any]:
         manual_seed(options["seed"])
         if isinstance(cell.model, Module):
             return figures(cell.model, text, cell.preset)
-        own_options = {**options, "regime": None} if isinstance(cell.model, RecurrentConfig) else options
+        own_options = {**options, "resume": resume}
+        if isinstance(cell.model, RecurrentConfig):
+            own_options["regime"] = None
         writer = train_language_model(cell.text or text, cell.model, cell.preset, own, **own_options)
         return figures(writer.model, text, cell.preset)
 
@@ -92,9 +94,9 @@ def make_table(
     return run_cells(run, cells, trained)
 
 
-def draw_comparison(run: RunFolder, own_name: str) -> None:
-    """Validation loss and accuracy over the steps, of the run's model and of all trained cells, in two pictures."""
-    runs = {own_name: run} | {row["cell"]: RunFolder.open(run.cell_path(row["cell"])) for row in run.cells()}
+def draw_comparison(run: RunFolder, own_name: str, rows: list[dict[str, Any]]) -> None:
+    """Validation loss and accuracy over the steps, of the run's model and of the rows' cells, in two pictures."""
+    runs = {own_name: run} | {row["cell"]: RunFolder.open(run.cell_path(row["cell"])) for row in rows}
     for key, label, picture in [
         ("valid_loss", "validation loss (nats per token)", "comparison"),
         ("valid_accuracy", "validation accuracy", "accuracy"),

@@ -117,13 +117,21 @@ def _split(found: list[Article], name: str, description: str, descriptions: bool
         need = "category, headline and description" if descriptions else "category and headline"
         raise InputError(f"{name}: no article has {need}. Give a file in which they do.")
     counts = Counter(article.category for article in usable)
-    if len(counts) < 2:
-        raise InputError(f"{name}: all articles are of the category {next(iter(counts))!r}; there is nothing to tell.")
+    if len(counts) < 2 and not descriptions:
+        raise InputError(
+            f"{name}: all articles are of the category {next(iter(counts))!r}; there is nothing to tell. Give articles "
+            "of two or more."
+        )
     # The split keeps pairs together: a number stands for the article beside its headline.
     pairs = [(str(number), article.headline) for number, article in enumerate(usable)]
     parts = [[usable[int(number)] for number, _ in part] for part in split_by_sentence(pairs, side=1)]
     known = {article.category for article in parts[0]}
     kept = [[article for article in part if article.category in known] for part in parts]
+    if not kept[1] or not kept[2]:
+        raise InputError(
+            f"{name}: too few articles for so many categories; none could be held out whose category is also trained "
+            "on. Give more articles of each."
+        )
     notes = []
     if missing := len(found) - len(usable):
         notes.append(f"{name}: left out {missing:,} articles without a headline, a category or a description.")

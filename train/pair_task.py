@@ -64,11 +64,12 @@ def compare_presets(
     figures: Callable[[Translator], Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     """Train the model once for each cell, with the cell's changes to the preset; its rows, see `run_cells`."""
-    options = {**run_options(arguments), "resume": False, "stop_at": None}
+    options = {**run_options(arguments), "stop_at": None}
 
-    def make(own: RunFolder, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    def make(own: RunFolder, changes: Mapping[str, Any], resume: bool) -> Mapping[str, Any]:
         manual_seed(arguments.seed)
-        other = train_translator(train, valid, dataclasses.replace(preset, **changes), own, **options)
+        sizes = dataclasses.replace(preset, **changes)
+        other = train_translator(train, valid, sizes, own, **{**options, "resume": resume})
         return {"parameters": other.model.parameter_count(), **figures(other)}
 
     return run_cells(run, cells, make)
@@ -86,9 +87,9 @@ def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
     plot_attention(cross.mean(axis=0), source, written, run.attention_picture)
     read = ["<bos>", *written[:-1]]
     kept = slice(0, 24)  # more tokens than these can't be read
-    for name, weights, queries, keys in (
-        ("encoder_heads", maps[encoder], source, source),
-        ("decoder_heads", maps[f"{decoder}.self_attn"], read, read),
-        ("cross_heads", cross, written, source),
+    for name, weights, queries, keys, what in (
+        ("encoder_heads", maps[encoder], source, source, "encoder self-attention"),
+        ("decoder_heads", maps[f"{decoder}.self_attn"], read, read, "decoder self-attention"),
+        ("cross_heads", cross, written, source, "cross-attention"),
     ):
-        plot_heads(weights[:, kept, kept], queries[kept], keys[kept], run.picture(name))
+        plot_heads(weights[:, kept, kept], queries[kept], keys[kept], run.picture(name), f"Last layer, {what}")

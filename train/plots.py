@@ -126,7 +126,7 @@ def plot_attention(
 
 
 def plot_heads(
-    weights: np.ndarray, query_tokens: Sequence[str], key_tokens: Sequence[str], out_png: str | Path
+    weights: np.ndarray, query_tokens: Sequence[str], key_tokens: Sequence[str], out_png: str | Path, title: str = ""
 ) -> None:
     """Draw the attention weights of each head of a layer, side by side: queries down the side, keys along the bottom.
 
@@ -134,6 +134,7 @@ def plot_heads(
         weights: (heads, queries, keys) float array, each row summing to 1 or less.
         query_tokens, key_tokens: the texts of the tokens; a blank in one is drawn as an open box.
         out_png: written atomically.
+        title: above all heads, such as which layer they are of.
 
     Raises:
         InputError: the picture can't be written.
@@ -148,7 +149,7 @@ def plot_heads(
     columns = min(heads, 4)
     rows = -(-heads // columns)
     size = columns * (0.3 + cell * len(key_tokens)), rows * (0.5 + cell * len(query_tokens))
-    figure = _new_figure(2.2 + size[0], 1.6 + size[1])
+    figure = _new_figure(max(2.2 + size[0], 3.4), 1.6 + size[1])
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for number, panel in enumerate(panels.flat):
         if number >= heads:
@@ -161,6 +162,7 @@ def plot_heads(
         panel.tick_params(length=2, labelbottom=number + columns >= heads)
         for label in [*panel.get_xticklabels(), *panel.get_yticklabels()]:
             label.set_parse_math(False)
+    figure.suptitle(title, fontsize=10)
     figure.supxlabel("token that is looked at (key)", fontsize=9)
     figure.supylabel("token that looks (query)", fontsize=9)
     figure.colorbar(image, ax=panels, label="attention weight", shrink=0.8, aspect=25)

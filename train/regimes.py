@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from ..errors import InputError
 from ..models.presets import Preset
 from ..nn import Module, MultiHeadAttention, checkpoint_activations
-from .command_line import positive
+from .command_line import number, positive
 from .distributed import local_device
 from .optimizers import SGD, Adam, AdamW, Optimizer
 from .schedules import Plateau, Schedule, constant, cosine, linear, noam
@@ -39,6 +40,8 @@ class Regime:
         patience, monitor: of `Trainer`; None for what the task has.
         checkpoint_activations: compute activations anew in the backward pass.
         curriculum: epochs in which batches come in the order of difficulty.
+
+    Raises InputError for a rate, a decay or an average out of its range.
     """
 
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
@@ -56,6 +59,14 @@ class Regime:
     checkpoint_activations: bool = False
     curriculum: int = 0
 
+    def __post_init__(self) -> None:
+        if self.lr is not None and not 0 < self.lr < math.inf:
+            raise InputError(f"--lr {self.lr}: give a learning rate above 0, 1e-3 for example.")
+        if self.weight_decay is not None and not 0 <= self.weight_decay < math.inf:
+            raise InputError(f"--weight-decay {self.weight_decay}: give a number from 0 on, 0.01 for example.")
+        if self.ema is not None and not 0 <= self.ema < 1:
+            raise InputError(f"--ema {self.ema}: give a decay from 0 on and below 1, 0.999 for example.")
+
     def make_model(self, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:
         """The model on its device. Raises InputError if the configuration doesn't fit together."""
         try:
@@ -70,13 +81,16 @@ class Regime:
         return model
 
     def make_optimizer(self, model: Module, preset: Preset) -> Optimizer:
-        """The optimiser, with the betas and eps of the preset."""
+        """The optimiser, with the betas and eps of the preset. Raises InputError if they can't be used."""
         decay = self.weight_decay if self.weight_decay is not None else preset.weight_decay or None
         options: dict[str, Any] = {} if decay is None else {"weight_decay": decay}
         if self.optimizer == "sgd":
             return SGD(model.parameters(), momentum=0.9, **options)
         kind = AdamW if self.optimizer == "adamw" else Adam
-        return kind(model.parameters(), betas=preset.betas, eps=preset.eps, **options)
+        try:
+            return kind(model.parameters(), betas=preset.betas, eps=preset.eps, **options)
+        except ValueError as error:
+            raise InputError(f"{error}. Change what --set or --weight-decay says.") from None
 
     def make_schedule(self, preset: Preset, steps: int) -> Schedule:
         """The schedule over `steps` updates. Raises InputError if it lacks its rate, or has one that it doesn't use."""
@@ -125,8 +139,8 @@ def add_regime_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--optimizer", choices=("adam", "adamw", "sgd"), default="adam", help="(default: adam)")
     group.add_argument("--schedule", choices=SCHEDULES, help="of the learning rate (default: the preset's)")
-    group.add_argument("--lr", type=float, help="peak learning rate of the schedules other than noam")
-    group.add_argument("--weight-decay", type=float, help="of matrices, decoupled (default: the preset's)")
+    group.add_argument("--lr", type=number, help="peak learning rate of the schedules other than noam")
+    group.add_argument("--weight-decay", type=number, help="of matrices, decoupled (default: the preset's)")
     group.add_argument("--accumulate", type=positive, default=1, metavar="K", help="batches an update (default: 1)")
     group.add_argument("--precision", choices=("fp32", "fp16"), default="fp32", help="(default: fp32)")
     group.add_argument(
@@ -138,7 +152,7 @@ def add_regime_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--checkpoint-activations", action="store_true", help="less memory: recompute in the backward pass"
     )
-    group.add_argument("--ema", type=float, metavar="DECAY", help="validate and keep an exponential average")
+    group.add_argument("--ema", type=number, metavar="DECAY", help="validate and keep an exponential average")
     group.add_argument("--patience", type=positive, metavar="N", help="stop after N validations without a better one")
     group.add_argument("--monitor", help="metric that decides, such as valid_loss (default: the task's)")
     group.add_argument("--curriculum", type=positive, default=0, metavar="EPOCHS", help="from easy to hard at first")
@@ -175,6 +189,10 @@ def changed(preset: AnyPreset, settings: Sequence[str]) -> AnyPreset:
             raise InputError(f"--set {setting}: {name} is {getattr(preset, name)!r}; give another {shown}.") from None
         if type(value) is int and value < (0 if name == "warmup" else 1):
             raise InputError(f"--set {setting}: {name} must be at least 1.")
+        if type(value) is float and not 0 <= value < math.inf:
+            raise InputError(f"--set {setting}: {name} must be a number from 0 on.")
+        if name in ("dropout", "label_smoothing") and value >= 1:
+            raise InputError(f"--set {setting}: {name} must be below 1.")
     return dataclasses.replace(preset, **values)
 
 

@@ -49,6 +49,20 @@ def test_everything_at_once(name: str, tmp_path) -> None:
     assert not (tmp_path / "wrong").exists()
 
 
+def test_a_run_of_another_example_is_not_resumed(tmp_path) -> None:
+    writer = Example("summarize_news.py", tmp_path)
+    writer.succeeds("--preset", "smoke", "--steps", 2, "--beam", 1, "--set", "test_size=2", "--out", "run")
+    told = Example("paraphrase_coco.py", tmp_path).fails("--resume", "run")
+    assert "run is a run of summarize_news.py, not of paraphrase_coco.py: resume it with summarize_news.py" in told
+
+
+def test_numbers_out_of_range(tmp_path) -> None:
+    example = Example("classify_news.py", tmp_path)
+    assert "'nan' is not a number from zero on" in example.fails("--lr", "nan")
+    assert "--ema 2.0: give a decay" in example.fails("--preset", "smoke", "--ema", 2, "--out", "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_augmentation_by_way_of_french(tmp_path) -> None:
     translate, write = Example("translate_en_fr.py", tmp_path), Example("generate_text.py", tmp_path)
     smoke = ["--preset", "smoke", "--beam", 1, "--steps", 60, "--set", "test_size=5"]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from handloom.errors import InputError
 from handloom.train.cells import markdown_table, run_cells
 from handloom.train.run_folder import RunFolder
+from handloom.train.saved_states import SavedStates
+from handloom.train.stopping import TrainingStopped
 
 
-def test_finished_cells_are_kept_and_an_unfinished_one_starts_anew(tmp_path) -> None:
+def test_finished_cells_are_kept_and_one_without_a_save_starts_anew(tmp_path) -> None:
     made = []
 
-    def make(own: RunFolder, options: int) -> dict:
+    def make(own: RunFolder, options: int, resume: bool) -> dict:
+        assert not resume
         made.append(options)
         own.write_samples(str(options))
         if options == 2 and made.count(2) == 1:
@@ -33,9 +37,29 @@ def test_finished_cells_are_kept_and_an_unfinished_one_starts_anew(tmp_path) -> 
         assert not (run.path / "cells").exists()
 
 
+def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
+    resumed = []
+
+    def make(own: RunFolder, options: int, resume: bool) -> dict:
+        resumed.append(resume)
+        if not resume:
+            SavedStates(own.saves_path).save(5, {"w": np.zeros(1, np.float32)}, {})
+            raise TrainingStopped("stopped. Go on: --resume run/cells/one", 5, 2)
+        return {"square": options**2}
+
+    run = RunFolder.create(tmp_path / "run", {})
+    with pytest.raises(TrainingStopped) as stop:
+        run_cells(run, {"one": 3}, make, say=lambda text: None)
+    assert str(stop.value) == f"stopped at step 5 of one, all saved. Go on: --resume {run.path}"
+    assert stop.value.exit_code == 130
+    (row,) = run_cells(run, {"one": 3}, make, say=lambda text: None)
+    assert resumed == [False, True]
+    assert row == {"cell": "one", "square": 9, "seconds": None}, "the seconds of the first part are not known"
+
+
 def test_a_file_of_the_user_in_a_cell_is_not_removed(tmp_path) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
-        run_cells(run, {"one": 1}, lambda own, options: {}, say=lambda text: None)
+        run_cells(run, {"one": 1}, lambda own, options, resume: {}, say=lambda text: None)
     (tmp_path / "run/cells/one/notes.txt").write_text("mine")
     with pytest.raises(InputError, match="can't be cleared"):
         RunFolder.create(tmp_path / "run", {}, overwrite=True)

@@ -48,6 +48,11 @@ def test_files_of_ones_own(tmp_path) -> None:
     assert "left out 20" in told.notes[0]
 
 
+def test_headlines_are_written_for_articles_of_one_category_too(tmp_path) -> None:
+    (tmp_path / "one.tsv").write_text("".join(f"A\theadline {i}\twhat happened {i}\n" for i in range(40)))
+    assert load_news(str(tmp_path / "one.tsv"), descriptions=True).categories == ["A"]
+
+
 def test_what_is_refused(tmp_path) -> None:
     def refused(text: str, match: str) -> None:
         (tmp_path / "x.tsv").write_text(text)
@@ -58,6 +63,7 @@ def test_what_is_refused(tmp_path) -> None:
     refused('{"category": "A"}\n', "line 1.*headline")
     refused('{"category": "A", "headline": 3}\n', "line 1")
     refused("A\tone\nA\ttwo\n", "nothing to tell")
+    refused("".join(f"category {i}\theadline {i}\n" for i in range(40)), "too few articles for so many categories")
     with pytest.raises(InputError, match="neither a known set"):
         load_news("newz", descriptions=False)
 

@@ -140,8 +140,9 @@ def test_a_confusion_matrix_is_drawn(tmp_path, classes: int) -> None:
 @pytest.mark.parametrize("heads", [1, 4, 5, 8])
 def test_each_head_has_a_panel_with_its_tokens(heads: int, tmp_path, figure) -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(4), (heads, 3))
-    plot_heads(weights, ["a", "$b$", " c"], ["v", "w", "x", "y"], tmp_path / "heads.png")
+    plot_heads(weights, ["a", "$b$", " c"], ["v", "w", "x", "y"], tmp_path / "heads.png", "Last layer")
     assert is_png(tmp_path / "heads.png")
+    assert figure[0].get_suptitle() == "Last layer"
     panels = [panel for panel in figure[0].axes if panel.get_title()]
     assert [panel.get_title() for panel in panels] == [f"head {n}" for n in range(1, heads + 1)]
     for panel, own in zip(panels, weights, strict=True):
