@@ -49,16 +49,17 @@ class Generator:
             "uinteger": state["uinteger"],
         }
 
-    def keep_mask(self, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
+    def keep_mask(self, shape: tuple[int, ...], drop: float, lanes: bool = True) -> tuple[np.ndarray, float]:
         """A boolean mask, False with probability `drop`, and the scale that keeps expectations: 1 / P(True).
 
         Sixteen random bits an element: the probability is rounded to a multiple of 2^-16, and the scale is exactly
-        that of the rounded one.
+        that of the rounded one. Without `lanes` even a large mask comes from this stream alone: quicker where the
+        caller is one of several threads.
         """
         threshold = round(drop * 65536)
         mask = np.empty(math.prod(shape), bool)
         streams = [self._bits]
-        if mask.size >= _LARGE:
+        if lanes and mask.size >= _LARGE:
             word = int(self._bits.random_raw())
             streams = [np.random.SFC64([word, lane]) for lane in range(_LANES)]
         bounds = [mask.size * lane // len(streams) for lane in range(len(streams) + 1)]

@@ -188,17 +188,18 @@ class BlockedAttention(Function):
                 key_block, value_block = (self.widened(x, (*group, k)) for x in (key, value))
                 for place in self.visible([(*group, q, k) for q in blocks(query.shape[2], size)]):
                     q = place[2]
-                    p = self.weights_block(place, scaled[:, :, q], room)
-                    ds = xp.matmul(value_block, whole_g[:, :, q].swapaxes(-1, -2), out=fitted(room_too, p.shape))
-                    p_dropped, g_block = p, whole_g[:, :, q]
-                    if self.dropout:
+                    p, g_block = self.weights_block(place, scaled[:, :, q], room), whole_g[:, :, q]
+                    if self.dropout:  # its factor goes to the narrow side of both products
                         keep, factor = self.keep_block(place, p)
-                        keep = keep * self.wide.type(factor)
+                        g_block = g_block * self.wide.type(factor)
+                    ds = xp.matmul(value_block, g_block.swapaxes(-1, -2), out=fitted(room_too, p.shape))
+                    if self.dropout:
                         ds *= keep
-                        p_dropped = xp.multiply(p, keep, out=keep)
-                    d_value[(*group, k)] += p_dropped @ g_block
                     ds -= delta[:, :, :, q]
                     ds *= p
+                    if self.dropout:
+                        p *= keep
+                    d_value[(*group, k)] += p @ g_block
                     d_query[(*group, q)] += ds.swapaxes(-1, -2) @ key_block
                     d_key[(*group, k)] += ds @ scaled[:, :, q]
                     for total in d_bias:
@@ -315,5 +316,5 @@ class BlockedAttention(Function):
         """Which weights of one block dropout keeps, and the factor by which those grow."""
         rows, heads, q, k = place
         where = ((rows.start * self.saved[0].shape[1] + heads.start) * self.lengths[0] + q.start) * self.lengths[1]
-        keep, factor = Generator((self.seed << 64) + where + k.start).keep_mask(p.shape, self.dropout)
+        keep, factor = Generator((self.seed << 64) + where + k.start).keep_mask(p.shape, self.dropout, lanes=False)
         return array_module(p).asarray(keep), factor
