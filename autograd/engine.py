@@ -198,9 +198,9 @@ class _Pass:
         if node.number == oldest:
             return
         outgoing = node.input_gradients(incoming, self.create_graph)
-        for origin, value in zip(node.inputs, outgoing, strict=True):
-            if origin is not None and value is not None:
-                self.give(origin, value, _is_unshared(value, incoming, outgoing))
+        for position, value in enumerate(outgoing):
+            if value is not None:
+                self.give(node.inputs[position], value, _is_unshared(value, incoming, outgoing))
         if self.ready is not None:
             self._used(node.inputs)
         if not retain_graph:
@@ -223,11 +223,14 @@ def _is_unshared(value: Any, incoming: list[Any], outgoing: list[Any]) -> bool:
         return False
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         return False
+    for other in incoming:
+        if other is value:
+            return False
     uses = 0
     for other in outgoing:
         if other is value or (other is not None and other.base is value):
             uses += 1
-    return uses == 1 and id(value) not in map(id, incoming)
+    return uses == 1
 
 
 def _run_hooks(hooks: dict[int, Any] | None, value: Any) -> Any:

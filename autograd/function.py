@@ -21,6 +21,7 @@ from .tensor import Tensor
 observer: Any = None
 
 _new = object.__new__
+_ndarray = np.ndarray
 _PLAIN = (np.ndarray, int, float, complex)  # operands that `forward` takes as they are
 
 
@@ -135,7 +136,7 @@ class Function:
     def _wrap(self, array: Any, slot: int, record: bool, operands: tuple[Any, ...], arrays: list[Any]) -> Tensor:
         """Make the tensor for one output."""
         identity = id(array)
-        if not isinstance(array, np.ndarray) and not is_array(array):
+        if not isinstance(array, _ndarray) and not is_array(array):
             array = np.asarray(array)  # NumPy's arithmetic on 0-d arrays answers with scalars
         result = _new(Tensor)
         result.grad_or_rows = result._origin = None
@@ -149,9 +150,9 @@ class Function:
         result.requires_grad = record
         if record:
             result._origin = Origin(array, self, slot, memory)
-            if isinstance(array, np.ndarray):
+            if isinstance(array, _ndarray):
                 # A backward rule may need it as it is now: writing into it raises instead of falsifying a gradient.
-                array.flags.writeable = False
+                array.setflags(False)
         elif memory is not None:
             result._origin = Leaf(result, memory)
         return result
@@ -203,10 +204,17 @@ class Function:
             results = (results,)
         if len(results) != len(self.inputs):
             raise RuntimeError(f"{self.name}.backward returned {len(results)} gradients for {len(self.inputs)} inputs")
-        return [
-            None if origin is None or result is None else self._fitted(result, origin, gradients, as_tensors)
-            for result, origin in zip(results, self.inputs, strict=True)
-        ]
+        fitted = []
+        for position, origin in enumerate(self.inputs):
+            result = results[position]
+            if origin is None:
+                result = None
+            elif result is not None:
+                plain = type(result) is _ndarray and not as_tensors
+                if not plain or result.shape != origin.shape or result.dtype != origin.dtype:
+                    result = self._fitted(result, origin, gradients, as_tensors)
+            fitted.append(result)
+        return fitted
 
     def _refuse_if_saved(self, position: int) -> None:
         for value in (*(self._saved or ()), *self._kept):
@@ -313,10 +321,12 @@ def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
 def _viewed_memory(array: Any, operands: tuple[Any, ...], arrays: list[Any]) -> Memory | None:
     """The memory that `array` shares with a leaf among the operands, if it is a view of one."""
     base = array.base
-    for operand, data in zip(operands, arrays, strict=True):
-        if isinstance(operand, Tensor) and operand._origin is not None and (data is base or data.base is base):
-            memory = operand._origin.memory
-            if memory is not None and (data is base or array_module(array).may_share_memory(array, data)):
+    for position, operand in enumerate(operands):
+        if isinstance(operand, Tensor) and operand._origin is not None:
+            memory, data = operand._origin.memory, arrays[position]
+            if memory is not None and (
+                data is base or (data.base is base and array_module(array).may_share_memory(array, data))
+            ):
                 return memory
     return None
 
