@@ -198,9 +198,10 @@ class _Pass:
         if node.number == oldest:
             return
         outgoing = node.input_gradients(incoming, self.create_graph)
-        for position, value in enumerate(outgoing):
-            if value is not None:
-                self.give(node.inputs[position], value, _is_unshared(value, incoming, outgoing))
+        for position, origin in enumerate(node.inputs):
+            value = outgoing[position]
+            if origin is not None and value is not None:
+                self.give(origin, value, _is_unshared(value, incoming, outgoing))
         if self.ready is not None:
             self._used(node.inputs)
         if not retain_graph:

@@ -152,7 +152,7 @@ class Function:
             result._origin = Origin(array, self, slot, memory)
             if isinstance(array, _ndarray):
                 # A backward rule may need it as it is now: writing into it raises instead of falsifying a gradient.
-                array.setflags(False)
+                array.setflags(False)  # type: ignore[call-arg]  # writeable; by its place costs half as much
         elif memory is not None:
             result._origin = Leaf(result, memory)
         return result
