@@ -285,8 +285,8 @@ def _make_room(path: Path, overwrite: bool) -> None:
         )
     if not overwrite:
         raise InputError(
-            f"The run {path} exists already; nothing was overwritten. Choose another folder with --out, or say "
-            "--overwrite to replace it."
+            f"The run {path} exists already; nothing was overwritten. Go on with it by --resume, choose another "
+            "folder with --out, or say --overwrite to replace it."
         )
     try:
         _clear(path)
