@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .backend import Array, device_of, to_device
 from .parallel import pieces, split
 
 # A mask of so many elements is drawn in lanes, each a stream that starts from a number of the generator's own: several
@@ -23,11 +24,17 @@ class Generator:
 
     Several numbers together make one seed, each combination another stream. `get_state()` is plain JSON-able data;
     after `set_state` with it the same numbers come again.
+
+    Kernels draw their own bits by counter: from a seed that this generator draws once, which lies on the device, and
+    the number of the call (`next_call`).
     """
 
     def __init__(self, seed: int | Sequence[int] = 0):
         self._bits = np.random.SFC64(seed)
         self.numpy = np.random.Generator(self._bits)
+        self._seed: int | None = None  # of the kernels' bits, once it is drawn; `_calls` have used it
+        self._seed_array: Any = None
+        self._calls = 0
 
     def get_state(self) -> dict[str, Any]:
         state = self._bits.state
@@ -36,6 +43,7 @@ class Generator:
             "state": [int(word) for word in state["state"]["state"]],
             "has_uint32": int(state["has_uint32"]),
             "uinteger": int(state["uinteger"]),
+            "kernels": None if self._seed is None else [self._seed, self._calls],
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -48,6 +56,30 @@ class Generator:
             "has_uint32": state["has_uint32"],
             "uinteger": state["uinteger"],
         }
+        seed, self._calls = state.get("kernels") or (None, 0)
+        if seed != self._seed:
+            self._seed, self._seed_array = seed, None
+
+    def next_call(self, x: Array) -> tuple[Array, int]:
+        """What a kernel draws random bits from: a seed, (1,) uint64 on the device of `x`, and the number of the call.
+
+        The seed is drawn at the first call.
+        """
+        if self._seed is None:
+            self.begin_calls()
+        if self._seed_array is None or device_of(self._seed_array) != device_of(x):
+            self._seed_array = to_device(np.array([self._seed], np.uint64), device_of(x))
+        self._calls += 1
+        return self._seed_array, self._calls - 1
+
+    def begin_calls(self) -> int:
+        """Draw the seed of the calls to come, and return it."""
+        self._seed, self._seed_array, self._calls = int(self.numpy.integers(1 << 63)), None, 0
+        return self._seed
+
+    def keep_seed_in(self, where: Array) -> None:
+        """The seed lies in `where`, (1,) uint64 on the device, as far as the calls to come are concerned."""
+        self._seed_array = where
 
     def keep_mask(self, shape: tuple[int, ...], drop: float, lanes: bool = True) -> tuple[np.ndarray, float]:
         """A boolean mask, False with probability `drop`, and the scale that keeps expectations: 1 / P(True).

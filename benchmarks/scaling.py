@@ -70,7 +70,8 @@ def worker(preset_name: str, data: str, steps: int) -> None:
                 start = time.perf_counter()
             if number > WARM_UP + steps:
                 break
-            counted = trainer.update(number, step)
+            trainer.update(number, step)
+            ((counted, _),) = trainer.updates.read().steps
             tokens += counted if number > WARM_UP else 0
             trainer.progress.advance(ranks.size, len(batches))
         seconds = max(ranks.gather(time.perf_counter() - start))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
 from ..autograd.backend import array_module
+from ..autograd.graphs import constant
 from . import init
 from .module import Module
 
@@ -100,7 +101,7 @@ class RotaryPositions(PositionScores):
         rate = 10000.0 ** (-np.arange(half) / half)
         angle = np.arange(offset, offset + query.shape[2])[:, None] * rate  # (length, half)
         xp = array_module(query.data)
-        cosine, sine = (xp.asarray(f(angle), dtype=query.dtype) for f in (np.cos, np.sin))
+        cosine, sine = (constant(xp, f(angle).astype(query.dtype)) for f in (np.cos, np.sin))
 
         def turned(x: Tensor) -> Tensor:
             first, second = x[..., :half], x[..., half:]
@@ -132,7 +133,7 @@ class RelativePositions(PositionScores):
 
     def _columns(self, distance: np.ndarray) -> Any:
         columns = np.clip(distance, -self.max_distance, self.max_distance) + self.max_distance
-        return array_module(self.weight.data).asarray(columns)
+        return constant(array_module(self.weight.data), columns)
 
 
 class LinearBiasPositions(PositionScores):

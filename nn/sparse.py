@@ -8,6 +8,7 @@ import numpy as np
 
 from ..autograd import Tensor
 from ..autograd.backend import array_module
+from ..autograd.graphs import constant
 from .positional import PositionScores
 
 
@@ -36,7 +37,7 @@ class SparsePattern(PositionScores):
             return {**options, "window": self.size}
         queries, keys = query.shape[2], key.shape[2]
         distance = np.arange(keys) - np.arange(keys - queries, keys)[:, None]
-        return {**options, "mask": array_module(query.data).asarray(self.sees(distance))[None, None]}
+        return {**options, "mask": constant(array_module(query.data), self.sees(distance))[None, None]}
 
     def bias_at(self, distance: np.ndarray, dtype: Any) -> Any:
         added = None if self.inner is None else self.inner.bias_at(distance, dtype)

@@ -32,7 +32,8 @@ def counted_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     def mask(self: Generator, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
         threshold = round(drop * 65536)
         scale = 65536 / (65536 - threshold) if threshold < 65536 else 0.0
-        return keep_mask(int(self.numpy.integers(1 << 63)), 0, shape, threshold), scale
+        seed, call = self.next_call(np.empty(0))
+        return keep_mask(int(seed[0]), call, shape, threshold), scale
 
     monkeypatch.setattr(Generator, "keep_mask", mask)
 

@@ -12,7 +12,7 @@ import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,9 +43,10 @@ class Batch:
         return len(self.indices)
 
     @property
-    def target_tokens(self) -> int:
-        """Tokens that the loss counts: those of `target_output` without padding."""
-        return int(self.target_lengths.sum())
+    def target_tokens(self) -> Any:
+        """Tokens that the loss counts: those of `target_output` without padding; an array where the batch is on a
+        device."""
+        return self.target_lengths.sum()
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Parameter, Tensor
-from ..autograd.backend import array_module, to_device
-from ..autograd.kernels.update import STATE, adam, new_state, prepare_update, read_state
+from ..autograd.backend import array_module, is_array, to_device
+from ..autograd.kernels.update import STATE, adam, add_parts, new_state, prepare_update, read_state
 from .optimizers import Adam
 
 _NEVER = 2**31 - 1
@@ -30,6 +30,10 @@ def _rounded(size: int) -> int:
 
 class FlatAdam:
     """Adam or AdamW over all parameters in three kernels.
+
+    Attributes:
+        gradient: flat, in the dtype of the passes: what `backward` has added up since the last step.
+        settings: (2,) float32 on the device, learning rate and average; see `step`.
 
     Args:
         parameters: what to update, float32, all on one device. Their `data` become views of one array.
@@ -64,13 +68,18 @@ class FlatAdam:
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
         self.half, self.interval, self.least = half, interval if half else _NEVER, least
         xp = self.xp = array_module(given[0].data)
-        self._gap = xp.zeros(_STEP, np.float16 if half else np.float32)
-        self.weights = self._joined([p.data for p in self.parameters], np.float32)
+        starts = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
+        places = np.array([(start, p.size) for start, p in zip(starts, self.parameters, strict=False)], np.int64)
+        self._places = xp.asarray(places)  # (start, size) of each
+        self.weights = xp.zeros(starts[-1], np.float32)
+        for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
+            own[...] = parameter.data
         self.copy = self.weights.astype(np.float16) if half else self.weights
         self.m, self.v = xp.zeros_like(self.weights), xp.zeros_like(self.weights)
         self.decayed = sum(_rounded(p.size) for p in self.parameters if p.ndim > 1)
         self.state = new_state(xp, loss_scale if half else 1.0)
-        self.gradient: Any = None
+        self.gradient = xp.zeros_like(self.copy)
+        self.settings = xp.zeros(2, np.float32)
         for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
             parameter.data = own
         # What holds other arrays during the passes, with these.
@@ -84,16 +93,6 @@ class FlatAdam:
         starts = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
         return [flat[a : a + p.size].reshape(p.shape) for p, a in zip(self.parameters, starts, strict=False)]
 
-    def _joined(self, arrays: list[Any], dtype: Any) -> Any:
-        """One flat array of arrays shaped like `parameters`, with zeros in the gaps; None stands for zeros."""
-        xp, parts = self.xp, []
-        for parameter, array in zip(self.parameters, arrays, strict=True):
-            gap = _rounded(parameter.size) - parameter.size
-            parts.append(xp.zeros(parameter.size, dtype) if array is None else array.reshape(-1))
-            if gap:
-                parts.append(self._gap[:gap])
-        return xp.concatenate(parts)
-
     @contextmanager
     def passes(self) -> Iterator[None]:
         """The forward and backward passes belong into this block, where fp16 training has its float16 weights."""
@@ -106,16 +105,12 @@ class FlatAdam:
             for (tensor, _), data in zip(self._halves, wide, strict=True):
                 tensor.data = data
 
-    def backward(self, loss: Tensor, share: float = 1.0) -> None:
-        """Add the gradient of `share` times the loss, multiplied by the loss scale, to `gradient`."""
-        scale = self.state[:1] * np.float32(share)
+    def backward(self, loss: Tensor, share: Any = 1.0) -> None:
+        """Add the gradient of `share` (a number, or one on the device) times the loss and the loss scale to `gradient`."""
+        scale = self.state[:1] * (share.astype(np.float32) if is_array(share) else np.float32(share))
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is what the loss scale is there for
             loss.backward(scale.astype(loss.dtype).reshape(loss.shape))
-            gradient = self._joined([p.grad for p in self.parameters], self.copy.dtype)
-            if self.gradient is None:
-                self.gradient = gradient
-            else:
-                self.gradient += gradient
+            add_parts(self.gradient, self._places, [p.grad for p in self.parameters])
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -127,16 +122,20 @@ class FlatAdam:
             average: what the gradient is to be multiplied by, beside undoing the loss scale.
             max_norm: bound on its norm.
         """
+        self.settings[...] = self.xp.asarray(np.array([lr, average], np.float32))
+        self.apply(max_norm)
+        self.mark_changed()
+
+    def apply(self, max_norm: float | None = None) -> None:
+        """What of a step runs on the device, with the learning rate and average that `settings` holds."""
         prepare_update(
-            self.gradient, self.state, average=average, max_norm=max_norm, interval=self.interval, least=self.least
+            self.gradient, self.state, self.settings, max_norm=max_norm, interval=self.interval, least=self.least
         )
         adam(
-            self.weights, self.gradient, self.m, self.v, self.copy, self.state,
-            lr=lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay, decayed=self.decayed,
+            self.weights, self.gradient, self.m, self.v, self.copy, self.state, self.settings,
+            betas=self.betas, eps=self.eps, weight_decay=self.weight_decay, decayed=self.decayed,
         )  # fmt: skip
-        self.gradient = None
-        for parameter in self.parameters:
-            parameter.mark_changed()
+        self.gradient.fill(0)
 
     def report(self) -> dict[str, float]:
         """Loss scale, gradient norm, updates made and skipped; waits for the device."""
@@ -153,7 +152,10 @@ class FlatAdam:
 
         To be asked between `backward` and `step`.
         """
-        return self.xp.stack([~self.xp.isfinite(part).all() for part in self.views(self.gradient)])
+        finite = self.xp.empty(len(self.parameters), bool)
+        for place, part in enumerate(self.views(self.gradient)):
+            finite[place] = self.xp.isfinite(part).all()
+        return ~finite
 
     def first_overflow(self, named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:
         """The name of the parameter whose gradient overflowed first: the last one, since gradients come from the end.
@@ -182,6 +184,10 @@ class FlatAdam:
         """To be called when something else has written into the parameters."""
         if self.half:
             self.copy[...] = self.weights.astype(self.copy.dtype)
+        self.mark_changed()
+
+    def mark_changed(self) -> None:
+        """Tell the parameters that their arrays have changed."""
         for parameter in self.parameters:
             parameter.mark_changed()
 

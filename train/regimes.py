@@ -35,7 +35,7 @@ class Regime:
         schedule: "noam", or one with the peak `lr`: "constant", "linear", "cosine", "plateau"; None for the preset's.
         lr: peak of the schedule, None for the preset's; Noam's follows from the preset's warm-up.
         weight_decay: of matrices; None for the preset's, or else the optimiser's own.
-        accumulate, ema, precision, name_overflows, prefetch: of `Trainer`.
+        accumulate, ema, precision, name_overflows, graphs, prefetch: of `Trainer`.
         deterministic: on a device attention sums in a fixed order, so that the same run gives the same bits.
         patience, monitor: of `Trainer`; None for what the task has.
         checkpoint_activations: compute activations anew in the backward pass.
@@ -54,6 +54,7 @@ class Regime:
     monitor: str | None = None
     precision: Literal["fp32", "fp16"] = "fp32"
     name_overflows: bool = False
+    graphs: bool = False
     deterministic: bool = False
     prefetch: int = 0
     checkpoint_activations: bool = False
@@ -112,7 +113,8 @@ class Regime:
 
     def trainer_options(self, monitor: str = "valid_loss", patience: int | None = None) -> dict[str, Any]:
         """What `Trainer` takes by these names; `monitor` and `patience` are the task's own."""
-        own = {name: getattr(self, name) for name in ("accumulate", "ema", "precision", "name_overflows", "prefetch")}
+        names = "accumulate", "ema", "precision", "name_overflows", "graphs", "prefetch"
+        own = {name: getattr(self, name) for name in names}
         own |= {"monitor": self.monitor or monitor, "patience": self.patience or patience}
         return own | {"higher_is_better": own["monitor"].endswith(("accuracy", "bleu"))}
 
@@ -145,6 +147,9 @@ def add_regime_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--precision", choices=("fp32", "fp16"), default="fp32", help="(default: fp32)")
     group.add_argument(
         "--name-overflows", action="store_true", help="with fp16: log the parameter whose gradient overflowed first"
+    )
+    group.add_argument(
+        "--graphs", action="store_true", help="on a device: launch each pass and update as one CUDA graph"
     )
     group.add_argument(
         "--deterministic", action="store_true", help="on a device: sums in a fixed order, the same bits each time"

@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any, Literal, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Literal, Protocol
 
 from ..autograd import Generator, Tensor, default_generator, no_grad
 from ..autograd.backend import to_device, use_device
@@ -25,7 +26,7 @@ from .run_folder import RunFolder
 from .saved_states import SavedStates
 from .schedules import Plateau, Schedule
 from .stopping import StopSignals, TrainingStopped
-from .updates import Reading, choose_updates
+from .updates import MicroBatch, Reading, choose_updates
 
 
 class Batches(Protocol):
@@ -44,14 +45,6 @@ class Batches(Protocol):
 #: one likes, further means over the same tokens by name, such as {"accuracy": 0.5}; on a device they may be arrays
 #: without axes, so that nothing waits for them.
 Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[str, Any]]]
-
-
-class MicroBatch(NamedTuple):
-    """A batch and its place in the data."""
-
-    epoch: int
-    position: int
-    batch: Any
 
 
 class Trainer:
@@ -84,6 +77,8 @@ class Trainer:
         generators: random generators that `loss` draws from, beside the default one and those of the model's layers.
         precision: "fp32"; or "fp16", which computes in float16 on float32 weights, with a dynamic loss scale.
         name_overflows: let the log name the parameter whose gradient overflowed first.
+        graphs: on a device, launch each pass and update as one CUDA graph (`autograd.graphs`); `loss` then gets its batch
+            with device arrays.
         ranks: the processes that train together; None finds those that mpirun started.
     """
 
@@ -116,6 +111,7 @@ class Trainer:
         unit: str = "token",
         precision: Literal["fp32", "fp16"] = "fp32",
         name_overflows: bool = False,
+        graphs: bool = False,
         ranks: Ranks | None = None,
     ):
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
@@ -131,11 +127,12 @@ class Trainer:
         self.scaler = LossScaler() if precision == "fp16" else None
         self.ranks = find_ranks() if ranks is None else ranks
         use_device(optimizer.parameters[0].device)
-        self.updates = choose_updates(model, optimizer, self.scaler, self.ema, self.ranks, name_overflows)
         self.progress = Progress(seed=int(default_generator.numpy.integers(2**63)))
         layers = [value for module in model.modules() for value in vars(module).values()]
         found = [default_generator, *(value for value in layers if isinstance(value, Generator)), *generators]
         self.generators = list({id(generator): generator for generator in found}.values())
+        parts = model, optimizer, self.scaler, self.ema, self.ranks, name_overflows
+        self.updates = choose_updates(*parts, self.generators, graphs)
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -183,17 +180,13 @@ class Trainer:
         self.model.load_state_dict(self.ranks.from_first(lambda: load_checkpoint(self.run.path).tensors))
         return math.inf if self.progress.best is None else self.progress.best
 
-    def update(self, step: int, batches: list[MicroBatch]) -> float:
-        """One update; returns its tokens. How it went is told by `updates.read`."""
+    def update(self, step: int, batches: list[MicroBatch]) -> None:
+        """One update; how it went is told by `updates.read`."""
         self.model.train()
-        tokens = self.updates.update(batches, self._loss_of, self.schedule(step), self.clip_norm)
+        loss = partial(self.loss, self.model)
+        self.updates.update(batches, self._seed_generators, loss, self.schedule(step), self.clip_norm)
         if self.updates.failed:
             raise self._failure(step, self.updates.read())
-        return tokens
-
-    def _loss_of(self, micro: MicroBatch) -> tuple[Any, ...]:
-        self._seed_generators(micro)
-        return self.loss(self.model, micro.batch)
 
     def _seed_generators(self, micro: MicroBatch) -> None:
         for number, generator in enumerate(self.generators):

@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..autograd import Generator
 from ..autograd.backend import is_array, to_device
 from ..autograd.engine import backward
+from ..autograd.graphs import GraphError, Graphs
 from ..autograd.kernels.update import read_state
+from ..errors import InputError
 from ..nn import Module
 from .averaging import ExponentialAverage
 from .distributed import GradientSum, Ranks
@@ -29,6 +33,16 @@ _TOKEN_UNIT = 1024
 
 #: A batch -> its loss, its tokens and, if one likes, further means over them by name: see `trainer.Loss`.
 Compute = Callable[[Any], tuple[Any, ...]]
+#: What happens before each batch: generators are seeded for its place in the data.
+Prepare = Callable[["MicroBatch"], None]
+
+
+class MicroBatch(NamedTuple):
+    """A batch and its place in the data."""
+
+    epoch: int
+    position: int
+    batch: Any
 
 
 class Reading(NamedTuple):
@@ -72,15 +86,17 @@ class HostUpdates:
         self.overflowed: str | None = None
         self.steps: list[tuple[float, dict[str, float]]] = []
 
-    def update(self, batches: Sequence[Any], compute: Compute, lr: float, clip_norm: float | None) -> float:
-        """One update from `batches`, unless a gradient overflows; returns the tokens of all ranks.
+    def update(
+        self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute, lr: float, clip_norm: float | None
+    ) -> None:
+        """One update from `batches`, unless a gradient overflows.
 
         Args:
-            compute: gives a batch's loss.
+            prepare, compute: what happens before each batch; what gives its loss.
             lr, clip_norm: learning rate, and the bound on the gradient's norm.
         """
         self.optimizer.zero_grad()
-        sums, tokens, scale = self._gradients(batches, compute)
+        sums, tokens, scale = self._gradients(batches, prepare, compute)
         self.norm = clip_grad_norm(self.optimizer.parameters, clip_norm, scale=scale)
         means = {name: value / tokens for name, value in sums.items()}
         self.steps.append((tokens, means))
@@ -95,9 +111,10 @@ class HostUpdates:
             self.optimizer.step()
             if self.ema is not None:
                 self.ema.update()
-        return tokens
 
-    def _gradients(self, batches: Sequence[Any], compute: Compute) -> tuple[dict[str, float], float, float]:
+    def _gradients(
+        self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute
+    ) -> tuple[dict[str, float], float, float]:
         """Leave in the parameters the gradient of the batches of all ranks, but for a factor.
 
         Returns the sums over tokens by name, the tokens, and the factor that is missing to the gradient of the mean.
@@ -113,7 +130,8 @@ class HostUpdates:
                 self.gradient_sum.begin()
                 ready = self.gradient_sum.ready
             with nullcontext() if self.half is None else self.half.passes():
-                loss, count, *more = compute(batch)
+                prepare(batch)
+                loss, count, *more = compute(batch.batch)
                 share = 1.0 if alone else count / _TOKEN_UNIT
                 # In float16 an overflow is what the loss scale is there for: no warning.
                 with np.errstate(over="ignore", invalid="ignore") if self.half else nullcontext():
@@ -146,7 +164,10 @@ class DeviceUpdates:
     Args:
         flat: all parameters, in flat arrays.
         model, optimizer, scaler, ema, ranks: the Trainer's.
-        name_overflows: find out in each step whose gradient overflowed first; costs two launches a parameter.
+        name_overflows: find out in each step whose gradient overflowed first; costs three launches a parameter.
+        generators: what the passes draw random numbers from.
+        graphs: launch each pass and each update as a CUDA graph, see `autograd.graphs`. The loss gets its batch on the
+            device.
     """
 
     failed = False
@@ -160,44 +181,82 @@ class DeviceUpdates:
         ema: ExponentialAverage | None,
         ranks: Ranks,
         name_overflows: bool = False,
+        generators: Sequence[Generator] = (),
+        graphs: bool = False,
     ):
         self.flat, self.optimizer, self.scaler, self.ema, self.ranks = flat, optimizer, scaler, ema, ranks
-        self.name_overflows = name_overflows
-        self.steps: list[list[tuple[float, dict[str, Any]]]] = []  # since the last reading, batch by batch
+        self.name_overflows, self.generators = name_overflows, generators
+        self.graphs = Graphs() if graphs else None
+        self.steps: list[list[dict[str, Any]]] = []  # since the last reading, batch by batch: `count`, means by name
         self.names: list[str | None] = [name for name, _ in reversed(list(model.named_parameters()))]
         # For each of the flat form's parameters, how early its gradient comes: they come from the model's end.
         places = {id(p): place for place, (_, p) in enumerate(reversed(list(model.named_parameters())))}
         self.places = flat.xp.asarray(np.array([places[id(p)] for p in flat.parameters]))
         self.culprit = flat.xp.asarray(len(self.names))
         self.names.append(None)
+        self.tokens = flat.xp.zeros(1, np.float32)  # of the gradient so far
         if ema is not None:
             self.average = flat.weights.copy()
             own = {id(p): view for p, view in zip(flat.parameters, flat.views(self.average), strict=True)}
             ema.averages = [own[id(p)] for p in ema.parameters]
         self.write()
 
-    def update(self, batches: Sequence[Any], compute: Compute, lr: float, clip_norm: float | None) -> float:
+    def update(
+        self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute, lr: float, clip_norm: float | None
+    ) -> None:
         """As `HostUpdates.update`."""
         flat, alone = self.flat, len(batches) * self.ranks.size == 1
-        means: list[tuple[float, dict[str, Any]]] = []
-        for batch in batches:
-            with flat.passes():
-                loss, count, *more = compute(batch)
-                flat.backward(loss, 1.0 if alone else count / _TOKEN_UNIT)
-            means.append((count, {"loss": loss.data, **(more[0] if more else {})}))
-        self.steps.append(means)
-        (tokens,) = self.ranks.sum([sum(count for count, _ in means)])
+        run: Callable[..., dict[str, Any]] = self.graphs or (lambda name, function, given: function(given))
+        found = []
+        for micro in batches:
+            prepare(micro)
+            seeds = None
+            if self.graphs is not None:
+                seeds = np.array([[generator.begin_calls()] for generator in self.generators], np.uint64)
+            passed = partial(self._pass, compute, alone)
+            found.append(run(("pass", alone), passed, (seeds, micro.batch)))
+        self.steps.append(found)
         if self.ranks.size > 1:
+            self.tokens.fill(*self.ranks.sum([sum(batch["count"] for batch in found)]))
             self.ranks.finish_sum(self.ranks.start_sum(flat.gradient))
-        if self.name_overflows:
-            xp, overflowed = flat.xp, flat.overflowed()
-            first = xp.where(overflowed, self.places, len(self.names) - 1).min()
-            self.culprit = xp.where(overflowed.any(), first, self.culprit)
         self.optimizer.lr = lr
-        flat.step(lr, average=1.0 if alone else _TOKEN_UNIT / tokens, max_norm=clip_norm)
+        name = "update", alone, clip_norm, flat.interval, flat.least
+        run(name, partial(self._apply, alone, clip_norm), np.array([lr], np.float32))
+        flat.mark_changed()
+
+    def _pass(self, compute: Compute, alone: bool, given: tuple[Any, Any]) -> dict[str, Any]:
+        """Add a batch's gradient to the others'; returns its tokens, as `count`, and the means over them.
+
+        With several batches an update, each one's gradient is of its summed loss.
+        """
+        seeds, batch = given
+        if seeds is not None:
+            for generator, seed in zip(self.generators, seeds, strict=True):
+                generator.keep_seed_in(seed)
+        states = [] if seeds is None else [generator.get_state()["state"] for generator in self.generators]
+        with self.flat.passes():
+            loss, count, *more = compute(batch)
+            self.flat.backward(loss, 1.0 if alone else count / _TOKEN_UNIT)
+        if not alone:
+            self.tokens += count
+        if seeds is not None and states != [generator.get_state()["state"] for generator in self.generators]:
+            raise GraphError("the passes draw random numbers on the host, which a graph would freeze")
+        return {"count": count, "loss": loss.data, **(more[0] if more else {})}
+
+    def _apply(self, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
+        """The update, from what the passes have left on the device."""
+        flat, xp = self.flat, self.flat.xp
+        flat.settings[:1] = xp.asarray(lr)
+        flat.settings[1:] = 1.0 if alone else np.float32(_TOKEN_UNIT) / self.tokens
+        self.tokens.fill(0)
+        if self.name_overflows:
+            overflowed = flat.overflowed()
+            first = xp.where(overflowed, self.places, len(self.names) - 1).min()
+            self.culprit[...] = xp.where(overflowed.any(), first, self.culprit)
+        flat.apply(clip_norm)
         if self.ema is not None:
             self._average_weights(self.ema.decay)
-        return tokens
+        return {}
 
     def _average_weights(self, decay: float) -> None:
         """ExponentialAverage.update on the flat arrays; nothing changes in a step that was skipped."""
@@ -209,8 +268,8 @@ class DeviceUpdates:
     def read(self) -> Reading:
         """What has happened since the last call; waits for the device, once."""
         flat, xp = self.flat, self.flat.xp
-        values = [value for step in self.steps for _, means in step for value in means.values() if is_array(value)]
-        # One transfer for all: the bits of the state, the culprit, the means.
+        values = [value for step in self.steps for batch in step for value in batch.values() if is_array(value)]
+        # One transfer for all: the bits of the state, the culprit, counts and means.
         parts = [flat.state, self.culprit.astype(np.float32).reshape(1)]
         if values:
             parts.append(xp.concatenate([value.astype(np.float32).reshape(1) for value in values]))
@@ -218,11 +277,14 @@ class DeviceUpdates:
         state, found = read_state(host[:size]), iter(host[size + 1 :].tolist())
         steps = []
         for step in self.steps:
-            sums: dict[str, float] = {}
-            for count, means in step:
-                for name, value in means.items():
-                    sums[name] = sums.get(name, 0.0) + (next(found) if is_array(value) else value) * count
-            tokens, *totals = self.ranks.sum([sum(count for count, _ in step), *sums.values()])
+            tokens, sums = 0.0, {"loss": 0.0}
+            for batch in step:
+                known = {name: next(found) if is_array(value) else value for name, value in batch.items()}
+                count = known.pop("count")
+                tokens += count
+                for name, value in known.items():
+                    sums[name] = sums.get(name, 0.0) + value * count
+            tokens, *totals = self.ranks.sum([tokens, *sums.values()])
             steps.append((tokens, {name: total / tokens for name, total in zip(sums, totals, strict=True)}))
         self.steps = []
         self.failed = state["failed"] > 0
@@ -253,12 +315,26 @@ def choose_updates(
     ema: ExponentialAverage | None,
     ranks: Ranks,
     name_overflows: bool,
+    generators: Sequence[Generator] = (),
+    graphs: bool = False,
 ) -> HostUpdates | DeviceUpdates:
-    """Updates that stay on the device, if the model lies on one and Adam or AdamW trains all of it; else the host's."""
+    """Updates that stay on the device, if the model lies on one and Adam or AdamW trains all of it; else the host's.
+
+    Raises InputError where `graphs` are asked for and can't be had.
+    """
     rest = model, optimizer, scaler, ema, ranks, name_overflows
     every = {id(parameter) for parameter in optimizer.parameters} == set(map(id, model.parameters()))
-    if every and optimizer.parameters[0].device != "cpu":
+    device = optimizer.parameters[0].device
+    if graphs and (device == "cpu" or ranks.size > 1):
+        where = "on the CPU" if device == "cpu" else f"with {ranks.size} processes"
+        raise InputError(f"There are no CUDA graphs {where}: leave out --graphs, or train on --device cuda, alone.")
+    if every and device != "cpu":
         flat = flat_form(optimizer, half=scaler is not None, constants=float_constants(model))
         if flat is not None:
-            return DeviceUpdates(flat, *rest)
+            return DeviceUpdates(flat, *rest, generators, graphs)
+    if graphs:
+        raise InputError(
+            "CUDA graphs need Adam or AdamW over all parameters, with one learning rate and weight decay: leave out "
+            "--graphs, or choose --optimizer adam."
+        )
     return HostUpdates(*rest)

@@ -13,6 +13,33 @@ struct State {
     int failed;        // those of them whose loss scale was the least already
 };
 
+// What changes from step to step. It lies on the device so that a captured graph reads it anew.
+struct Settings {
+    float learning_rate;
+    float average;  // what is missing to the gradient of the mean loss, beside undoing the loss scale
+};
+
+#define PARTS 16
+
+// Part k of up to sixteen (null: nothing to add) is added to flat[places[2 (first + k)] ...], places[2 (first + k) + 1]
+// elements; k = blockIdx.y.
+extern "C" __global__ void __launch_bounds__(256) add_parts(
+    scalar* flat, const long long* places, int first, const scalar* p0, const scalar* p1, const scalar* p2,
+    const scalar* p3, const scalar* p4, const scalar* p5, const scalar* p6, const scalar* p7, const scalar* p8,
+    const scalar* p9, const scalar* p10, const scalar* p11, const scalar* p12, const scalar* p13, const scalar* p14,
+    const scalar* p15) {
+    const scalar* parts[PARTS] = {p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15};
+    const scalar* part = nullptr;
+#pragma unroll
+    for (int k = 0; k < PARTS; ++k)
+        if (k == blockIdx.y) part = parts[k];
+    if (!part) return;
+    const long long* place = places + 2 * (first + blockIdx.y);
+    scalar* own = flat + place[0];
+    for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < place[1]; i += size_t(gridDim.x) * blockDim.x)
+        own[i] = narrow(widen(own[i]) + widen(part[i]));
+}
+
 // partial[block] = sum of the squares of its part of g. Infinities and NaN stay what they are. Shared: 32 floats.
 extern "C" __global__ void __launch_bounds__(256) squared_norm(const scalar* g, float* partial, long long n) {
     extern __shared__ float scratch[];
@@ -25,18 +52,17 @@ extern "C" __global__ void __launch_bounds__(256) squared_norm(const scalar* g, 
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// One block. With `average` what is missing to the gradient of the mean loss: norm = sqrt(sum) average / loss_scale;
-// the gradient is clipped to `max_norm`. After an overflow the step is skipped and the scale halved (not below `least`);
+// One block: norm = sqrt(sum) average / loss_scale; the gradient is clipped to `max_norm`. After an overflow the step is skipped and the scale halved (not below `least`);
 // after `interval` good steps it doubles. (Micikevicius et al. 2018, arXiv 1710.03740.)
 extern "C" __global__ void __launch_bounds__(256) prepare_update(
-    const float* partial, int count, State* state, float average, float max_norm, int interval, float least) {
+    const float* partial, int count, State* state, const Settings* settings, float max_norm, int interval, float least) {
     extern __shared__ float scratch[];
     float sum = 0.0f;
     for (int i = threadIdx.x; i < count; i += blockDim.x) sum += partial[i];
     sum = block_sum(sum, scratch);
     if (threadIdx.x != 0) return;
     State now = *state;
-    float undo = average / now.loss_scale, norm = sqrtf(sum) * undo;
+    float undo = settings->average / now.loss_scale, norm = sqrtf(sum) * undo;
     bool finite = sum < infinity();  // false for NaN, too
     now.norm = norm;
     now.multiplier = !finite ? 0.0f : norm > max_norm ? undo * (max_norm / norm) : undo;
@@ -60,9 +86,9 @@ extern "C" __global__ void __launch_bounds__(256) prepare_update(
 // `decayed` elements first lose lr weight_decay of themselves. `copy` receives w in the type of the gradients.
 // (Kingma and Ba 2015, arXiv 1412.6980; Loshchilov and Hutter 2019, arXiv 1711.05101.)
 extern "C" __global__ void __launch_bounds__(256) adam(
-    float* w, const scalar* g, float* m, float* v, scalar* copy, const State* state, long long n, long long decayed,
-    float lr, float b1, float b2, float eps, float weight_decay) {
-    float multiplier = state->multiplier;
+    float* w, const scalar* g, float* m, float* v, scalar* copy, const State* state, const Settings* settings,
+    long long n, long long decayed, float b1, float b2, float eps, float weight_decay) {
+    float multiplier = state->multiplier, lr = settings->learning_rate;
     if (multiplier == 0.0f) return;
     float t = float(state->steps), root = sqrtf(1.0f - powf(b2, t));
     float rate = lr * root / (1.0f - powf(b1, t)), small = eps * root, keep = 1.0f - lr * weight_decay;

@@ -36,7 +36,8 @@ class Call:
     bias: Any = None  # four axes, the data's dtype
     slopes: Any = None
     dropout: float = 0.0
-    seed: int = 0
+    seed: Any = None  # of dropout, (1,) uint64
+    number: int = 0  # of the call with this seed
 
     @property
     def extras(self) -> bool:
@@ -249,7 +250,8 @@ def _pair_arguments(query: Any, key: Any, value: Any, call: Call) -> tuple[Any, 
         call.slopes,
         np.uint32(threshold),
         np.float32(factor),
-        np.uint64(call.seed),
+        call.seed,
+        np.uint32(call.number),
     )
 
 

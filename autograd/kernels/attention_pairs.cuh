@@ -26,7 +26,8 @@ struct Pairs {
     // Dropout: a weight is kept if its 32 random bits reach `threshold`; those kept grow by `factor`.
     unsigned threshold;
     float factor;
-    unsigned long long seed;
+    uint2 key;
+    unsigned call;  // of dropout, with this key
     unsigned head;  // batch row * heads + head
 
     __device__ __forceinline__ bool sees(int i, int j) const {
@@ -95,8 +96,8 @@ struct Pairs {
     // Random bits for the four pairs (i, j), (i, j + 8), (i + 8, j), (i + 8, j + 8); i and j have bit 3 clear. One lane holds
     // all four, whether a product's rows are queries (forward) or keys (backward), so no bits are drawn twice.
     __device__ __forceinline__ uint4 dropout_words(int i, int j) const {
-        uint4 counter = make_uint4(j / 16 * 8 + j % 8, i / 16 * 8 + i % 8, head, 0);
-        return philox4x32_10(counter, make_uint2(unsigned(seed), unsigned(seed >> 32)));
+        uint4 counter = make_uint4(j / 16 * 8 + j % 8, i / 16 * 8 + i % 8, head, call);
+        return philox4x32_10(counter, key);
     }
 #endif
 };
@@ -174,12 +175,14 @@ __device__ __forceinline__ void drop(float (&x)[M][N][4], const Pairs& pairs, in
         const int *key_lengths, const bool *mask, long long mask_batch, long long mask_head, long long mask_row,     \
         long long mask_column, const bool *tiles, long long tiles_batch, long long tiles_head, long long tiles_row,  \
         long long tiles_column, const element *bias, long long bias_batch, long long bias_head, long long bias_row,  \
-        long long bias_column, const float *slopes, unsigned threshold, float factor, unsigned long long seed
+        long long bias_column, const float *slopes, unsigned threshold, float factor,                                \
+        const unsigned long long *seed, unsigned call
 #define PAIRS_OF(batch, head)                                                                                       \
     {                                                                                                               \
         queries, key_lengths ? min(keys, key_lengths[batch]) : keys, keys - queries, nearest, farthest,              \
             scale * LOG2_E, mask ? mask + batch * mask_batch + head * mask_head : mask, mask_row, mask_column,       \
             tiles ? tiles + batch * tiles_batch + head * tiles_head : tiles, tiles_row, tiles_column,                \
             bias ? bias + batch * bias_batch + head * bias_head : bias, bias_row, bias_column,                       \
-            slopes ? slopes[head] * LOG2_E : 0.0f, threshold, factor, seed, unsigned(batch * heads + head)           \
+            slopes ? slopes[head] * LOG2_E : 0.0f, threshold, factor, key_of(seed), call,                          \
+            unsigned(batch * heads + head)                                                                          \
     }

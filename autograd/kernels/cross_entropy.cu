@@ -34,7 +34,8 @@ extern "C" __global__ void __launch_bounds__(256) cross_entropy_rows(
     total = block_sum(top > -infinity() ? total * __expf(top - highest) : 0.0f, scratch);
     sum = block_sum(sum, scratch);
     if (threadIdx.x == 0) {
-        float z = widen(row[own]) + widen(bias[own]), each = smoothing / classes;
+        bool inside = own >= 0 && own < classes;  // a target outside makes the loss NaN
+        float z = inside ? widen(row[own]) + widen(bias[own]) : infinity() - infinity(), each = smoothing / classes;
         loss[blockIdx.x] = highest + logf(total) - (1.0f - smoothing) * z - (smoothing > 0.0f ? each * sum : 0.0f);
     }
 #if GRADIENT

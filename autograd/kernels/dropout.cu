@@ -38,9 +38,9 @@ __device__ __forceinline__ float slope(float x) {
 }
 
 // Whether each of eight elements is kept.
-__device__ __forceinline__ void draw_eight(bool (&keep)[8], unsigned long long seed, unsigned long long call,
+__device__ __forceinline__ void draw_eight(bool (&keep)[8], const unsigned long long* seed, unsigned long long call,
                                            size_t group, unsigned threshold) {
-    uint4 words = dropout_bits(seed, call, group);
+    uint4 words = dropout_bits(key_of(seed), call, group);
     unsigned word[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
     for (int i = 0; i < 8; ++i) keep[i] = (i % 2 ? word[i / 2] >> 16 : word[i / 2] & 0xffffu) >= threshold;
@@ -68,8 +68,8 @@ __device__ __forceinline__ void store_eight(const Eight& eight, scalar* x, size_
 
 // y = dropout(x), plus residual. The gradient of x is the same kernel without the residual, applied to that of y.
 extern "C" __global__ void __launch_bounds__(256) dropout_add(
-    const scalar* x, scalar* y, long long n, unsigned long long seed, unsigned long long call, unsigned threshold,
-    float keep_scale
+    const scalar* x, scalar* y, long long n, const unsigned long long* seed, unsigned long long call,
+    unsigned threshold, float keep_scale
 #if RESIDUAL
     , const scalar* residual
 #endif
@@ -97,8 +97,8 @@ extern "C" __global__ void __launch_bounds__(256) dropout_add(
 
 // y = dropout(activation(x + bias)) for rows x of `width`.
 extern "C" __global__ void __launch_bounds__(256) bias_activation_dropout(
-    const scalar* x, const scalar* bias, scalar* y, long long n, int width, unsigned long long seed,
-    unsigned long long call, unsigned threshold, float keep_scale) {
+    const scalar* x, const scalar* bias, scalar* y, long long n, int width,
+    const unsigned long long* seed, unsigned long long call, unsigned threshold, float keep_scale) {
     size_t group = size_t(blockIdx.x) * blockDim.x + threadIdx.x, start = group * 8;
     if (start >= n) return;
     bool keep[8];
@@ -117,8 +117,8 @@ extern "C" __global__ void __launch_bounds__(256) bias_activation_dropout(
 
 // dx = dropout(g) activation'(x + bias); the gradient of the bias is the sum of dx over the rows.
 extern "C" __global__ void __launch_bounds__(256) bias_activation_dropout_backward(
-    const scalar* g, const scalar* x, const scalar* bias, scalar* dx, long long n, int width, unsigned long long seed,
-    unsigned long long call, unsigned threshold, float keep_scale) {
+    const scalar* g, const scalar* x, const scalar* bias, scalar* dx, long long n, int width,
+    const unsigned long long* seed, unsigned long long call, unsigned threshold, float keep_scale) {
     size_t group = size_t(blockIdx.x) * blockDim.x + threadIdx.x, start = group * 8;
     if (start >= n) return;
     bool keep[8];

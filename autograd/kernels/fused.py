@@ -13,6 +13,7 @@ from ..backend import Array, array_module
 from .loading import load_kernel
 
 _THREADS = 256
+_SORT_THREADS = 64  # few, so that the ids of a small batch occupy many multiprocessors
 _SCRATCH = 32 * 4  # bytes that a sum over a block needs
 _MOST_SHARED = 48 * 1024
 #: The widest rows that layer normalisation holds in shared memory.
@@ -22,9 +23,9 @@ _BLOCKS = 264
 
 
 class Drop(NamedTuple):
-    """One call of dropout: stream, number of the call, threshold (probability times 65536)."""
+    """One call of dropout: its seed on the device, (1,) uint64, its number, the threshold (probability times 65536)."""
 
-    seed: int
+    seed: Array
     call: int
     threshold: int
 
@@ -34,7 +35,11 @@ class Drop(NamedTuple):
         return 65536 / (65536 - self.threshold) if self.threshold < 65536 else 0.0
 
     def arguments(self) -> tuple[Any, ...]:
-        return np.uint64(self.seed), np.uint64(self.call), np.uint32(self.threshold), np.float32(self.scale)
+        return self.seed, np.uint64(self.call), np.uint32(self.threshold), np.float32(self.scale)
+
+
+#: Nothing is dropped, and no seed read.
+NO_DROP = Drop(None, 0, 0)
 
 
 def is_half(x: Array) -> bool:
@@ -62,7 +67,7 @@ def layer_norm(
     z = x if residual is None else xp.empty_like(x)
     args: tuple[Any, ...] = (x, weight, bias, y, mean, rstd, np.int32(width), np.float32(eps))
     if residual is not None:
-        args += (residual, z, *(drop or Drop(0, 0, 0)).arguments())
+        args += (residual, z, *(drop or NO_DROP).arguments())
     constants = {"HALF": is_half(x), "RESIDUAL": int(residual is not None)}
     if rows:
         threads = _row_threads(width)
@@ -183,9 +188,9 @@ def cross_entropy_rows(
 
 
 def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
-    """scale * table[ids] for ids (count,) int64."""
+    """scale * table[ids] for ids (count,) int64; NaN for an id outside the table."""
     out = array_module(table).empty((len(ids), table.shape[1]), table.dtype)
-    args = (table, ids, out, np.int32(table.shape[1]), np.float32(scale))
+    args = (table, ids, out, *map(np.int32, table.shape), np.float32(scale))
     if len(ids):
         threads = _row_threads(table.shape[1])
         _launch("embedding.cu", "embedding_forward", (len(ids),), (threads,), args, HALF=is_half(table))
@@ -193,18 +198,17 @@ def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
 
 
 def embedding_backward(
-    g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None, order: Array | None = None
+    g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None
 ) -> Array:
-    """The gradient of the table (rows, width): each row of g (count, width) added at its id, none at `padding`.
-
-    `order` (count,) int64 sorts the ids; without it they are sorted here, which waits for the device.
-    """
+    """The gradient of the table (rows, width): each row of g (count, width) added at its id, none at `padding`."""
     xp, (count, width) = array_module(g), g.shape
-    out = xp.zeros((rows, width), g.dtype)
-    order = xp.argsort(ids) if order is None else order
-    numbers = (np.int32(count), np.int32(width), np.float32(scale), np.int64(-1 if padding is None else padding))
+    out, order = xp.zeros((rows, width), g.dtype), xp.empty(count, np.int64)
+    numbers = (*map(np.int32, (count, rows, width)), np.float32(scale), np.int64(-1 if padding is None else padding))
     if count:
-        threads = _row_threads(width)
+        half, threads = is_half(g), _row_threads(width)
+        grid = (-(-count // _SORT_THREADS),)
+        args = (ids, order, np.int32(count))
+        _launch("embedding.cu", "embedding_order", grid, (_SORT_THREADS,), args, 8 * _SORT_THREADS, HALF=half)
         args = (g, ids, order, out, *numbers)
-        _launch("embedding.cu", "embedding_backward", (count,), (threads,), args, HALF=is_half(g))
+        _launch("embedding.cu", "embedding_backward", (count,), (threads,), args, HALF=half)
     return out

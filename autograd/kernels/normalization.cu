@@ -7,7 +7,7 @@
 extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
     const scalar* x, const scalar* weight, const scalar* bias, scalar* y, float* mean, float* rstd, int width, float eps
 #if RESIDUAL
-    , const scalar* residual, scalar* z, unsigned long long seed, unsigned long long call, unsigned threshold,
+    , const scalar* residual, scalar* z, const unsigned long long* seed, unsigned long long call, unsigned threshold,
     float keep_scale
 #endif
 ) {
@@ -15,10 +15,13 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
     float *row = shared, *scratch = shared + width;
     size_t start = size_t(blockIdx.x) * width;
     float sum = 0.0f;
+#if RESIDUAL
+    uint2 key = key_of(seed);
+#endif
     for (int i = threadIdx.x; i < width; i += blockDim.x) {
         float value = widen(x[start + i]);
 #if RESIDUAL
-        value = dropout_keeps(seed, call, start + i, threshold) ? value * keep_scale : 0.0f;
+        value = dropout_keeps(key, call, start + i, threshold) ? value * keep_scale : 0.0f;
         scalar stored = narrow(widen(residual[start + i]) + value);
         z[start + i] = stored;
         value = widen(stored);
@@ -48,12 +51,15 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_backward(
     const scalar* g, const scalar* z, const scalar* weight, const float* mean, const float* rstd, scalar* dz,
     float* partial, int rows, int width
 #if RESIDUAL
-    , scalar* dx, unsigned long long seed, unsigned long long call, unsigned threshold, float keep_scale
+    , scalar* dx, const unsigned long long* seed, unsigned long long call, unsigned threshold, float keep_scale
 #endif
 ) {
     extern __shared__ float shared[];
     float *weight_sum = shared, *bias_sum = shared + width, *scratch = shared + 2 * width;
     for (int i = threadIdx.x; i < width; i += blockDim.x) weight_sum[i] = bias_sum[i] = 0.0f;
+#if RESIDUAL
+    uint2 key = key_of(seed);
+#endif
     for (int row = blockIdx.x; row < rows; row += gridDim.x) {
         size_t start = size_t(row) * width;
         float middle = mean[row], inverse = rstd[row], first = 0.0f, second = 0.0f;
@@ -72,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_backward(
             float change = inverse * (widen(g[start + i]) * widen(weight[i]) - first - x_hat * second);
             dz[start + i] = narrow(change);
 #if RESIDUAL
-            dx[start + i] = narrow(dropout_keeps(seed, call, start + i, threshold) ? change * keep_scale : 0.0f);
+            dx[start + i] = narrow(dropout_keeps(key, call, start + i, threshold) ? change * keep_scale : 0.0f);
 #endif
         }
     }

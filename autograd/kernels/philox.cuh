@@ -14,18 +14,23 @@ __device__ __forceinline__ uint4 philox4x32_10(uint4 counter, uint2 key) {
     return counter;
 }
 
-// The words that decide about elements 8 i .. 8 i + 7 of dropout call `call` of a stream `seed`: sixteen bits for each
-// element, the lower half of a word first.
-__device__ __forceinline__ uint4 dropout_bits(unsigned long long seed, unsigned long long call, unsigned long long i) {
-    uint4 counter = make_uint4(unsigned(i), unsigned(i >> 32), unsigned(call), unsigned(call >> 32));
-    return philox4x32_10(counter, make_uint2(unsigned(seed), unsigned(seed >> 32)));
+// A seed lies in the device's memory, where each launch of a captured graph finds another; null stands for 0.
+__device__ __forceinline__ uint2 key_of(const unsigned long long* seed) {
+    unsigned long long key = seed ? *seed : 0;
+    return make_uint2(unsigned(key), unsigned(key >> 32));
+}
+
+// The words that decide about elements 8 i .. 8 i + 7 of dropout call `call`: sixteen bits for each element, the lower
+// half of a word first.
+__device__ __forceinline__ uint4 dropout_bits(uint2 key, unsigned long long call, unsigned long long i) {
+    return philox4x32_10(make_uint4(unsigned(i), unsigned(i >> 32), unsigned(call), unsigned(call >> 32)), key);
 }
 
 // Whether element `index` (its place in the array, row by row) is kept: its bits reach `threshold`, which is the
 // probability of dropping times 65536.
-__device__ __forceinline__ bool dropout_keeps(unsigned long long seed, unsigned long long call,
-                                              unsigned long long index, unsigned threshold) {
-    uint4 words = dropout_bits(seed, call, index >> 3);
+__device__ __forceinline__ bool dropout_keeps(uint2 key, unsigned long long call, unsigned long long index,
+                                              unsigned threshold) {
+    uint4 words = dropout_bits(key, call, index >> 3);
     unsigned pair = unsigned(index >> 1) & 3;
     unsigned word = pair == 0 ? words.x : pair == 1 ? words.y : pair == 2 ? words.z : words.w;
     return (index & 1 ? word >> 16 : word & 0xffffu) >= threshold;

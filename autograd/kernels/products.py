@@ -1,8 +1,9 @@
-"""Products of float16 matrices by cuBLAS, bound directly: stacks of them, and sums in float32.
+"""Products of float16 and float32 matrices by cuBLAS, bound directly: of two, of stacks of them, and sums in float32.
 
-CuPy multiplies two float16 matrices on tensor cores, but a stack of them in float32, which takes copies and is slow;
-and it has no product that is added to an array of another type. Here `cublasGemmEx` and `cublasGemmStridedBatchedEx`
-are called in the library that CuPy has loaded, with CuPy's handle, on its current stream. Sums are float32.
+CuPy multiplies a stack of float16 matrices in float32, which takes copies and is slow, has no product that is added to an
+array of another type, and refuses every product while a stream is captured. Here `cublasGemmEx` and
+`cublasGemmStridedBatchedEx` are called in the library that CuPy has loaded, on its current stream, with a handle and a
+workspace of our own: what a captured product works in must stay where it is. Sums are float32.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ..backend import Array, array_module, import_cupy
 _TYPES = {np.dtype(np.float32): 0, np.dtype(np.float16): 2}
 _AS_IT_IS, _TRANSPOSED = 0, 1
 _COMPUTE_32F, _DEFAULT = 68, -1
+#: Bytes that cuBLAS works in: what NVIDIA recommends for Hopper.
+WORKSPACE = 32 << 20
 
 
 @cache
@@ -35,7 +38,9 @@ def load_cublas() -> Any:
         matrix: list[Any] = [c_pointer, c_int, c_int]
         stack: list[Any] = [*matrix, c_long]
         begin: list[Any] = [c_pointer, c_int, c_int, c_int, c_int, c_int, c_pointer]
+        library.cublasCreate_v2.argtypes = [c_pointer]
         library.cublasSetStream_v2.argtypes = [c_pointer, c_pointer]
+        library.cublasSetWorkspace_v2.argtypes = [c_pointer, c_pointer, ctypes.c_size_t]
         library.cublasGemmEx.argtypes = [*begin, *matrix, *matrix, c_pointer, *matrix, c_int, c_int]
         library.cublasGemmStridedBatchedEx.argtypes = [
             *begin, *stack, *stack, c_pointer, *stack, c_int, c_int, c_int,
@@ -44,15 +49,46 @@ def load_cublas() -> Any:
     return None
 
 
-def stacked_product(x: Array, y: Array) -> Array:
-    """x @ y; stacks of float16 matrices on a device without the detour through float32."""
-    if max(x.ndim, y.ndim) < 3 or isinstance(x, np.ndarray) or not x.dtype == y.dtype == np.float16:
-        return x @ y
+class _Handle:
+    """A handle of one device, with its workspace."""
+
+    def __init__(self, cupy: Any, library: Any):
+        handle = ctypes.c_void_p()
+        _check("cublasCreate", library.cublasCreate_v2(ctypes.byref(handle)))
+        self.library, self.value, self.stream = library, handle.value, -1
+        self.workspace = cupy.empty(WORKSPACE, np.uint8)
+
+    def on(self, stream: int) -> int | None:
+        """The handle, set to this stream."""
+        if stream != self.stream:
+            _check("cublasSetStream", self.library.cublasSetStream_v2(self.value, stream))
+            # Setting the stream has taken the workspace away.
+            pointer = self.workspace.data.ptr
+            _check("cublasSetWorkspace", self.library.cublasSetWorkspace_v2(self.value, pointer, WORKSPACE))
+            self.stream = stream
+        return self.value
+
+
+@cache
+def _handle(cupy: Any, library: Any, device: int) -> _Handle:
+    return _Handle(cupy, library)
+
+
+def product(x: Array, y: Array, out: Array | None = None) -> Array:
+    """x @ y for matrices, or stacks of them with two axes or more; into `out`, in row-major order, if it is given.
+
+    On a device, float16 and float32 go to cuBLAS directly; everything else is left to the arrays' own product.
+    """
+    if isinstance(x, np.ndarray):
+        return np.matmul(x, y, out=out)
+    if min(x.ndim, y.ndim) < 2 or x.dtype != y.dtype or x.dtype not in _TYPES:
+        return array_module(x, y).matmul(x, y, out=out)
     shape = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     sizes = (*shape, x.shape[-2], y.shape[-1])
     if 0 in (*sizes, x.shape[-1]) or x.shape[-1] != y.shape[-2] or load_cublas() is None:
-        return x @ y
-    out = array_module(x).empty(sizes, x.dtype)
+        return array_module(x, y).matmul(x, y, out=out)
+    if out is None:
+        out = array_module(x).empty(sizes, x.dtype)
     _multiply(_stack(x, shape), _stack(y, shape), out.reshape(-1, *sizes[-2:]), 0.0)
     return out
 
@@ -100,14 +136,14 @@ def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) 
 
 def _multiply(x: _Stack, y: _Stack, out: Array, keep: float) -> None:
     """out = x @ y + keep out. cuBLAS counts columns first: to it, each array is its transpose, and out^T = y^T x^T."""
-    library, device = load_cublas(), import_cupy().cuda
+    library, cupy = load_cublas(), import_cupy()
     count, m, n = out.shape
     stacks: list[tuple[Any, ...]] = [(z.array.data.ptr, _TYPES[z.array.dtype], z.row, z.step) for z in (y, x)]
     stacks.append((out.data.ptr, _TYPES[out.dtype], n, m * n))
     alpha, beta = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(keep))
     operations = [_TRANSPOSED if z.turned else _AS_IT_IS for z in (y, x)]
-    begin = (device.device.get_cublas_handle(), *operations, n, m, x.array.shape[-1], alpha)
-    _check("cublasSetStream", library.cublasSetStream_v2(begin[0], device.get_current_stream().ptr))
+    handle = _handle(cupy, library, out.device.id).on(cupy.cuda.get_current_stream().ptr)
+    begin = (handle, *operations, n, m, x.array.shape[-1], alpha)
     if count == 1:
         b, a, c = (stack[:3] for stack in stacks)
         _check("cublasGemmEx", library.cublasGemmEx(*begin, *b, *a, beta, *c, _COMPUTE_32F, _DEFAULT))

@@ -1,12 +1,13 @@
 """The update of all parameters on the device, in three launches: the gradient's norm, what follows from it, Adam.
 
-Parameters, gradients and moments each lie in one array. The loss scale of fp16 training, the step count and the
-decision to skip a step that overflowed stay on the device: nothing waits for it. On NumPy arrays the same is computed
-by NumPy.
+Parameters, gradients and moments each lie in one array. The loss scale of fp16 training, the step count, the learning
+rate and the decision to skip a step that overflowed lie on the device: nothing waits for it, and a captured graph finds
+what has changed. On NumPy arrays the same is computed by NumPy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from .loading import load_kernel
 
 _THREADS = 256
 _BLOCKS = 1056  # eight for each multiprocessor of a large device
+_PARTS = 16  # as in adam.cu
 
 #: The device's memory between steps, as `struct State` of adam.cu.
 STATE = np.dtype(
@@ -39,11 +41,32 @@ def read_state(state: Array) -> dict[str, float]:
     return {name: host[name].item() for name in STATE.names or ()}
 
 
+def add_parts(flat: Array, places: Array, parts: Sequence[Array | None]) -> None:
+    """flat[start : start + size] += part for each part, of flat's dtype, and its row (start, size) of `places`, int64.
+
+    None adds nothing.
+    """
+    if isinstance(flat, np.ndarray):
+        for (start, size), part in zip(places.tolist(), parts, strict=True):
+            if part is not None:
+                flat[start : start + size] += part.reshape(-1)
+        return
+    kernel = load_kernel("adam.cu", "add_parts", HALF=flat.dtype == np.float16)
+    parts = [None if part is None else array_module(part).ascontiguousarray(part) for part in parts]
+    for first in range(0, len(parts), _PARTS):
+        group = parts[first : first + _PARTS]
+        largest = max((part.size for part in group if part is not None), default=0)
+        if largest:
+            grid = max(min(-(-largest // (8 * _THREADS)), _BLOCKS // 4), 1), len(group)
+            args = flat, places, np.int32(first), *group, *([None] * (_PARTS - len(group)))
+            kernel(grid, (_THREADS,), args)
+
+
 def prepare_update(
     gradient: Array,
     state: Array,
+    settings: Array,
     *,
-    average: float = 1.0,
     max_norm: float | None = None,
     interval: int = 1000,
     least: float = 1.0,
@@ -52,12 +75,13 @@ def prepare_update(
 
     Args:
         state: see `new_state`; changed.
-        average: what is missing to the gradient of the mean loss, beside the loss scale.
+        settings: (2,) float32: the learning rate, and what is missing to the gradient of the mean loss, beside the
+            loss scale.
         max_norm: bound on the norm, None for none.
         interval, least: good steps before the loss scale doubles, and its least value.
     """
     if isinstance(gradient, np.ndarray):
-        _prepare_on_cpu(gradient, state.view(STATE), average, max_norm, interval, least)
+        _prepare_on_cpu(gradient, state.view(STATE), float(settings[1]), max_norm, interval, least)
         return
     blocks = max(min(-(-gradient.size // _THREADS), _BLOCKS), 1)
     partial = array_module(gradient).empty(blocks, np.float32)
@@ -65,7 +89,7 @@ def prepare_update(
     args: tuple[Any, ...] = (gradient, partial, np.int64(gradient.size))
     load_kernel("adam.cu", "squared_norm", HALF=half)((blocks,), (_THREADS,), args, shared_mem=128)
     bound = np.float32(np.inf if max_norm is None else max_norm)
-    args = (partial, np.int32(blocks), state, np.float32(average), bound, np.int32(interval), np.float32(least))
+    args = (partial, np.int32(blocks), state, settings, bound, np.int32(interval), np.float32(least))
     load_kernel("adam.cu", "prepare_update", HALF=half)((1,), (_THREADS,), args, shared_mem=128)
 
 
@@ -76,8 +100,8 @@ def adam(
     v: Array,
     copy: Array,
     state: Array,
+    settings: Array,
     *,
-    lr: float,
     betas: tuple[float, float],
     eps: float,
     weight_decay: float = 0.0,
@@ -85,14 +109,14 @@ def adam(
 ) -> None:
     """Adam on flat arrays: weights, moments float32; `copy` receives the weights in the gradient's dtype.
 
-    The first `decayed` elements have a weight decay. Nothing changes in a step that `prepare_update` skipped.
+    `settings` as in `prepare_update`. The first `decayed` elements have a weight decay. Nothing changes in a step that `prepare_update` skipped.
     """
     if isinstance(gradient, np.ndarray):
-        _adam_on_cpu(weights, gradient, m, v, copy, state.view(STATE)[0], lr, betas, eps, weight_decay, decayed)
+        _adam_on_cpu(weights, gradient, m, v, copy, state.view(STATE)[0], float(settings[0]), betas, eps, weight_decay, decayed)
         return
     blocks = max(min(-(-weights.size // _THREADS), _BLOCKS), 1)
-    numbers = map(np.float32, (lr, *betas, eps, weight_decay))
-    args = (weights, gradient, m, v, copy, state, np.int64(weights.size), np.int64(decayed), *numbers)
+    numbers = map(np.float32, (*betas, eps, weight_decay))
+    args = (weights, gradient, m, v, copy, state, settings, np.int64(weights.size), np.int64(decayed), *numbers)
     load_kernel("adam.cu", "adam", HALF=gradient.dtype == np.float16)((blocks,), (_THREADS,), args)
 
 

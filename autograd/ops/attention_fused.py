@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import array_module, to_device
 from ..function import unbroadcast
 from ..kernels.attention import DTYPES, LARGEST_HEAD_DIM, AttentionKernels, Call, device_kernels
 from ..kernels.philox import philox4x32_10
@@ -42,13 +42,14 @@ class FusedAttention(BlockedAttention):
     """
 
     def __init__(self, conditions, dropout, scale, generator, deterministic=False):
-        super().__init__(conditions, dropout, scale, generator, block_size=None)
-        self.deterministic = deterministic
+        super().__init__(conditions, 0.0, scale, generator, block_size=None)
+        self.dropout, self.generator, self.deterministic = dropout, generator, deterministic
 
     def forward(self, query, key, value, bias=None):
         self.save(query, key, value, *(() if bias is None else (bias,)))
         self.lengths = query.shape[2], key.shape[2]
         self.wide = np.dtype(np.float32)
+        self.random = self.generator.next_call(query) if self.dropout else (None, 0)
         kernels = kernels_for(query)
         assert kernels is not None
         call = self.call(query, bias)
@@ -92,7 +93,8 @@ class FusedAttention(BlockedAttention):
             bias=None if bias is None else _four_axes("bias", bias.astype(query.dtype, copy=False), full),
             slopes=None if slopes is None else xp.ascontiguousarray(slopes, dtype=np.float32),
             dropout=self.dropout,
-            seed=self.seed,
+            seed=self.random[0],
+            number=self.random[1],
         )
 
     def keep_whole(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -101,7 +103,8 @@ class FusedAttention(BlockedAttention):
         head, i, j = np.ogrid[: batch * heads, :queries, :keys]
         counter = np.zeros((batch * heads, queries, keys, 4), dtype=np.uint32)
         counter[..., 0], counter[..., 1], counter[..., 2] = j // 16 * 8 + j % 8, i // 16 * 8 + i % 8, head
-        words = philox4x32_10(counter, np.array([self.seed & 0xFFFFFFFF, self.seed >> 32], dtype=np.uint32))
+        counter[..., 3], seed = self.random[1], int(to_device(self.random[0], "cpu")[0])
+        words = philox4x32_10(counter, np.array([seed & 0xFFFFFFFF, seed >> 32], dtype=np.uint32))
         place = (i // 8 % 2 * 2 + j // 8 % 2)[..., None] + np.zeros((batch * heads, 1, 1, 1), dtype=np.int64)
         word = np.take_along_axis(words, place, axis=-1).reshape(shape)
         threshold = min(round(self.dropout * 2**32), 2**32 - 1)

@@ -86,7 +86,7 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
     if not training or p == 0:
         return x if isinstance(x, Tensor) else Tensor(x)
     if runs_kernels(raw(x)):
-        return DropoutOnDevice(drop_of(p, generator or default_generator))(x)
+        return DropoutOnDevice(drop_of(raw(x), p, generator or default_generator))(x)
     return Dropout(p, generator or default_generator)(x)
 
 
@@ -107,5 +107,5 @@ def dropout_add(
     if not training or p == 0:
         return add(x, residual)
     if runs_kernels(raw(x)):
-        return DropoutAddOnDevice(drop_of(p, generator or default_generator))(x, residual)
+        return DropoutAddOnDevice(drop_of(raw(x), p, generator or default_generator))(x, residual)
     return DropoutAdd(p, generator or default_generator)(x, residual)

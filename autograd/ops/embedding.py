@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..engine import is_grad_enabled
 from ..function import Function, raw, run
 from ..origin import Leaf
 from ..row_gradient import sum_rows
@@ -67,7 +66,7 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
     """table[ids], (*ids.shape, features): ids of any integer shape, on the host or the device, table (rows, features).
 
     The row `padding_id`, counted from the end if negative, gets no gradient. Raises IndexError for an id outside
-    0 <= id < rows, TypeError for ids that are not integers.
+    0 <= id < rows, TypeError for ids that are not integers; ids on a device give NaN instead.
     """
     ids = ids.data if isinstance(ids, Tensor) else ids
     if len(table.shape) != 2:
@@ -81,16 +80,9 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
             raise IndexError(f"embedding: id {wrong} is outside the table of {table.shape[0]} rows")
     if padding_id is not None and padding_id < 0:
         padding_id += table.shape[0]  # the derivative of the gradient compares it with the ids
-    given, ids = ids, array_module(raw(table)).asarray(ids)
+    ids = array_module(raw(table)).asarray(ids)
     if runs_kernels(raw(table)) and raw(table).size:
         composed = lambda *tensors: Embedding(ids, padding_id)(*tensors)  # noqa: E731
-        order = None
-        if isinstance(given, np.ndarray) and is_grad_enabled() and getattr(table, "requires_grad", False):
-            order = array_module(raw(table)).asarray(_order(given.reshape(-1), table.shape[0]))
-        return EmbeddingOnDevice(ids, order, padding_id, composed)(table)
+        return EmbeddingOnDevice(ids, padding_id, composed)(table)
     return Embedding(ids, padding_id)(table)
 
-
-def _order(ids: np.ndarray, rows: int) -> np.ndarray:
-    """What sorts the ids, in which a device would make the host wait; NumPy sorts short integers by their digits."""
-    return np.argsort(ids.astype(np.uint16) if rows <= 65536 else ids, kind="stable")

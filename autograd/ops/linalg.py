@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..function import Function, raw
-from ..kernels.products import stacked_product
+from ..kernels.products import product
 from ..tensor import Tensor
 from .elementwise import multiply
 from .reduction import normalized_axes
@@ -31,8 +31,8 @@ class MatMul(Function):
         self.save(x, y)
         if y.ndim == 2 and x.ndim > 2:
             # NumPy makes one product a matrix of the stack; one over all rows is many times quicker.
-            return (rows_of(x) @ y).reshape((*x.shape[:-1], y.shape[-1]))
-        return stacked_product(x, y)
+            return product(rows_of(x), y).reshape((*x.shape[:-1], y.shape[-1]))
+        return product(x, y)
 
     def backward(self, g):
         x, y = self.saved
@@ -41,14 +41,14 @@ class MatMul(Function):
         if y.ndim == 2 and x.ndim > 2:
             rows = rows_of(g)
             if needs_x:
-                gradient_x = (rows @ y.T).reshape(x.shape)
+                gradient_x = product(rows, y.T).reshape(x.shape)
             if needs_y:
-                gradient_y = rows_of(x).T @ rows
+                gradient_y = product(rows_of(x).T, rows)
         else:
             if needs_x:
-                gradient_x = stacked_product(g, y.swapaxes(-1, -2))
+                gradient_x = product(g, y.swapaxes(-1, -2))
             if needs_y:
-                gradient_y = stacked_product(x.swapaxes(-1, -2), g)
+                gradient_y = product(x.swapaxes(-1, -2), g)
         return gradient_x, gradient_y
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, raw
-from ..kernels.fused import Drop, column_sums
+from ..kernels.fused import NO_DROP, column_sums
+from ..kernels.products import product
 from ..parallel import split
 from ..random import Generator, default_generator
 from ..tensor import Tensor
@@ -44,7 +45,7 @@ class Linear(Function):
 
         def part(start, stop):
             y = rows_of(out)[start:stop]
-            xp.matmul(rows[start:stop], weight.T, out=y)
+            product(rows[start:stop], weight.T, out=y)
             if bias is not None:
                 y += bias
             self.finish(y, start, stop)
@@ -72,8 +73,8 @@ class Linear(Function):
         xp = array_module(g)
         if runs_kernels(g, x, weight) and g.size:
             g = xp.ascontiguousarray(g)
-            dx = (g @ weight).reshape(x.shape) if needs[0] else None
-            gradients = dx, g.T @ rows if needs[1] else None, column_sums(g) if needs[2] else None
+            dx = product(g, weight).reshape(x.shape) if needs[0] else None
+            gradients = dx, product(g.T, rows) if needs[1] else None, column_sums(g) if needs[2] else None
             return gradients[: len(self.inputs)]
         dx = xp.empty(x.shape, np.result_type(g.dtype, weight.dtype)) if needs[0] else None
         dw = xp.empty(weight.shape, np.result_type(g.dtype, x.dtype)) if needs[1] else None
@@ -228,7 +229,7 @@ def linear_activation(
 
 
 def _on_device(activation: str, operands: tuple[Any, ...], p: float, generator: Generator | None) -> Tensor:
-    drop = drop_of(p, generator or default_generator) if p else Drop(0, 0, 0)
+    drop = drop_of(raw(operands[0]), p, generator or default_generator) if p else NO_DROP
 
     def composed(*tensors: Tensor) -> Tensor:
         y = _ACTIVATIONS[activation](linear(*tensors))

@@ -13,7 +13,7 @@ from ..backend import array_module
 from ..function import Function
 from ..kernels import fused
 from ..kernels.fused import Drop
-from ..kernels.products import add_product
+from ..kernels.products import add_product, product
 from .on_device import rows_of
 
 #: Bytes of logits held at a time, and the most rows: the float16 sum of so many rows stays far from overflow.
@@ -37,20 +37,20 @@ class LinearActivationOnDevice(Function):
         if bias is not None and bias.shape != weight.shape[:1]:
             raise ValueError(f"a bias of shape {bias.shape} for {weight.shape[0]} output features")
         self.save(x, weight, *(() if bias is None else (bias,)))
-        product = rows_of(x) @ weight.T
+        linear = product(rows_of(x), weight.T)
         zeros = xp.zeros(len(weight), x.dtype) if bias is None or self.activation == "relu" else None
-        in_place = product if self.activation == "relu" else None
+        in_place = linear if self.activation == "relu" else None
         given = zeros if bias is None else bias
-        y = fused.bias_activation_dropout(product, given, self.activation, self.drop, out=in_place)
+        y = fused.bias_activation_dropout(linear, given, self.activation, self.drop, out=in_place)
         # What the backward kernel adds up to the activation's input: the product and the bias, or the result and 0.
-        self.keep(product, given if zeros is None else zeros)
+        self.keep(linear, given if zeros is None else zeros)
         return y.reshape(*x.shape[:-1], len(weight))
 
     def backward(self, g):
-        (x, weight), (product, bias) = self.saved[:2], self.kept
-        dz, db = fused.bias_activation_dropout_backward(rows_of(g), product, bias, self.activation, self.drop)
-        dx = (dz @ weight).reshape(x.shape) if self.needs[0] else None
-        return (dx, dz.T @ rows_of(x), db)[: len(self.inputs)]
+        (x, weight), (linear, bias) = self.saved[:2], self.kept
+        dz, db = fused.bias_activation_dropout_backward(rows_of(g), linear, bias, self.activation, self.drop)
+        dx = product(dz, weight).reshape(x.shape) if self.needs[0] else None
+        return (dx, product(dz.T, rows_of(x)), db)[: len(self.inputs)]
 
 
 class LinearCrossEntropyOnDevice(Function):
@@ -93,15 +93,15 @@ class LinearCrossEntropyOnDevice(Function):
         for start in range(0, count, max(step, 1)):
             block = slice(start, min(start + step, count))
             z = buffer[: block.stop - start]
-            xp.matmul(rows[block], weight.T, out=z)
+            product(rows[block], weight.T, out=z)
             losses[block] = fused.cross_entropy_rows(
                 z, bias_or_0, self.target[block], factor, self.ignore_index, self.label_smoothing
             )
             if self.record:
-                xp.matmul(z, weight, out=dx[block])
+                product(z, weight, out=dx[block])
                 part = None if bias is None else fused.column_sums(z)
                 if step == count:
-                    dw, db = z.T @ rows, part
+                    dw, db = product(z.T, rows), part
                     continue
                 dw = xp.zeros(weight.shape, np.float32) if dw is None else dw  # float32: the blocks' sums grow
                 add_product(dw, z.T, rows[block])

@@ -138,7 +138,7 @@ def residual_layer_norm(
     alike = runs_kernels(*arrays) and arrays[0].shape == arrays[1].shape
     if not (alike and fits(*(array.shape for array in arrays[1:])) and 0 <= p <= 1):
         return layer_norm(dropout_add(x, residual, p, training=training, generator=generator), weight, bias, eps)
-    drop = drop_of(p, generator or default_generator) if training and p > 0 else None
+    drop = drop_of(arrays[0], p, generator or default_generator) if training and p > 0 else None
 
     def composed(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         dropped = x if drop is None else DropoutOnDevice(drop)(x)

@@ -30,9 +30,9 @@ def rows_of(x: Array) -> Array:
     return array_module(x).ascontiguousarray(x).reshape(-1, x.shape[-1])
 
 
-def drop_of(p: float, generator: Generator) -> Drop:
-    """The next call of dropout: a stream of its own, whose seed the generator draws."""
-    return Drop(int(generator.numpy.integers(1 << 63)), 0, round(p * 65536))
+def drop_of(x: Array, p: float, generator: Generator) -> Drop:
+    """The generator's next call of dropout, on the device of x."""
+    return Drop(*generator.next_call(x), round(p * 65536))
 
 
 def fits(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...]) -> bool:
@@ -143,8 +143,8 @@ class CrossEntropyOnDevice(Function):
 class EmbeddingOnDevice(Function):
     """Embedding of `embedding.py`: the gradient is summed in float32, row by row of the table."""
 
-    def __init__(self, ids, order, padding_id, composed):
-        self.ids, self.order, self.padding_id, self.composed = ids, order, padding_id, composed
+    def __init__(self, ids, padding_id, composed):
+        self.ids, self.padding_id, self.composed = ids, padding_id, composed
 
     def forward(self, table):
         self.save(table)
@@ -156,6 +156,4 @@ class EmbeddingOnDevice(Function):
         return array_module(self.ids).ascontiguousarray(self.ids.reshape(-1).astype(np.int64, copy=False))
 
     def backward(self, g):
-        return fused.embedding_backward(
-            rows_of(g), self.flat_ids(), self.rows, padding=self.padding_id, order=self.order
-        )
+        return fused.embedding_backward(rows_of(g), self.flat_ids(), self.rows, padding=self.padding_id)

@@ -51,6 +51,7 @@ extremes = _fused.test_cross_entropy_of_far_apart_and_infinite_logits
 rows = _each(_fused.test_embedding, (97, 11, 33, np.float32), (40, 500, 70, np.float16))
 columns = _fused.test_sums_of_columns
 update = _each(_update.test_updates_are_those_of_the_optimiser_with_clipping, (97, np.float32), (5000, np.float16))
+parts = _each(_update.test_parts_are_added_each_in_its_place, (np.float16,), (np.float32,))
 overflow = _update.test_overflow_skips_the_step_and_moves_the_scale
 
 # (file, the test that must notice, [(kind of bug, text, what it becomes)])
@@ -102,8 +103,8 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         [
             (
                 "wrong replay",
-                "dx[start + i] = narrow(dropout_keeps(seed, call, start + i",
-                "dx[start + i] = narrow(dropout_keeps(seed, call, i",
+                "dx[start + i] = narrow(dropout_keeps(key, call, start + i",
+                "dx[start + i] = narrow(dropout_keeps(key, call, i",
             ),
             ("wrong replay", "? change * keep_scale : 0.0f", "? change : 0.0f"),
             ("unrounded statistics", "value = widen(stored);", "value += widen(residual[start + i]) + 0.01f;"),
@@ -187,6 +188,16 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
                 "sum += widen(g[size_t(order[place]) * width + i]);",
                 "sum += widen(g[size_t(place) * width + i]);",
             ),
+        ],
+    ),
+    (
+        "adam.cu",
+        parts,
+        [
+            ("wrong part", "places + 2 * (first + blockIdx.y)", "places + 2 * blockIdx.y"),
+            ("written, not added", "narrow(widen(own[i]) + widen(part[i]))", "part[i]"),
+            ("wrong bound", "i < place[1]; i +=", "i <= place[1]; i +="),
+            ("no part", "if (!part) return;", ""),
         ],
     ),
     (

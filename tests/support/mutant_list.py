@@ -100,8 +100,8 @@ MUTANTS = (
     M("indexing", rows.test_what_backward_leaves, "engine:_Gradient._add_rows", "self.value.plus(value)", "self.value"),
     M("indexing", conventions.test_a_padding_row_of_an_embedding_gets_no_gradient_of_any_order, "ops.embedding:SumRows.forward", "out[self.padding_id] = 0", "pass"),
     # Matrices: transposition, operands, un-broadcasting, the sum over rows.
-    M("products", "matmul", "ops.linalg:MatMul.backward", "stacked_product(g, y.swapaxes(-1, -2))", "stacked_product(g, y.swapaxes(-1, -2)) * 2"),
-    M("products", "matmul", "ops.linalg:MatMul.backward", "rows_of(x).T @ rows", "rows_of(x).T @ rows / max(rows.shape[0], 1)"),
+    M("products", "matmul", "ops.linalg:MatMul.backward", "product(g, y.swapaxes(-1, -2))", "product(g, y.swapaxes(-1, -2)) * 2"),
+    M("products", "matmul", "ops.linalg:MatMul.backward", "product(rows_of(x).T, rows)", "product(rows_of(x).T, rows) / max(rows.shape[0], 1)"),
     M("products", "linear", "ops.linear:Linear.gradients", "= summed(columns, 0)", "= columns.mean(axis=0)"),
     M("products", "linear", "ops.linear:Linear.gradients", "xp.matmul(columns.T, rows,", "xp.matmul((columns * columns).T, rows,"),
     M("products", "linear", "ops.linear:Linear.gradients", "g.T @ rows if needs[1] else None,\n", "g.T @ rows * 2 if needs[1] else None,\n"),
@@ -187,6 +187,6 @@ MUTANTS = (
 CONTROLS = (
     M("control", "multiply", "ops.elementwise:Multiply.backward", "g * y if", "y * g if"),
     M("control", "softmax", "ops.softmax:Softmax.backward", "p * (g - summed(g * p, self.axis, keepdims=True))", "p * g - p * summed(p * g, self.axis, keepdims=True)"),
-    M("control", "matmul", "ops.linalg:MatMul.backward", "stacked_product(g, y.swapaxes(-1, -2))", "stacked_product(y, g.swapaxes(-1, -2)).swapaxes(-1, -2)"),
+    M("control", "matmul", "ops.linalg:MatMul.backward", "product(g, y.swapaxes(-1, -2))", "product(y, g.swapaxes(-1, -2)).swapaxes(-1, -2)"),
     M("control", "tanh", "ops.trigonometric:Tanh.backward", "g * (1 - out * out)", "g * (1 - out) * (1 + out)"),
 )

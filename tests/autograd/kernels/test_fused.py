@@ -14,15 +14,19 @@ from handloom.autograd.kernels.philox import keep_mask
 
 SHAPES = [(1, 1), (2, 3), (5, 32), (7, 97), (3, 257), (300, 5), (4, 1000)]
 DTYPES = [np.float32, np.float16]
-DROP = Drop(seed=2**40 + 7, call=3, threshold=13107)
+SEED = 2**40 + 7
+
+
+def drop_on(device: Any, call: int = 3, threshold: int = 13107) -> Drop:
+    return Drop(device.asarray(np.array([SEED], np.uint64)), call, threshold)
 
 
 def drawn(rng: np.random.Generator, dtype: Any, *shape: int) -> np.ndarray:
     return rng.standard_normal(shape).astype(dtype)
 
 
-def mask_of(shape: tuple[int, ...], drop: Drop = DROP) -> np.ndarray:
-    return keep_mask(drop.seed, drop.call, shape, drop.threshold) * drop.scale
+def mask_of(shape: tuple[int, ...], call: int = 3, threshold: int = 13107) -> np.ndarray:
+    return keep_mask(SEED, call, shape, threshold) * 65536 / (65536 - threshold)
 
 
 def close(found: Any, wanted: np.ndarray, dtype: Any, what: str, ulps: float = 4, least: float = 1e-3) -> None:
@@ -41,7 +45,7 @@ def test_layer_norm(shape, residual, dtype, device) -> None:
     x, r, g = (drawn(rng, dtype, *shape) for _ in range(3))
     weight, bias = drawn(rng, dtype, shape[1]), drawn(rng, dtype, shape[1])
     arrays = [device.asarray(a) for a in (x, weight, bias)]
-    more = (device.asarray(r), DROP) if residual else (None, None)
+    more = (device.asarray(r), drop_on(device)) if residual else (None, None)
     y, z, mean, rstd = fused.layer_norm(*arrays, 1e-5, *more)
     wide = x.astype(np.float64)
     if residual:
@@ -69,9 +73,9 @@ def test_dropout_and_its_sum_with_a_residual(size, dtype, device) -> None:
     rng = np.random.default_rng(size)
     x, r = drawn(rng, dtype, size), drawn(rng, dtype, size)
     mask = mask_of((size,))
-    close(fused.dropout_add(device.asarray(x), DROP), x * mask, dtype, "dropout", 1)
-    close(fused.dropout_add(device.asarray(x), DROP, device.asarray(r)), r + x * mask, dtype, "sum", 1)
-    everything = fused.dropout_add(device.asarray(x), Drop(1, 2, 65536), device.asarray(r))
+    close(fused.dropout_add(device.asarray(x), drop_on(device)), x * mask, dtype, "dropout", 1)
+    close(fused.dropout_add(device.asarray(x), drop_on(device), device.asarray(r)), r + x * mask, dtype, "sum", 1)
+    everything = fused.dropout_add(device.asarray(x), drop_on(device, 2, 65536), device.asarray(r))
     np.testing.assert_array_equal(everything.get(), r)
 
 
@@ -102,8 +106,8 @@ def test_bias_activation_and_dropout(shape, activation, dtype, device) -> None:
     arrays = [device.asarray(a) for a in (x, bias)]
     function, slope = FUNCTIONS[activation]
     wide = x.astype(np.float64) + bias
-    close(fused.bias_activation_dropout(*arrays, activation, DROP), function(wide) * mask_of(shape), dtype, "y")
-    dx, db = fused.bias_activation_dropout_backward(device.asarray(g), *arrays, activation, DROP)
+    close(fused.bias_activation_dropout(*arrays, activation, drop_on(device)), function(wide) * mask_of(shape), dtype, "y")
+    dx, db = fused.bias_activation_dropout_backward(device.asarray(g), *arrays, activation, drop_on(device))
     wanted = g * mask_of(shape) * slope(wide)
     close(dx, wanted, dtype, "dx")
     close(db, dx.get().sum(axis=0, dtype=np.float64), dtype, "db", 16)

@@ -95,8 +95,8 @@ class EmulatedKernel:
         shared_mem: int = 0,
         seed: int = 0,
     ) -> None:
+        self.check(grid, block, args, shared_mem)
         grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
-        self._check_launch(grid, block, args, shared_mem)
         with _lock, _Memory(args, shared_mem) as memory:
             message = ctypes.create_string_buffer(2000)
             failed = runtime().emulator_launch(
@@ -117,7 +117,9 @@ class EmulatedKernel:
                 raise KernelError(kind, f"{self.name}: {self._with_lines(text)}")
             memory.finish(self.name)
 
-    def _check_launch(self, grid: Any, block: Any, args: Sequence[Any], shared_mem: int) -> None:
+    def check(self, grid: Any, block: Any, args: Sequence[Any], shared_mem: int) -> None:
+        """Raise KernelError if such a launch is impossible."""
+        grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
         if len(args) != self._kernel.count:
             raise KernelError("arguments", f"{self.name} takes {self._kernel.count} arguments, not {len(args)}")
         for number, arg in enumerate(args):

@@ -21,7 +21,7 @@ import numpy as np
 
 from handloom.autograd.kernels import products
 
-from . import cublas, kernels
+from . import capture, cublas, kernels
 from .array import (
     DeviceSynchronized,
     allow_synchronize,
@@ -30,6 +30,7 @@ from .array import (
     launched,
     ndarray,
     operations,
+    refuse_products,
     shapes,
     synchronize,
     unwrap,
@@ -38,6 +39,7 @@ from .array import (
 from .signatures import CONSTANTS, DTYPES, FUNCTIONS, UFUNCS
 
 _WAITS = {"unique", "nonzero", "flatnonzero", "asnumpy", "allclose", "bincount"}
+_PRODUCTS = {"matmul", "dot", "einsum", "tensordot", "inner", "vdot", "outer"}  # cuBLAS
 _WAITS |= {"sort", "argsort", "lexsort", "argpartition", "partition"}  # Thrust's algorithms wait at their end
 
 
@@ -53,8 +55,16 @@ def _function(name: str) -> Any:
         out = kwargs.get("out")
         if out is not None and not isinstance(out, ndarray):
             raise TypeError(f"{name}: out must be a device array, not {type(out)}")
+        if name in _PRODUCTS:
+            refuse_products(name)
+        if name in ("concatenate", "stack") and len(args[0]) > 8:
+            capture.refuse(f"{name} of more than 8 arrays, whose addresses CuPy copies from the host,")
+        hosts, options = [unwrap(arg, name) for arg in args], unwrap(kwargs, name)
+        sources = [x._host for x in (*_arrays(args), *_arrays(tuple(kwargs.values()))) if isinstance(x, ndarray)]
         with np.errstate(all="ignore"):
-            result = getattr(np, name)(*(unwrap(arg, name) for arg in args), **unwrap(kwargs, name))
+            result = capture.perform(
+                lambda: getattr(np, name)(*hosts, **options), sources, None if out is None else out._host
+            )
         launched(name + (shapes(args) if name == "matmul" else ""), result)
         if isinstance(result, bool) or out is not None:
             return out if out is not None else wrap(np.asarray(result))
@@ -79,11 +89,12 @@ def _ufunc(name: str) -> Any:
 def _array(obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", **others: Any) -> ndarray:
     """From the host or the device; the result shares nothing with a NumPy array."""
     host = obj._host if isinstance(obj, ndarray) else obj
+    if not isinstance(obj, ndarray):
+        capture.refuse("a copy from the host")
     if isinstance(host, (list, tuple)):
         host = [x._host if isinstance(x, ndarray) else x for x in host]
-    made = np.array(host, dtype=dtype, order="C" if order == "K" else order)  # type: ignore[call-overload]
-    operations.append("array")
-    return wrap(made)
+    launched("array", None)
+    return wrap(capture.perform(lambda: np.array(host, dtype=dtype, order="C" if order == "K" else order), []))  # type: ignore[call-overload]
 
 
 def _asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, blocking: bool = False) -> ndarray:
@@ -145,7 +156,10 @@ def _build() -> tuple[types.ModuleType, types.ModuleType]:
             is_available=lambda: True,
             runtime=types.SimpleNamespace(getDeviceCount=lambda: 1),
             device=types.SimpleNamespace(get_cublas_handle=lambda: 1),
-            get_current_stream=lambda: types.SimpleNamespace(ptr=0),
+            get_current_stream=capture.current,
+            Stream=capture.Stream,
+            MemoryPool=capture.MemoryPool,
+            using_allocator=capture.using_allocator,
         ),
         "__version__": "0 (stand-in)",
     }
@@ -168,11 +182,11 @@ def installed() -> Iterator[types.ModuleType]:
     kernels.launches.clear()
     operations.clear()
     cublas.calls.clear()
-    library, products.load_cublas = products.load_cublas, cublas.FakeCublas
+    real, products.load_cublas = products.load_cublas, lambda: cublas.library
     try:
         yield cupy
     finally:
-        products.load_cublas = library
+        products.load_cublas = real
         for name, module in before.items():
             if module is None:
                 sys.modules.pop(name, None)

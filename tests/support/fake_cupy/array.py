@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .capture import capturing, perform, refuse
 from .signatures import METHODS
 
 _SCALARS = (bool, int, float, complex, np.generic)
@@ -22,7 +23,7 @@ _FREE = {"empty", "empty_like", "result_type", "shape", "broadcast_to", "may_sha
 
 def launched(name: str, result: Any) -> None:
     """Note a call; one whose result is a view computes nothing."""
-    if name not in _FREE and not (isinstance(result, np.ndarray) and result.base is not None and "matmul" not in name):
+    if capturing() is None and name not in _FREE and not (isinstance(result, np.ndarray) and result.base is not None and "matmul" not in name):
         operations.append(name)
 
 
@@ -43,6 +44,7 @@ def allow_synchronize(allow: bool) -> Iterator[None]:
 
 def synchronize(what: str) -> None:
     """Called by everything that needs a value on the host. Raises DeviceSynchronized where that is forbidden."""
+    refuse(what)
     if not getattr(_state, "allowed", True):
         raise DeviceSynchronized(f"{what} waits for the device")
 
@@ -96,7 +98,13 @@ def _method(name: str, parameters: tuple[str, ...]) -> Any:
     def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
         check_keywords(f"ndarray.{name}", parameters, args, kwargs)
         out = kwargs.get("out")
-        result = getattr(self._host, name)(*map(unwrap, args), **unwrap(kwargs))
+        hosts, options = [unwrap(arg) for arg in args], unwrap(kwargs)
+        if name == "fill":
+            perform(lambda: self._host.fill(*hosts), [], self._host)
+            launched(name, None)
+            return None
+        into = out._host if isinstance(out, ndarray) else None
+        result = perform(lambda: getattr(self._host, name)(*hosts, **options), [self._host], into)
         launched(name, result)
         if name == "argsort" or (name == "repeat" and any(isinstance(arg, ndarray) for arg in args)):
             synchronize(name)
@@ -189,6 +197,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
     def set(self, arr: np.ndarray, stream: Any = None) -> None:
         if not isinstance(arr, np.ndarray):
             raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
+        refuse("a copy from the host")
         self._host[...] = arr
 
     # -- indexing --------------------------------------------------------------------------------------------------
@@ -196,7 +205,10 @@ class ndarray:  # noqa: N801 (CuPy's name)
     def __getitem__(self, index: Any) -> Any:
         if any(isinstance(i, ndarray) and i.dtype == bool for i in _parts(index)):
             synchronize("reading by a boolean mask")
-        return wrap(np.asarray(self._host[unwrap(index, "index")]), self)
+        place = unwrap(index, "index")
+        if any(isinstance(i, list) for i in _parts(index)):
+            refuse("an index from the host")
+        return wrap(perform(lambda: np.asarray(self._host[place]), [self._host]), self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         masked = any(isinstance(i, ndarray) and i.dtype == bool for i in _parts(index))
@@ -204,8 +216,9 @@ class ndarray:  # noqa: N801 (CuPy's name)
             synchronize("writing an array by a boolean mask")
         if isinstance(value, np.ndarray) and value.ndim:
             raise TypeError(f"a NumPy array of shape {value.shape} can't be assigned to a device array")
-        operations.append("setitem")
-        self._host[unwrap(index, "index")] = value if isinstance(value, np.ndarray) else unwrap(value)
+        launched("setitem", None)
+        place, given = unwrap(index, "index"), value if isinstance(value, np.ndarray) else unwrap(value)
+        perform(lambda: self._host.__setitem__(place, given), [], self._host)
 
     def __len__(self) -> int:
         return len(self._host)
@@ -214,13 +227,14 @@ class ndarray:  # noqa: N801 (CuPy's name)
         return (self[i] for i in range(len(self)))
 
     def scatter_add(self, slices: Any, value: Any) -> None:
-        operations.append("scatter_add")
-        np.add.at(self._host, unwrap(slices), unwrap(value))
+        launched("scatter_add", None)
+        place, given = unwrap(slices), unwrap(value)
+        perform(lambda: np.add.at(self._host, place, given), [], self._host)
 
     # -- shape -----------------------------------------------------------------------------------------------------
 
     def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> ndarray:
-        return wrap(self._host.reshape(*shape, order=order), self)  # type: ignore[call-overload]
+        return wrap(perform(lambda: self._host.reshape(*shape, order=order), [self._host]), self)  # type: ignore[call-overload]
 
     def transpose(self, *axes: Any) -> ndarray:
         return wrap(self._host.transpose(*axes), self)
@@ -253,6 +267,11 @@ def shapes(operands: Any) -> str:
     return " ".join(["", operands[0].dtype.name, *(str(operand.ndim) for operand in operands)])
 
 
+def refuse_products(name: str) -> None:
+    if capturing() is not None:
+        raise NotImplementedError(f"{name}: calling cuBLAS API during stream capture is currently unsupported")
+
+
 def call_ufunc(ufunc: Any, *inputs: Any, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Any:
     """A ufunc on device arrays and scalars, with the keywords that CuPy's have."""
     if out is not None and not isinstance(out, ndarray):
@@ -262,9 +281,12 @@ def call_ufunc(ufunc: Any, *inputs: Any, out: Any = None, dtype: Any = None, cas
         keywords["dtype"] = dtype
     if out is not None:
         keywords["out"] = out._host
+    if ufunc is np.matmul:
+        refuse_products(ufunc.__name__)
+    hosts = [unwrap(x, ufunc.__name__) for x in inputs]
     with np.errstate(all="ignore"):  # a device gives no warnings
-        result = ufunc(*(unwrap(x, ufunc.__name__) for x in inputs), **keywords)
-    operations.append(ufunc.__name__ + ("" if ufunc is not np.matmul else shapes(inputs)))
+        result = perform(lambda: ufunc(*hosts, **keywords), [], keywords.get("out"))
+    launched(ufunc.__name__ + ("" if ufunc is not np.matmul else shapes(inputs)), None)
     return out if out is not None else wrap(result)
 
 

@@ -7,35 +7,61 @@ from typing import Any
 
 import numpy as np
 
+from .capture import capturing, current
+
 _TYPES = {0: np.dtype(np.float32), 2: np.dtype(np.float16)}
 #: Names and sizes of the calls: (name, m, n, k, count, type of A, type of C), of row-major arrays A (m, k), B (k, n).
 calls: list[tuple[str, int, int, int, int, str, str]] = []
 
 
 class FakeCublas:
-    """The functions that `kernels.products` calls, with the arguments of the C library."""
+    """The functions that `kernels.products` calls, with the arguments of the C library, and one handle."""
 
-    def cublasSetStream_v2(self, handle: int, stream: int) -> int:  # noqa: N802 (the library's name)
+    stream, workspace = 0, 0
+
+    def cublasCreate_v2(self, handle: Any) -> int:  # noqa: N802 (the library's name)
+        handle._obj.value = 1
+        return 0
+
+    def cublasSetStream_v2(self, handle: int, stream: int) -> int:  # noqa: N802
+        self.stream, self.workspace = stream, 0  # the library's own workspace again
+        return 0
+
+    def cublasSetWorkspace_v2(self, handle: int, pointer: int, size: int) -> int:  # noqa: N802
+        self.workspace = pointer
+        return 0
+
+    def _run(self, products: Any) -> int:
+        """Multiply, or note it down during a capture, in which the library must not take memory of its own."""
+        recording = capturing()
+        if self.stream != current().ptr or (recording is not None and not self.workspace):
+            return 14  # CUBLAS_STATUS_INTERNAL_ERROR
+        if recording is None:
+            return products()
+        recording.launches.append(products)
         return 0
 
     def cublasGemmEx(  # noqa: N802
         self, handle, op_a, op_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algo
     ) -> int:
-        calls.append(("gemmEx", n, m, k, 1, _TYPES[a_type].name, _TYPES[c_type].name))
-        return _products(
-            op_a, op_b, m, n, k, alpha, (a, a_type, lda, 0), (b, b_type, ldb, 0), beta, (c, c_type, ldc, 0), 1, compute
-        )
+        arrays = (a, a_type, lda, 0), (b, b_type, ldb, 0), (c, c_type, ldc, 0)
+        return self._stacks("gemmEx", op_a, op_b, m, n, k, alpha, beta, arrays, 1, compute)
 
     def cublasGemmStridedBatchedEx(  # noqa: N802
         self, handle, op_a, op_b, m, n, k, alpha, a, a_type, lda, step_a, b, b_type, ldb, step_b, beta, c, c_type, ldc,
         step_c, count, compute, algo,
     ) -> int:  # fmt: skip
-        calls.append(("gemmStridedBatchedEx", n, m, k, count, _TYPES[a_type].name, _TYPES[c_type].name))
-        arrays = (a, a_type, lda, step_a), (b, b_type, ldb, step_b)
-        return _products(op_a, op_b, m, n, k, alpha, *arrays, beta, (c, c_type, ldc, step_c), count, compute)
+        arrays = (a, a_type, lda, step_a), (b, b_type, ldb, step_b), (c, c_type, ldc, step_c)
+        return self._stacks("gemmStridedBatchedEx", op_a, op_b, m, n, k, alpha, beta, arrays, count, compute)
+
+    def _stacks(self, name, op_a, op_b, m, n, k, alpha, beta, arrays, count, compute) -> int:  # type: ignore[no-untyped-def]
+        if capturing() is None:
+            calls.append((name, n, m, k, count, _TYPES[arrays[0][1]].name, _TYPES[arrays[2][1]].name))
+        numbers = alpha._obj.value, beta._obj.value  # read at the call, by pointer
+        return self._run(lambda: _products(op_a, op_b, m, n, k, *numbers, *arrays, count, compute))
 
 
-def _products(op_a, op_b, m, n, k, alpha, a, b, beta, c, count, compute) -> int:  # type: ignore[no-untyped-def]
+def _products(op_a, op_b, m, n, k, alpha, beta, a, b, c, count, compute) -> int:  # type: ignore[no-untyped-def]
     if compute != 68 or a[1] != b[1]:
         return 15  # CUBLAS_STATUS_NOT_SUPPORTED
     rows = [(k, m) if op_a else (m, k), (n, k) if op_b else (k, n), (m, n)]
@@ -45,9 +71,12 @@ def _products(op_a, op_b, m, n, k, alpha, a, b, beta, c, count, compute) -> int:
         for i in range(count):
             left, right, out = (_matrix(*array, size, i) for array, size in zip((a, b, c), rows, strict=True))
             left, right = left.T if op_a else left, right.T if op_b else right
-            total = alpha._obj.value * (left.astype(np.float32) @ right.astype(np.float32))
-            out[...] = total if beta._obj.value == 0 else total + beta._obj.value * out
+            total = alpha * (left.astype(np.float32) @ right.astype(np.float32))
+            out[...] = total if beta == 0 else total + beta * out
     return 0
+
+
+library = FakeCublas()
 
 
 def _matrix(pointer: int, kind: int, leading: int, step: int, size: tuple[int, int], number: int) -> Any:

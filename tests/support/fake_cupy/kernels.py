@@ -8,6 +8,7 @@ import numpy as np
 
 from ..cuda_emulator import EmulatedModule
 from .array import ndarray
+from .capture import capturing, refuse
 
 # Settings and counts for the tests. `seed` is the order of threads; `launches` the names of the kernels that ran.
 seed = 0
@@ -43,7 +44,7 @@ class RawKernel:
     def __init__(self, code: str, name: str, options: tuple[str, ...] = ()):
         self.name = name
         self.max_dynamic_shared_size_bytes = 48 * 1024
-        self._module = RawModule(code, options=options)
+        self._module, self._loaded = RawModule(code, options=options), False
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, *, shared_mem: int = 0) -> None:
         for number, arg in enumerate(args):
@@ -52,5 +53,12 @@ class RawKernel:
         kernel = self._module.emulated().get_function(self.name)
         kernel.max_dynamic_shared_size_bytes = self.max_dynamic_shared_size_bytes
         hosts = tuple(arg._host if isinstance(arg, ndarray) else arg for arg in args)
+        if not self._loaded:
+            refuse(f"the first launch of {self.name}")
+        self._loaded, recording = True, capturing()
+        if recording is not None:
+            kernel.check(grid, block, hosts, shared_mem)
+            recording.launches.append(lambda: kernel(grid, block, hosts, shared_mem=shared_mem, seed=seed))
+            return
         launches.append(self.name)
         kernel(grid, block, hosts, shared_mem=shared_mem, seed=seed)

@@ -1,0 +1,176 @@
+"""CUDA graphs: a computation of fixed shapes is captured once and then launched as one.
+
+    graphs = Graphs()
+    found = graphs("pass", compute, batch)  # plain the first time, captured the second, replayed from then on
+
+A launch of a graph does what the captured launches did, with the same addresses and the same numbers. So whatever
+changes from call to call must lie on the device: the host arrays of `batch` are copied into buffers that stay, and
+`compute` gets these; random bits come from a seed in such a buffer (`Generator.begin_calls`). A number on the host, on
+the other hand, is frozen: `batch` may hold some, and each combination of them makes a graph of its own, but what
+`compute` takes from elsewhere must not change.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from .backend import Array, import_cupy, is_array
+
+_ALIGNMENT = 256  # bytes at whose multiples each array of a batch begins
+
+
+#: A batch -> results by name, arrays on the device and numbers that follow from shapes.
+Compute = Callable[[Any], dict[str, Any]]
+
+
+class GraphError(RuntimeError):
+    """Something can't be captured; the message says what."""
+
+
+class _Capture(threading.local):
+    held: list[Array] | None = None  # the arrays that the graph being captured needs beside its own
+
+
+_capture = _Capture()
+
+
+def constant(xp: Any, array: np.ndarray) -> Array:
+    """`array` on the device of `xp`, for a host array that follows from shapes alone: a graph keeps it as it is."""
+    if _capture.held is None or xp is np:
+        return xp.asarray(array)
+    with xp.cuda.Stream.null:  # which is not captured: the copy is made now
+        made = xp.asarray(array)
+    _capture.held.append(made)
+    return made
+
+
+class Graphs:
+    """Computations by their name and the form of what they are given; see above.
+
+    All graphs share one pool of memory, since one runs after the other; only their results last until the next launch
+    of the same graph, and a call returns copies of these.
+
+    Args:
+        most: graphs to keep; the one that was not used for the longest time makes room.
+
+    Attributes:
+        captured, launched: graphs made so far, and their launches.
+    """
+
+    def __init__(self, most: int = 64):
+        self.cupy = import_cupy()
+        self.pool = self.cupy.cuda.MemoryPool()
+        self.stream = self.cupy.cuda.Stream(non_blocking=True)
+        self.most, self.captured, self.launched = most, 0, 0
+        self._forms: OrderedDict[Hashable, _Form] = OrderedDict()
+
+    def __call__(self, name: Hashable, compute: Compute, batch: Any) -> dict[str, Any]:
+        """compute(batch), arrays and numbers by name, with the host arrays of `batch` replaced by ones on the device.
+
+        Args:
+            name: tells computations apart; with it go the numbers that `compute` takes from elsewhere.
+            batch: a dataclass, tuple, list or dictionary of host arrays, of further such things and of hashable values.
+
+        Raises GraphError if it can't be captured.
+        """
+        leaves: list[np.ndarray] = []
+        key = name, _form_of(batch, leaves)
+        form = self._forms.pop(key, None)
+        first = form is None
+        if form is None:
+            form = _Form(self.cupy, batch, leaves)
+        self._forms[key] = form
+        if len(self._forms) > self.most:
+            self._forms.popitem(last=False)
+        form.fill(leaves)
+        if first:
+            return compute(form.batch)  # everything is compiled and loaded now
+        if form.graph is None:
+            self._capture(form, compute)
+            self.captured += 1
+        form.graph.launch()
+        self.launched += 1
+        return {name: value.copy() if is_array(value) else value for name, value in form.results.items()}
+
+    def _capture(self, form: _Form, compute: Compute) -> None:
+        cuda, held = self.cupy.cuda, []
+        with cuda.using_allocator(self.pool.malloc), self.stream:
+            _capture.held = held
+            self.stream.begin_capture()
+            try:
+                form.results = compute(form.batch)
+            except Exception as error:
+                self._abandon()
+                raise GraphError(f"this computation can't be captured as a CUDA graph: {error}") from error
+            finally:
+                _capture.held = None
+            form.graph, form.held = self.stream.end_capture(), held
+
+    def _abandon(self) -> None:
+        try:
+            self.stream.end_capture()
+        except Exception:  # noqa: S110 (the capture has failed already, and its own error is raised)
+            pass
+
+
+class _Form:
+    """A batch of certain shapes on the device, and the graph that works on it.
+
+    All host arrays go to the device in one transfer.
+    """
+
+    def __init__(self, cupy: Any, batch: Any, leaves: list[np.ndarray]):
+        ends = np.cumsum([-(-leaf.nbytes // _ALIGNMENT) * _ALIGNMENT for leaf in leaves]).tolist()
+        self.cupy, self.starts = cupy, [0, *ends][:-1]
+        self.buffer = cupy.empty(ends[-1] if ends else 0, np.uint8)
+        views = [self._view(leaf, start) for leaf, start in zip(leaves, self.starts, strict=True)]
+        self.batch = _replaced(batch, iter(views))
+        self.graph: Any = None
+        self.results: dict[str, Any] = {}
+        self.held: list[Array] = []
+
+    def _view(self, leaf: np.ndarray, start: int) -> Array:
+        return self.buffer[start : start + leaf.nbytes].view(leaf.dtype).reshape(leaf.shape)
+
+    def fill(self, leaves: list[np.ndarray]) -> None:
+        """Put the values of a batch into the buffer."""
+        host = np.zeros(self.buffer.size, np.uint8)
+        for leaf, start in zip(leaves, self.starts, strict=True):
+            host[start : start + leaf.nbytes] = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
+        if host.size:
+            self.buffer[...] = self.cupy.asarray(host)
+
+
+def _form_of(value: Any, leaves: list[np.ndarray]) -> Hashable:
+    """What must be equal for a graph to be used again; the host arrays are added to `leaves`."""
+    if isinstance(value, np.ndarray):
+        leaves.append(value)
+        return value.shape, value.dtype.str
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return type(value), *(_form_of(getattr(value, field.name), leaves) for field in dataclasses.fields(value))
+    if isinstance(value, dict):
+        return dict, *((name, _form_of(part, leaves)) for name, part in value.items())
+    if isinstance(value, (tuple, list)):
+        return type(value), *(_form_of(part, leaves) for part in value)
+    return value
+
+
+def _replaced(value: Any, arrays: Any) -> Any:
+    """`value` with its host arrays replaced by the next of `arrays`, in the order of `_form_of`."""
+    if isinstance(value, np.ndarray):
+        return next(arrays)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: _replaced(getattr(value, field.name), arrays) for field in dataclasses.fields(value)}
+        return dataclasses.replace(value, **parts)
+    if isinstance(value, dict):
+        return {name: _replaced(part, arrays) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        parts = [_replaced(part, arrays) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value

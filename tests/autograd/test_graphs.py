@@ -1,0 +1,195 @@
+"""CUDA graphs: what is captured does the same again, what can't be captured is refused, frozen numbers are noticed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator, Tensor, ops
+from handloom.autograd.graphs import GraphError, Graphs, constant
+from handloom.autograd.kernels.products import product
+from tests.support.fake_cupy import capture
+
+
+class Batch(NamedTuple):
+    x: np.ndarray
+    by: np.ndarray
+    power: int = 1
+
+
+def batch(seed: int, size: int = 5, **others: Any) -> Batch:
+    rng = np.random.default_rng(seed)
+    return Batch(rng.standard_normal((size, 3)).astype(np.float32), rng.standard_normal((3, 4)).astype(np.float16), **others)
+
+
+def compute(given: Batch) -> dict[str, Any]:
+    made = product(given.x, given.by.astype(np.float32)) ** given.power
+    made[0] = 7
+    return {"made": made, "rows": len(given.x)}
+
+
+def wanted(given: Batch) -> np.ndarray:
+    made = (given.x @ given.by.astype(np.float32)) ** given.power
+    made[0] = 7
+    return made
+
+
+def test_every_form_is_plain_then_captured_then_replayed(cuda) -> None:
+    graphs, counts = Graphs(), []
+    for seed in range(4):
+        for size, power in ((5, 1), (2, 1), (5, 2)):
+            given = batch(seed, size, power=power)
+            found = graphs("name", compute, given)
+            np.testing.assert_allclose(found["made"].get(), wanted(given), rtol=1e-4)
+            assert found["rows"] == size
+            counts.append((graphs.captured, graphs.launched))
+    assert counts == [(0, 0)] * 3 + [(1, 1), (2, 2), (3, 3)] + [(3, n) for n in range(4, 10)]
+
+
+def test_results_are_the_caller_s(cuda) -> None:
+    graphs = Graphs()
+    found = [graphs("name", compute, batch(seed))["made"] for seed in range(4)]
+    for seed, made in enumerate(found):
+        np.testing.assert_allclose(made.get(), wanted(batch(seed)), rtol=1e-4)
+
+
+def test_names_and_numbers_make_graphs_of_their_own(cuda) -> None:
+    graphs = Graphs()
+    for factor in (2.0, 3.0, 2.0, 3.0, 2.0, 3.0):
+        found = graphs(("scaled", factor), lambda given, by=factor: {"y": given * by}, np.ones(2, np.float32))
+        np.testing.assert_array_equal(found["y"].get(), factor)
+
+
+def test_a_number_from_elsewhere_is_frozen(cuda) -> None:
+    """Why a learning rate must lie on the device; the stand-in shows what a device would do."""
+    graphs, found = Graphs(), []
+    for rate in (1.0, 2.0, 3.0, 4.0):
+        found.append(graphs("frozen", lambda given, rate=rate: {"y": given * rate}, np.ones(1, np.float32))["y"].get()[0])
+    assert found == [1, 2, 2, 2]
+
+
+def test_the_oldest_graph_makes_room(cuda) -> None:
+    graphs = Graphs(most=2)
+    for size in (1, 1, 2, 2, 1, 3, 3, 1, 2):
+        graphs("name", compute, batch(0, size))
+    assert graphs.captured == 3
+    assert graphs.launched == 5
+    graphs("name", compute, batch(0, 2))
+    assert graphs.captured == 4, "2 was forgotten when 3 came"
+
+
+def test_a_constant_is_kept(cuda) -> None:
+    graphs = Graphs()
+
+    def function(given: Any) -> dict[str, Any]:
+        return {"y": given + constant(cuda, np.arange(3, dtype=np.float32))}
+
+    for seed in range(3):
+        found = graphs("constant", function, np.full(3, seed, np.float32))
+        np.testing.assert_array_equal(found["y"].get(), seed + np.arange(3))
+
+
+def test_dropout_draws_anew_in_every_launch_as_without_graphs(cuda) -> None:
+    graphs, generator, x = Graphs(), Generator(), np.ones((40, 10), np.float32)
+
+    def function(given: Any) -> dict[str, Any]:
+        seed, data = given
+        if seed is not None:
+            generator.keep_seed_in(seed)
+        once = ops.dropout(Tensor(data), 0.5, generator=generator)
+        return {"y": ops.dropout(once, 0.5, generator=generator).data}
+
+    found = []
+    for number in range(4):
+        generator.set_state(Generator(number).get_state())
+        plain = function((None, cuda.asarray(x)))["y"].get()
+        generator.set_state(Generator(number).get_state())
+        seed = np.array([generator.begin_calls()], np.uint64)
+        np.testing.assert_array_equal(graphs("dropout", function, (seed, x))["y"].get(), plain)
+        found.append(plain)
+    assert all((a != b).any() for a, b in zip(found, found[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda cuda, x: x.sum().item(),
+        lambda cuda, x: cuda.asarray(np.ones(3, np.float32)),
+        lambda cuda, x: x @ x.T,
+        lambda cuda, x: cuda.concatenate([x] * 9),
+        lambda cuda, x: cuda.argsort(x),
+        lambda cuda, x: x[x > 0],
+        lambda cuda, x: cuda.cuda.Device().synchronize(),
+    ],
+    ids=["item", "host array", "product", "concatenate", "sort", "mask", "synchronize"],
+)
+def test_what_a_capture_refuses(refused, fake_cupy) -> None:
+    graphs, calls = Graphs(), []
+
+    def function(given: Any) -> dict[str, Any]:
+        refused(fake_cupy, given)
+        calls.append(1)
+        return {"y": given * 2}
+
+    x = np.ones((3, 3), np.float32)
+    graphs("refused", function, x)  # plain: nothing is wrong
+    with pytest.raises(GraphError, match="can't be captured"):
+        graphs("refused", function, x)
+    assert calls == [1]
+    assert fake_cupy.cuda.get_current_stream().ptr == 0
+    np.testing.assert_array_equal(graphs("good", lambda given: {"y": given + 1}, x)["y"].get(), 2)
+
+
+# -- the stand-in ------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_runs_while_the_stand_in_captures(fake_cupy) -> None:
+    x, pool = fake_cupy.ones(4, np.float32), fake_cupy.cuda.MemoryPool()
+    stream = fake_cupy.cuda.Stream(non_blocking=True)
+    with stream, fake_cupy.cuda.using_allocator(pool.malloc):
+        stream.begin_capture()
+        y = x * 2
+        x += 1
+        graph = stream.end_capture()
+    np.testing.assert_array_equal(x.get(), 1)
+    assert np.isnan(y.get()).all()
+    for n in range(3):
+        graph.launch()
+        np.testing.assert_array_equal(y.get(), 2 * (n + 1))
+        np.testing.assert_array_equal(x.get(), n + 2)
+    del pool
+    with pytest.raises(capture.CaptureError, match="pool"):
+        graph.launch()
+
+
+def test_the_stand_in_refuses_memory_that_another_may_get(fake_cupy) -> None:
+    x, stream = fake_cupy.ones(4), fake_cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        with pytest.raises(capture.CaptureError, match="common pool"):
+            x * 2
+        stream.end_capture()
+    with fake_cupy.cuda.Stream() as blocking, pytest.raises(capture.CaptureError, match="blocking"):
+        blocking.begin_capture()
+    with pytest.raises(RuntimeError, match="default"):
+        fake_cupy.cuda.Stream.null.begin_capture()
+
+
+def test_the_stand_in_captures_no_kernel_that_was_never_launched(fake_cupy) -> None:
+    code = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
+    kernel, x = fake_cupy.RawModule(code=code).get_function("twice"), fake_cupy.ones(4, np.float32)
+    pool, stream = fake_cupy.cuda.MemoryPool(), fake_cupy.cuda.Stream(non_blocking=True)
+    with stream, fake_cupy.cuda.using_allocator(pool.malloc):
+        stream.begin_capture()
+        with pytest.raises(capture.CaptureError, match="first launch of twice"):
+            kernel((1,), (4,), (x,))
+        stream.end_capture()
+        kernel((1,), (4,), (x,))
+        stream.begin_capture()
+        kernel((1,), (4,), (x,))
+        graph = stream.end_capture()
+    np.testing.assert_array_equal(x.get(), 2)
+    graph.launch()
+    np.testing.assert_array_equal(x.get(), 4)

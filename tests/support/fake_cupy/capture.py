@@ -1,0 +1,176 @@
+"""Streams, CUDA graphs and memory pools of the stand-in.
+
+While a stream is captured nothing runs: launches are noted down with the addresses and numbers that they were given, and
+results hold NaN until the graph is launched. What a device or CuPy refuses meanwhile raises: whatever waits, CuPy's own
+cuBLAS, copies from the host, the first launch of a kernel (it would be compiled), and memory from any pool but one that
+is the graph's own (`using_allocator`), and that must live as long as the graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+
+class CaptureError(RuntimeError):
+    """cudaErrorStreamCaptureUnsupported, and what else would go wrong on a device."""
+
+
+class MemoryPool:
+    """`cupy.cuda.MemoryPool`: an identity; memory is NumPy's."""
+
+    def __init__(self, allocator: Any = None):
+        self.allocator = allocator
+
+    def malloc(self, size: int) -> Any:
+        raise NotImplementedError
+
+    def total_bytes(self) -> int:
+        return 0
+
+    def free_all_blocks(self, stream: Any = None) -> None:
+        pass
+
+
+_pools: list[MemoryPool] = []  # of `using_allocator`
+
+
+@contextlib.contextmanager
+def using_allocator(allocator: Any = None) -> Iterator[None]:
+    _pools.append(allocator.__self__)
+    try:
+        yield
+    finally:
+        _pools.pop()
+
+
+class Graph:
+    """`cupy.cuda.graph.Graph`."""
+
+    def __init__(self, recording: _Recording):
+        self._recording = recording
+
+    @property
+    def size(self) -> int:
+        """How many launches it holds (the stand-in's own)."""
+        return len(self._recording.launches)
+
+    def launch(self, stream: Any = None) -> None:
+        from .array import operations
+
+        if current().recording is not None:
+            raise CaptureError("a graph is launched while a stream is captured")
+        if self._recording.pool is not None and self._recording.pool() is None:
+            raise CaptureError("the pool that the graph's memory came from is gone")
+        operations.append("graph")
+        with np.errstate(all="ignore"):
+            for launch in self._recording.launches:
+                launch()
+
+    def upload(self, stream: Any = None) -> None:
+        pass
+
+
+class _Recording:
+    def __init__(self) -> None:
+        self.launches: list[Callable[[], Any]] = []
+        self.memory: list[np.ndarray] = []  # which the pool keeps, whoever forgets it
+        self.pool: Any = None
+
+    def allocate(self, array: np.ndarray) -> None:
+        if not _pools:
+            raise CaptureError("memory is taken from the common pool: its next owner would share it with the graph")
+        self.pool = weakref.ref(_pools[-1])
+        self.memory.append(array)
+
+
+class Stream:
+    """`cupy.cuda.Stream`."""
+
+    null: Stream
+    _numbers = itertools.count(0)
+
+    def __init__(self, null: bool = False, non_blocking: bool = False, ptds: bool = False):
+        self.ptr, self.non_blocking = next(self._numbers), non_blocking
+        self.recording: _Recording | None = None
+
+    def __enter__(self) -> Stream:
+        _streams.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _streams.pop()
+
+    def begin_capture(self, mode: int | None = None) -> None:
+        if self.ptr == 0:
+            raise RuntimeError("cannot capture on the default (legacy) stream")
+        if not self.non_blocking:
+            raise CaptureError("a blocking stream is captured: the default stream would have to wait for it")
+        self.recording = _Recording()
+
+    def end_capture(self) -> Graph:
+        assert self.recording is not None
+        graph, self.recording = Graph(self.recording), None
+        return graph
+
+    def is_capturing(self) -> bool:
+        return self.recording is not None
+
+    def synchronize(self) -> None:
+        from .array import synchronize
+
+        synchronize("Stream.synchronize()")
+
+
+Stream.null = Stream(null=True)
+_streams = [Stream.null]
+
+
+def current() -> Stream:
+    return _streams[-1]
+
+
+def capturing() -> _Recording | None:
+    """What is being noted down on the current stream."""
+    return current().recording
+
+
+def refuse(what: str) -> None:
+    """Raise while the current stream is captured."""
+    if capturing() is not None:
+        raise CaptureError(f"{what}: operation not permitted when stream is capturing")
+
+
+def perform(compute: Callable[[], Any], inputs: list[np.ndarray], out: np.ndarray | None = None) -> Any:
+    """The result of `compute`, a NumPy call that writes into `out` or returns something new, or a view of an input.
+
+    During a capture it is noted down, and run again by every launch of the graph.
+    """
+    recording = capturing()
+    if recording is None:
+        return compute()
+    if out is not None:
+        recording.launches.append(compute)
+        return out
+    with np.errstate(all="ignore"):
+        found = compute()
+    if isinstance(found, (tuple, list)):
+        if not all(_shares(part, inputs) for part in found):
+            raise NotImplementedError("the stand-in captures calls with one result")
+        return found
+    if _shares(found, inputs):
+        return found
+    own = np.array(found)
+    recording.allocate(own)
+    recording.launches.append(lambda: np.copyto(own, compute()))
+    own[...] = np.nan if own.dtype.kind == "f" else 0
+    return own
+
+
+def _shares(array: Any, inputs: list[np.ndarray]) -> bool:
+    return isinstance(array, np.ndarray) and any(np.may_share_memory(array, source) for source in inputs)
