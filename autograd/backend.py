@@ -73,6 +73,11 @@ def device_of(array: Array) -> str:
     return "cpu" if isinstance(array, np.ndarray) else f"cuda:{array.device.id}"
 
 
+def address_of(array: Array) -> int:
+    """Where the first element of `array` lies in its device's memory."""
+    return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+
+
 def to_device(array: Array, device: str) -> Array:
     """Copy `array` to `device` ("cpu", "cuda" or "cuda:N"); the array itself if it is there already.
 

@@ -12,6 +12,7 @@ the other hand, is frozen: `batch` may hold some, and each combination of them m
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 from collections import OrderedDict
@@ -99,7 +100,8 @@ class Graphs:
         return {name: value.copy() if is_array(value) else value for name, value in form.results.items()}
 
     def _capture(self, form: _Form, compute: Compute) -> None:
-        cuda, held = self.cupy.cuda, []
+        cuda = self.cupy.cuda
+        held: list[Array] = []
         with cuda.using_allocator(self.pool.malloc), self.stream:
             _capture.held = held
             self.stream.begin_capture()
@@ -113,10 +115,8 @@ class Graphs:
             form.graph, form.held = self.stream.end_capture(), held
 
     def _abandon(self) -> None:
-        try:
+        with contextlib.suppress(Exception):  # the capture has failed already, and its own error is raised
             self.stream.end_capture()
-        except Exception:  # noqa: S110 (the capture has failed already, and its own error is raised)
-            pass
 
 
 class _Form:
@@ -171,6 +171,6 @@ def _replaced(value: Any, arrays: Any) -> Any:
     if isinstance(value, dict):
         return {name: _replaced(part, arrays) for name, part in value.items()}
     if isinstance(value, (tuple, list)):
-        parts = [_replaced(part, arrays) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        own = [_replaced(part, arrays) for part in value]
+        return type(value)(*own) if hasattr(value, "_fields") else type(value)(own)
     return value

@@ -106,7 +106,10 @@ class FlatAdam:
                 tensor.data = data
 
     def backward(self, loss: Tensor, share: Any = 1.0) -> None:
-        """Add the gradient of `share` (a number, or one on the device) times the loss and the loss scale to `gradient`."""
+        """Add the gradient of `share` times the loss, multiplied by the loss scale, to `gradient`.
+
+        `share` is a number, or an array with one.
+        """
         scale = self.state[:1] * (share.astype(np.float32) if is_array(share) else np.float32(share))
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is what the loss scale is there for
             loss.backward(scale.astype(loss.dtype).reshape(loss.shape))

@@ -77,8 +77,8 @@ class Trainer:
         generators: random generators that `loss` draws from, beside the default one and those of the model's layers.
         precision: "fp32"; or "fp16", which computes in float16 on float32 weights, with a dynamic loss scale.
         name_overflows: let the log name the parameter whose gradient overflowed first.
-        graphs: on a device, launch each pass and update as one CUDA graph (`autograd.graphs`); `loss` then gets its batch
-            with device arrays.
+        graphs: on a device, launch each pass and update as one CUDA graph (`autograd.graphs`); `loss` then gets its
+            batch with device arrays.
         ranks: the processes that train together; None finds those that mpirun started.
     """
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module, import_cupy
+from ..backend import address_of, array_module, import_cupy
 from .loading import load_module
 
 LARGEST_HEAD_DIM = 128
@@ -107,19 +107,21 @@ class AttentionKernels:
         g: Any,
         d_bias: Any = None,
         deterministic: bool = False,
+        room: tuple[Any, Any, Any] | None = None,
     ) -> tuple[Any, Any, Any]:
         """The gradients of query, key and value; that of the bias is added to `d_bias` (float32, four axes).
 
-        With `deterministic` the sums of d_query are made in a fixed order, in a pass of their own.
+        With `deterministic` the sums of d_query are made in a fixed order, in a pass of their own. `room` is where the
+        gradients are to be written: arrays like the operands, whose last axis is contiguous.
         """
         xp = array_module(query)
         query, key, value, g = map(_rows_contiguous, (query, key, value, g))
         batch, heads, queries, _ = query.shape
         keys, value_dim = value.shape[2:]
-        d_key, d_value = (xp.empty(x.shape, dtype=x.dtype) for x in (key, value))
-        d_query = xp.empty(query.shape, query.dtype) if deterministic else xp.zeros(query.shape, np.float32)
+        found, d_key, d_value = room or tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))
+        d_query = found if deterministic else xp.zeros(query.shape, np.float32)
         if not (batch and heads):
-            return d_query.astype(query.dtype, copy=False), d_key, d_value
+            return found, d_key, d_value
         delta = xp.empty(log_sum_exp.shape, dtype=np.float32)
         constants, shared = self._backward_variant(query, value, call)
         owned = 16 * constants["WARPS"]
@@ -142,7 +144,8 @@ class AttentionKernels:
                 pair_arguments,
             )
         if not deterministic:
-            return d_query.astype(query.dtype, copy=False), d_key, d_value
+            found[...] = d_query
+            return found, d_key, d_value
         if queries:
             self._launch(
                 ("attention_backward.cu", "attention_backward_queries", constants),
@@ -275,8 +278,5 @@ def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
 
 def _aligned(*arrays: Any) -> tuple[np.int32]:
     """1 if every row of every array starts at a multiple of 16 bytes: then rows are copied 16 bytes at a time."""
-    return (np.int32(all(_address(x) % 16 == 0 and all(s % 16 == 0 for s in x.strides[:3]) for x in arrays)),)
+    return (np.int32(all(address_of(x) % 16 == 0 and all(s % 16 == 0 for s in x.strides[:3]) for x in arrays)),)
 
-
-def _address(x: Any) -> int:
-    return x.ctypes.data if isinstance(x, np.ndarray) else x.data.ptr

@@ -1,7 +1,7 @@
 """Products of float16 and float32 matrices by cuBLAS, bound directly: of two, of stacks of them, and sums in float32.
 
-CuPy multiplies a stack of float16 matrices in float32, which takes copies and is slow, has no product that is added to an
-array of another type, and refuses every product while a stream is captured. Here `cublasGemmEx` and
+CuPy multiplies a stack of float16 matrices in float32, which takes copies and is slow, has no product that is added to
+an array of another type, and refuses every product while a stream is captured. Here `cublasGemmEx` and
 `cublasGemmStridedBatchedEx` are called in the library that CuPy has loaded, on its current stream, with a handle and a
 workspace of our own: what a captured product works in must stay where it is. Sums are float32.
 """

@@ -109,10 +109,12 @@ def adam(
 ) -> None:
     """Adam on flat arrays: weights, moments float32; `copy` receives the weights in the gradient's dtype.
 
-    `settings` as in `prepare_update`. The first `decayed` elements have a weight decay. Nothing changes in a step that `prepare_update` skipped.
+    `settings` as in `prepare_update`. The first `decayed` elements have a weight decay. Nothing changes in a step that
+    `prepare_update` skipped.
     """
     if isinstance(gradient, np.ndarray):
-        _adam_on_cpu(weights, gradient, m, v, copy, state.view(STATE)[0], float(settings[0]), betas, eps, weight_decay, decayed)
+        now, lr = state.view(STATE)[0], float(settings[0])
+        _adam_on_cpu(weights, gradient, m, v, copy, now, lr, betas, eps, weight_decay, decayed)
         return
     blocks = max(min(-(-weights.size // _THREADS), _BLOCKS), 1)
     numbers = map(np.float32, (*betas, eps, weight_decay))

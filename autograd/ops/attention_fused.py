@@ -16,6 +16,7 @@ from ..function import unbroadcast
 from ..kernels.attention import DTYPES, LARGEST_HEAD_DIM, AttentionKernels, Call, device_kernels
 from ..kernels.philox import philox4x32_10
 from .attention_blocked import BlockedAttention
+from .heads import empty_like_heads
 
 
 def kernels_for(array: Any) -> AttentionKernels | None:
@@ -70,8 +71,9 @@ class FusedAttention(BlockedAttention):
         kernels = kernels_for(query)
         assert kernels is not None
         found = kernels.backward(
-            query, key, value, call, out, log_sum_exp[:, :, 0], g, d_bias, deterministic=self.deterministic
-        )
+            query, key, value, call, out, log_sum_exp[:, :, 0], g, d_bias, deterministic=self.deterministic,
+            room=empty_like_heads(array_module(g), query, key, value, query.dtype),
+        )  # fmt: skip
         if bias is None:
             return found
         return *found, None if d_bias is None else unbroadcast(d_bias, bias.shape).astype(bias.dtype)

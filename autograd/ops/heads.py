@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Array, array_module
+from ..backend import Array, address_of, array_module
 from ..function import Function, run
 from ..parallel import split
 from ..tensor import Tensor
@@ -81,14 +81,14 @@ def _side_by_side(parts: tuple[Array, ...]) -> Array | None:
     whole = parts[0].base
     if whole is None or whole.shape != (batch, length, len(parts), heads, width) or not whole.flags.c_contiguous:
         return None
-    if array_module(whole) is not np or not all(part.base is whole for part in parts):
+    if not all(part.base is whole for part in parts):
         return None
-    start = whole.__array_interface__["data"][0]
+    start = address_of(whole)
     for position, part in enumerate(parts):
         expected = whole[:, :, position].transpose(0, 2, 1, 3)
         if part.shape != expected.shape or part.strides != expected.strides or part.dtype != whole.dtype:
             return None
-        if part.__array_interface__["data"][0] != start + position * heads * width * whole.itemsize:
+        if address_of(part) != start + position * heads * width * whole.itemsize:
             return None
     return whole
 

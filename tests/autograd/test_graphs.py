@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,8 @@ class Batch(NamedTuple):
 
 def batch(seed: int, size: int = 5, **others: Any) -> Batch:
     rng = np.random.default_rng(seed)
-    return Batch(rng.standard_normal((size, 3)).astype(np.float32), rng.standard_normal((3, 4)).astype(np.float16), **others)
+    x, by = rng.standard_normal((size, 3)), rng.standard_normal((3, 4))
+    return Batch(x.astype(np.float32), by.astype(np.float16), **others)
 
 
 def compute(given: Batch) -> dict[str, Any]:
@@ -66,7 +68,8 @@ def test_a_number_from_elsewhere_is_frozen(cuda) -> None:
     """Why a learning rate must lie on the device; the stand-in shows what a device would do."""
     graphs, found = Graphs(), []
     for rate in (1.0, 2.0, 3.0, 4.0):
-        found.append(graphs("frozen", lambda given, rate=rate: {"y": given * rate}, np.ones(1, np.float32))["y"].get()[0])
+        made = graphs("frozen", lambda given, by=rate: {"y": given * by}, np.ones(1, np.float32))
+        found.append(made["y"].get().item())
     assert found == [1, 2, 2, 2]
 
 
@@ -109,7 +112,7 @@ def test_dropout_draws_anew_in_every_launch_as_without_graphs(cuda) -> None:
         seed = np.array([generator.begin_calls()], np.uint64)
         np.testing.assert_array_equal(graphs("dropout", function, (seed, x))["y"].get(), plain)
         found.append(plain)
-    assert all((a != b).any() for a, b in zip(found, found[1:], strict=False))
+    assert all((a != b).any() for a, b in itertools.pairwise(found))
 
 
 @pytest.mark.parametrize(

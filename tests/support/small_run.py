@@ -36,15 +36,16 @@ def small_batches(shuffle: bool = True, pairs: int = 160, seed: int = 1) -> Toke
 
 
 def small_trainer(
-    run: RunFolder, *, dropout: float = 0.2, device: str = "cpu", layers: int = 1, **options: Any
+    run: RunFolder, *, dropout: float = 0.2, device: str = "cpu", layers: int = 1, config: Any = None, **options: Any
 ) -> Trainer:
-    """The trainer of such a run, of a model with as many layers on each side; `options` go to Trainer."""
+    """The trainer of such a run, of a model with as many layers on each side, changed by `config`; `options` go to
+    Trainer."""
     manual_seed(3)
-    config = Seq2SeqConfig(
+    sizes = Seq2SeqConfig(
         VOCABULARY, VOCABULARY, 16, 2, layers, layers, 32, dropout,
-        max_length=24, share_embeddings=True, tie_output=True,
+        max_length=24, share_embeddings=True, tie_output=True, **(config or {}),
     )  # fmt: skip
-    model = Seq2SeqTransformer(config).to(device)
+    model = Seq2SeqTransformer(sizes).to(device)
     settings: dict[str, Any] = {"steps": STEPS, "accumulate": 2, "log_every": 3, "validate_every": 8, "average": 2}
     settings |= {"optimizer": Adam(model.parameters()), "schedule": noam(16, 10), **options}
     if callable(settings["optimizer"]):  # given as a function of the model
@@ -52,7 +53,7 @@ def small_trainer(
     valid = small_batches(shuffle=False, pairs=20, seed=2).epoch(0)
     return Trainer(
         model, translation_loss(0.1, 0), train_batches=small_batches(), valid_batches=valid, run=run,
-        config={"model": config.to_dict()}, **settings,
+        config={"model": sizes.to_dict()}, **settings,
     )  # fmt: skip
 
 

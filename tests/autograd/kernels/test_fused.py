@@ -106,8 +106,9 @@ def test_bias_activation_and_dropout(shape, activation, dtype, device) -> None:
     arrays = [device.asarray(a) for a in (x, bias)]
     function, slope = FUNCTIONS[activation]
     wide = x.astype(np.float64) + bias
-    close(fused.bias_activation_dropout(*arrays, activation, drop_on(device)), function(wide) * mask_of(shape), dtype, "y")
-    dx, db = fused.bias_activation_dropout_backward(device.asarray(g), *arrays, activation, drop_on(device))
+    drop = drop_on(device)
+    close(fused.bias_activation_dropout(*arrays, activation, drop), function(wide) * mask_of(shape), dtype, "y")
+    dx, db = fused.bias_activation_dropout_backward(device.asarray(g), *arrays, activation, drop)
     wanted = g * mask_of(shape) * slope(wide)
     close(dx, wanted, dtype, "dx")
     close(db, dx.get().sum(axis=0, dtype=np.float64), dtype, "db", 16)

@@ -23,7 +23,8 @@ _FREE = {"empty", "empty_like", "result_type", "shape", "broadcast_to", "may_sha
 
 def launched(name: str, result: Any) -> None:
     """Note a call; one whose result is a view computes nothing."""
-    if capturing() is None and name not in _FREE and not (isinstance(result, np.ndarray) and result.base is not None and "matmul" not in name):
+    view = isinstance(result, np.ndarray) and result.base is not None and "matmul" not in name
+    if capturing() is None and name not in _FREE and not view:
         operations.append(name)
 
 

@@ -1,9 +1,9 @@
 """Streams, CUDA graphs and memory pools of the stand-in.
 
-While a stream is captured nothing runs: launches are noted down with the addresses and numbers that they were given, and
-results hold NaN until the graph is launched. What a device or CuPy refuses meanwhile raises: whatever waits, CuPy's own
-cuBLAS, copies from the host, the first launch of a kernel (it would be compiled), and memory from any pool but one that
-is the graph's own (`using_allocator`), and that must live as long as the graph.
+While a stream is captured nothing runs: launches are noted down with the addresses and numbers that they were given,
+and results hold NaN until the graph is launched. What a device or CuPy refuses meanwhile raises: whatever waits, CuPy's
+own cuBLAS, copies from the host, the first launch of a kernel (it would be compiled), and memory from any pool but one
+that is the graph's own (`using_allocator`), and that must live as long as the graph.
 """
 
 from __future__ import annotations

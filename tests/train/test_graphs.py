@@ -1,0 +1,168 @@
+"""Training whose passes and updates are CUDA graphs: bit for bit the run without them, on a stand-in that captures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator
+from handloom.autograd.graphs import GraphError
+from handloom.errors import InputError
+from handloom.nn import MultiHeadAttention
+from handloom.nn.transformer import checkpoint_activations
+from handloom.train.checkpoints import load_checkpoint
+from handloom.train.optimizers import SGD
+from handloom.train.run_folder import RunFolder
+from handloom.train.stopping import TrainingStopped
+from handloom.train.trainer import Trainer
+from handloom.train.updates import DeviceUpdates
+from tests.support.fake_cupy import kernels, operations
+from tests.support.small_run import small_run, small_trainer
+
+
+def rows(folder: Path) -> list[dict]:
+    kept = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name != "tokens_per_second"} for row in kept]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert rows(one) == rows(other)
+    weights, wanted = (load_checkpoint(folder).tensors for folder in (one, other))
+    for name in wanted:
+        np.testing.assert_array_equal(weights[name], wanted[name])
+
+
+def deterministic(trainer: Trainer) -> None:
+    for module in trainer.model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.deterministic = True
+
+
+def train(folder: Path, prepare: Any = None, **options: Any) -> Trainer:
+    with RunFolder.create(folder, {}) as run:
+        trainer = small_trainer(run, device="cuda", **options)
+        deterministic(trainer)
+        if prepare is not None:
+            prepare(trainer)
+        trainer.fit()
+    return trainer
+
+
+def test_fifty_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) -> None:
+    """Dropout, two batches an update, clipping, a schedule, an average, overflows, batches of several shapes; and no
+    update waits for the device."""
+    import cupyx
+
+    update = Trainer.update
+
+    def silent_update(self: Trainer, *arguments: Any) -> None:
+        with cupyx.allow_synchronize(False):
+            update(self, *arguments)
+
+    def short_interval(trainer: Trainer) -> None:
+        trainer.scaler.scale, trainer.scaler.interval = 2.0**15, 8  # it soon overflows
+        trainer.updates.write()
+
+    monkeypatch.setattr(Trainer, "update", silent_update)
+    options = {
+        "layers": 2, "steps": 50, "dropout": 0.1, "precision": "fp16", "clip_norm": 0.5, "log_every": 5,
+        "validate_every": 25, "name_overflows": True, "prefetch": 2, "ema": 0.9,
+    }  # fmt: skip
+    train(tmp_path / "plain", short_interval, **options)
+    trainer = train(tmp_path / "graphs", short_interval, graphs=True, **options)
+    assert_same_run(tmp_path / "graphs", tmp_path / "plain")
+    last = [row for row in rows(tmp_path / "graphs") if "loss" in row][-1]
+    assert 0 < last["skipped"] < 25
+    graphs = trainer.updates.graphs
+    assert graphs.captured > 3, "of several shapes, and the update"
+    assert graphs.launched > 100, "of 100 passes and 50 updates"
+
+
+@pytest.mark.parametrize("positions", ["relative", "rotary", "alibi"])
+def test_other_models_and_one_batch_an_update(positions, tmp_path, fake_cupy) -> None:
+    def other(trainer: Trainer) -> None:
+        checkpoint_activations(trainer.model)
+
+    config = {"positions": positions, "norm_first": True, "activation": "swiglu"}
+    options = {"steps": 10, "accumulate": 1, "config": config}
+    for name, graphs in (("plain", False), ("graphs", True)):
+        trainer = train(tmp_path / name, other, graphs=graphs, **options)
+    assert_same_run(tmp_path / "graphs", tmp_path / "plain")
+    assert trainer.updates.graphs.launched > 8
+
+
+def test_a_run_with_graphs_goes_on_from_its_save(tmp_path, fake_cupy) -> None:
+    options = {"steps": 9, "device": "cuda", "validate_every": 3, "graphs": True, "ema": 0.9}
+    small_run(tmp_path / "whole", **options)
+    with pytest.raises(TrainingStopped):
+        small_run(tmp_path / "stopped", stop_at=5, **options)
+    small_run(tmp_path / "stopped", resume=True, **{**options, "graphs": False})
+    one, other = (load_checkpoint(tmp_path / name).tensors for name in ("whole", "stopped"))
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_launches_of_a_step_with_graphs(tmp_path, fake_cupy) -> None:
+    """What the host starts for an update of two batches, once everything is captured."""
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        trainer = small_trainer(run, device="cuda", layers=2, steps=100, precision="fp16", graphs=True)
+        batches = next(trainer._updates())
+        for step in range(1, 4):
+            before = len(kernels.launches), len(operations)
+            trainer.update(step, batches)
+    started = operations[before[1] :]
+    assert len(kernels.launches) == before[0], "every kernel runs within a graph"
+    assert started.count("graph") == 3
+    assert len(started) <= 13, started  # beside them: inputs go in, results are copied out
+
+
+def test_what_can_not_be_captured_is_said(tmp_path, fake_cupy) -> None:
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        with pytest.raises(InputError, match=r"no CUDA graphs on the CPU: leave out --graphs"):
+            small_trainer(run, graphs=True)
+        with pytest.raises(InputError, match=r"need Adam or AdamW"):
+            small_trainer(run, device="cuda", graphs=True, optimizer=lambda model: SGD(model.parameters(), 0.1))
+
+        def waiting(model: Any, batch: Any) -> Any:
+            loss = model.loss(batch.source, batch.target_input, batch.target_output, batch.source_lengths)
+            return loss, int(batch.target_tokens)
+
+        trainer = small_trainer(run, device="cuda", graphs=True)
+        trainer.loss, updates = waiting, trainer._updates()
+        batches = next(updates)
+        trainer.update(1, batches)
+        with pytest.raises(GraphError, match=r"can't be captured as a CUDA graph: int\(\)"):
+            trainer.update(2, batches)
+
+
+def test_random_numbers_from_the_host_are_noticed(tmp_path, fake_cupy) -> None:
+    own = Generator(1)
+
+    def drawing(model: Any, batch: Any) -> Any:
+        loss = model.loss(batch.source, batch.target_input, batch.target_output, batch.source_lengths)
+        return loss * float(own.numpy.uniform(0.9, 1.1)), batch.target_tokens
+
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        trainer = small_trainer(run, device="cuda", graphs=True, generators=[own])
+        trainer.loss = drawing
+        with pytest.raises(GraphError, match="random numbers on the host"):
+            trainer.update(1, next(trainer._updates()))
+
+
+def test_a_learning_rate_frozen_in_the_graph_would_be_noticed(tmp_path, fake_cupy, monkeypatch) -> None:
+    """The test of the tests: were the rate a number of the host's, fifty steps would not be those without graphs."""
+    apply = DeviceUpdates._apply
+
+    def frozen(self: DeviceUpdates, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
+        return apply(self, alone, clip_norm, fake_cupy.full(1, self.optimizer.lr, np.float32))
+
+    options = {"steps": 6, "validate_every": 6}
+    train(tmp_path / "plain", **options)
+    monkeypatch.setattr(DeviceUpdates, "_apply", frozen)
+    train(tmp_path / "graphs", graphs=True, **options)
+    with pytest.raises(AssertionError):
+        assert_same_run(tmp_path / "graphs", tmp_path / "plain")
