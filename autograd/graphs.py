@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -23,6 +24,7 @@ import numpy as np
 
 from .backend import Array, import_cupy, is_array
 
+_NODE = re.compile(r'^"graph_\d+_node_\d+"\[', re.MULTILINE)  # in CUDA's description of a graph
 _ALIGNMENT = 256  # bytes at whose multiples each array of a batch begins
 
 
@@ -69,7 +71,7 @@ class Graphs:
         self.pool = self.cupy.cuda.MemoryPool()
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.most, self.captured, self.launched = most, 0, 0
-        self._forms: OrderedDict[Hashable, _Form] = OrderedDict()
+        self._forms: OrderedDict[tuple[Hashable, Hashable], _Form] = OrderedDict()
 
     def __call__(self, name: Hashable, compute: Compute, batch: Any) -> dict[str, Any]:
         """compute(batch), arrays and numbers by name, with the host arrays of `batch` replaced by ones on the device.
@@ -98,6 +100,11 @@ class Graphs:
         form.graph.launch()
         self.launched += 1
         return {name: value.copy() if is_array(value) else value for name, value in form.results.items()}
+
+    def sizes(self) -> dict[Hashable, int]:
+        """How many launches the last graph of each name stands for: kernels, products, copies, fills."""
+        graphs = {name: form.graph for (name, _), form in self._forms.items() if form.graph is not None}
+        return {name: len(_NODE.findall(graph.debug_dot_str())) for name, graph in graphs.items()}
 
     def _capture(self, form: _Form, compute: Compute) -> None:
         cuda = self.cupy.cuda

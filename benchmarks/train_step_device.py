@@ -1,15 +1,17 @@
 """A training step on a GPU beside PyTorch's: what `python -m benchmarks.train_step --device cuda` runs.
 
-handloom in fp16 (float32 weights, loss scale and clipping on the device) and in fp32 beside PyTorch with fp16 autocast,
-GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled. Same model, same batch, gradients clipped
-to norm 1. Each side in a process of its own, one after the other. A step's time is that of many steps and one wait at
-their end, host time what the host needs to issue a step, memory what the side's pool holds at its peak.
+handloom in fp16 (float32 weights, loss scale and clipping on the device) and in fp32, with CUDA graphs and without,
+beside PyTorch with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled. Same
+model, same batch, gradients clipped to norm 1. Each side in a process of its own, one after the other. A step's time is
+that of many steps and one wait at their end, host time what the host needs to issue a step, memory what the side's
+pools hold at their peak. Launches are counted in the graphs: what a step starts without them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +23,8 @@ from benchmarks.side_by_side import Worker, merge_rows, worker_environment
 from benchmarks.train_step_sizes import MORE, SIZES, Size
 
 MODULE = "benchmarks.train_step_device"
-SIDES = ("handloom-fp16", "handloom-fp32", "torch-eager", "torch-compile")
+OURS = ("handloom-fp16-graphs", "handloom-fp16", "handloom-fp32-graphs", "handloom-fp32")
+THEIRS = ("torch-eager", "torch-compile")
 CLIP_NORM, LEARNING_RATE, BETAS, EPS = 1.0, 1e-4, (0.9, 0.98), 1e-9
 WARM_UP = 10
 
@@ -45,36 +48,46 @@ def size_of(config: str) -> Size:
 class HandloomOnDevice:
     """handloom's step as its Trainer makes it, without the log."""
 
-    def __init__(self, size: Size, half: bool, device: str = "cuda"):
+    def __init__(self, size: Size, half: bool, graphs: bool = False, device: str = "cuda"):
         import handloom
-        from benchmarks.train_step_models import build
-        from handloom.train.flat_update import FlatAdam
-        from handloom.train.loss_scaling import float_constants
+        from benchmarks.train_step_models import build, loss
+        from handloom.autograd import default_generator
+        from handloom.train.distributed import find_ranks
+        from handloom.train.loss_scaling import LossScaler
+        from handloom.train.optimizers import Adam
+        from handloom.train.updates import DeviceUpdates, MicroBatch, choose_updates
 
         handloom.manual_seed(0)
-        self.size, self.batch = size, size.arrays()
+        self.size, self.batch = size, MicroBatch(0, 0, size.arrays())
         self.model = build(size).to(device)
-        constants = float_constants(self.model)
-        self.optimizer = FlatAdam(self.model.parameters(), half=half, constants=constants, betas=BETAS, eps=EPS)
-        self.loss: Any = None
+        optimizer = Adam(self.model.parameters(), LEARNING_RATE, betas=BETAS, eps=EPS)
+        scaler = LossScaler() if half else None
+        rest = scaler, None, find_ranks(), False, [default_generator], graphs
+        updates = choose_updates(self.model, optimizer, *rest)
+        assert isinstance(updates, DeviceUpdates)
+        self.updates, self.loss = updates, math.nan
+        self.compute = lambda batch: (loss(self.model, size, **batch), size.tokens)
 
     def step(self) -> None:
-        from benchmarks.train_step_models import loss
-
-        with self.optimizer.passes():
-            value = loss(self.model, self.size, **self.batch)  # the batch goes to the device in each step
-            self.optimizer.backward(value)
-        self.optimizer.step(LEARNING_RATE, max_norm=CLIP_NORM)
-        self.loss = value.data
+        self.updates.update([self.batch], lambda micro: None, self.compute, LEARNING_RATE, CLIP_NORM)
 
     def wait(self) -> float:
-        return float(self.loss)
+        """The loss of the last step."""
+        for _, means in self.updates.read().steps:
+            self.loss = means["loss"]
+        return self.loss
+
+    def launches(self) -> int | None:
+        """What the graphs of a step hold."""
+        graphs = self.updates.graphs
+        return None if graphs is None else sum(graphs.sizes().values())
 
     def peak_mb(self) -> float:
-        """What CuPy's pool has taken from the device; it gives nothing back."""
+        """What CuPy's pool and that of the graphs have taken from the device; they give nothing back."""
         import cupy
 
-        return cupy.get_default_memory_pool().total_bytes() / 1e6
+        own = 0 if self.updates.graphs is None else self.updates.graphs.pool.total_bytes()
+        return (cupy.get_default_memory_pool().total_bytes() + own) / 1e6
 
     def about(self) -> dict[str, Any]:
         import cupy
@@ -117,6 +130,9 @@ class TorchOnDevice:
     def wait(self) -> float:
         return self.loss.item()
 
+    def launches(self) -> None:
+        """Not counted."""
+
     def peak_mb(self) -> float:
         return self.torch.cuda.max_memory_reserved() / 1e6
 
@@ -136,11 +152,12 @@ def timed(subject: Any, steps: int) -> dict[str, float]:
 
 
 def serve(side: str, config: str) -> None:
-    """Answer the commands on standard input: `warm`, `steps N`, `memory`, `about`."""
-    kind, _, form = side.partition("-")
+    """Answer the commands on standard input: `warm`, `steps N`, `memory`, `launches`, `about`."""
+    kind, *form = side.split("-")
     size = size_of(config)
     ours = kind == "handloom"
-    subject: Any = HandloomOnDevice(size, form == "fp16") if ours else TorchOnDevice(size, form == "compile")
+    subject: Any = HandloomOnDevice(size, "fp16" in form, "graphs" in form) if ours else None
+    subject = subject or TorchOnDevice(size, "compile" in form)
     for line in sys.stdin:
         command, _, argument = line.strip().partition(" ")
         answer: Any = None
@@ -152,6 +169,8 @@ def serve(side: str, config: str) -> None:
             answer = timed(subject, int(argument))
         elif command == "memory":
             answer = subject.peak_mb()
+        elif command == "launches":
+            answer = subject.launches()
         elif command == "about":
             answer = subject.about()
         else:
@@ -162,7 +181,7 @@ def serve(side: str, config: str) -> None:
 def row(config: str, steps: int) -> dict[str, Any]:
     """All that is found out about one configuration."""
     found: dict[str, Any] = {}
-    for side in SIDES:
+    for side in (*OURS, *THEIRS):
         with Worker(MODULE, [side, config], worker_environment(1)) as worker:
             loss = worker.ask("warm")
             times = [worker.ask(f"steps {steps}") for _ in range(3)]
@@ -173,17 +192,20 @@ def row(config: str, steps: int) -> dict[str, Any]:
                 "all_ms": [each["ms"] for each in times],
                 "tokens_per_second": round(tokens),
                 "peak_mb": round(worker.ask("memory")),
+                "launches": worker.ask("launches"),
                 "loss_after_warm_up": loss,
                 "about": worker.ask("about"),
             }
-    ours = found["handloom-fp16"]
-    ratios = {side: ours["tokens_per_second"] / found[side]["tokens_per_second"] for side in SIDES[2:]}
+    for side in OURS:  # the same launches, one by one
+        found[side]["launches"] = found[side]["launches"] or found[f"{side}-graphs"]["launches"]
+    ours = max((found[side] for side in OURS[:2]), key=lambda each: each["tokens_per_second"])
+    ratios = {side: ours["tokens_per_second"] / found[side]["tokens_per_second"] for side in THEIRS}
     return {
         "config": config,
         "state": "measured",
         "sides": found,
         "ratio": {side: round(ratio, 3) for side, ratio in ratios.items()},
-        "memory_saved_by_fp16": round(1 - ours["peak_mb"] / found["handloom-fp32"]["peak_mb"], 3),
+        "memory_saved_by_fp16": round(1 - found[OURS[1]]["peak_mb"] / found[OURS[3]]["peak_mb"], 3),
         "steps": steps,
         "versions": versions("handloom", "numpy", "torch", "cupy-cuda13x", "cupy-cuda12x"),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
@@ -205,12 +227,14 @@ def run(configs: Sequence[str], steps: int, file: Path | None) -> None:
         sys.exit("not measured: the other side is missing: pip install torch (a build with CUDA)")
     if not torch.cuda.is_available():
         sys.exit(f"not measured: PyTorch {torch.__version__} finds no GPU; install a build with CUDA")
-    print(f"{'configuration':16} {'side':14} {'ms':>8} {'host ms':>8} {'tokens/s':>11} {'memory MB':>10}", flush=True)
+    print(f"{'configuration':16} {'side':20} {'ms':>8} {'host ms':>8} {'tokens/s':>11} {'memory MB':>10}", flush=True)
     for config in configs:
         found = row(config, steps)
         for side, each in found["sides"].items():
             speed = f"{each['ms']:8.2f} {each['host_ms']:8.2f} {each['tokens_per_second']:11,}"
-            print(f"{config:16} {side:14} {speed} {each['peak_mb']:10,}", flush=True)
+            print(f"{config:16} {side:20} {speed} {each['peak_mb']:10,}", flush=True)
+        launches = {side: each["launches"] for side, each in found["sides"].items() if each["launches"]}
+        print(f"{config:16} launches that a step takes without graphs: {launches}", flush=True)
         print(f"{config:16} handloom's tokens/s to theirs: {found['ratio']}", flush=True)
         if file:
             if file.exists() and isinstance(json.loads(file.read_text(encoding="utf-8")), dict):

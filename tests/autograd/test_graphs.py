@@ -47,6 +47,7 @@ def test_every_form_is_plain_then_captured_then_replayed(cuda) -> None:
             np.testing.assert_allclose(found["made"].get(), wanted(given), rtol=1e-4)
             assert found["rows"] == size
             counts.append((graphs.captured, graphs.launched))
+    assert graphs.sizes() == {"name": 4}, "a cast, a product, a power, an assignment"
     assert counts == [(0, 0)] * 3 + [(1, 1), (2, 2), (3, 3)] + [(3, n) for n in range(4, 10)]
 
 

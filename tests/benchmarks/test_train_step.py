@@ -120,19 +120,22 @@ def test_without_a_gpu_the_device_benchmark_says_so_and_its_file_too() -> None:
         assert found["command"].startswith("python -m benchmarks.train_step --device cuda")
 
 
+@pytest.mark.parametrize("graphs", [True, False])
 @pytest.mark.parametrize("half", [True, False])
 @pytest.mark.parametrize("config", ["tiny", "tiny-classifier", "tiny-language-model"])
-def test_the_device_side_steps_without_waiting(config, half, fake_cupy) -> None:
+def test_the_device_side_steps_without_waiting(config, half, graphs, fake_cupy) -> None:
     import cupyx
 
-    subject = HandloomOnDevice(train_step_device.size_of(config), half)
+    subject = HandloomOnDevice(train_step_device.size_of(config), half, graphs)
     losses = []
     for _ in range(3):
         with cupyx.allow_synchronize(False):
             subject.step()
         losses.append(subject.wait())
     assert np.isfinite(losses).all()
-    assert subject.optimizer.report()["steps"] + subject.optimizer.report()["skipped"] == 3
+    report = subject.updates.flat.report()
+    assert report["steps"] + report["skipped"] == 3
+    assert 50 < subject.launches() < 400 if graphs else subject.launches() is None
     assert losses[0] == pytest.approx(np.log(subject.size.classes or subject.size.vocabulary), rel=0.4)
 
 
