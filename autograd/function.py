@@ -229,7 +229,10 @@ class Function:
         # the same tensor, and each is owed its own part only.
         tensors = [Alias()(tensor) for tensor in self.saved]
         wanted = [tensor for tensor, needed in zip(tensors, self.needs, strict=True) if needed]
-        found = iter(grad(self.composed(*tensors), wanted, gradients[0], create_graph=True))
+        made = self.composed(*tensors)
+        outputs = zip(made if isinstance(made, tuple) else (made,), gradients, strict=True)
+        used = [(output, gradient) for output, gradient in outputs if gradient is not None]
+        found = iter(grad([output for output, _ in used], wanted, [g for _, g in used], create_graph=True))
         return tuple(next(found) if needed else None for needed in self.needs)
 
     def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:

@@ -37,5 +37,15 @@ class LayerNorm(Module):
             x, residual, self.weight, self.bias, p, eps=self.eps, generator=dropout.generator
         )
 
+    def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
+        """residual + dropout(x), and self of it, in one op: how a pre-norm sublayer ends and the next begins."""
+        if self.eps_outside:
+            total = dropout.add(x, residual)
+            return total, self(total)
+        p = dropout.p if dropout.training else 0.0
+        operands = x, residual, self.weight, self.bias, p
+        y, total = ops.residual_layer_norm(*operands, eps=self.eps, both=True, generator=dropout.generator)
+        return total, y
+
     def extra_repr(self) -> str:
         return f"{self.features}, eps={self.eps}"

@@ -65,8 +65,8 @@ class TransformerEncoderLayer(Module):
             return self.self_attn(h, mask=mask, key_lengths=lengths, causal=causal)
 
         if self.norm_first:
-            x = self.dropout1.add(attend(self.norm1(x)), x)
-            return self.dropout2.add(self._feed_forward(self.norm2(x)), x)
+            x, h = self.norm2.of_sum(attend(self.norm1(x)), x, self.dropout1)
+            return self.dropout2.add(self._feed_forward(h), x)
         x = self.norm1.after(attend(x), x, self.dropout1)
         return self.norm2.after(self._feed_forward(x), x, self.dropout2)
 
@@ -128,9 +128,9 @@ class TransformerDecoderLayer(Module):
             return out
 
         if self.norm_first:
-            x = self.dropout1.add(attend_self(self.norm1(x)), x)
-            x = self.dropout2.add(attend_memory(self.norm2(x)), x)
-            return self.dropout3.add(self._feed_forward(self.norm3(x)), x)
+            x, h = self.norm2.of_sum(attend_self(self.norm1(x)), x, self.dropout1)
+            x, h = self.norm3.of_sum(attend_memory(h), x, self.dropout2)
+            return self.dropout3.add(self._feed_forward(h), x)
         x = self.norm1.after(attend_self(x), x, self.dropout1)
         x = self.norm2.after(attend_memory(x), x, self.dropout2)
         return self.norm3.after(self._feed_forward(x), x, self.dropout3)

@@ -77,17 +77,21 @@ def layer_norm(
 
 
 def layer_norm_backward(
-    g: Array, z: Array, weight: Array, mean: Array, rstd: Array, drop: Drop | None = None
+    g: Array, z: Array, weight: Array, mean: Array, rstd: Array, drop: Drop | None = None, past: Array | None = None
 ) -> tuple[Array, Array, Array, Array]:
-    """From the gradient at y: those of z, of x (dropout's; z's own without `drop`), of weight and bias."""
+    """From the gradient at y: those of z, of x (dropout's; z's own without `drop`), of weight and bias.
+
+    `past`: what else reaches z.
+    """
     xp, (rows, width) = array_module(g), g.shape
-    dz, blocks = xp.empty_like(g), max(min(rows, _BLOCKS), 1)
+    dz, blocks, residual = xp.empty_like(g), max(min(rows, _BLOCKS), 1), drop is not None or past is not None
     dx = dz if drop is None else xp.empty_like(g)
     partial = xp.empty((2, blocks, width), np.float32)
     args: tuple[Any, ...] = (g, z, weight, mean, rstd, dz, partial, np.int32(rows), np.int32(width))
-    if drop is not None:
-        args += (dx, *drop.arguments())
-    constants = {"HALF": is_half(g), "RESIDUAL": int(drop is not None)}
+    if residual:
+        # Without dropout dx is dz, written twice.
+        args += (past, dx, *(drop or NO_DROP).arguments())
+    constants = {"HALF": is_half(g), "RESIDUAL": int(residual)}
     shared = 8 * width + _SCRATCH
     _launch("normalization.cu", "layer_norm_backward", (blocks,), (_row_threads(width),), args, shared, **constants)
     return dz, dx, *_sum_chunks(partial, g.dtype)

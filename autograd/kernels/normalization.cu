@@ -44,14 +44,14 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
         y[start + i] = narrow((row[i] - middle) * inverse * widen(weight[i]) + widen(bias[i]));
 }
 
-// With h = g weight and x_hat = (z - mean) rstd: dz = rstd (h - mean(h) - x_hat mean(h x_hat)); dx = dropout(dz) with
-// the mask of the forward pass. A block takes every gridDim-th row and leaves its sums of g x_hat and g over them in
+// With h = g weight and x_hat = (z - mean) rstd: dz = rstd (h - mean(h) - x_hat mean(h x_hat)), plus what reaches z past
+// the normalisation, if `past` is not null; dx = dropout(dz) with the mask of the forward pass. A block takes every gridDim-th row and leaves its sums of g x_hat and g over them in
 // row blockIdx of `partial` (2, gridDim, width). Shared memory: 2 width + 32 floats.
 extern "C" __global__ void __launch_bounds__(256) layer_norm_backward(
     const scalar* g, const scalar* z, const scalar* weight, const float* mean, const float* rstd, scalar* dz,
     float* partial, int rows, int width
 #if RESIDUAL
-    , scalar* dx, const unsigned long long* seed, unsigned long long call, unsigned threshold, float keep_scale
+    , const scalar* past, scalar* dx, const unsigned long long* seed, unsigned long long call, unsigned threshold, float keep_scale
 #endif
 ) {
     extern __shared__ float shared[];
@@ -76,10 +76,11 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_backward(
         for (int i = threadIdx.x; i < width; i += blockDim.x) {
             float x_hat = (widen(z[start + i]) - middle) * inverse;
             float change = inverse * (widen(g[start + i]) * widen(weight[i]) - first - x_hat * second);
-            dz[start + i] = narrow(change);
 #if RESIDUAL
+            if (past) change += widen(past[start + i]);
             dx[start + i] = narrow(dropout_keeps(key, call, start + i, threshold) ? change * keep_scale : 0.0f);
 #endif
+            dz[start + i] = narrow(change);
         }
     }
     float* own = partial + size_t(blockIdx.x) * width;

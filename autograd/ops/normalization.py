@@ -128,23 +128,28 @@ def residual_layer_norm(
     *,
     eps: float = 1e-5,
     training: bool = True,
+    both: bool = False,
     generator: Generator | None = None,
-) -> Tensor:
+) -> Any:
     """layer_norm(residual + dropout(x)): how a sublayer of a post-norm Transformer ends; on a device one kernel.
 
-    x and residual have one shape (..., features) and dtype. Raises ValueError as `dropout_add` and `layer_norm`.
+    With `both`, that and the sum itself: how one of a pre-norm Transformer ends and the next begins. x and residual
+    have one shape (..., features) and dtype. Raises ValueError as `dropout_add` and `layer_norm`.
     """
     arrays = raw(x), raw(residual), raw(weight), raw(bias)
     alike = runs_kernels(*arrays) and arrays[0].shape == arrays[1].shape
     if not (alike and fits(*(array.shape for array in arrays[1:])) and 0 <= p <= 1):
-        return layer_norm(dropout_add(x, residual, p, training=training, generator=generator), weight, bias, eps)
+        total = dropout_add(x, residual, p, training=training, generator=generator)
+        y = layer_norm(total, weight, bias, eps)
+        return (y, total) if both else y
     drop = drop_of(arrays[0], p, generator or default_generator) if training and p > 0 else None
 
-    def composed(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        dropped = x if drop is None else DropoutOnDevice(drop)(x)
-        return LayerNorm(eps)(dropped + residual, weight, bias)
+    def composed(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> Any:
+        total = (x if drop is None else DropoutOnDevice(drop)(x)) + residual
+        y = LayerNorm(eps)(total, weight, bias)
+        return (y, total) if both else y
 
-    return ResidualLayerNormOnDevice(drop, eps, composed)(x, residual, weight, bias)
+    return ResidualLayerNormOnDevice(drop, eps, both, composed)(x, residual, weight, bias)
 
 
 class RMSNorm(Function):

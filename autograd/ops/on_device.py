@@ -58,21 +58,24 @@ class LayerNormOnDevice(Function):
 
 
 class ResidualLayerNormOnDevice(Function):
-    """LayerNorm of residual + dropout(x), in one kernel; without a `drop` nothing is dropped."""
+    """LayerNorm of residual + dropout(x), and the sum itself if `both`, in one kernel; without a `drop` nothing is
+    dropped."""
 
-    def __init__(self, drop, eps, composed):
-        self.drop, self.eps, self.composed = drop, eps, composed
+    def __init__(self, drop, eps, both, composed):
+        self.drop, self.eps, self.both, self.composed = drop, eps, both, composed
 
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
         y, z, mean, rstd = fused.layer_norm(rows_of(x), weight, bias, self.eps, rows_of(residual), self.drop)
         self.keep(z, mean, rstd)
-        return y.reshape(x.shape)
+        return (y.reshape(x.shape), z.reshape(x.shape)) if self.both else y.reshape(x.shape)
 
-    def backward(self, g):
-        z, mean, rstd = self.kept
-        dz, dx, dweight, dbias = fused.layer_norm_backward(rows_of(g), z, self.saved[2], mean, rstd, self.drop)
-        return dx.reshape(g.shape), dz.reshape(g.shape), dweight, dbias
+    def backward(self, g, past=None):
+        (x, _, weight, _), (z, mean, rstd) = self.saved, self.kept
+        g = array_module(x).zeros_like(x) if g is None else g
+        past = None if past is None else rows_of(past)
+        dz, dx, dweight, dbias = fused.layer_norm_backward(rows_of(g), z, weight, mean, rstd, self.drop, past)
+        return dx.reshape(x.shape), dz.reshape(x.shape), dweight, dbias
 
 
 class DropoutOnDevice(Function):

@@ -38,7 +38,7 @@ def close(found: Any, wanted: np.ndarray, dtype: Any, what: str, ulps: float = 4
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("residual", [False, True, "and past"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_layer_norm(shape, residual, dtype, device) -> None:
     rng = np.random.default_rng(shape[1])
@@ -57,9 +57,11 @@ def test_layer_norm(shape, residual, dtype, device) -> None:
     close(y, x_hat * weight + bias, dtype, "y", 16)
     close(mean, middle[:, 0], np.float32, "mean", 16)
 
-    grads = fused.layer_norm_backward(device.asarray(g), z, arrays[1], mean, rstd, more[1])
+    past = drawn(rng, dtype, *shape) if residual == "and past" else np.zeros(shape)
+    beside = device.asarray(past) if residual == "and past" else None
+    grads = fused.layer_norm_backward(device.asarray(g), z, arrays[1], mean, rstd, more[1], beside)
     h = g.astype(np.float64) * weight
-    dz = inverse * (h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True))
+    dz = inverse * (h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True)) + past
     wanted = (dz, dz * mask_of(shape) if residual else dz, (g * x_hat).sum(axis=0), g.sum(axis=0, dtype=np.float64))
     for name, found, want in zip(("dz", "dx", "dweight", "dbias"), grads, wanted, strict=True):
         # dz is a difference: its errors are of the size of h / standard deviation.

@@ -73,6 +73,12 @@ def test_residual_layer_norm(width, p, dtype, ulps, cuda, counted_masks) -> None
     arrays = normal((4, 7, width), (4, 7, width), (width,), (width,))
     compare(lambda *t: ops.residual_layer_norm(*t, p, generator=Generator(2)), arrays, dtype, ulps)
 
+    def both(*tensors: Tensor) -> Tensor:
+        y, total = ops.residual_layer_norm(*tensors, p, both=True, generator=Generator(2))
+        return ops.concatenate([y, total * 2])
+
+    compare(both, arrays, dtype, ulps)
+
 
 @pytest.mark.parametrize(("dtype", "ulps"), DTYPES)
 @pytest.mark.parametrize("block_rows", [None, 1, 8])
