@@ -43,9 +43,14 @@ class _Capture(threading.local):
 _capture = _Capture()
 
 
-def constant(xp: Any, array: np.ndarray) -> Array:
-    """`array` on the device of `xp`, for a host array that follows from shapes alone: a graph keeps it as it is."""
-    if _capture.held is None or xp is np:
+def is_capturing() -> bool:
+    """Whether this thread captures a graph."""
+    return _capture.held is not None
+
+
+def constant(xp: Any, array: Any) -> Array:
+    """`array` on the device of `xp`, for what never changes or follows from shapes alone: a graph keeps it as it is."""
+    if _capture.held is None or not isinstance(array, np.ndarray):
         return xp.asarray(array)
     with xp.cuda.Stream.null:  # which is not captured: the copy is made now
         made = xp.asarray(array)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..autograd import Tensor, no_grad, ops
 from ..autograd.backend import array_module
+from ..autograd.graphs import constant
 from ..nn import Module
 
 
@@ -38,27 +39,29 @@ def distillation_loss(logits: Tensor, teacher_logits: Any, counted: Any, tempera
 
     Args:
         logits, teacher_logits: (..., classes); the teacher's is an array, through which no gradient flows.
-        counted: (...) boolean host array, True where a token counts and is not padding.
+        counted: (...) booleans, True where a token counts and is not padding.
         temperature: T, above 0.
 
-    Raises ValueError if the shapes differ, nothing counts, or the temperature is not above 0.
+    Raises ValueError if the shapes differ, nothing counts (in a host array), or the temperature is not above 0.
     """
-    if temperature <= 0 or logits.shape != teacher_logits.shape or not counted.any():
+    on_host = isinstance(counted, np.ndarray)
+    if temperature <= 0 or logits.shape != teacher_logits.shape or (on_host and not counted.any()):
         raise ValueError(
             f"distillation_loss: {temperature=} must be above 0, the teacher's logits {teacher_logits.shape} like the "
             f"student's {logits.shape}, and a token must count. Were the models trained with the same tokenizer?"
         )
     theirs = ops.log_softmax(Tensor(teacher_logits) / temperature).data
     xp = array_module(theirs)
-    probabilities = xp.exp(theirs) * xp.asarray(counted)[..., None]
+    tokens = int(counted.sum()) if on_host else counted.sum().astype(theirs.dtype)
+    probabilities = xp.exp(theirs) * (constant(xp, counted) if on_host else counted)[..., None]
     divergence = (ops.log_softmax(logits / temperature) * -probabilities).sum() + (probabilities * theirs).sum()
-    return divergence * (temperature**2 / int(counted.sum()))
+    return divergence * (temperature**2 / tokens)
 
 
 def taught(loss: Tensor, logits: Tensor, teacher: Module, inputs: Sequence[Any], counted: Any = None) -> Tensor:
     """The mean of `loss` and of `distillation_loss` of the logits against those of `teacher(*inputs)`.
 
-    `counted` is a host array as there; None counts everything.
+    `counted` is as there; None counts everything.
     """
     with no_grad():
         soft = teacher(*inputs).data

@@ -178,7 +178,7 @@ def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None
         logits = model(*inputs)
         smoothing = label_smoothing if model.training else 0.0
         value = ops.cross_entropy(logits, batch.target_output, ignore_index=pad_id, label_smoothing=smoothing)
-        counted = batch.target_output != pad_id
+        counted = batch.target_output != pad_id  # on the host, or the device if the batch is there
         if not model.training:
             right = (to_device(logits.data.argmax(axis=-1), "cpu") == batch.target_output) & counted
             return value, batch.target_tokens, {"accuracy": float(right.sum() / counted.sum())}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Array, array_module, import_cupy
+from ..backend import Array, array_module, import_cupy, is_array
 
 # The values of cudaDataType, cublasOperation_t, cublasComputeType_t and cublasGemmAlgo_t.
 _TYPES = {np.dtype(np.float32): 0, np.dtype(np.float16): 2}
@@ -79,18 +79,20 @@ def product(x: Array, y: Array, out: Array | None = None) -> Array:
 
     On a device, float16 and float32 go to cuBLAS directly; everything else is left to the arrays' own product.
     """
-    if isinstance(x, np.ndarray):
-        return np.matmul(x, y, out=out)
-    if min(x.ndim, y.ndim) < 2 or x.dtype != y.dtype or x.dtype not in _TYPES:
-        return array_module(x, y).matmul(x, y, out=out)
+    if isinstance(x, np.ndarray) or not _multiplies(x, y):
+        return x @ y if out is None else array_module(x, y).matmul(x, y, out=out)
     shape = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     sizes = (*shape, x.shape[-2], y.shape[-1])
-    if 0 in (*sizes, x.shape[-1]) or x.shape[-1] != y.shape[-2] or load_cublas() is None:
-        return array_module(x, y).matmul(x, y, out=out)
     if out is None:
         out = array_module(x).empty(sizes, x.dtype)
     _multiply(_stack(x, shape), _stack(y, shape), out.reshape(-1, *sizes[-2:]), 0.0)
     return out
+
+
+def _multiplies(x: Array, y: Array) -> bool:
+    """Whether cuBLAS takes these arrays."""
+    alike = is_array(x) and is_array(y) and x.dtype == y.dtype and x.dtype in _TYPES and min(x.ndim, y.ndim) > 1
+    return alike and x.shape[-1] == y.shape[-2] and 0 not in (*x.shape, *y.shape) and load_cublas() is not None
 
 
 def add_product(total: Array, x: Array, y: Array) -> None:

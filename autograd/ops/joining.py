@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import Array, array_module
 from ..function import Function, raw, run
+from ..graphs import is_capturing
 from ..tensor import Tensor
 from .indexing import take
 from .reduction import normalized_axes, summed
@@ -22,7 +23,7 @@ class Concatenate(Function):
 
     def forward(self, *arrays):
         self.sizes = [a.shape[self.axis] for a in arrays]
-        return array_module(*arrays).concatenate(arrays, axis=self.axis)
+        return joined(arrays, self.axis)
 
     def backward(self, g):
         pieces, start = [], 0
@@ -30,6 +31,22 @@ class Concatenate(Function):
             pieces.append(g[_along(self.axis, slice(start, start + size), len(g.shape))])
             start += size
         return tuple(pieces)
+
+
+def joined(arrays: Sequence[Array], axis: int) -> Array:
+    """Concatenate. CuPy copies the addresses of more than eight arrays from the host, which no graph holds: while one
+    is captured, each part is copied by itself."""
+    xp = array_module(*arrays)
+    if len(arrays) <= 8 or not is_capturing():
+        return xp.concatenate(arrays, axis=axis)
+    sizes = [array.shape[axis] for array in arrays]
+    shape = list(arrays[0].shape)
+    shape[axis] = sum(sizes)
+    out, stop = xp.empty(shape, np.result_type(*(array.dtype for array in arrays))), 0
+    for array, size in zip(arrays, sizes, strict=True):
+        out[_along(axis, slice(stop, stop + size), len(shape))] = array
+        stop += size
+    return out
 
 
 def _along(axis: int, part: Any, ndim: int) -> tuple[Any, ...]:
@@ -50,7 +67,7 @@ class Stack(Function):
         self.axis = axis
 
     def forward(self, *arrays):
-        return array_module(*arrays).stack(arrays, axis=self.axis)
+        return joined([array_module(a).expand_dims(a, self.axis) for a in arrays], self.axis)
 
     def backward(self, g):
         return tuple(g[_along(self.axis, i, len(g.shape))] for i in range(len(self.inputs)))

@@ -8,6 +8,8 @@ import numpy as np
 
 from ..backend import array_module, is_array
 from ..function import Function, raw
+from ..graphs import constant
+from ..kernels.products import product
 from ..tensor import Tensor
 from .on_device import CrossEntropyOnDevice, runs_kernels
 from .registry import declare
@@ -46,7 +48,7 @@ class CrossEntropy(Function):
         lse = (xp.log(total) + top)[:, 0]
         loss = own * (lse - logits[xp.arange(rows), target])
         if self.label_smoothing:
-            loss += real * (lse * each.sum() - logits.astype(dtype, copy=False) @ each)
+            loss += real * (lse * each.sum() - product(logits.astype(dtype, copy=False), each[:, None])[:, 0])
         # An all-padding batch has loss 0, not 0/0.
         count = row_weight.sum()
         count = xp.where(count == 0, count.dtype.type(1), count)
@@ -125,7 +127,7 @@ def cross_entropy(
     ignore where the target is a distribution; IndexError for a class out of range.
     """
     logits = logits if isinstance(logits, Tensor) else Tensor(logits)
-    weight = None if weight is None else array_module(logits.data).asarray(raw(weight))
+    weight = None if weight is None else constant(array_module(logits.data), raw(weight))
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if reduction not in REDUCTIONS:

@@ -69,7 +69,7 @@ def test_fifty_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) 
 
     monkeypatch.setattr(Trainer, "update", silent_update)
     options = {
-        "layers": 2, "steps": 50, "dropout": 0.1, "precision": "fp16", "clip_norm": 0.5, "log_every": 5,
+        "steps": 50, "dropout": 0.1, "precision": "fp16", "clip_norm": 0.5, "log_every": 5,
         "validate_every": 25, "name_overflows": True, "prefetch": 2, "ema": 0.9,
     }  # fmt: skip
     train(tmp_path / "plain", short_interval, **options)
@@ -82,24 +82,29 @@ def test_fifty_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) 
     assert graphs.launched > 100, "of 100 passes and 50 updates"
 
 
-@pytest.mark.parametrize("positions", ["relative", "rotary", "alibi"])
+@pytest.mark.parametrize("positions", ["relative", "rotary", "alibi", "learned"])
 def test_other_models_and_one_batch_an_update(positions, tmp_path, fake_cupy) -> None:
-    def other(trainer: Trainer) -> None:
-        checkpoint_activations(trainer.model)
-
-    config = {"positions": positions, "norm_first": True, "activation": "swiglu"}
-    options = {"steps": 10, "accumulate": 1, "config": config}
-    for name, graphs in (("plain", False), ("graphs", True)):
-        trainer = train(tmp_path / name, other, graphs=graphs, **options)
-    assert_same_run(tmp_path / "graphs", tmp_path / "plain")
-    assert trainer.updates.graphs.launched > 8
+    config = {"positions": positions, "norm_first": True, "activation": "swiglu", "pattern": "strided:3"}
+    found = []
+    for graphs in (False, True):
+        with RunFolder.create(tmp_path / str(graphs), {}) as run:
+            trainer = small_trainer(run, device="cuda", accumulate=1, config=config, graphs=graphs)
+            deterministic(trainer)
+            checkpoint_activations(trainer.model)
+            (micro,) = next(trainer._updates())
+            for step in range(1, 5):
+                trainer.update(step, [micro._replace(epoch=step)])
+            found.append((trainer.updates.read(), trainer.updates.flat.weights.get()))
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    assert found[0][0] == found[1][0]
+    assert trainer.updates.graphs.launched == 6
 
 
 def test_a_run_with_graphs_goes_on_from_its_save(tmp_path, fake_cupy) -> None:
-    options = {"steps": 9, "device": "cuda", "validate_every": 3, "graphs": True, "ema": 0.9}
+    options = {"steps": 6, "device": "cuda", "validate_every": 3, "graphs": True, "ema": 0.9}
     small_run(tmp_path / "whole", **options)
     with pytest.raises(TrainingStopped):
-        small_run(tmp_path / "stopped", stop_at=5, **options)
+        small_run(tmp_path / "stopped", stop_at=4, **options)
     small_run(tmp_path / "stopped", resume=True, **{**options, "graphs": False})
     one, other = (load_checkpoint(tmp_path / name).tensors for name in ("whole", "stopped"))
     for name in one:
@@ -160,7 +165,7 @@ def test_a_learning_rate_frozen_in_the_graph_would_be_noticed(tmp_path, fake_cup
     def frozen(self: DeviceUpdates, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
         return apply(self, alone, clip_norm, fake_cupy.full(1, self.optimizer.lr, np.float32))
 
-    options = {"steps": 6, "validate_every": 6}
+    options = {"steps": 4, "validate_every": 4}
     train(tmp_path / "plain", **options)
     monkeypatch.setattr(DeviceUpdates, "_apply", frozen)
     train(tmp_path / "graphs", graphs=True, **options)

@@ -81,3 +81,15 @@ def test_a_task_on_the_device(task: Callable[..., list[str]], precision, cuda, t
         assert all(isinstance(text, str) for text in texts)
     assert losses["cuda"]
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=2e-2 if precision == "fp16" else 1e-4)
+
+
+@pytest.mark.parametrize("task", [translator, classifier, language_model, recurrent], ids=lambda task: task.__name__)
+def test_a_task_with_graphs_is_that_without(task: Callable[..., list[str]], fake_cupy, tmp_path: Path) -> None:
+    rows = []
+    for graphs in (False, True):
+        manual_seed(0)
+        with RunFolder.create(tmp_path / str(graphs), {}) as run:
+            regime = Regime(precision="fp16", graphs=graphs)
+            task(run, seed=0, steps=6, device="cuda", regime=regime, say=lambda text: None)
+            rows.append([{**row, "tokens_per_second": 0} for row in run.metrics()])
+    assert rows[0] == rows[1]
