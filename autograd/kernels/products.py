@@ -91,7 +91,8 @@ def product(x: Array, y: Array, out: Array | None = None) -> Array:
 
 def _multiplies(x: Array, y: Array) -> bool:
     """Whether cuBLAS takes these arrays."""
-    alike = is_array(x) and is_array(y) and x.dtype == y.dtype and x.dtype in _TYPES and min(x.ndim, y.ndim) > 1
+    on_device = is_array(x) and is_array(y) and not isinstance(y, np.ndarray)
+    alike = on_device and x.dtype == y.dtype and x.dtype in _TYPES and min(x.ndim, y.ndim) > 1
     return alike and x.shape[-1] == y.shape[-2] and 0 not in (*x.shape, *y.shape) and load_cublas() is not None
 
 

@@ -2,8 +2,9 @@
 
     python -m tests.support.array_bytes paraphrase [BATCH]
 
-NumPy tells tracemalloc of every array, and the stand-in's are NumPy's. What a device needs beside them (CuPy's rounding
-up, cuBLAS's workspace, the driver) is not counted. The kernels run through the emulator: minutes for a real model.
+NumPy tells tracemalloc of every array, and the stand-in's are NumPy's; cuBLAS's workspace of 34 MB is one of them. What
+a device needs beside them (CuPy's rounding up, the driver) is not counted. The kernels run through the emulator:
+minutes for a real model.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from handloom.autograd.kernels import products
 
 from . import capture, cublas, kernels
 from .array import (
+    FREE,
     DeviceSynchronized,
     allow_synchronize,
     call_ufunc,
@@ -63,8 +64,9 @@ def _function(name: str) -> Any:
         sources = [x._host for x in (*_arrays(args), *_arrays(tuple(kwargs.values()))) if isinstance(x, ndarray)]
         with np.errstate(all="ignore"):
             result = capture.perform(
-                lambda: getattr(np, name)(*hosts, **options), sources, None if out is None else out._host
-            )
+                lambda: getattr(np, name)(*hosts, **options), sources, None if out is None else out._host,
+                launches=name not in FREE,
+            )  # fmt: skip
         launched(name + (shapes(args) if name == "matmul" else ""), result)
         if isinstance(result, bool) or out is not None:
             return out if out is not None else wrap(np.asarray(result))
@@ -187,6 +189,7 @@ def installed() -> Iterator[types.ModuleType]:
         yield cupy
     finally:
         products.load_cublas = real
+        products._handle.cache_clear()
         for name, module in before.items():
             if module is None:
                 sys.modules.pop(name, None)

@@ -18,13 +18,13 @@ _state = threading.local()
 
 #: What CuPy itself would have launched, by name: functions that compute or copy something. Views and `empty` are not.
 operations: list[str] = []
-_FREE = {"empty", "empty_like", "result_type", "shape", "broadcast_to", "may_share_memory"}
+FREE = {"empty", "empty_like", "result_type", "shape", "broadcast_to", "may_share_memory"}
 
 
 def launched(name: str, result: Any) -> None:
     """Note a call; one whose result is a view computes nothing."""
     view = isinstance(result, np.ndarray) and result.base is not None and "matmul" not in name
-    if capturing() is None and name not in _FREE and not view:
+    if capturing() is None and name not in FREE and not view:
         operations.append(name)
 
 

@@ -145,10 +145,12 @@ def refuse(what: str) -> None:
         raise CaptureError(f"{what}: operation not permitted when stream is capturing")
 
 
-def perform(compute: Callable[[], Any], inputs: list[np.ndarray], out: np.ndarray | None = None) -> Any:
+def perform(
+    compute: Callable[[], Any], inputs: list[np.ndarray], out: np.ndarray | None = None, launches: bool = True
+) -> Any:
     """The result of `compute`, a NumPy call that writes into `out` or returns something new, or a view of an input.
 
-    During a capture it is noted down, and run again by every launch of the graph.
+    During a capture it is noted down, and run again by every launch of the graph, unless it `launches` nothing.
     """
     recording = capturing()
     if recording is None:
@@ -166,7 +168,8 @@ def perform(compute: Callable[[], Any], inputs: list[np.ndarray], out: np.ndarra
         return found
     own = np.array(found)
     recording.allocate(own)
-    recording.launches.append(lambda: np.copyto(own, compute()))
+    if launches:
+        recording.launches.append(lambda: np.copyto(own, compute()))
     own[...] = np.nan if own.dtype.kind == "f" else 0
     return own
 
