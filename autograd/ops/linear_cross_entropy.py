@@ -20,7 +20,10 @@ from .registry import declare
 
 #: Bytes of logits held at a time. A second block of rows has to add to dW what the first one wrote: with few blocks
 #: that costs little, and one block of the size of all logits would cost more memory than anything else in the step.
-BLOCK_BYTES = 1 << 26
+BLOCK_BYTES = 1 << 25
+
+#: The classes are cut into so many parts, for threads to share.
+CLASS_PARTS = 8
 
 
 class LinearCrossEntropy(Function):
@@ -80,9 +83,9 @@ class LinearCrossEntropy(Function):
             z = buffer[: block.stop - start]
             factor = xp.empty((len(z), 1), wide)
             terms = own[block], each, total_each, count
-            self.block(xp, z, rows[block], target[block], weight_wide, bias, terms, losses[block], factor, dx, block)
+            self.block(xp, z, rows[block], target[block], weight_wide, bias, terms, losses[block], factor)
             if self.record:
-                self.add_weight_gradient(xp, z, rows[block] * factor, factor, dw, db, first=start == 0)
+                dx[block] = self.gradients(xp, z, rows[block], factor, weight_wide, dw, db, first=start == 0)
         if self.record:
             if not len(real):
                 dw[...] = 0
@@ -91,12 +94,14 @@ class LinearCrossEntropy(Function):
             db = None if db is None else db.astype(bias.dtype, copy=False)
         return xp.asarray(losses.sum() / count).astype(x.dtype), dx, dw, db
 
-    def block(self, xp, z, rows, target, weight, bias, terms, losses, factor, dx, block):
-        """Losses of a block of rows; `z` ends as F, `factor` as k / l over the mean's divisor; their rows of dx."""
+    def block(self, xp, z, rows, target, weight, bias, terms, losses, factor):
+        """Losses of a block of rows; `z` ends as F, `factor` as k / l over the mean's divisor."""
         own, each, total_each, count = terms
 
-        def part(start, stop):
-            xp.matmul(rows[start:stop], weight.T, out=z[start:stop])
+        def logits(start, stop):
+            xp.matmul(rows, weight[start:stop].T, out=z[:, start:stop])
+
+        def softmax(start, stop):
             for piece in pieces(start, stop, z.shape[1] // 4):
                 y, a = z[piece], own[piece]
                 places = xp.arange(len(y)), target[piece]
@@ -117,26 +122,33 @@ class LinearCrossEntropy(Function):
                     y -= scale[:, None] * each
                 y[places] -= scale * a
                 factor[piece] = (k / total / count)[:, None]
-            if self.record:
-                d = dx[block][start:stop]
-                xp.matmul(z[start:stop], weight, out=d)
-                d *= factor[start:stop]
 
-        split(xp, len(z), part, cost=2 * weight.size / FLOPS)
+        # The product by classes: each thread brings its part of the weight into BLAS's own order, not all of it.
+        split(xp, len(weight), logits, cost=rows.size / FLOPS)
+        split(xp, len(z), softmax, cost=2.0 * z.shape[1])
 
-    def add_weight_gradient(self, xp, f, scaled_rows, factor, dw, db, first):
-        """dW += F^T ((k/l) x) and db += F^T (k/l); the first block writes instead."""
+    def gradients(self, xp, f, rows, factor, weight, dw, db, first):
+        """dx of the rows, (k/l) (F W); dW += F^T ((k/l) x) and db += F^T (k/l), which the first block writes."""
+        scaled = rows * factor
+        size = max(-(-len(weight) // CLASS_PARTS), 1)
+        d_parts = xp.zeros((CLASS_PARTS, *rows.shape), f.dtype)  # added up in one order, whatever the threads
 
         def part(start, stop):
-            if db is not None:
-                db[start:stop] += factor[:, 0] @ f[:, start:stop]
-            if first:
-                xp.matmul(f[:, start:stop].T, scaled_rows, out=dw[start:stop])
-                return
-            for piece in pieces(start, stop, scaled_rows.shape[1] // 32):
-                dw[piece] += f[:, piece].T @ scaled_rows
+            for number in range(start, stop):
+                classes = slice(number * size, min((number + 1) * size, len(weight)))
+                if classes.start >= classes.stop:
+                    continue
+                xp.matmul(f[:, classes], weight[classes], out=d_parts[number])
+                if db is not None:
+                    db[classes] += factor[:, 0] @ f[:, classes]
+                if first:
+                    xp.matmul(f[:, classes].T, scaled, out=dw[classes])
+                    continue
+                for piece in pieces(classes.start, classes.stop, rows.shape[1] // 4):
+                    dw[piece] += f[:, piece].T @ scaled
 
-        split(xp, len(dw), part, cost=scaled_rows.size / FLOPS)
+        split(xp, CLASS_PARTS, part, cost=2 * size * rows.size / FLOPS)
+        return d_parts.sum(axis=0) * factor
 
     def spread(self, xp, dx, real, x):
         """dx of all rows from that of the real ones."""
@@ -203,7 +215,7 @@ def linear_cross_entropy(
         class_weight: (classes,) or None: the weight of each class.
         reduction: "mean" (over the weights of the targets that count; 0 if none do) or "sum".
         label_smoothing: s in [0, 1], as in `cross_entropy`.
-        block_rows: rows of logits held at a time; None for what fits into 64 MB, on a device into 256 MB.
+        block_rows: rows of logits held at a time; None for what fits into 32 MB, on a device into 256 MB.
 
     Raises ValueError for shapes that don't fit or options out of range, IndexError for a class out of range.
     """
