@@ -338,7 +338,7 @@ def train_language_model(
         regime.make_optimizer(model, preset),
         regime.make_schedule(preset, steps),
         batches,
-        list(all_windows(text.valid[: preset.valid_tokens], preset.length, 32)),
+        list(all_windows(text.valid[: max(preset.valid_tokens, 2)], preset.length, 32)),
         run,
         config={"kind": kind, "model": config.to_dict(), "length": preset.length},
         steps=steps,

@@ -83,7 +83,8 @@ def make_table(
         for kind in RECURRENT_LAYERS:
             cells[kind.upper()] = Cell(preset.recurrent(vocabulary, kind), preset.for_baselines())
     elif name == "heads":
-        for heads, size in itertools.product((1, 2, 4, 8), (preset.head_dim // k for k in (4, 2, 1))):
+        sizes = sorted({max(preset.head_dim // k, 1) for k in (4, 2, 1)})
+        for heads, size in itertools.product((1, 2, 4, 8), sizes):
             own_preset = dataclasses.replace(preset, nhead=heads, head_dim=size)
             cells[f"{numbered(heads, 'head')} of {size}"] = Cell(own_preset.transformer(vocabulary), own_preset)
     elif name == "learning-rate":
