@@ -33,14 +33,16 @@ extern "C" __global__ void __launch_bounds__(256) cross_entropy_rows(
     float highest = block_max(top, scratch);
     total = block_sum(top > -infinity() ? total * __expf(top - highest) : 0.0f, scratch);
     sum = block_sum(sum, scratch);
+    // A target outside makes the loss NaN, and the gradient.
+    bool inside = own >= 0 && own < classes;
+    float nan = infinity() - infinity();
     if (threadIdx.x == 0) {
-        bool inside = own >= 0 && own < classes;  // a target outside makes the loss NaN
-        float z = inside ? widen(row[own]) + widen(bias[own]) : infinity() - infinity(), each = smoothing / classes;
+        float z = inside ? widen(row[own]) + widen(bias[own]) : nan, each = smoothing / classes;
         loss[blockIdx.x] = highest + logf(total) - (1.0f - smoothing) * z - (smoothing > 0.0f ? each * sum : 0.0f);
     }
 #if GRADIENT
     __syncthreads();  // the loss has read its logit
-    float scale = *factor, inverse = 1.0f / total, each = smoothing / classes;
+    float scale = inside ? *factor : nan, inverse = 1.0f / total, each = smoothing / classes;
     for (int i = threadIdx.x; i < classes; i += blockDim.x) {
         float p = __expf(widen(row[i]) + widen(bias[i]) - highest) * inverse;
         row[i] = narrow(scale * (p - each - (i == own ? 1.0f - smoothing : 0.0f)));

@@ -17,7 +17,7 @@ from .loading import load_kernel
 
 _THREADS = 256
 _BLOCKS = 1056  # eight for each multiprocessor of a large device
-_PARTS = 16  # as in adam.cu
+PARTS = 16  # as in adam.cu
 
 #: The device's memory between steps, as `struct State` of adam.cu.
 STATE = np.dtype(
@@ -41,25 +41,22 @@ def read_state(state: Array) -> dict[str, float]:
     return {name: host[name].item() for name in STATE.names or ()}
 
 
-def add_parts(flat: Array, places: Array, parts: Sequence[Array | None]) -> None:
-    """flat[start : start + size] += part for each part, of flat's dtype, and its row (start, size) of `places`, int64.
+def add_parts(flat: Array, places: Array, first: int, parts: Sequence[Array | None]) -> None:
+    """Add to `flat` up to PARTS arrays of its dtype: the kth at row first + k of `places`, (start, size) int64.
 
     None adds nothing.
     """
     if isinstance(flat, np.ndarray):
-        for (start, size), part in zip(places.tolist(), parts, strict=True):
+        for (start, size), part in zip(places[first:].tolist(), parts, strict=False):
             if part is not None:
                 flat[start : start + size] += part.reshape(-1)
         return
-    kernel = load_kernel("adam.cu", "add_parts", HALF=flat.dtype == np.float16)
     parts = [None if part is None else array_module(part).ascontiguousarray(part) for part in parts]
-    for first in range(0, len(parts), _PARTS):
-        group = parts[first : first + _PARTS]
-        largest = max((part.size for part in group if part is not None), default=0)
-        if largest:
-            grid = max(min(-(-largest // (8 * _THREADS)), _BLOCKS // 4), 1), len(group)
-            args = flat, places, np.int32(first), *group, *([None] * (_PARTS - len(group)))
-            kernel(grid, (_THREADS,), args)
+    largest = max((part.size for part in parts if part is not None), default=0)
+    if largest:
+        grid = max(min(-(-largest // (8 * _THREADS)), _BLOCKS // 4), 1), len(parts)
+        args = flat, places, np.int32(first), *parts, *([None] * (PARTS - len(parts)))
+        load_kernel("adam.cu", "add_parts", HALF=flat.dtype == np.float16)(grid, (_THREADS,), args)
 
 
 def prepare_update(

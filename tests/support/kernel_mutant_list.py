@@ -49,6 +49,7 @@ forward = _each(
 loss = _each(_fused.test_cross_entropy, ((5, 97), 0.1, np.float32), ((4, 1013), 0.0, np.float16))
 extremes = _fused.test_cross_entropy_of_far_apart_and_infinite_logits
 rows = _each(_fused.test_embedding, (97, 11, 33, np.float32), (40, 500, 70, np.float16))
+outside = _fused.test_ids_and_targets_outside_give_nan_and_touch_nothing
 columns = _fused.test_sums_of_columns
 update = _each(_update.test_updates_are_those_of_the_optimiser_with_clipping, (97, np.float32), (5000, np.float16))
 parts = _each(_update.test_parts_are_added_each_in_its_place, (np.float16,), (np.float32,))
@@ -182,6 +183,11 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         rows,
         [
             ("counted twice", "(first > 0 && ids[order[first - 1]] == id)", "false"),
+            ("not stable", "(tile[k] == own && start + k < place)", "(tile[k] == own && start + k > place)"),
+            ("lost tie", " || (tile[k] == own && start + k < place)", ""),
+            ("missing barrier", "ids[start + threadIdx.x];\n        __syncthreads();", "ids[start + threadIdx.x];"),
+            ("missing barrier", "place);\n        __syncthreads();", "place);"),
+            ("no bound", "if (place < count) order[rank] = place;", "order[rank] = place;"),
             ("padding counts", "id == padding || ", ""),
             ("no bound", "place < count && ", ""),
             (
@@ -191,6 +197,15 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
             ),
         ],
     ),
+    (
+        "embedding.cu",
+        outside,
+        [
+            ("wrong bound", "bool inside = id >= 0 && id < rows;", "bool inside = id >= 0 && id <= rows;"),
+            ("no bound", "if (id < 0 || id >= rows || id == padding", "if (id == padding"),
+        ],
+    ),
+    ("cross_entropy.cu", outside, [("no bound", "own >= 0 && own < classes", "own < classes")]),
     (
         "adam.cu",
         parts,

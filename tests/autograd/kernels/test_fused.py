@@ -173,6 +173,26 @@ def test_embedding(count, rows, width, dtype, device) -> None:
         close(found, want, dtype, "gradient", 8)
 
 
+def test_ids_and_targets_outside_give_nan_and_touch_nothing(device) -> None:
+    rng = np.random.default_rng(0)
+    table, g = drawn(rng, np.float32, 11, 5), drawn(rng, np.float32, 6, 5)
+    ids = np.array([3, -1, 11, 10, 3, 2**40])
+    inside = (ids >= 0) & (ids < 11)
+    rows = fused.embedding(device.asarray(table), device.asarray(ids)).get()
+    np.testing.assert_array_equal(np.isnan(rows).all(axis=1), ~inside)
+    np.testing.assert_array_equal(rows[inside], table[ids[inside]])
+    want = np.zeros((11, 5))
+    np.add.at(want, ids[inside], g[inside].astype(np.float64))
+    close(fused.embedding_backward(device.asarray(g), device.asarray(ids), 11), want, np.float32, "gradient", 8)
+    logits, factor = drawn(rng, np.float32, 4, 11), device.asarray(np.ones(1, np.float32))
+    target = np.array([11, 2, -5, 2**40])
+    args = device.asarray(np.zeros(11, np.float32)), device.asarray(target), factor, -1, 0.0
+    on_device = device.asarray(logits)
+    loss = fused.cross_entropy_rows(on_device, *args).get()
+    np.testing.assert_array_equal(np.isnan(loss), [True, False, True, True])
+    np.testing.assert_array_equal(np.isnan(on_device.get()).all(axis=1), np.isnan(loss))
+
+
 def test_sums_of_columns(device) -> None:
     for shape in [(1, 1), (1000, 3), (17, 97), (9, 300)]:
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Parameter
-from handloom.autograd.kernels.update import adam, add_parts, new_state, prepare_update, read_state
+from handloom.autograd.kernels.update import PARTS, adam, add_parts, new_state, prepare_update, read_state
 from handloom.train.optimizers import Adam, clip_grad_norm
 
 LR = 0.01
@@ -33,7 +33,9 @@ def test_parts_are_added_each_in_its_place(dtype, device) -> None:
     for xp in (np, device):  # on the CPU, too
         places = xp.asarray(np.stack([starts[:-1], sizes], axis=1).astype(np.int64))
         found = xp.asarray(flat.copy())
-        add_parts(found, places, [None if part is None else xp.asarray(part) for part in parts])
+        arrays = [None if part is None else xp.asarray(part) for part in parts]
+        for first in range(0, len(arrays), PARTS):
+            add_parts(found, places, first, arrays[first : first + PARTS])
         np.testing.assert_array_equal(found if xp is np else found.get(), want)
 
 
