@@ -18,6 +18,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class Graphs:
 
     def __init__(self, most: int = 64):
         self.cupy = import_cupy()
-        self.pool = self.cupy.cuda.MemoryPool()
+        self.pool = self.cupy.cuda.MemoryPool(partial(_allocate, self.cupy))
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.most, self.captured, self.launched = most, 0, 0
         self._forms: OrderedDict[tuple[Hashable, Hashable], _Form] = OrderedDict()
@@ -129,6 +130,22 @@ class Graphs:
     def _abandon(self) -> None:
         with contextlib.suppress(Exception):  # the capture has failed already, and its own error is raised
             self.stream.end_capture()
+
+
+def _allocate(cupy: Any, size: int) -> Any:
+    """Memory for the pool of the graphs.
+
+    CuPy's pools give back what seems free before they give up, and here that is what other graphs work in. So the
+    common pool gives back first what it has to spare, and then an error comes that pools let pass: MemoryError.
+    """
+    for spare in (cupy.get_default_memory_pool(), None):
+        try:
+            return cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            if spare is None:
+                raise MemoryError(f"no {size:,} bytes are left on the device for another CUDA graph") from error
+            spare.free_all_blocks()
+    raise AssertionError
 
 
 class _Form:

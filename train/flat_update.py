@@ -16,7 +16,6 @@ import numpy as np
 
 from ..autograd import Parameter, Tensor
 from ..autograd.backend import array_module, is_array, to_device
-from ..autograd.engine import backward
 from ..autograd.kernels.update import PARTS, STATE, adam, add_parts, new_state, prepare_update, read_state
 from .optimizers import Adam
 
@@ -72,7 +71,6 @@ class FlatAdam:
         starts = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
         places = np.array([(start, p.size) for start, p in zip(starts, self.parameters, strict=False)], np.int64)
         self._places = xp.asarray(places)  # (start, size) of each
-        self._number = {id(parameter): number for number, parameter in enumerate(self.parameters)}
         self.weights = xp.zeros(starts[-1], np.float32)
         for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
             own[...] = parameter.data
@@ -114,23 +112,12 @@ class FlatAdam:
         """
         scale = self.state[:1] * (share.astype(np.float32) if is_array(share) else np.float32(share))
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is what the loss scale is there for
-            backward(loss, scale.astype(loss.dtype).reshape(loss.shape), ready=self._ready)
+            loss.backward(scale.astype(loss.dtype).reshape(loss.shape))
             for first in range(0, len(self.parameters), PARTS):
-                self._add(first)
-
-    def _ready(self, leaf: Tensor) -> None:
-        """A parameter's gradient has come: add those of its group as soon as all are there, and let go of them."""
-        place = self._number.get(id(leaf))
-        if place is not None:
-            first = place - place % PARTS
-            if all(parameter.grad is not None for parameter in self.parameters[first : first + PARTS]):
-                self._add(first)
-
-    def _add(self, first: int) -> None:
-        group = self.parameters[first : first + PARTS]
-        add_parts(self.gradient, self._places, first, [parameter.grad for parameter in group])
-        for parameter in group:
-            parameter.grad = None
+                group = self.parameters[first : first + PARTS]
+                add_parts(self.gradient, self._places, first, [parameter.grad for parameter in group])
+                for parameter in group:
+                    parameter.grad = None
 
     def step(self, lr: float, *, average: float = 1.0, max_norm: float | None = None) -> None:
         """Update all parameters from the gradient and forget it; skip it if the gradient overflowed.

@@ -132,6 +132,7 @@ class HostUpdates:
             with nullcontext() if self.half is None else self.half.passes():
                 prepare(batch)
                 loss, count, *more = compute(batch.batch)
+                count = float(count)  # a NumPy number would widen what it is multiplied with
                 share = 1.0 if alone else count / _TOKEN_UNIT
                 # In float16 an overflow is what the loss scale is there for: no warning.
                 with np.errstate(over="ignore", invalid="ignore") if self.half else nullcontext():

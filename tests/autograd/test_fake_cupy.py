@@ -16,9 +16,16 @@ from tests.support.fake_cupy import cupy as stand_in
 from tests.support.fake_cupy import cupyx
 from tests.support.fake_cupy.signatures import ATTRIBUTES, CONSTANTS, DTYPES, FREE_METHODS, FUNCTIONS, METHODS, UFUNCS
 
+#: Of cupy.cuda.
+CUDA = [
+    "Stream.null", "Stream.begin_capture", "Stream.end_capture", "Stream.is_capturing", "MemoryPool",
+    "MemoryPool.total_bytes", "MemoryPool.free_all_blocks", "using_allocator", "Memory", "MemoryPointer",
+    "runtime.CUDARuntimeError", "graph.Graph.launch", "graph.Graph.upload", "graph.Graph.debug_dot_str",
+    "get_current_stream", "device.get_cublas_handle", "Device.attributes",
+]  # fmt: skip
 DESCRIBE = """
 import cupy, cupyx, inspect, json, sys
-functions, ufuncs, methods, names = json.load(sys.stdin)
+functions, ufuncs, methods, names, cuda = json.load(sys.stdin)
 parameters = lambda f: list(inspect.signature(f).parameters)
 found = {"functions": {name: parameters(getattr(cupy, name)) for name in functions}}
 found["ufuncs"] = [name for name in ufuncs if isinstance(getattr(cupy, name, None), cupy.ufunc)]
@@ -28,6 +35,12 @@ found["dunders"] = [name for name in dir(cupy.ndarray) if name.startswith("__")]
 found["cupyx"] = [n for n in ("scatter_add", "allow_synchronize", "DeviceSynchronized") if hasattr(cupyx, n)]
 found["kernels"] = [cupy.RawModule.__doc__.split("\\n")[0], cupy.RawKernel.__call__.__doc__.split("\\n")[0]]
 found["kernel"] = hasattr(cupy.RawKernel, "max_dynamic_shared_size_bytes")
+def has(name):
+    thing = cupy.cuda
+    for part in name.split("."):
+        thing = getattr(thing, part, None)
+    return thing is not None
+found["cuda"] = [name for name in cuda if has(name)]
 print(json.dumps(found))
 """
 
@@ -38,12 +51,17 @@ def real(tmp_path_factory):
     if importlib.util.find_spec("cupy") is None:
         pytest.skip("CuPy is not installed: pip install cupy-cuda13x (no GPU is needed)")
     names = [*CONSTANTS, *DTYPES, *FREE_METHODS, *ATTRIBUTES, "bool_", "shape", "ndim", "size"]
-    asked = json.dumps([list(FUNCTIONS), UFUNCS, list(METHODS), names])
+    asked = json.dumps([list(FUNCTIONS), UFUNCS, list(METHODS), names, CUDA])
     environment = {**os.environ, "CUPY_CACHE_DIR": str(tmp_path_factory.mktemp("cupy"))}
     command = [sys.executable, "-c", DESCRIBE]
     done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), names
+
+
+def test_what_graphs_need_of_cupy_is_there(real) -> None:
+    found, _ = real
+    assert found["cuda"] == CUDA
 
 
 def test_every_name_is_cupy_s_with_the_same_parameters(real) -> None:

@@ -146,6 +146,32 @@ def test_what_a_capture_refuses(refused, fake_cupy) -> None:
     np.testing.assert_array_equal(graphs("good", lambda given: {"y": given + 1}, x)["y"].get(), 2)
 
 
+def test_memory_of_graphs_is_never_given_back_for_more(fake_cupy, monkeypatch) -> None:
+    class NoMemoryError(RuntimeError):
+        pass
+
+    def memory(size: int) -> int:
+        if size > limit:
+            raise NoMemoryError
+        return size
+
+    limit, spare = 100, fake_cupy.cuda.MemoryPool()
+
+    def free_all_blocks() -> None:
+        nonlocal limit
+        limit = 200
+
+    spare.free_all_blocks = free_all_blocks
+    monkeypatch.setattr(fake_cupy, "get_default_memory_pool", lambda: spare, raising=False)
+    monkeypatch.setattr(fake_cupy.cuda, "Memory", memory, raising=False)
+    monkeypatch.setattr(fake_cupy.cuda, "MemoryPointer", lambda mem, offset: (mem, offset), raising=False)
+    monkeypatch.setattr(fake_cupy.cuda.runtime, "CUDARuntimeError", NoMemoryError, raising=False)
+    allocate = Graphs().pool.allocator
+    assert [allocate(100), allocate(150)] == [(100, 0), (150, 0)]
+    with pytest.raises(MemoryError, match="no 300 bytes are left"):
+        allocate(300)
+
+
 # -- the stand-in ------------------------------------------------------------------------------------------------------
 
 

@@ -26,20 +26,21 @@ from handloom.train.translation import translation_loss
 VOCABULARY, STEPS = 24, 24
 
 
-def small_batches(shuffle: bool = True, pairs: int = 160, seed: int = 1) -> TokenBatches:
+def small_batches(shuffle: bool = True, pairs: int = 160, seed: int = 1, tokens: int = 110) -> TokenBatches:
     """Sequences of 2 to 12 tokens, to be copied in reverse order."""
     generator = np.random.default_rng(seed)
     source = [generator.integers(4, VOCABULARY, size=generator.integers(2, 12)).tolist() for _ in range(pairs)]
     target = [ids[::-1] for ids in source]
     special = {"pad_id": 0, "bos_id": 1, "eos_id": 2}
-    return TokenBatches(source, target, tokens_per_batch=110, seed=5, shuffle=shuffle, **special)
+    return TokenBatches(source, target, tokens_per_batch=tokens, seed=5, shuffle=shuffle, **special)
 
 
 def small_trainer(
-    run: RunFolder, *, dropout: float = 0.2, device: str = "cpu", layers: int = 1, config: Any = None, **options: Any
-) -> Trainer:
-    """The trainer of such a run, of a model with as many layers on each side, changed by `config`; `options` go to
-    Trainer."""
+    run: RunFolder, *, dropout: float = 0.2, device: str = "cpu", layers: int = 1, config: Any = None,
+    data: Any = None, **options: Any,
+) -> Trainer:  # fmt: skip
+    """The trainer of such a run, of a model with as many layers on each side, changed by `config`, on small_batches
+    with `data`; `options` go to Trainer."""
     manual_seed(3)
     sizes = Seq2SeqConfig(
         VOCABULARY, VOCABULARY, 16, 2, layers, layers, 32, dropout,
@@ -52,7 +53,7 @@ def small_trainer(
         settings["optimizer"] = settings["optimizer"](model)
     valid = small_batches(shuffle=False, pairs=20, seed=2).epoch(0)
     return Trainer(
-        model, translation_loss(0.1, 0), train_batches=small_batches(), valid_batches=valid, run=run,
+        model, translation_loss(0.1, 0), train_batches=small_batches(**(data or {})), valid_batches=valid, run=run,
         config={"model": sizes.to_dict()}, **settings,
     )  # fmt: skip
 

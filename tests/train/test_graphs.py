@@ -70,7 +70,7 @@ def test_fifty_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) 
     monkeypatch.setattr(Trainer, "update", silent_update)
     options = {
         "steps": 50, "dropout": 0.1, "precision": "fp16", "clip_norm": 0.5, "log_every": 5,
-        "validate_every": 25, "name_overflows": True, "prefetch": 2, "ema": 0.9,
+        "validate_every": 50, "name_overflows": True, "prefetch": 2, "ema": 0.9, "data": {"tokens": 30, "pairs": 12},
     }  # fmt: skip
     train(tmp_path / "plain", short_interval, **options)
     trainer = train(tmp_path / "graphs", short_interval, graphs=True, **options)
