@@ -43,6 +43,7 @@ class LabelledBatches:
         labels: (n,) integers.
         shuffle: False keeps the order of the texts.
         curriculum: epochs in which batches come short to long.
+        pad_to: pad to a multiple of this many tokens, or to the longest text.
 
     Raises ValueError if there is no text.
     """
@@ -59,12 +60,13 @@ class LabelledBatches:
         pad_id: int,
         shuffle: bool = True,
         curriculum: int = 0,
+        pad_to: int = 1,
     ):
         if not len(ids):
             raise ValueError("there is no text to make batches of")
         self.sequences, self.labels = TokenSequences.from_lists(ids), labels
         self.batch_size, self.seed, self.pad_id, self.shuffle = batch_size, seed, pad_id, shuffle
-        self.curriculum = curriculum
+        self.curriculum, self.pad_to = curriculum, pad_to
 
     def __len__(self) -> int:
         return -(-len(self.labels) // self.batch_size)
@@ -86,8 +88,10 @@ class LabelledBatches:
             else:
                 batches = [batches[i] for i in generator.permutation(len(batches))]
         for indices in batches[start::every]:
-            ids = self.sequences.pad(indices, self.pad_id)
-            yield LabelledBatch(ids, self.sequences.lengths[indices], self.labels[indices], indices)
+            lengths = self.sequences.lengths
+            width = min(-(-int(lengths[indices].max()) // self.pad_to) * self.pad_to, int(lengths.max()))
+            ids = self.sequences.pad(indices, self.pad_id, width=width)
+            yield LabelledBatch(ids, lengths[indices], self.labels[indices], indices)
 
 
 def classification_loss(
@@ -223,6 +227,7 @@ def train_classifier(
             pad_id=tokenizer.pad_id,
             shuffle=shuffle,
             curriculum=regime.curriculum,
+            pad_to=regime.pad_to,
         )
 
     train_batches, valid_batches = batches(train, True), batches(valid, False)

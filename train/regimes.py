@@ -40,6 +40,7 @@ class Regime:
         patience, monitor: of `Trainer`; None for what the task has.
         checkpoint_activations: compute activations anew in the backward pass.
         curriculum: epochs in which batches come in the order of difficulty.
+        pad_to: of `TokenBatches`; windows of running text are of one length as they are.
 
     Raises InputError for a rate, a decay or an average out of its range.
     """
@@ -59,6 +60,7 @@ class Regime:
     prefetch: int = 0
     checkpoint_activations: bool = False
     curriculum: int = 0
+    pad_to: int = 1
 
     def __post_init__(self) -> None:
         if self.lr is not None and not 0 < self.lr < math.inf:
@@ -161,6 +163,9 @@ def add_regime_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--patience", type=positive, metavar="N", help="stop after N validations without a better one")
     group.add_argument("--monitor", help="metric that decides, such as valid_loss (default: the task's)")
     group.add_argument("--curriculum", type=positive, default=0, metavar="EPOCHS", help="from easy to hard at first")
+    group.add_argument(
+        "--pad-to", type=positive, default=1, metavar="N", help="pad batches to multiples of N tokens, for --graphs"
+    )
     group.add_argument("--teacher", type=Path, metavar="RUN", help="learn from the model of an earlier run as well")
     group.add_argument("--prefetch", type=positive, default=0, metavar="N", help="make N batches ahead in a thread")
 

@@ -196,6 +196,7 @@ def translation_batches(
     seed: int,
     shuffle: bool = True,
     curriculum: int = 0,
+    pad_to: int = 1,
 ) -> TokenBatches:
     """The pairs as batches of the preset's size, see `TokenBatches`."""
     return TokenBatches(
@@ -206,6 +207,7 @@ def translation_batches(
         max_length=preset.max_length,
         shuffle=shuffle,
         curriculum=curriculum,
+        pad_to=pad_to,
         pad_id=tokenizer.pad_id,
         bos_id=tokenizer.bos_id,
         eos_id=tokenizer.eos_id,
@@ -254,7 +256,9 @@ def train_translator(
         return trained
 
     tokenizer: Tokenizer = find_ranks().from_first(make_tokenizer)
-    train_batches = translation_batches(train, tokenizer, preset, seed=seed, curriculum=regime.curriculum)
+    train_batches = translation_batches(
+        train, tokenizer, preset, seed=seed, curriculum=regime.curriculum, pad_to=regime.pad_to
+    )
     valid_batches = translation_batches(valid, tokenizer, preset, seed=seed, shuffle=False)
     for note in (train_batches.note(), valid_batches.note()):
         if note:

@@ -13,8 +13,8 @@ EXAMPLES = (
 )  # fmt: skip
 COMMON = """
 --data --preset --out --overwrite --seed --steps --device --resume --stop-at --set --optimizer --schedule --lr
---weight-decay --accumulate --precision --graphs --checkpoint-activations --ema --patience --monitor --curriculum
---teacher --prefetch --interactive --checkpoint
+--weight-decay --accumulate --precision --graphs --pad-to --checkpoint-activations --ema --patience --monitor
+--curriculum --teacher --prefetch --interactive --checkpoint
 """
 SEARCHING = "--beam --nbest --length-penalty --temperature --top-k --top-p --repetition-penalty --no-repeat-ngram"
 #: Every model option at once; --teacher is an earlier run of the same script.

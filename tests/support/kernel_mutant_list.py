@@ -183,7 +183,7 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         rows,
         [
             ("counted twice", "(first > 0 && ids[order[first - 1]] == id)", "false"),
-            ("not stable", "(tile[k] == own && start + k < place)", "(tile[k] == own && start + k > place)"),
+            ("wrong rank", "rank += tile[k] < own ||", "rank += tile[k] <= own ||"),
             ("lost tie", " || (tile[k] == own && start + k < place)", ""),
             ("missing barrier", "ids[start + threadIdx.x];\n        __syncthreads();", "ids[start + threadIdx.x];"),
             ("missing barrier", "place);\n        __syncthreads();", "place);"),

@@ -55,6 +55,38 @@ def test_every_pair_comes_back_exactly_once(corpus, budget, seed, epoch, shuffle
     assert sorted(seen) == list(range(len(corpus)))
 
 
+@given(corpora, st.integers(13, 60), st.integers(2, 9))
+def test_lengths_are_padded_to_a_multiple(corpus, budget, multiple):
+    source_ids, target_ids = [s for s, _ in corpus], [t for _, t in corpus]
+    batches = TokenBatches(source_ids, target_ids, tokens_per_batch=budget, seed=0, pad_to=multiple, **SPECIAL)
+    longest = max(max(len(s), len(t) + 1) for s, t in corpus)
+    positions, seen = 0, []
+    for batch in batches.epoch(1):
+        for array, lengths in ((batch.source, batch.source_lengths), (batch.target_input, batch.target_lengths)):
+            assert array.shape[1] == min(-(-int(lengths.max()) // multiple) * multiple, longest)
+            assert all(row[:n].min() > PAD for row, n in zip(array, lengths, strict=True))
+            assert not any(row[n:].any() for row, n in zip(array, lengths, strict=True))
+            positions += array.size
+        assert len(batch) * max(batch.source.shape[1], batch.target_input.shape[1]) <= budget
+        assert batch.target_output.shape == batch.target_input.shape
+        seen += batch.indices.tolist()
+    assert sorted(seen) == list(range(len(corpus)))
+    filled = sum(len(s) + len(t) + 1 for s, t in corpus)
+    assert len(batches) > 1 or batches.padding_fraction == pytest.approx(1 - filled / positions)
+
+
+def test_padded_to_a_multiple_batches_have_few_shapes():
+    corpus = random_corpus(5000)
+
+    def shapes(multiple):
+        batches = TokenBatches(*corpus, tokens_per_batch=512, seed=0, pad_to=multiple, **SPECIAL)
+        return {batch.source.shape + batch.target_input.shape for epoch in range(2) for batch in batches.epoch(epoch)}
+
+    assert len(shapes(8)) < len(shapes(1)) / 4
+    names = [TokenBatches(*corpus, tokens_per_batch=512, seed=0, pad_to=n, **SPECIAL).fingerprint() for n in (1, 8)]
+    assert names[0] != names[1], "a run can't go on with other batches"
+
+
 def test_order_depends_on_seed_and_epoch_alone():
     corpus = random_corpus(500)
 

@@ -64,7 +64,7 @@ def test_fifty_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) 
             update(self, *arguments)
 
     def short_interval(trainer: Trainer) -> None:
-        trainer.scaler.scale, trainer.scaler.interval = 2.0**15, 8  # it soon overflows
+        trainer.scaler.scale, trainer.scaler.interval = 2.0**24, 8  # it overflows at once, and again
         trainer.updates.write()
 
     monkeypatch.setattr(Trainer, "update", silent_update)
