@@ -17,7 +17,7 @@ import dataclasses
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Any
 
@@ -44,8 +44,17 @@ class _Capture(threading.local):
 _capture = _Capture()
 
 
+@contextlib.contextmanager
+def _holding(held: list[Array]) -> Iterator[None]:
+    _capture.held = held
+    try:
+        yield
+    finally:
+        _capture.held = None
+
+
 def is_capturing() -> bool:
-    """Whether this thread captures a graph."""
+    """Whether this thread computes what is captured, or what will be: both must launch the same kernels."""
     return _capture.held is not None
 
 
@@ -99,7 +108,8 @@ class Graphs:
             self._forms.popitem(last=False)
         form.fill(leaves)
         if first:
-            return compute(form.batch)  # everything is compiled and loaded now
+            with _holding([]):
+                return compute(form.batch)  # everything is compiled and loaded now
         if form.graph is None:
             self._capture(form, compute)
             self.captured += 1
@@ -115,16 +125,13 @@ class Graphs:
     def _capture(self, form: _Form, compute: Compute) -> None:
         cuda = self.cupy.cuda
         held: list[Array] = []
-        with cuda.using_allocator(self.pool.malloc), self.stream:
-            _capture.held = held
+        with cuda.using_allocator(self.pool.malloc), self.stream, _holding(held):
             self.stream.begin_capture()
             try:
                 form.results = compute(form.batch)
             except Exception as error:
                 self._abandon()
                 raise GraphError(f"this computation can't be captured as a CUDA graph: {error}") from error
-            finally:
-                _capture.held = None
             form.graph, form.held = self.stream.end_capture(), held
 
     def _abandon(self) -> None:
