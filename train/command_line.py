@@ -68,9 +68,9 @@ def parse_training_arguments(parser: argparse.ArgumentParser, arguments: Sequenc
         if value != parser.get_default(name) and name not in _FREE_ON_RESUME and value != stored.get(name):
             parser.error(f"--{name.replace('_', '-')} can't be changed while resuming: leave it out, the run has it")
     merged = {**vars(given), **stored, "out": given.resume, "resume": given.resume, "stop_at": given.stop_at}
-    for name in vars(given).keys() & {"steps", "device", "table"}:
-        if getattr(given, name) != parser.get_default(name):
-            merged[name] = getattr(given, name)
+    absent: dict[str, Any] = dict.fromkeys(("steps", "device", "table"), object())  # argparse leaves what it finds
+    asked = vars(parser.parse_args(arguments, argparse.Namespace(**absent)))
+    merged |= {name: asked[name] for name, nothing in absent.items() if asked[name] is not nothing}
     return argparse.Namespace(**merged)
 
 

@@ -51,18 +51,6 @@ def test_an_interrupted_table_goes_on(trained: Example) -> None:
     assert (run / "table.md").exists()
 
 
-def test_another_table_of_a_finished_run(trained: Example) -> None:
-    """Only its own cells are made and shown; the model itself is not trained again."""
-    before = (trained.folder / "run/model.safetensors").read_bytes()
-    out = trained.succeeds("--resume", "run", "--table", "learning-rate")
-    names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")][1:]
-    assert len(names) == 18
-    assert names[1].startswith("rate 9.0e-04, batch 1")
-    assert names[-1] == "Transformer"
-    assert (trained.folder / "run/model.safetensors").read_bytes() == before
-    assert trained.succeeds("--resume", "run").count("made before") == 5, "those of the first table are still there"
-
-
 def test_subwords_and_own_text(trained: Example) -> None:
     text = "The cat sat on the mat. The dog ran to the old house by the river.\n" * 200
     (trained.folder / "own.txt").write_text(text, encoding="utf-8")
@@ -70,6 +58,24 @@ def test_subwords_and_own_text(trained: Example) -> None:
     out = trained.succeeds(*options)
     assert "Transformer" in out
     assert "RNN" not in out
+
+
+def test_another_table_of_a_finished_run(trained: Example) -> None:
+    """Only its own cells are made and shown; the model itself is not trained again."""
+    (trained.folder / "small.txt").write_text("The dog ran to the old house by the river.\n" * 200, encoding="utf-8")
+    options = ["--data", "small.txt", "--preset", "smoke", "--steps", 4, "--length", 20, "--table", "heads"]
+    trained.succeeds(*options, "--out", "small")
+    before = (trained.folder / "small/model.safetensors").read_bytes()
+    out = trained.succeeds("--resume", "small", "--table", "baselines")
+    names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]
+    assert names[2:] == ["Random", "Bigram", "RNN", "LSTM", "GRU", "Transformer"]
+    assert (trained.folder / "small/model.safetensors").read_bytes() == before
+    out = trained.succeeds("--resume", "small")
+    assert out.count("made before") == 12, "the cells of the first table are still there"
+    names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]
+    assert names[2:] == [f"{n} head{'s' * (n > 1)} of {size}" for n in (1, 2, 4, 8) for size in (4, 8, 16)] + [
+        "Transformer"
+    ]
 
 
 def test_what_is_refused(trained: Example) -> None:
