@@ -33,14 +33,15 @@ def test_a_kernel_draws_the_same_mask(seed) -> None:
     text = (
         read_source("philox.cuh")
         + r"""
-    extern "C" __global__ void k(bool* keep, unsigned long long seed, unsigned long long call, unsigned threshold) {
+    extern "C" __global__ void k(bool* keep, const unsigned long long* seed, unsigned long long call,
+                                 unsigned threshold) {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
-        keep[i] = dropout_keeps(seed, call, i, threshold);
+        keep[i] = dropout_keeps(key_of(seed), call, i, threshold);
     }"""
     )
     keep = np.zeros(1024, dtype=bool)
     call = 2**40 + 3
-    args = (keep, np.uint64(seed), np.uint64(call), np.uint32(6554))
+    args = (keep, np.array([seed], np.uint64), np.uint64(call), np.uint32(6554))
     EmulatedModule(text).get_function("k")((8,), (128,), args)
     np.testing.assert_array_equal(keep, keep_mask(seed, call, (1024,), 6554))
 
