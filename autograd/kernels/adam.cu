@@ -52,8 +52,9 @@ extern "C" __global__ void __launch_bounds__(256) squared_norm(const scalar* g, 
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// One block: norm = sqrt(sum) average / loss_scale; the gradient is clipped to `max_norm`. After an overflow the step is skipped and the scale halved (not below `least`);
-// after `interval` good steps it doubles. (Micikevicius et al. 2018, arXiv 1710.03740.)
+// One block: norm = sqrt(sum) average / loss_scale; the gradient is clipped to `max_norm`. After an overflow the step
+// is skipped and the scale halved (not below `least`); after `interval` good steps it doubles. (Micikevicius et al. 2018,
+// arXiv 1710.03740.)
 extern "C" __global__ void __launch_bounds__(256) prepare_update(
     const float* partial, int count, State* state, const Settings* settings, float max_norm, int interval, float least) {
     extern __shared__ float scratch[];

@@ -279,4 +279,3 @@ def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
 def _aligned(*arrays: Any) -> tuple[np.int32]:
     """1 if every row of every array starts at a multiple of 16 bytes: then rows are copied 16 bytes at a time."""
     return (np.int32(all(address_of(x) % 16 == 0 and all(s % 16 == 0 for s in x.strides[:3]) for x in arrays)),)
-

@@ -44,14 +44,16 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
         y[start + i] = narrow((row[i] - middle) * inverse * widen(weight[i]) + widen(bias[i]));
 }
 
-// With h = g weight and x_hat = (z - mean) rstd: dz = rstd (h - mean(h) - x_hat mean(h x_hat)), plus what reaches z past
-// the normalisation, if `past` is not null; dx = dropout(dz) with the mask of the forward pass. A block takes every gridDim-th row and leaves its sums of g x_hat and g over them in
-// row blockIdx of `partial` (2, gridDim, width). Shared memory: 2 width + 32 floats.
+// With h = g weight and x_hat = (z - mean) rstd: dz = rstd (h - mean(h) - x_hat mean(h x_hat)), plus what reaches z
+// past the normalisation, if `past` is not null; dx = dropout(dz) with the mask of the forward pass. A block takes every
+// gridDim-th row and leaves its sums of g x_hat and g over them in row blockIdx of `partial` (2, gridDim, width).
+// Shared memory: 2 width + 32 floats.
 extern "C" __global__ void __launch_bounds__(256) layer_norm_backward(
     const scalar* g, const scalar* z, const scalar* weight, const float* mean, const float* rstd, scalar* dz,
     float* partial, int rows, int width
 #if RESIDUAL
-    , const scalar* past, scalar* dx, const unsigned long long* seed, unsigned long long call, unsigned threshold, float keep_scale
+    , const scalar* past, scalar* dx, const unsigned long long* seed, unsigned long long call, unsigned threshold,
+    float keep_scale
 #endif
 ) {
     extern __shared__ float shared[];
