@@ -22,6 +22,7 @@ from .attention_fused import FusedAttention, why_not_fused
 from .exponential import exp
 from .heads import empty_heads, empty_like_heads
 from .linalg import matmul
+from .reduction import row_dots
 from .registry import declare
 from .selection import where
 
@@ -68,13 +69,15 @@ def alibi_bias(slopes: Any, query_length: int, key_length: int, dtype: Any, xp: 
 
 
 class StandardAttention(Function):
-    """Weights are held as (batch, heads, key, query): reducing over the second to last axis is many times quicker.
+    """Weights are held as (batch, key, head, query): sums over the keys then go along rows of heads x queries numbers,
+    many times quicker than along rows of one head's queries, which are few.
 
-    With A the weights after softmax, D its dropout, O the output and G the incoming gradient: dV = D^T G; with dA the
-    gradient at A, dS = A (dA - rowsum(dA A)), where rowsum(dA A) = rowsum(G O); dQ = dS K scale; dK = dS^T Q scale; the
-    bias takes dS. (Dao et al. 2022, arXiv 2205.14135, appendix B.2, for the row sums.)
+    With A the weights after softmax, D those after dropout, O the output and G the incoming gradient: dV = D^T G; with
+    dA the gradient at A, dS = A (dA - rowsum(dA A)), where rowsum(dA A) = rowsum(G O); dQ = dS K scale; dK = dS^T Q
+    scale; the bias takes dS. (Dao et al. 2022, arXiv 2205.14135, appendix B.2, for the row sums.)
 
-    A few batch rows are worked on at a time, from scores to output, so that their scores stay in the cache.
+    What is held is f A with dropout's factor f, so that D = f A keep: with X = (G V^T) keep, dA = f X, and dS =
+    f A (X - rowsum(G O) / f). A few batch rows are worked on at a time, from scores to output: they stay in the cache.
     """
 
     def __init__(self, mask, dropout, scale, generator):
@@ -84,7 +87,7 @@ class StandardAttention(Function):
         self.save(query, key, value, *(() if bias is None else (bias,)))
         xp = array_module(query)
         batch, heads, queries, _ = query.shape
-        shape = (batch, heads, key.shape[2], queries)
+        shape = (batch, key.shape[2], heads, queries)
         wide = _wide(np.result_type(query.dtype, key.dtype))
         weights = xp.empty(shape, query.dtype)
         out = empty_heads(xp, (batch, heads, queries, value.shape[3]), np.result_type(query.dtype, value.dtype))[0]
@@ -92,30 +95,27 @@ class StandardAttention(Function):
         if self.dropout:
             keep, factor = self.generator.keep_mask(shape, self.dropout)
             keep = xp.asarray(keep)
-        added = [_four_axes(bias.astype(wide, copy=False)).swapaxes(-1, -2)] if bias is not None else []
+        added = [] if bias is None else [keys_first(_four_axes(bias.astype(wide, copy=False)))]
         if self.mask is not None:
-            added.append(_four_axes(xp.where(self.mask, 0, -np.inf).astype(wide)).swapaxes(-1, -2))
+            added.append(keys_first(_four_axes(xp.where(self.mask, 0, -np.inf).astype(wide))))
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
-                scaled = query[rows].astype(wide, copy=False) * wide.type(self.scale)
-                scores = key[rows].astype(wide, copy=False) @ scaled.swapaxes(-1, -2)
+                scores = weights[rows] if wide == weights.dtype else xp.empty(weights[rows].shape, wide)
+                q, k = query[rows].astype(wide, copy=False), key[rows].astype(wide, copy=False)
+                xp.matmul(k, q.swapaxes(-1, -2), out=by_head(scores))
+                scores *= wide.type(self.scale)
                 for term in added:
                     scores += term if len(term) == 1 else term[rows]
-                top = scores.max(axis=-2, keepdims=True)
+                top = scores.max(axis=1, keepdims=True)
                 # Where nothing may be attended to the maximum is -inf: the weights and the output are zero there.
                 scores -= xp.where(xp.isfinite(top), top, 0) if added else top
                 xp.exp(scores, out=scores)
-                total = scores.sum(axis=-2, keepdims=True)
-                scores *= 1 / xp.where(total == 0, 1, total)
+                total = scores.sum(axis=1, keepdims=True)
+                scores *= wide.type(factor) / xp.where(total == 0, 1, total)
                 weights[rows] = scores
-                dropped = weights[rows]
-                if keep is not None:
-                    dropped = xp.multiply(scores, keep[rows], out=scores).astype(query.dtype, copy=False)
-                y = out[rows]
-                xp.matmul(dropped.swapaxes(-1, -2), value[rows], out=y)
-                if keep is not None:
-                    y *= y.dtype.type(factor)
+                dropped = weights[rows] if keep is None else weights[rows] * keep[rows]
+                xp.matmul(by_head(dropped).swapaxes(-1, -2), value[rows], out=out[rows])
 
         split(xp, batch, part, cost=4 * weights[:1].size)
         self.keep(weights, keep, factor, out)
@@ -124,29 +124,27 @@ class StandardAttention(Function):
     def backward(self, g):
         query, key, value = self.saved[:3]
         weights, keep, factor, out = self.kept
-        xp, wide, scale = array_module(g), _wide(weights.dtype), query.dtype.type(self.scale)
+        xp, wide = array_module(g), _wide(weights.dtype)
         d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
         all_d_scores = xp.empty(weights.shape, weights.dtype) if len(self.saved) == 4 and self.needs[3] else None
+        undo = wide.type(1 / factor if factor else 0.0)
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
-                d_out, dropped = g[rows], weights[rows]
-                row_sums = (d_out.astype(wide, copy=False) * out[rows]).sum(axis=-1)
-                if keep is not None:
-                    d_out = d_out * g.dtype.type(factor)
-                    dropped = dropped * keep[rows]
-                xp.matmul(dropped, d_out, out=d_value[rows])
-                d_scores = value[rows] @ d_out.swapaxes(-1, -2)
+                dropped = weights[rows] if keep is None else weights[rows] * keep[rows]
+                xp.matmul(by_head(dropped), g[rows], out=d_value[rows])
+                d_scores = dropped if keep is not None else xp.empty(dropped.shape, dropped.dtype)
+                xp.matmul(value[rows], g[rows].swapaxes(-1, -2), out=by_head(d_scores))
                 if keep is not None:
                     d_scores *= keep[rows]
-                d_scores -= row_sums[:, :, None, :].astype(d_scores.dtype, copy=False)
+                row_sums = row_dots(g[rows].astype(wide, copy=False), out[rows].astype(wide, copy=False)) * undo
+                d_scores -= row_sums[:, None].astype(d_scores.dtype, copy=False)
                 d_scores *= weights[rows]
                 if all_d_scores is not None:
                     all_d_scores[rows] = d_scores
-                xp.matmul(d_scores.swapaxes(-1, -2), key[rows], out=d_query[rows])
-                xp.matmul(d_scores, query[rows], out=d_key[rows])
-                d_query[rows] *= scale
-                d_key[rows] *= scale
+                d_scores *= d_scores.dtype.type(self.scale)
+                xp.matmul(by_head(d_scores).swapaxes(-1, -2), key[rows], out=d_query[rows])
+                xp.matmul(by_head(d_scores), query[rows], out=d_key[rows])
 
         split(xp, len(weights), part, cost=6 * weights[:1].size)
         if len(self.saved) == 3:
@@ -154,12 +152,23 @@ class StandardAttention(Function):
         if all_d_scores is None:
             return d_query, d_key, d_value, None
         bias = self.saved[3]
-        return d_query, d_key, d_value, unbroadcast(all_d_scores.swapaxes(-1, -2), bias.shape).astype(bias.dtype)
+        d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), bias.shape)
+        return d_query, d_key, d_value, d_bias.astype(bias.dtype)
 
     def composed(self, query, key, value, bias=None):
         _, keep, factor, _ = self.kept
-        keep = None if keep is None else keep.swapaxes(-1, -2) * query.dtype.type(factor)
+        keep = None if keep is None else by_head(keep).swapaxes(-1, -2) * query.dtype.type(factor)
         return attention_composed(query, key, value, bias, mask=self.mask, scale=self.scale, keep=keep)[0]
+
+
+def keys_first(array: Any) -> Any:
+    """(batch, head, query, key) seen as (batch, key, head, query)."""
+    return array.transpose(0, 3, 1, 2)
+
+
+def by_head(array: Any) -> Any:
+    """(batch, key, head, query) seen as (batch, head, key, query)."""
+    return array.swapaxes(1, 2)
 
 
 def _wide(dtype: Any) -> Any:
@@ -222,7 +231,7 @@ def _attention_reference(
     added = np.broadcast_to(added, (batch, heads, queries, keys))
     if alibi_slopes is not None:
         added = added + alibi_bias(alibi_slopes, queries, keys, query.real.dtype)
-    keep, factor = np.ones((batch, heads, keys, queries)), 1.0  # weights are dropped in the layout they are held in
+    keep, factor = np.ones((batch, keys, heads, queries)), 1.0  # weights are dropped in the layout they are held in
     if dropout and generator is not None:
         keep, factor = generator.keep_mask(keep.shape, dropout)
     for b, h, i in np.ndindex(batch, heads, queries):
@@ -236,7 +245,7 @@ def _attention_reference(
             and not (window is not None and abs(position - j) > window)
         ]
         for weight, j in pairs:
-            out[b, h, i] += weight / sum(w for w, _ in pairs) * keep[b, h, j, i] * factor * value[b, h, j]
+            out[b, h, i] += weight / sum(w for w, _ in pairs) * keep[b, j, h, i] * factor * value[b, h, j]
     return out
 
 

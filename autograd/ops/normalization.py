@@ -22,6 +22,7 @@ from .on_device import (
     fits,
     runs_kernels,
 )
+from .reduction import row_dots
 from .registry import declare
 
 
@@ -29,7 +30,8 @@ class LayerNorm(Function):
     """y = x_hat w + b with x_hat = (x - mean) r, r = 1 / sqrt(var + eps), over the last axis.
 
     With h = g w: dx = r (h - mean(h) - x_hat mean(h x_hat)), dw = sum of g x_hat, db = sum of g over the rows.
-    (Ba, Kiros, Hinton 2016, arXiv 1607.06450, equation 4.) x and the statistics are saved; x_hat is computed again.
+    (Ba, Kiros, Hinton 2016, arXiv 1607.06450, equation 4.) x_hat is kept. The sums over features and over rows are
+    products with vectors, mean(h) that of g with w / features: BLAS is several times quicker at them than a reduction.
     """
 
     def __init__(self, eps):
@@ -39,45 +41,46 @@ class LayerNorm(Function):
         self.save(x, weight, bias)
         xp, rows = array_module(x), rows_of(x)
         wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
-        mean, rstd = xp.empty((len(rows), 1), wide), xp.empty((len(rows), 1), wide)
-        self.keep(mean, rstd)
+        x_hat, rstd = xp.empty(rows.shape, wide), xp.empty((len(rows), 1), wide)
+        self.keep(x_hat, rstd)
         out = xp.empty(x.shape, x.dtype)
 
         def part(start, stop):
             for piece in pieces(start, stop, rows.shape[1]):
-                mean[piece] = row_mean(rows[piece].astype(wide, copy=False))
-                centred = rows[piece] - mean[piece]
+                centred, y = x_hat[piece], rows_of(out)[piece]
+                xp.subtract(rows[piece], row_mean(rows[piece].astype(wide, copy=False)), out=centred)
                 rstd[piece] = 1.0 / xp.sqrt(row_mean(centred, centred) + self.eps)
                 centred *= rstd[piece]
-                centred *= weight
-                xp.add(centred, bias, out=rows_of(out)[piece], casting="same_kind")
+                scaled = xp.multiply(centred, weight, out=y if y.dtype == wide else None)
+                xp.add(scaled, bias, out=y, casting="same_kind")
 
         split(xp, len(rows), part, cost=1.2 * rows.shape[1])
         return out
 
     def backward(self, g):
         x, weight = self.saved[:2]
-        mean, rstd = self.kept
-        xp, rows, g = array_module(x), rows_of(x), rows_of(g)
-        width = rows.shape[1]
+        x_hat, rstd = self.kept
+        xp, g, wide = array_module(x), rows_of(g), rstd.dtype
+        count, width = x_hat.shape
         dx = xp.empty(x.shape, x.dtype)
+        share = weight.astype(wide) * wide.type(-1 / max(width, 1))
         # The rows' sums are kept piece by piece, so that they don't depend on the number of threads.
         length = max(PIECE // max(width, 1), 1)
-        sums = xp.zeros((2, -(-len(rows) // length), width), mean.dtype)
+        sums = xp.empty((2, -(-count // length), width), wide)
 
         def part(start, stop):
             for number in range(start, stop):
                 piece = slice(number * length, (number + 1) * length)
-                x_hat = rows[piece] - mean[piece]
-                x_hat *= rstd[piece]
-                gradient = g[piece].astype(mean.dtype, copy=False)
-                sums[0, number] = xp.einsum("ij,ij->j", gradient, x_hat)
-                sums[1, number] = gradient.sum(axis=0)
-                h = gradient * weight
-                x_hat *= row_mean(h, x_hat)
-                h -= row_mean(h)
-                h -= x_hat
-                xp.multiply(h, rstd[piece], out=rows_of(dx)[piece], casting="same_kind")
+                normal, y = x_hat[piece], rows_of(dx)[piece]
+                gradient = g[piece].astype(wide, copy=False)
+                rest = gradient * normal
+                ones = xp.ones(len(normal), wide)
+                sums[0, number], sums[1, number] = ones @ rest, ones @ gradient
+                xp.multiply(normal, (rest @ share)[:, None], out=rest)
+                rest += (gradient @ share)[:, None]
+                h = xp.multiply(gradient, weight, out=y if y.dtype == wide else None)
+                h += rest
+                xp.multiply(h, rstd[piece], out=y, casting="same_kind")
 
         split(xp, sums.shape[1], part, cost=2.5 * PIECE)
         dw, db = sums.sum(axis=1).astype(weight.dtype)
@@ -92,7 +95,7 @@ def row_mean(x: Array, y: Array | None = None) -> Array:
     """The mean of each row of x, or of x * y: (rows, features) -> (rows, 1)."""
     if array_module(x) is not np:
         return (x if y is None else x * y).mean(axis=-1, keepdims=True)
-    total = x @ np.ones(x.shape[1], x.dtype) if y is None else np.vecdot(x, y)
+    total = x @ np.ones(x.shape[1], x.dtype) if y is None else row_dots(x, y)
     return (total / x.dtype.type(x.shape[1]))[:, None]
 
 

@@ -50,6 +50,11 @@ def narrowed(out: Any, x: Any) -> Any:
     return out.astype(np.float16) if x.dtype == np.float16 else out
 
 
+def row_dots(x: Any, y: Any) -> Any:
+    """The sums of x * y along the last axis, of arrays: (..., n) -> (...)."""
+    return np.vecdot(x, y) if array_module(x) is np else (x * y).sum(axis=-1)
+
+
 class Reduction(Function):
     def __init__(self, axis: Axis, keepdims: bool):
         self.axis = axis

@@ -49,10 +49,10 @@ def attention_fused(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> 
 
 
 def attention_small(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
-    # The fused op draws its mask over (batch, heads, key, query).
-    keep, factor = Generator(3).keep_mask((2, 2, 7, 5), 0.3)
+    # The fused op draws its mask over (batch, key, heads, query).
+    keep, factor = Generator(3).keep_mask((2, 7, 2, 5), 0.3)
     mask = attention_mask(5, 7, mask=MASK, causal=True)
-    keep = (keep.swapaxes(-1, -2) * factor).astype(query.dtype)
+    keep = (keep.transpose(0, 2, 3, 1) * factor).astype(query.dtype)
     return attention_composed(query, key, value, bias, mask=mask, scale=query.shape[-1] ** -0.5, keep=keep)[0]
 
 
