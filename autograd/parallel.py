@@ -14,7 +14,8 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,22 +88,33 @@ def split(xp: Any, count: int, body: Body, cost: float) -> None:
     depend on each other, and their number must not change the result: sums over range(count) are kept by pieces of a
     fixed size, and added afterwards.
     """
-    parts = min(get_num_threads(), count, int(count * cost / 1e5)) if xp is np else 1
+    split_all(xp, [(count, body, cost)])
+
+
+def split_all(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
+    """`split` for several jobs (count, body, cost) that don't depend on each other: a thread does its part of each."""
+    price = sum(count * cost for count, _, cost in jobs)
+    parts = min(get_num_threads(), max((count for count, _, _ in jobs), default=0), int(price / 1e5)) if xp is np else 1
     if parts < 2 or not _turn.acquire(blocking=False):
-        body(0, count)
+        for count, body, _ in jobs:
+            body(0, count)
         return
+
+    def run(part: int) -> None:
+        for count, body, _ in jobs:
+            body(count * part // parts, count * (part + 1) // parts)
+
     blas_threads = _get_blas_threads()
     _set_blas_threads(1)
     used: list[_Worker] = []
     try:
         while len(_workers) < parts - 1:
             _workers.append(_Worker())
-        bounds = [count * part // parts for part in range(parts + 1)]
         for part, worker in enumerate(_workers[: parts - 1], 1):
             context = contextvars.copy_context()  # np.errstate lives in it
-            worker.start(lambda run=context.run, a=bounds[part], b=bounds[part + 1]: run(body, a, b))  # type: ignore[misc]
+            worker.start(partial(context.run, run, part))
             used.append(worker)
-        body(0, bounds[1])
+        run(0)
     finally:
         interrupted = _wait(used)
         _set_blas_threads(blas_threads)

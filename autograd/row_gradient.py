@@ -44,14 +44,11 @@ class RowGradient:
         array[self.ids] = self.rows
         return array
 
-    def flat(self, start: int, stop: int) -> Array:
-        """Elements start..stop of the flattened array."""
-        width = self.shape[1]
-        above, below = start // width, -(-stop // width)
-        first, last = np.searchsorted(self.ids, (above, below))
-        part = np.zeros((below - above, width), self.dtype)
-        part[self.ids[first:last] - above] = self.rows[first:last]
-        return part.reshape(-1)[start - above * width : stop - above * width]
+    def __getitem__(self, rows: slice) -> RowGradient:
+        """That of some of the table's rows."""
+        start, stop, _ = rows.indices(self.shape[0])
+        first, last = np.searchsorted(self.ids, (start, stop))
+        return RowGradient(self.ids[first:last] - start, self.rows[first:last], (stop - start, self.shape[1]))
 
 
 def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:

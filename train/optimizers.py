@@ -10,10 +10,10 @@ import numpy as np
 from ..autograd import Parameter
 from ..autograd.backend import array_module, to_device
 from ..autograd.parallel import split
-from ..autograd.row_gradient import RowGradient
+from ..autograd.row_gradient import RowGradient, as_array
 
 # Elements updated at a time: the block and its scratch stay in the processor's cache between the passes over it.
-_BLOCK = 1 << 16
+_BLOCK = 1 << 17
 
 
 class Optimizer:
@@ -82,7 +82,7 @@ class Optimizer:
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         self.steps += 1
-        blocks: list[tuple[list[Any], int, float, float]] = []
+        blocks: list[tuple[list[Any], Any, slice, float, float]] = []
         for parameter, scale, weight_decay, *moments in zip(
             self.parameters, self._lr_scales, self._decays, *self._state, strict=True
         ):
@@ -90,28 +90,34 @@ class Optimizer:
                 continue
             lr = self.lr * scale
             decay = lr * weight_decay
-            if not all(array.flags.c_contiguous for array in (parameter.data, *moments)):
+            gradient, arrays = parameter.grad_or_rows, [parameter.data, *moments]
+            if not all(array.flags.c_contiguous for array in arrays):
                 # A transposed array, say, can't be seen as flat: its blocks would be copies, and the update lost.
                 self._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
             else:
-                gradient = parameter.grad_or_rows
-                if not isinstance(gradient, RowGradient):
-                    gradient = gradient.reshape(-1)
-                flat = [array.reshape(-1) for array in (parameter.data, *moments)]
-                arrays = [flat[0], gradient, *flat[1:]]
-                blocks += [(arrays, start, lr, decay) for start in range(0, parameter.size, _BLOCK)]
+                length = _BLOCK
+                if isinstance(gradient, RowGradient):  # in blocks of whole rows
+                    length = max(_BLOCK // max(parameter.shape[1], 1), 1)
+                else:
+                    gradient, *arrays = (array.reshape(-1) for array in (gradient, *arrays))
+                blocks += [
+                    (arrays, gradient, slice(start, start + length), lr, decay)
+                    for start in range(0, len(arrays[0]), length)
+                ]
             parameter.mark_changed()
 
         def update(first: int, last: int) -> None:
-            for arrays, start, lr, decay in blocks[first:last]:
-                stop = min(start + _BLOCK, arrays[0].size)
-                parts = (a.flat(start, stop) if isinstance(a, RowGradient) else a[start:stop] for a in arrays)
-                self._update(*parts, lr=lr, decay=decay)
+            for arrays, gradient, block, lr, decay in blocks[first:last]:
+                w, *moments = (array[block] for array in arrays)
+                self._update(w, gradient[block], *moments, lr=lr, decay=decay)
 
         split(array_module(self.parameters[0].data), len(blocks), update, cost=_BLOCK)
 
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
-        """Change `w` and the moments in place; `decay` is lr times the weight decay."""
+        """Change `w` and the moments in place; `decay` is lr times the weight decay.
+
+        `g` is shaped like `w`: an array, or a RowGradient where w is a table of which few rows were used.
+        """
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
@@ -165,7 +171,7 @@ class SGD(Optimizer):
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
         if decay:
             w *= 1 - decay
-        direction = g
+        direction = g = as_array(g)
         for v in moments:
             v *= self.momentum
             v += g
@@ -207,16 +213,21 @@ class Adam(Optimizer):
         # Both bias corrections fold into the step size and eps: two divisions less for each element.
         correction = (1 - b2**self.steps) ** 0.5
         m *= b1
-        scratch = g * (1 - b1)
-        m += scratch
-        xp = array_module(g)
-        xp.multiply(g, g, out=scratch)
-        scratch *= 1 - b2
         v *= b2
-        v += scratch
-        xp.sqrt(v, out=scratch)
+        if isinstance(g, RowGradient):
+            m[g.ids] += g.rows * (1 - b1)
+            v[g.ids] += g.rows * g.rows * (1 - b2)
+            scratch = np.sqrt(v)
+        else:
+            xp = array_module(g)
+            scratch = g * (1 - b1)
+            m += scratch
+            xp.multiply(g, g, out=scratch)
+            scratch *= 1 - b2
+            v += scratch
+            xp.sqrt(v, out=scratch)
         scratch += self.eps * correction
-        xp.divide(m, scratch, out=scratch)
+        array_module(m).divide(m, scratch, out=scratch)
         scratch *= lr * correction / (1 - b1**self.steps)
         if decay:
             w *= 1 - decay

@@ -11,7 +11,7 @@ from ..backend import array_module
 from ..function import Function, raw
 from ..kernels.fused import NO_DROP, column_sums
 from ..kernels.products import product
-from ..parallel import split
+from ..parallel import split, split_all
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .activation import gelu, relu, silu
@@ -90,10 +90,10 @@ class Linear(Function):
             if db is not None:
                 db[start:stop] = summed(columns, 0)
 
-        if dx is not None:
-            split(xp, len(rows), by_rows, cost=weight.size / FLOPS)
+        jobs = [(len(rows), by_rows, weight.size / FLOPS)] if dx is not None else []
         if dw is not None or db is not None:
-            split(xp, len(weight), by_features, cost=rows.size / FLOPS)
+            jobs.append((len(weight), by_features, rows.size / FLOPS))
+        split_all(xp, jobs)
         return (dx, dw, db)[: len(self.inputs)]
 
 

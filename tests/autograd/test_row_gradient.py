@@ -43,9 +43,9 @@ def test_sums_pieces_and_arrays(first, second):
     arrays = scattered(first, g[0], shape), scattered(second, g[1], shape)
     np.testing.assert_allclose(one.dense(), arrays[0], atol=1e-12)
     np.testing.assert_allclose(one.plus(two).dense(), arrays[0] + arrays[1], atol=1e-12)
-    for start in range(0, 21, 4):
-        for stop in range(start + 1, 22, 5):
-            np.testing.assert_array_equal(one.flat(start, stop), one.dense().reshape(-1)[start:stop])
+    for start in range(7):
+        for stop in range(start + 1, 10):
+            np.testing.assert_array_equal(one[start:stop].dense(), one.dense()[start:stop])
     assert np.all(np.diff(one.ids) > 0)
 
 

@@ -96,7 +96,7 @@ MUTANTS = (
     M("indexing", "embedding", "row_gradient:sum_rows", "np.add.reduceat(rows[order], starts, axis=0, dtype=wide)", "rows[order][starts]"),
     M("indexing", rows.test_what_backward_leaves, "row_gradient:RowGradient.add_to", "+=", "="),
     M("indexing", rows.test_what_backward_leaves, "row_gradient:RowGradient.without", "self.ids != row", "self.ids >= 0"),
-    M("indexing", rows.test_sums_pieces_and_arrays, "row_gradient:RowGradient.flat", "(above, below)", "(above, below - 1)"),
+    M("indexing", rows.test_sums_pieces_and_arrays, "row_gradient:RowGradient.__getitem__", "(start, stop)", "(start, stop - 1)"),
     M("indexing", rows.test_what_backward_leaves, "engine:_Gradient._add_rows", "self.value.plus(value)", "self.value"),
     M("indexing", conventions.test_a_padding_row_of_an_embedding_gets_no_gradient_of_any_order, "ops.embedding:SumRows.forward", "out[self.padding_id] = 0", "pass"),
     # Matrices: transposition, operands, un-broadcasting, the sum over rows.

@@ -12,6 +12,7 @@ from handloom.autograd import Tensor, manual_seed
 from handloom.train.loss_scaling import HalfPrecision, LossScaler, first_overflow
 from handloom.train.optimizers import SGD, Adam
 from handloom.train.run_folder import RunFolder
+from handloom.train.schedules import noam
 from handloom.train.stopping import TrainingStopped
 from tests.support.small_run import small_run, small_trainer
 
@@ -69,15 +70,16 @@ def test_the_layer_that_overflowed_first_is_named() -> None:
 def test_a_run_in_half_precision_learns_like_one_in_single(tmp_path, accumulate) -> None:
     losses = []
     for precision in ("fp32", "fp16"):
-        # With a smaller eps Adam makes steps of full size of a key's bias, whose gradient is rounding alone.
+        # With a smaller eps Adam makes steps of full size of a key's bias, whose gradient is rounding alone; with higher
+        # rates rounding grows until the two are different runs.
         trainer = small_run(
             tmp_path / precision, precision=precision, dropout=0.0, steps=32, accumulate=accumulate,
-            optimizer=lambda model: Adam(model.parameters(), eps=1e-4),
+            optimizer=lambda model: Adam(model.parameters(), eps=1e-4), schedule=noam(16, 100),
         )  # fmt: skip
         rows = [json.loads(line) for line in (tmp_path / precision / "metrics.jsonl").read_text().splitlines()]
         losses.append([row["valid_loss"] for row in rows if "valid_loss" in row])
         assert {parameter.dtype for parameter in trainer.model.parameters()} == {np.dtype(np.float32)}
-    np.testing.assert_allclose(losses[0], losses[1], rtol=2e-3)
+    np.testing.assert_allclose(losses[0], losses[1], rtol=3e-4)
     assert rows[0]["loss_scale"] >= 1024
 
 
