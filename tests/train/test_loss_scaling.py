@@ -70,7 +70,7 @@ def test_the_layer_that_overflowed_first_is_named() -> None:
 def test_a_run_in_half_precision_learns_like_one_in_single(tmp_path, accumulate) -> None:
     losses = []
     for precision in ("fp32", "fp16"):
-        # With a smaller eps Adam makes steps of full size of a key's bias, whose gradient is rounding alone; with higher
+        # With a smaller eps Adam makes steps of full size of a key's bias, whose gradient is rounding alone; at higher
         # rates rounding grows until the two are different runs.
         trainer = small_run(
             tmp_path / precision, precision=precision, dropout=0.0, steps=32, accumulate=accumulate,
