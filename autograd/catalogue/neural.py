@@ -36,7 +36,7 @@ def _layer_norm(d: Draw) -> Sample:
 def _residual_layer_norm(d: Draw) -> Sample:
     shape = (*d.shape(0, 2), d.integer(3, 5))
     kwargs = {"seed": d.integer(0, 9), "p": d.choice("p", (0.0, 0.3)), "training": d.choice("training", (True, False))}
-    kwargs |= {"eps": 0.1}
+    kwargs |= {"eps": 0.1, "both": d.flag("both")}
     # What is dropped leaves the residual alone, whose elements differ: no row is constant.
     return Sample((*d.distinct(shape, shape), d.array(shape[-1:]), d.array(shape[-1:])), kwargs)
 

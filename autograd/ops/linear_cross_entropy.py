@@ -18,9 +18,9 @@ from .loss import _cross_entropy_reference, cross_entropy
 from .on_device import runs_kernels
 from .registry import declare
 
-#: Bytes of logits held at a time, half of them at most: all would take more memory than anything else in the step. Each
-#: block costs the products bringing the weight into BLAS's own order and adding to dW: the fewer the better.
-BLOCK_BYTES = 1 << 26
+#: Bytes of logits held at a time, or half of the weight's if that is more. Each block costs the products bringing the
+#: weight into BLAS's own order and adding to dW; one of all logits would take more memory than all else in the step.
+BLOCK_BYTES = 1 << 25
 
 #: The classes are cut into so many parts, for threads to share.
 CLASS_PARTS = 8
@@ -75,8 +75,8 @@ class LinearCrossEntropy(Function):
         if self.record:
             dx, dw = xp.empty(rows.shape, wide), xp.empty(weight.shape, wide)
             db = None if bias is None else xp.zeros(classes, wide)
-        most = BLOCK_BYTES // max(classes * wide.itemsize, 1)
-        step = self.block_rows or max(min(most, -(-len(real) // 2)), 1)
+        most = max(BLOCK_BYTES, weight_wide.nbytes // 2)
+        step = self.block_rows or max(most // max(classes * wide.itemsize, 1), 1)
         step = -(-len(real) // max(-(-len(real) // step), 1))  # blocks of equal size
         buffer = xp.empty((step, classes), wide)
         for start in range(0, len(real), max(step, 1)):
@@ -216,8 +216,8 @@ def linear_cross_entropy(
         class_weight: (classes,) or None: the weight of each class.
         reduction: "mean" (over the weights of the targets that count; 0 if none do) or "sum".
         label_smoothing: s in [0, 1], as in `cross_entropy`.
-        block_rows: rows of logits held at a time; None for half of them, at most what fits into
-            64 MB; on a device for what fits into 256 MB.
+        block_rows: rows of logits held at a time; None for what fits into 32 MB or half of the weight's
+            size, on a device into 256 MB.
 
     Raises ValueError for shapes that don't fit or options out of range, IndexError for a class out of range.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..function import Function, raw
 from ..parallel import PIECE, pieces, split
 from ..random import Generator, default_generator
 from ..tensor import Tensor
-from .dropout import _dropout_reference, dropout_add
+from .dropout import _dropout_reference
 from .exponential import sqrt
 from .linalg import rows_of
 from .on_device import (
@@ -39,27 +40,37 @@ class LayerNorm(Function):
 
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
-        xp, rows = array_module(x), rows_of(x)
+        rows = rows_of(x)
+        return self.normalized(x, weight, bias, lambda piece: rows[piece])
+
+    def normalized(self, x, weight, bias, rows_of_piece):
+        """y, shaped like x, of the rows that `rows_of_piece` gives; x_hat and r are kept."""
+        xp, width = array_module(x), x.shape[-1]
+        count = math.prod(x.shape[:-1])
         wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
-        x_hat, rstd = xp.empty(rows.shape, wide), xp.empty((len(rows), 1), wide)
-        self.keep(x_hat, rstd)
+        x_hat, rstd = xp.empty((count, width), wide), xp.empty((count, 1), wide)
         out = xp.empty(x.shape, x.dtype)
 
         def part(start, stop):
-            for piece in pieces(start, stop, rows.shape[1]):
-                centred, y = x_hat[piece], rows_of(out)[piece]
-                xp.subtract(rows[piece], row_mean(rows[piece].astype(wide, copy=False)), out=centred)
+            for piece in pieces(start, stop, width):
+                centred, y, rows = x_hat[piece], rows_of(out)[piece], rows_of_piece(piece)
+                xp.subtract(rows, row_mean(rows.astype(wide, copy=False)), out=centred)
                 rstd[piece] = 1.0 / xp.sqrt(row_mean(centred, centred) + self.eps)
                 centred *= rstd[piece]
                 scaled = xp.multiply(centred, weight, out=y if y.dtype == wide else None)
                 xp.add(scaled, bias, out=y, casting="same_kind")
 
-        split(xp, len(rows), part, cost=1.2 * rows.shape[1])
+        split(xp, count, part, cost=1.2 * width)
+        self.keep(x_hat, rstd)
         return out
 
     def backward(self, g):
-        x, weight = self.saved[:2]
-        x_hat, rstd = self.kept
+        x, weight, _ = self.saved
+        return self.gradients(g, x, weight)
+
+    def gradients(self, g, x, weight, finish=lambda dx, piece: None):
+        """dx, dw and db; `finish(dx, piece)` may go on with a piece of dx while it is in the cache."""
+        x_hat, rstd = self.kept[:2]
         xp, g, wide = array_module(x), rows_of(g), rstd.dtype
         count, width = x_hat.shape
         dx = xp.empty(x.shape, x.dtype)
@@ -81,6 +92,7 @@ class LayerNorm(Function):
                 h = xp.multiply(gradient, weight, out=y if y.dtype == wide else None)
                 h += rest
                 xp.multiply(h, rstd[piece], out=y, casting="same_kind")
+                finish(y, piece)
 
         split(xp, sums.shape[1], part, cost=2.5 * PIECE)
         dw, db = sums.sum(axis=1).astype(weight.dtype)
@@ -89,6 +101,63 @@ class LayerNorm(Function):
     def composed(self, x, weight, bias):
         centred = x - x.mean(axis=-1, keepdims=True)
         return centred / sqrt((centred * centred).mean(axis=-1, keepdims=True) + self.eps) * weight + bias
+
+
+class ResidualLayerNorm(LayerNorm):
+    """LayerNorm of residual + dropout(x), and the sum itself if `both`: each piece stays in the cache from x to y."""
+
+    def __init__(self, p, eps, both, generator):
+        self.p, self.eps, self.both, self.generator = p, eps, both, generator
+
+    def forward(self, x, residual, weight, bias):
+        if x.shape != residual.shape or x.dtype != residual.dtype:
+            raise ValueError("x and the residual must have one shape and dtype")
+        self.save(x, residual, weight, bias)
+        xp, rows, past = array_module(x), rows_of(x), rows_of(residual)
+        keep, scale = None, 1.0
+        if self.p:
+            keep, scale = self.generator.keep_mask(rows.shape, self.p)
+            keep, scale = xp.asarray(keep), x.dtype.type(scale)
+        total = xp.empty(x.shape, x.dtype) if self.both else None
+
+        def summed(piece):
+            out = None if total is None else rows_of(total)[piece]
+            if keep is None:
+                return xp.add(rows[piece], past[piece], out=out)
+            z = xp.multiply(rows[piece], keep[piece], out=out)
+            z *= scale
+            z += past[piece]
+            return z
+
+        y = self.normalized(x, weight, bias, summed)
+        self.keep(*self.kept, keep, scale)
+        return (y, total) if self.both else y
+
+    def backward(self, g, past=None):
+        """`past` is the gradient at the sum, from what else it is used for."""
+        x, _, weight, _ = self.saved
+        _, _, keep, scale = self.kept
+        xp = array_module(x)
+        g = xp.zeros(x.shape, x.dtype) if g is None else g
+        past = None if past is None else rows_of(past)
+        dx = None if keep is None else xp.empty(x.shape, x.dtype)
+
+        def finish(d_total, piece):
+            if past is not None:
+                d_total += past[piece]
+            if dx is not None:
+                d = rows_of(dx)[piece]
+                xp.multiply(d_total, keep[piece], out=d)
+                d *= scale
+
+        d_total, dw, db = self.gradients(g, x, weight, finish)
+        return d_total if dx is None else dx, d_total, dw, db
+
+    def composed(self, x, residual, weight, bias):
+        _, _, keep, scale = self.kept
+        total = residual + (x if keep is None else x * (keep * scale).reshape(x.shape))
+        y = super().composed(total, weight, bias)
+        return (y, total) if self.both else y
 
 
 def row_mean(x: Array, y: Array | None = None) -> Array:
@@ -117,11 +186,24 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
     return LayerNorm(eps)(x, weight, bias)
 
 
-@declare(
-    lambda x, residual, weight, bias, p=0.0, *, eps=1e-5, training=True, generator: _layer_norm_reference(
-        residual + _dropout_reference(x, p, training=training and p > 0, generator=generator), weight, bias, eps
-    )
-)
+def _residual_layer_norm_reference(
+    x: np.ndarray,
+    residual: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray,
+    p: float = 0.0,
+    *,
+    eps: float = 1e-5,
+    training: bool = True,
+    both: bool = False,
+    generator: Generator,
+) -> Any:
+    total = residual + _dropout_reference(x, p, training=training and p > 0, generator=generator)
+    y = _layer_norm_reference(total, weight, bias, eps)
+    return (y, total) if both else y
+
+
+@declare(_residual_layer_norm_reference)
 def residual_layer_norm(
     x: Any,
     residual: Any,
@@ -139,13 +221,14 @@ def residual_layer_norm(
     With `both`, that and the sum itself: how one of a pre-norm Transformer ends and the next begins. x and residual
     have one shape (..., features) and dtype. Raises ValueError as `dropout_add` and `layer_norm`.
     """
+    if not 0 <= p <= 1:
+        raise ValueError(f"residual_layer_norm: p = {p} is not a probability")
+    p, generator = p if training else 0.0, generator or default_generator
     arrays = raw(x), raw(residual), raw(weight), raw(bias)
     alike = runs_kernels(*arrays) and arrays[0].shape == arrays[1].shape
-    if not (alike and fits(*(array.shape for array in arrays[1:])) and 0 <= p <= 1):
-        total = dropout_add(x, residual, p, training=training, generator=generator)
-        y = layer_norm(total, weight, bias, eps)
-        return (y, total) if both else y
-    drop = drop_of(arrays[0], p, generator or default_generator) if training and p > 0 else None
+    if not (alike and fits(*(array.shape for array in arrays[1:]))):
+        return ResidualLayerNorm(p, eps, both, generator)(x, residual, weight, bias)
+    drop = drop_of(arrays[0], p, generator) if p else None
 
     def composed(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> Any:
         total = (x if drop is None else DropoutOnDevice(drop)(x)) + residual
