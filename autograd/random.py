@@ -102,7 +102,8 @@ class Generator:
         mask = np.empty(math.prod(shape), bool)
         streams = [self._bits]
         if lanes and mask.size >= _LARGE:
-            streams = [np.random.SFC64(_Words(words)) for words in self._bits.random_raw((_LANES, 3))]
+            seeds: Any = [_Words(words) for words in self._bits.random_raw((_LANES, 3))]
+            streams = [np.random.SFC64(seed) for seed in seeds]
         bounds = [mask.size * lane // len(streams) for lane in range(len(streams) + 1)]
 
         def draw(first: int, last: int) -> None:

@@ -51,7 +51,8 @@ class Multiply(Function):
     broadcasts = True
 
     def forward(self, x, y):
-        self.save(x, y)
+        # A plain number has no gradient, for which the other factor would be held.
+        self.save(None if type(y) is float else x, None if type(x) is float else y)
         return x * y
 
     def backward(self, g):

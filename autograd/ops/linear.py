@@ -20,7 +20,7 @@ from .dropout import dropout as drop_out
 from .linalg import rows_of
 from .linear_on_device import LinearActivationOnDevice
 from .on_device import DropoutOnDevice, drop_of, runs_kernels
-from .reduction import summed
+from .reduction import sum_of_rows, summed
 from .registry import OPS, declare
 
 #: Multiplications and additions of a matrix product that one core does in a nanosecond, roughly; (m, k) by (k, n) takes
@@ -88,7 +88,7 @@ class Linear(Function):
             if dw is not None:
                 xp.matmul(columns.T, rows, out=dw[start:stop])
             if db is not None:
-                db[start:stop] = summed(columns, 0)
+                db[start:stop] = sum_of_rows(columns)
 
         jobs = [(len(rows), by_rows, weight.size / FLOPS)] if dx is not None else []
         if dw is not None or db is not None:

