@@ -78,7 +78,10 @@ class Function:
 
     @property
     def needs(self) -> Sequence[bool]:
-        return [origin is not None for origin in self.inputs]
+        inputs = self.inputs
+        if len(inputs) == 2:  # a loop takes three times as long, which small arrays notice
+            return inputs[0] is not None, inputs[1] is not None
+        return [origin is not None for origin in inputs]
 
     @property
     def name(self) -> str:
