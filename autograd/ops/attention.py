@@ -113,7 +113,8 @@ class StandardAttention(Function):
                 xp.exp(scores, out=scores)
                 total = scores.sum(axis=1, keepdims=True)
                 scores *= wide.type(factor) / xp.where(total == 0, 1, total)
-                weights[rows] = scores
+                if wide != weights.dtype:
+                    weights[rows] = scores
                 dropped = weights[rows] if keep is None else weights[rows] * keep[rows]
                 xp.matmul(by_head(dropped).swapaxes(-1, -2), value[rows], out=out[rows])
 
