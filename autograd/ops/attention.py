@@ -128,7 +128,7 @@ class StandardAttention(Function):
         xp, wide = array_module(g), _wide(weights.dtype)
         d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
         all_d_scores = xp.empty(weights.shape, weights.dtype) if len(self.saved) == 4 and self.needs[3] else None
-        undo = wide.type(1 / factor if factor else 0.0)
+        divisor = wide.type(factor or 1.0)  # all is zero where everything is dropped
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
@@ -138,7 +138,7 @@ class StandardAttention(Function):
                 xp.matmul(value[rows], g[rows].swapaxes(-1, -2), out=by_head(d_scores))
                 if keep is not None:
                     d_scores *= keep[rows]
-                row_sums = row_dots(g[rows].astype(wide, copy=False), out[rows].astype(wide, copy=False)) * undo
+                row_sums = row_dots(g[rows].astype(wide, copy=False), out[rows].astype(wide, copy=False)) / divisor
                 d_scores -= row_sums[:, None].astype(d_scores.dtype, copy=False)
                 d_scores *= weights[rows]
                 if all_d_scores is not None:
