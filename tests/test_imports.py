@@ -34,6 +34,17 @@ FLOORS = {
         ["catalogue", "checkpoint", "compare_attention"],
         ["gradcheck"],
     ],
+    "train": [
+        ["optim", "runs"],
+        ["allocator", "data", "distributed"],
+        ["updates"],
+        ["trainer"],
+        ["tasks"],
+        ["tables"],
+        ["cli"],
+        ["report"],
+        ["sweep"],
+    ],
 }
 FILES = sorted(
     path for part in ALLOWED for path in [ROOT / f"{part}.py", *(ROOT / part).rglob("*.py")] if path.is_file()
