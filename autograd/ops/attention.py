@@ -58,8 +58,7 @@ class StandardAttention(Function):
         full = batch, heads, queries, key.shape[2]
         added = [] if bias is None else [keys_first(with_four_axes("bias", bias.astype(wide, copy=False), full))]
         if self.mask is not None:
-            minus_infinity = xp.where(self.mask, 0, -np.inf).astype(wide)
-            added.append(keys_first(with_four_axes("mask", minus_infinity, full)))
+            added.append(keys_first(xp.where(self.mask, 0, -np.inf).astype(wide)))
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
@@ -255,11 +254,13 @@ def attention(
         method = "fused" if refused is None else "blocked" if queries * keys >= LONG else "standard"
         if return_weights is True:
             method = "standard"  # whose weights have a gradient
-    xp = array_module(raw(query))
+    xp, full = array_module(raw(query)), (*query.shape[:2], queries, keys)
+    if bias is not None:
+        with_four_axes("bias", raw(bias), full)
     conditions = Conditions(
         queries,
         keys,
-        mask=_checked_mask(raw(mask), xp),
+        mask=_checked_mask(raw(mask), full, xp),
         key_lengths=_per("batch row", "key_lengths", key_lengths, query.shape[0], xp),
         causal=causal,
         window=window,
@@ -315,12 +316,14 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
         raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} don't fit together")
 
 
-def _checked_mask(mask: Any, xp: Any) -> Any:
-    if mask is not None and mask.dtype != bool:
+def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
+    if mask is None:
+        return None
+    if mask.dtype != bool:
         raise TypeError(
             f"attention: the mask must be boolean (True = may attend), not {mask.dtype}; use bias to add numbers"
         )
-    return mask if mask is None else xp.asarray(mask)
+    return with_four_axes("mask", xp.asarray(mask), full)
 
 
 def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:

@@ -89,7 +89,7 @@ class FusedAttention(BlockedAttention):
         lengths, slopes = conditions.key_lengths, conditions.slopes
         return Call(
             scale=self.scale,
-            mask=None if conditions.mask is None else with_four_axes("mask", conditions.mask, full),
+            mask=conditions.mask,
             key_lengths=None if lengths is None else xp.ascontiguousarray(lengths, dtype=np.int32),
             causal=conditions.causal,
             window=conditions.window,
