@@ -52,7 +52,7 @@ def test_the_fused_method_is_refused_below_compute_capability_8(fake_cupy) -> No
         ops.attention(x, x, x, method="fused")
 
 
-def test_methods_are_compared_that_the_device_can_run(fake_cupy, capsys) -> None:
+def test_methods_are_compared_that_the_device_can_run(fake_cupy) -> None:
     assert compare_attention.methods_on("cuda")[0] == ["standard", "blocked", "fused"]
     assert compare_attention.methods_on("cpu")[0] == ["standard", "blocked"]
     with another_gpu("75"):
