@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from handloom.autograd import compare_attention, manual_seed, no_grad
-from handloom.autograd.backend import check_device, to_device
+from handloom.autograd.backend import to_device
 from handloom.models import Seq2SeqTransformer
 from handloom.models.presets import translation_preset
 from handloom.nn import MultiHeadAttention
@@ -131,9 +131,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     options = parse_arguments()
-    check_device(options.device)
+    methods = ["standard", compare_attention.methods_on(options.device)[0][-1]]
     out = options.out or free_run_folder("compare_attention")
-    methods = ["standard", "blocked"] if options.device == "cpu" else ["standard", "fused"]
     data = load_translation_data(options.data)
     size = translation_preset(options.preset, data.name).vocab_size
     tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)
