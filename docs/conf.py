@@ -5,10 +5,8 @@ loaded); the reference is written anew for each build, a page for each package; 
 names in single backticks, are made into what Sphinx reads; links to source files lead to their pages in the site.
 """
 
-import importlib
 import pkgutil
 import re
-import sys
 from pathlib import Path
 
 from docutils import nodes
@@ -57,20 +55,14 @@ def visit_block(translator, node):
 
 
 def modules() -> dict[str, list[str]]:
-    """The modules of each package, by its name; what starts with an underscore is nobody's to import."""
+    """The modules of each package, by its name."""
     found: dict[str, list[str]] = {"handloom": []}
     for module in pkgutil.walk_packages(handloom.__path__, "handloom."):
-        top = module.name.split(".")[1]
-        if module.name.endswith("__main__") or top not in PARTS:
-            continue
         if module.ispkg:
             found[module.name] = []
-        else:
+        elif not module.name.endswith("__main__"):
             found[module.name.rpartition(".")[0]].append(module.name)
     return found
-
-
-PARTS = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {path.stem for path in ROOT.glob("*.py")}
 
 
 def write_reference(app) -> None:
@@ -132,7 +124,7 @@ def section(rows: list[str]) -> list[str]:
 
 
 def escaped(row: str, skip: int = 0) -> str:
-    """The row with what means something to Sphinx taken for itself, outside of backticks and after `skip` characters."""
+    """The row with backslashes before what means something to Sphinx, but for its first `skip` characters and code."""
     parts = CODE.split(row[skip:])
     marked = (part if i % 2 else re.sub(r"([*|\\`]|_\b)", r"\\\1", part) for i, part in enumerate(parts))
     return row[:skip] + "".join(marked)

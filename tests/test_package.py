@@ -39,19 +39,3 @@ def test_the_version_stands_in_one_voice() -> None:
 def test_kernel_sources_are_package_data() -> None:
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["handloom.autograd.kernels"]
     assert patterns == ["*.cu", "*.cuh"]
-
-
-def test_the_readme_lists_every_file() -> None:
-    listed, folder = set(), ""
-    tree = (ROOT / "README.md").read_text(encoding="utf-8").split("```text\n")[-1].split("```")[0]
-    for line in tree.splitlines():
-        name = line.split()[0]
-        if not line.startswith(" "):
-            folder = name if name.endswith("/") else ""
-        listed.add(name if line.startswith(name) else folder + name)
-    for subject in ("autograd", "nn", "models", "tokenizer", "train", "examples", "benchmarks"):
-        for path in (ROOT / subject).rglob("*.py"):
-            name = path.relative_to(ROOT).as_posix()
-            assert path.name == "__init__.py" or name in listed, f"{name} is missing from the README's tree"
-    for name in listed:
-        assert name.startswith("tests") or (ROOT / name).exists(), f"the README's tree lists {name}, which is gone"
