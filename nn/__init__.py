@@ -4,9 +4,7 @@ from . import init
 from .attention import MultiHeadAttention, attention_maps
 from .dropout import Dropout
 from .embedding import Embedding
-from .feed_forward import FeedForward
 from .linear import Linear
-from .loss import CrossEntropyLoss
 from .module import Module, ModuleList, Sequential
 from .normalization import LayerNorm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
@@ -24,10 +22,8 @@ __all__ = [
     "LSTM",
     "POSITIONS",
     "RNN",
-    "CrossEntropyLoss",
     "Dropout",
     "Embedding",
-    "FeedForward",
     "LayerNorm",
     "LearnedPositions",
     "Linear",
