@@ -43,6 +43,7 @@ lint: $(STAMPS)/dev
 # The documentation as a site, build/docs/index.html; warnings are errors. Once the extra is installed, without a network.
 docs: $(STAMPS)/docs
 	$(BIN)/python docs/list_files.py --check
+	rm -rf build/docs build/doctrees
 	$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -d build/doctrees docs build/docs
 	@echo "the site: build/docs/index.html"
 
@@ -66,7 +67,7 @@ $(STAMPS)/test: pyproject.toml | $(STAMPS)
 	touch $@
 
 $(STAMPS)/test-oracles: pyproject.toml | $(STAMPS)
-	$(BIN)/python -m pip install --quiet --editable .[test,oracles]
+	$(BIN)/python -m pip install --quiet --editable .[test,oracles,docs]
 	touch $@
 
 $(STAMPS)/docs: pyproject.toml | $(STAMPS)

@@ -25,15 +25,12 @@ html_title = "handloom"
 html_theme = "furo"
 html_show_sphinx = html_copy_source = False
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
-exclude_patterns = ["_build"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 default_role = "literal"
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-module-all": True}
-suppress_warnings = ["config.cache"]
 add_module_names = False
 toc_object_entries = False
 
@@ -139,10 +136,11 @@ class SourceLinks(SphinxPostTransform):
     default_priority = 5
 
     def run(self, **options) -> None:
+        known = getattr(self.env, "_viewcode_modules", {})
         for link in list(self.document.findall(download_reference)):
             path = (DOCS / self.env.docname).parent.joinpath(link["reftarget"]).resolve()
             name = ".".join(["handloom", *path.relative_to(ROOT).with_suffix("").parts])
-            if path.suffix == ".py" and name.removesuffix(".__init__") in self.env._viewcode_modules:
+            if path.suffix == ".py" and name.removesuffix(".__init__") in known:
                 up = "../" * self.env.docname.count("/")
                 page = f"{up}_modules/{name.removesuffix('.__init__').replace('.', '/')}.html"
                 link.replace_self(nodes.reference("", "", *link.children, refuri=page, internal=True))
