@@ -8,7 +8,7 @@ from .feed_forward import FeedForward
 from .linear import Linear
 from .loss import CrossEntropyLoss
 from .module import Module, ModuleList, Sequential
-from .normalization import LayerNorm
+from .normalization import LayerNorm, RMSNorm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
 from .recurrent import GRU, LSTM, RNN
 from .transformer import (
@@ -34,6 +34,7 @@ __all__ = [
     "Module",
     "ModuleList",
     "MultiHeadAttention",
+    "RMSNorm",
     "Sequential",
     "SinusoidalPositions",
     "TransformerDecoder",

@@ -127,25 +127,26 @@ class StandardAttention(Function):
         weights, keep, factor, out = self.kept
         xp, wide = array_module(g), _wide(weights.dtype)
         d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
-        all_d_scores = xp.empty(weights.shape, weights.dtype) if len(self.saved) == 4 and self.needs[3] else None
+        all_d_scores = xp.empty(weights.shape, wide) if len(self.saved) == 4 and self.needs[3] else None
         divisor = wide.type(factor or 1.0)  # all is zero where everything is dropped
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
-                dropped = weights[rows] if keep is None else weights[rows] * keep[rows]
-                xp.matmul(by_head(dropped), g[rows], out=d_value[rows])
-                d_scores = dropped if keep is not None else xp.empty(dropped.shape, dropped.dtype)
-                xp.matmul(value[rows], g[rows].swapaxes(-1, -2), out=by_head(d_scores))
+                q, k, v, gradient = (x[rows].astype(wide, copy=False) for x in (query, key, value, g))
+                dropped = weights[rows].astype(wide, copy=False)
+                dropped = dropped if keep is None else dropped * keep[rows]
+                _multiply(xp, by_head(dropped), gradient, d_value[rows])
+                d_scores = dropped if keep is not None else xp.empty(dropped.shape, wide)
+                xp.matmul(v, gradient.swapaxes(-1, -2), out=by_head(d_scores))
                 if keep is not None:
                     d_scores *= keep[rows]
-                row_sums = row_dots(g[rows].astype(wide, copy=False), out[rows].astype(wide, copy=False)) / divisor
-                d_scores -= row_sums[:, None].astype(d_scores.dtype, copy=False)
+                d_scores -= (row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor)[:, None]
                 d_scores *= weights[rows]
                 if all_d_scores is not None:
                     all_d_scores[rows] = d_scores
-                d_scores *= d_scores.dtype.type(self.scale)
-                xp.matmul(by_head(d_scores).swapaxes(-1, -2), key[rows], out=d_query[rows])
-                xp.matmul(by_head(d_scores), query[rows], out=d_key[rows])
+                d_scores *= wide.type(self.scale)
+                _multiply(xp, by_head(d_scores).swapaxes(-1, -2), k, d_query[rows])
+                _multiply(xp, by_head(d_scores), q, d_key[rows])
 
         split(xp, len(weights), part, cost=6 * weights[:1].size)
         if len(self.saved) == 3:
@@ -170,6 +171,14 @@ def keys_first(array: Any) -> Any:
 def by_head(array: Any) -> Any:
     """(batch, key, head, query) seen as (batch, head, key, query)."""
     return array.swapaxes(1, 2)
+
+
+def _multiply(xp: Any, x: Any, y: Any, out: Any) -> None:
+    """out = x @ y, rounded to the dtype of `out`."""
+    if out.dtype == x.dtype:
+        xp.matmul(x, y, out=out)
+    else:
+        out[...] = xp.matmul(x, y)
 
 
 def _wide(dtype: Any) -> Any:

@@ -23,7 +23,7 @@ from .on_device import (
     fits,
     runs_kernels,
 )
-from .reduction import row_dots, sum_of_rows
+from .reduction import row_dots, sum_of_rows, widened
 from .registry import declare
 
 
@@ -273,7 +273,7 @@ class RMSNorm(Function):
     def backward(self, g):
         x = self.saved[0]
         rrms = self.inverse_rms(x) if isinstance(x, Tensor) else self.kept[0]  # recorded: it depends on x
-        needs = self.needs
+        needs, g = self.needs, widened(g)
         h = g if len(needs) == 1 else g * self.saved[1]
         dx = None
         if needs[0]:

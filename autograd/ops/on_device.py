@@ -125,9 +125,10 @@ class CrossEntropyOnDevice(Function):
         loss = self.losses(rows, None)
         if self.reduction == "sum":
             return loss.sum().astype(logits.dtype)
-        count = xp.maximum((self.target != self.ignore_index).sum(), 1).astype(np.float32)
-        self.keep(count)
-        return (loss.sum() / count).astype(logits.dtype)
+        real = (self.target != self.ignore_index).sum()
+        self.keep(xp.maximum(real, 1).astype(np.float32))
+        divisor = xp.where(real == 0, np.float32(np.nan), self.kept[0])  # the mean over no target is no number
+        return (loss.sum() / divisor).astype(logits.dtype)
 
     def losses(self, rows, factor):
         bias = array_module(rows).zeros(rows.shape[1], rows.dtype)

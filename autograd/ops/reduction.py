@@ -42,7 +42,7 @@ def count(axis: Axis, shape: tuple[int, ...]) -> int:
 
 def widened(x: Any) -> Any:
     """float16 as float32, whose 24 bits can hold a sum or a statistic; anything else as it is."""
-    return x.astype(np.float32) if x.dtype == np.float16 else x
+    return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x
 
 
 def narrowed(out: Any, x: Any) -> Any:
@@ -117,10 +117,10 @@ class Prod(Reduction):
 
     def forward(self, x):
         self.save(x)
-        return x.prod(axis=self.axis, keepdims=self.keepdims)
+        return narrowed(x.prod(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)), x)
 
     def backward(self, g):
-        (x,) = self.saved
+        (x,) = map(widened, self.saved)
         xp = array_module(x)
         axes = normalized_axes(self.axis, x.ndim)
         kept = tuple(a for a in range(x.ndim) if a not in axes)
@@ -149,7 +149,7 @@ def _others_recorded(lines: Tensor) -> Any:
 
 @declare(np.prod)
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Product over `axis` (all axes by default); the gradient is right where elements are 0."""
+    """Product over `axis` (all axes by default), of float16 in float32; the gradient is right where elements are 0."""
     return Prod(axis, keepdims)(x)
 
 

@@ -42,6 +42,7 @@ class Var(Reduction):
 
     def backward(self, g):
         (x,) = self.saved
+        x, g = widened(x), widened(g)
         scale = 2 / _safe_divisor(self.axis, x.shape, self.ddof)
         return spread(g * scale, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
 
@@ -57,13 +58,16 @@ class Std(Var):
 
     def forward(self, x):
         divisor = _safe_divisor(self.axis, x.shape, self.ddof)
-        variance = _variance(widened(x), self.axis, self.keepdims, divisor)
-        out = narrowed(array_module(x).sqrt(variance), x)
+        wide = array_module(x).sqrt(_variance(widened(x), self.axis, self.keepdims, divisor))
+        out = narrowed(wide, x)
         self.save(x, out)
+        self.keep(wide)
         return out
 
     def backward(self, g):
         x, out = self.saved
+        if not isinstance(out, Tensor):
+            x, out = widened(x), self.kept[0]
         xp = array_module(g)
         zero = raw(out) == 0
         scaled = xp.where(zero, 0.0, g) / xp.where(zero, 1.0, out) / _safe_divisor(self.axis, x.shape, self.ddof)
@@ -90,17 +94,23 @@ class LogSumExp(Reduction):
         wide = widened(x)
         top = wide.max(axis=self.axis, keepdims=True)
         top = xp.where(xp.isfinite(top), top, 0)  # a row of nothing but -inf has the sum 0, not NaN
-        total = xp.exp(wide - top).sum(axis=self.axis, keepdims=self.keepdims)
+        total = xp.exp(wide - top).sum(axis=self.axis, keepdims=True)
         with np.errstate(divide="ignore"):
-            out = narrowed(xp.log(total) + top.reshape(total.shape), x)
+            out = narrowed(xp.log(total) + top, x)
+        out = out if self.keepdims else xp.squeeze(out, normalized_axes(self.axis, x.ndim))
         self.save(x, out)
+        self.keep(top, xp.where(total == 0, 1, total))
         return out
 
     def backward(self, g):
         x, out = self.saved
+        g = spread(g, self.axis, x.shape)
         xp = array_module(g)
-        finite = xp.where(raw(out) == -np.inf, 0.0, out)
-        return spread(g, self.axis, x.shape) * xp.exp(x - spread(finite, self.axis, x.shape))
+        if isinstance(x, Tensor):
+            finite = xp.where(raw(out) == -np.inf, 0.0, out)
+            return g * xp.exp(x - spread(finite, self.axis, x.shape))
+        top, total = self.kept  # more exact than the logarithm of their product, where that is large
+        return g * (xp.exp(widened(x) - top) / total)
 
 
 @declare(lambda x, axis=None, keepdims=False: np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)))
@@ -121,12 +131,16 @@ class PNorm(Reduction):
         top = wide.max(axis=self.axis, keepdims=True) if x.size else wide.sum(axis=self.axis, keepdims=True)
         top = array_module(x).where((top == 0) | (top == np.inf), 1, top)  # divided by it, no power overflows
         total = ((wide / top) ** self.p).sum(axis=self.axis, keepdims=self.keepdims)
-        out = narrowed(total ** (1 / self.p) * top.reshape(total.shape), x)
+        wide = total ** (1 / self.p) * top.reshape(total.shape)
+        out = narrowed(wide, x)
         self.save(x, out)
+        self.keep(wide)
         return out
 
     def backward(self, g):
         x, out = self.saved
+        if not isinstance(out, Tensor):
+            x, out = widened(x), self.kept[0]
         xp = array_module(g)
         zero = raw(out) == 0
         norm = spread(xp.where(zero, 1.0, out), self.axis, x.shape)

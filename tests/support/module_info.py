@@ -110,10 +110,12 @@ def layer_norm(peer: Any, sample: Any) -> Pair:
     return Pair(module, module, peer)
 
 
+def rms_norm(peer: Any, sample: Any) -> Pair:
+    module = nn.RMSNorm(peer.normalized_shape, peer.eps, peer.elementwise_affine)
+    return Pair(module, module, peer)
+
+
 def cross_entropy(peer: Any, sample: Any) -> Pair:
-    target = sample.forward_input.args[1]
-    if peer.reduction == "mean" and not target.is_floating_point() and (target == peer.ignore_index).all():
-        raise LeftOutError("the mean over no target at all is 0; PyTorch's is not a number")
     weight = None if peer.weight is None else peer.weight.numpy()
     module = nn.CrossEntropyLoss(weight, peer.ignore_index, peer.reduction, peer.label_smoothing)
 
@@ -231,6 +233,7 @@ LAYERS: dict[str, Callable[[Any, Any], Pair]] = {
     "Linear": linear,
     "Embedding": embedding,
     "LayerNorm": layer_norm,
+    "RMSNorm": rms_norm,
     "CrossEntropyLoss": cross_entropy,
     "MultiheadAttention": attention,
     "TransformerEncoderLayer": encoder_layer,
