@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .backend import Array, array_module, device_of, is_array
+from .backend import Array, array_module, device_of, is_array, native
 from .engine import grad, grad_mode
 from .origin import Leaf, Memory, Origin, call_numbers
 from .tensor import Tensor
@@ -113,6 +113,8 @@ class Function:
                     scalars = True
                 elif not isinstance(operand, _PLAIN) and not is_array(operand):
                     operand = np.asarray(operand)
+                if type(operand) is _ndarray and not operand.dtype.isnative:
+                    operand = native(operand)
                 arrays.append(operand)
             origins.append(None)
         if scalars:

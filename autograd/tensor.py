@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend import device_of, is_array, register_namespace, to_device
+from .backend import device_of, is_array, native, register_namespace, to_device
 from .origin import Leaf, Memory, Origin, call_numbers, leaf_lock
 from .row_gradient import as_array
 
@@ -20,8 +20,8 @@ class Tensor:
     """An array that can be differentiated through.
 
     Args:
-        data: a NumPy or CuPy array (shared, not copied), a Tensor, a number or nested lists of numbers. Python floats
-            become float32; arrays keep their dtype.
+        data: a NumPy or CuPy array (shared, not copied, unless its bytes stand in the other order), a Tensor, a number
+            or nested lists of numbers. Python floats become float32; arrays keep their dtype.
         requires_grad: whether this is a leaf whose gradient is wanted. Only real floating point can have one.
 
     Attributes:
@@ -53,6 +53,7 @@ class Tensor:
                 data = data.astype(np.float32)
         if dtype is not None:
             data = data.astype(dtype, copy=False)
+        data = native(data)
         if data.dtype.kind not in "fiubc":
             raise TypeError(f"Tensor: data of dtype {data.dtype} is not numeric")
         if requires_grad:

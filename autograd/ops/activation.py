@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function
+from ..function import Function, raw
 from ..tensor import Tensor
 from .elementwise import negative
 from .erf import erf_array
@@ -27,7 +27,7 @@ class ReLU(Function):
 
     def backward(self, g):
         (out,) = self.saved
-        return array_module(g).where(out <= 0, 0.0, g)
+        return g * ~(raw(out) <= 0)
 
 
 @declare(lambda x: np.where(x > 0, x, 0.0))

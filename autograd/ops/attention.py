@@ -19,6 +19,7 @@ from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .attention_blocked import BlockedAttention, Conditions
 from .attention_fused import FusedAttention, why_not_fused
+from .elementwise import promoted
 from .exponential import exp
 from .heads import empty_heads, empty_like_heads
 from .linalg import matmul
@@ -149,13 +150,10 @@ class StandardAttention(Function):
                 _multiply(xp, by_head(d_scores), q, d_key[rows])
 
         split(xp, len(weights), part, cost=6 * weights[:1].size)
-        if len(self.saved) == 3:
-            return d_query, d_key, d_value
-        if all_d_scores is None:
-            return d_query, d_key, d_value, None
-        bias = self.saved[3]
-        d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), bias.shape)
-        return d_query, d_key, d_value, d_bias.astype(bias.dtype)
+        d_bias = None
+        if all_d_scores is not None:
+            d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), self.saved[3].shape)
+        return (d_query, d_key, d_value, d_bias)[: len(self.saved)]
 
     def composed(self, query, key, value, bias=None):
         _, keep, factor, _ = self.kept
@@ -307,6 +305,7 @@ def attention(
     1706.03762, section 3.2.1.
     """
     _check_shapes(query, key, value)
+    query, key, value, bias = promoted(query, key, value, bias)
     if method not in METHODS:
         raise ValueError(f"attention: method {method!r} is not one of {', '.join(METHODS)}")
     if block_size is not None and block_size < 1:

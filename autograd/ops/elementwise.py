@@ -265,7 +265,7 @@ def remainder(x: Any, y: Any) -> Tensor:
 
 class AsType(Function):
     def __init__(self, dtype):
-        self.dtype = np.dtype(dtype)
+        self.dtype = np.dtype(dtype).newbyteorder("=")
 
     def forward(self, x):
         self.input_dtype = x.dtype
@@ -279,3 +279,16 @@ class AsType(Function):
 def astype(x: Any, dtype: Any) -> Tensor:
     """Cast to `dtype`; the gradient is cast back. A cast to integers or booleans cuts the graph."""
     return AsType(dtype)(x)
+
+
+def promoted(*operands: Any) -> tuple[Any, ...]:
+    """Arrays (or None) in the one dtype that NumPy gives their arithmetic: float32 beside float64 becomes float64.
+
+    For ops whose text, or kernel, takes one dtype only. Each gradient comes back in its own.
+    """
+    first = getattr(operands[0], "dtype", None)
+    if first is not None and all(operand is None or operand.dtype == first for operand in operands):
+        return operands
+    operands = tuple(x if x is None or hasattr(x, "dtype") else np.asarray(x) for x in operands)
+    dtype = np.result_type(*{operand.dtype for operand in operands if operand is not None})
+    return tuple(x if x is None or x.dtype == dtype else astype(x, dtype) for x in operands)

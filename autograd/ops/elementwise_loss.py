@@ -1,4 +1,6 @@
-"""Losses on numbers and probabilities: squared and absolute error, binary cross-entropy. float16 is computed in float32.
+"""Losses on numbers and probabilities: squared and absolute error, binary cross-entropy.
+
+float16 is computed in float32, and the loss rounded.
 """
 
 from __future__ import annotations

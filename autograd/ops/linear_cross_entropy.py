@@ -11,6 +11,7 @@ from ..engine import is_grad_enabled
 from ..function import Function, raw
 from ..parallel import pieces, split
 from ..tensor import Tensor
+from .elementwise import promoted
 from .linalg import rows_of
 from .linear import FLOPS, linear
 from .linear_on_device import LinearCrossEntropyOnDevice
@@ -227,6 +228,7 @@ def linear_cross_entropy(
         raise ValueError(f"linear_cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if block_rows is not None and block_rows < 1:
         raise ValueError(f"linear_cross_entropy: block_rows must be at least 1, not {block_rows}")
+    x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     arrays = [raw(operand) for operand in operands]
     xp = array_module(arrays[0])

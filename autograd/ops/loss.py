@@ -93,7 +93,8 @@ def _cross_entropy_reference(
         soft = (1 - label_smoothing) * target + label_smoothing / classes
         log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
         losses = -(soft * log_p * (1 if weight is None else weight)).sum(axis=-1)
-        return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / losses.size if losses.size else np.nan}[reduction]
+        mean = losses.sum() / losses.size if losses.size else np.nan
+        return {"none": losses, "sum": losses.sum(), "mean": mean}[reduction]
     losses, weights = np.zeros(target.shape, dtype=logits.dtype), 0.0
     for place in np.ndindex(target.shape):
         t = target[place]

@@ -175,7 +175,7 @@ def test_a_last_step_that_diverges_says_so_too(tmp_path) -> None:
         fit(tmp_path / "run", rate=1e30, steps=1)
 
 
-@pytest.mark.parametrize(("accumulate", "empty"), [(1, "Batch 2 of epoch 1"), (3, "Batch 2 of epoch 1"), (1, "A valid")])
+@pytest.mark.parametrize(("accumulate", "empty"), [(1, "Batch 2 of epoch 1"), (3, "Batch 2 of"), (1, "A validation")])
 def test_a_batch_without_targets_ends_the_run_with_a_word(tmp_path, accumulate: int, empty: str) -> None:
     """All of it is padding: alone its mean is no number, and beside others it would count for nothing, unnoticed."""
     x = np.ones((4, 3), np.float32)

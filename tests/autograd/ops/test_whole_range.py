@@ -23,8 +23,9 @@ DRAWS = 40
 # Ops with a float16 number on the way, whose overflow or underflow is one: x W^T before the activation, x + residual
 # before the norm, the gradient of each product in a stack or of a gate. Inputs between 2^-n and 2^n keep it in bounds.
 GATES = ("glu", "reglu", "geglu", "swiglu")
-EXPONENTS = {"linear_relu": 6, "linear_activation": 6, "residual_layer_norm": 13, "matmul": 6, **dict.fromkeys(GATES, 9)}
-# A float16 number on the way is rounded (the gate, attention's output in its backward pass): errors grow with the input.
+EXPONENTS = {"linear_relu": 6, "linear_activation": 6, "residual_layer_norm": 13, "matmul": 6}
+EXPONENTS |= dict.fromkeys(GATES, 9)
+# A float16 number on the way is rounded (the gate, attention's output in its backward pass): errors grow with x.
 ROUNDED = ("attention", *GATES)
 
 
@@ -34,7 +35,7 @@ class WholeRange(Draw):
     lowest, highest = -24.0, 16.0  # exponents
 
     def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, avoid: Sequence[float] = ()) -> Any:
-        if 0 <= low and high <= 1:  # probabilities
+        if low >= 0 and high <= 1:  # probabilities
             near_0, near_1 = 2.0 ** -self.rng.uniform(0, 25, shape), 1 - 2.0 ** -self.rng.uniform(1, 12, shape)
             return np.asarray(np.where(self.rng.random(shape) < 0.5, near_0, near_1), self.dtype)
         size = np.minimum(2.0 ** self.rng.uniform(self.lowest, self.highest, shape), LARGEST)
