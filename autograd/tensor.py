@@ -379,7 +379,8 @@ class Tensor:
         return _ops.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Tensor:
-        return _ops.transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
+        one = len(axes) == 1 and not isinstance(axes[0], int | np.integer)
+        return _ops.transpose(self, axes[0] if one else axes or None)
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         return _ops.swapaxes(self, axis1, axis2)

@@ -52,7 +52,7 @@ class LeakyReLU(Function):
 @declare(lambda x, negative_slope=0.01: np.where(x > 0, x, negative_slope * x))
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """x where positive, negative_slope * x elsewhere. Source: Maas, Hannun, Ng 2013."""
-    return LeakyReLU(negative_slope)(x)
+    return LeakyReLU(float(negative_slope))(x)
 
 
 class ELU(Function):
@@ -76,7 +76,7 @@ class ELU(Function):
 @declare(lambda x, alpha=1.0: np.where(x > 0, x, alpha * (np.exp(x) - 1)))
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where positive, alpha (exp(x) - 1) elsewhere. Source: arXiv 1511.07289."""
-    return ELU(alpha, 1.0)(x)
+    return ELU(float(alpha), 1.0)(x)
 
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # the fixed point of the paper, equation 14

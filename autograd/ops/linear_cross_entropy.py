@@ -224,6 +224,7 @@ def linear_cross_entropy(
     """
     if reduction not in ("mean", "sum"):
         raise ValueError(f"linear_cross_entropy: reduction {reduction!r} is neither mean nor sum")
+    label_smoothing = float(label_smoothing)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"linear_cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if block_rows is not None and block_rows < 1:

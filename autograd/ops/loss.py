@@ -134,6 +134,7 @@ def cross_entropy(
     """
     logits = logits if isinstance(logits, Tensor) else Tensor(logits)
     weight = None if weight is None else constant(array_module(logits.data), raw(weight))
+    label_smoothing = float(label_smoothing)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if reduction not in REDUCTIONS:

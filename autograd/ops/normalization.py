@@ -189,7 +189,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
 
     `eps` stands inside the square root. Statistics of float16 rows are float32. Source: arXiv 1607.06450.
     """
-    x, weight, bias = promoted(x, weight, bias)
+    (x, weight, bias), eps = promoted(x, weight, bias), float(eps)
     arrays = raw(x), raw(weight), raw(bias)
     if runs_kernels(*arrays) and fits(*(array.shape for array in arrays)):
         return LayerNormOnDevice(eps, lambda *tensors: LayerNorm(eps)(*tensors))(x, weight, bias)
@@ -234,7 +234,7 @@ def residual_layer_norm(
     if not 0 <= p <= 1:
         raise ValueError(f"residual_layer_norm: p = {p} is not a probability")
     p, generator = p if training else 0.0, generator or default_generator
-    x, residual, weight, bias = promoted(x, residual, weight, bias)
+    (x, residual, weight, bias), eps = promoted(x, residual, weight, bias), float(eps)
     arrays = raw(x), raw(residual), raw(weight), raw(bias)
     alike = runs_kernels(*arrays) and arrays[0].shape == arrays[1].shape
     if not (alike and fits(*(array.shape for array in arrays[1:]))):
@@ -301,5 +301,5 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5) -> Tensor:
 
     `eps` stands inside the square root. Statistics of float16 rows are float32. Source: arXiv 1910.07467.
     """
-    x, weight = promoted(x, weight)
+    (x, weight), eps = promoted(x, weight), float(eps)
     return RMSNorm(eps)(x) if weight is None else RMSNorm(eps)(x, weight)
