@@ -105,12 +105,11 @@ def test_integers_of_numpy_where_the_catalogue_draws_none() -> None:
     ops.roll(x, [1, 2], (0, 1)).backward(np.ones((2, 6)))
 
 
+REDUCTIONS = ["sum", "mean", "prod", "max", "min", "var", "std", "logsumexp"]
+
+
 @pytest.mark.parametrize("axis", [0, -1])
-@pytest.mark.parametrize(
-    "name",
-    ["sum", "mean", "prod", "max", "min", "var", "std", "logsumexp", "cumsum", "softmax", "log_softmax", "squeeze"]
-    + ["repeat"],
-)
+@pytest.mark.parametrize("name", [*REDUCTIONS, "cumsum", "softmax", "log_softmax", "squeeze", "repeat"])
 def test_a_number_has_an_axis_to_be_reduced(name: str, axis: int) -> None:
     """As NumPy's sum takes it, and all reductions of PyTorch. The gradient is that of a row of one."""
     found = []
