@@ -68,8 +68,9 @@ class RMSNorm(Module):
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True
     ):
-        sizes = [normalized_shape] if np.ndim(normalized_shape) == 0 else normalized_shape
-        self.normalized_shape, self.eps = tuple(int(size) for size in sizes), eps  # type: ignore[union-attr]
+        if isinstance(normalized_shape, int | np.integer):
+            normalized_shape = (normalized_shape,)
+        self.normalized_shape, self.eps = tuple(normalized_shape), eps
         self.weight = Parameter(np.ones(self.normalized_shape, np.float32)) if elementwise_affine else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -77,10 +78,10 @@ class RMSNorm(Module):
         if before < 0 or x.shape[before:] != self.normalized_shape:
             raise ValueError(f"RMSNorm: the last axes of an input of shape {x.shape} are not {self.normalized_shape}")
         eps = float(np.finfo(np.promote_types(x.dtype, np.float32)).eps) if self.eps is None else self.eps
-        weight, row = self.weight, (math.prod(self.normalized_shape),)
         if len(self.normalized_shape) == 1:
-            return ops.rms_norm(x, weight, eps)
-        weight = None if weight is None else weight.reshape(row)
+            return ops.rms_norm(x, self.weight, eps)
+        row = (math.prod(self.normalized_shape),)
+        weight = None if self.weight is None else self.weight.reshape(row)
         return ops.rms_norm(x.reshape(x.shape[:before] + row), weight, eps).reshape(x.shape)
 
     def extra_repr(self) -> str:

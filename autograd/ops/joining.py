@@ -104,7 +104,7 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
 
     Raises ValueError if it doesn't divide evenly.
     """
-    return Split(int(sections) if np.ndim(sections) == 0 else list(sections), axis)(x)
+    return Split(sections if isinstance(sections, int | np.integer) else list(sections), axis)(x)
 
 
 class Tile(Function):
@@ -152,7 +152,7 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     if axis is None or not np.ndim(raw(x)):
         x, axis = ravel(x), axis or 0
     repeats = raw(repeats)
-    if np.ndim(repeats) == 0:
+    if isinstance(repeats, int | np.integer):
         return Repeat(int(repeats), axis)(x)
     (axis,) = normalized_axes(axis, np.ndim(raw(x)))
     counts = np.broadcast_to(np.asarray(repeats), np.shape(raw(x))[axis])

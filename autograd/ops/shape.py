@@ -88,7 +88,7 @@ class BroadcastTo(Function):
 @declare(np.broadcast_to)
 def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
     """x stretched to `shape` by the broadcasting rules."""
-    return BroadcastTo((shape,) if np.ndim(shape) == 0 else tuple(shape))(x)
+    return BroadcastTo((shape,) if isinstance(shape, int | np.integer) else tuple(shape))(x)
 
 
 @declare(np.ravel)
@@ -167,7 +167,7 @@ class Roll(Function):
 @declare(np.roll)
 def roll(x: Any, shift: int | tuple[int, ...], axis: Axis = None) -> Tensor:
     """Elements moved `shift` places along `axis`, the last ones back to the front; of the flattened x for None."""
-    return Roll(shift if np.ndim(shift) == 0 else tuple(shift), axis)(x)
+    return Roll(shift if isinstance(shift, int | np.integer) else tuple(shift), axis)(x)
 
 
 class ToDevice(Function):

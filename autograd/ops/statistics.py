@@ -35,7 +35,7 @@ def _divisor(axis: Axis, shape: tuple[int, ...], ddof: float) -> float:
     return rest if rest > 0 else 0.0
 
 
-def _variance(x: Any, axis: Axis, keepdims: bool, divisor: int) -> Any:
+def _variance(x: Any, axis: Axis, keepdims: bool, divisor: float) -> Any:
     centred = x - x.mean(axis=axis, keepdims=True)
     return (centred * centred).sum(axis=axis, keepdims=keepdims) / divisor
 
@@ -205,7 +205,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
         return sum(abs(sign(x)), axis=axes, keepdims=keepdims)
     if ord not in (None, "fro") and not isinstance(ord, Real):
         raise ValueError(f"norm: ord={ord!r} is none of a number, None and 'fro'")
-    return PNorm(2.0 if ord in (None, "fro") else float(ord), axes, keepdims)(x)  # type: ignore[arg-type]
+    return PNorm(2.0 if ord in (None, "fro") else float(ord), axes, keepdims)(x)
 
 
 class CumSum(Function):
