@@ -377,6 +377,29 @@ def grad(
     return results[0] if isinstance(inputs, Tensor) else results
 
 
+def inner_gradients(
+    outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor], oldest: int
+) -> tuple[Any, ...]:
+    """For a backward rule that goes back through calls which it records itself, those from number `oldest` on.
+
+    Returns arrays, or None where there is no gradient: of the leaves that the rule made (`own`), then of others that
+    its calls use (`held`). The hooks of these are left to the pass that the rule is a part of, which calls them with
+    all that arrives. Raises RuntimeError if the calls use the result of an older one.
+    """
+    work = _Pass()
+    _start(outputs, gradients, work, "backward")
+    with no_grad():
+        work.run(retain_graph=False, oldest=oldest)
+        if work.heap:
+            raise RuntimeError(f"a result of {work.heap[0][1].name} that is older than the computation is used in it")
+        found = []
+        for place, leaf in enumerate((*own, *held)):
+            origin: Any = leaf.origin
+            collected = work.leaves.get(origin)
+            found.append(None if collected is None else collected.finished(origin.hooks if place < len(own) else {}))
+        return tuple(found)
+
+
 def _own(value: Any) -> Tensor:
     """A Tensor object of its own for a gradient: under create_graph two inputs may share one."""
     result = Tensor(value if is_array(value) else value.data)

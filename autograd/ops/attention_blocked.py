@@ -23,7 +23,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function, unbroadcast
 from ..parallel import split
-from ..random import Generator
+from ..random import Generator, keep_mask
 from .heads import empty_heads, empty_like_heads
 
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full pace
@@ -316,5 +316,6 @@ class BlockedAttention(Function):
         """Which weights of one block dropout keeps, and the factor by which those grow."""
         rows, heads, q, k = place
         where = ((rows.start * self.saved[0].shape[1] + heads.start) * self.lengths[0] + q.start) * self.lengths[1]
-        keep, factor = Generator((self.seed << 64) + where + k.start).keep_mask(p.shape, self.dropout, lanes=False)
+        stream = np.random.SFC64((self.seed << 64) + where + k.start)
+        keep, factor = keep_mask([stream], p.shape, self.dropout)
         return array_module(p).asarray(keep), factor
