@@ -7,14 +7,15 @@ is done here, once: recording, summing a broadcast gradient back, and checking e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from .backend import Array, array_module, device_of, is_array
+from .backend import Array, device_of, is_array
+from .changes import changes
 from .engine import grad, grad_mode
-from .origin import Leaf, Memory, Origin, call_numbers
+from .origin import Origin, call_numbers
 from .tensor import Tensor
 
 # Runs the forward and backward computation of every call instead, while `detect_anomaly` is on.
@@ -48,7 +49,6 @@ class Function:
     _saved: tuple[Any, ...] | None = ()
     _kept: tuple[Any, ...] = ()
     _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
-    _watched: dict[int, Memory | None] | None = None  # inputs without a gradient that are views of a leaf's memory
     _as_tensors = False
     _seen: Any = None  # what the observer noted of this call
 
@@ -106,8 +106,6 @@ class Function:
                     origins.append(origin)
                     record = True
                     continue
-                if operand._origin is not None:
-                    self._watched = {**(self._watched or {}), len(origins): operand._origin.memory}
             else:
                 if isinstance(operand, np.generic):
                     scalars = True
@@ -132,11 +130,11 @@ class Function:
             self.inputs = origins
             self._identities = list(map(id, arrays))
         if type(output) is not tuple:
-            return self._wrap(output, 0, record, operands, arrays)
+            return self._wrap(output, 0, record)
         self.output_count = len(output)
-        return tuple([self._wrap(array, slot, record, operands, arrays) for slot, array in enumerate(output)])
+        return tuple([self._wrap(array, slot, record) for slot, array in enumerate(output)])
 
-    def _wrap(self, array: Any, slot: int, record: bool, operands: tuple[Any, ...], arrays: list[Any]) -> Tensor:
+    def _wrap(self, array: Any, slot: int, record: bool) -> Tensor:
         """Make the tensor for one output."""
         identity = id(array)
         if not isinstance(array, _ndarray) and not is_array(array):
@@ -148,16 +146,13 @@ class Function:
                 array = array[...]  # an own view: what is set on it must not reach the input
             self._identities.append(identity)
             record = array.dtype.kind == "f" or self._cuts_graph(array)
-        memory = None if array.base is None else _viewed_memory(array, operands, arrays)
         result.data = array
         result.requires_grad = record
         if record:
-            result._origin = Origin(array, self, slot, memory)
+            result._origin = Origin(array, self, slot)
             if isinstance(array, _ndarray):
                 # A backward rule may need it as it is now: writing into it raises instead of falsifying a gradient.
                 array.setflags(False)  # type: ignore[call-arg]  # writeable; by its place costs half as much
-        elif memory is not None:
-            result._origin = Leaf(result, memory)
         return result
 
     def _cuts_graph(self, array: Any) -> bool:
@@ -174,7 +169,7 @@ class Function:
         tensor = _new(Tensor)
         tensor.data, tensor.grad_or_rows = value if is_array(value) else np.asarray(value), None
         slot = position - len(self.inputs)
-        tensor._origin = self.inputs[position] if slot < 0 else Origin(tensor.data, self, slot, None)
+        tensor._origin = self.inputs[position] if slot < 0 else Origin(tensor.data, self, slot)
         tensor.requires_grad = tensor._origin is not None
         return tensor
 
@@ -187,13 +182,8 @@ class Function:
                 f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, "
                 "or compute the result again before the second one."
             )
-        for position, origin in enumerate(self.inputs):
-            if origin is not None and origin.memory is not None and origin.memory.changed > self.number:
-                self._refuse_if_saved(position)
-        if self._watched is not None:
-            for position, memory in self._watched.items():
-                if memory is not None and memory.changed > self.number:
-                    self._refuse_if_saved(position)
+        if changes.last > self.number:
+            self._refuse_if_changed()
         rule = self._backward_composed if as_tensors and self.composed else self.backward
         self._as_tensors = as_tensors
         try:
@@ -219,13 +209,28 @@ class Function:
             fitted.append(result)
         return fitted
 
-    def _refuse_if_saved(self, position: int) -> None:
-        for value in (*(self._saved or ()), *self._kept):
-            if id(value) == self._identities[position]:
-                raise RuntimeError(
-                    f"{self.name}: its input {position} of shape {value.shape} was changed in place after the forward "
-                    "pass, so its gradient would be wrong. Change it after backward(), or change a copy."
-                )
+    def held(self) -> Iterator[tuple[str, Any]]:
+        """Every array that this call holds for its backward rule, with a name."""
+        identities = self._identities[: len(self.inputs)] if self.inputs else []
+        for position, value in enumerate(self._saved or ()):
+            if is_array(value):
+                of_input = id(value) in identities
+                yield (f"input {identities.index(id(value))}" if of_input else f"saved array {position}"), value
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        for name, value in {"kept array": self._kept, **own}.items():
+            for position, part in enumerate(value if isinstance(value, tuple | list) else (value,)):
+                if is_array(part):
+                    yield (f"{name} {position}" if isinstance(value, tuple | list) else name), part
+
+    def _refuse_if_changed(self) -> None:
+        held = list(self.held())
+        place = changes.find([array for _, array in held], self.number)
+        if place is not None:
+            name, array = held[place]
+            raise RuntimeError(
+                f"{self.name}: its {name} of shape {array.shape} was changed in place after the forward pass, so its "
+                "gradient would be wrong. Change it after backward(), or change a copy."
+            )
 
     def _backward_composed(self, *gradients: Any) -> tuple[Any, ...]:
         # Through aliases, newer than every input: the walk stops at them. One input may be computed from another, or be
@@ -322,19 +327,6 @@ def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
         other = first.setdefault(id(array), position)
         if origins[other] is not origins[position] and is_array(array):
             arrays[position] = array[...]
-
-
-def _viewed_memory(array: Any, operands: tuple[Any, ...], arrays: list[Any]) -> Memory | None:
-    """The memory that `array` shares with a leaf among the operands, if it is a view of one."""
-    base = array.base
-    for position, operand in enumerate(operands):
-        if isinstance(operand, Tensor) and operand._origin is not None:
-            memory, data = operand._origin.memory, arrays[position]
-            if memory is not None and (
-                data is base or (data.base is base and array_module(array).may_share_memory(array, data))
-            ):
-                return memory
-    return None
 
 
 def _weaken(arrays: list[Any]) -> None:

@@ -6,13 +6,15 @@ NumPy's; so are the dtypes, with Python scalars weak (float32 * 2.0 is float32).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .backend import device_of, is_array, register_namespace, to_device
-from .origin import Leaf, Memory, Origin, call_numbers, leaf_lock
+from .changes import changes
+from .origin import Leaf, Origin, call_numbers, leaf_lock
 from .row_gradient import as_array
 
 
@@ -42,10 +44,8 @@ class Tensor:
     _origin: Origin | None
 
     def __init__(self, data: Any, requires_grad: bool = False, *, dtype: Any = None):
-        shared = None
         if isinstance(data, Tensor):
-            # A view of its own: what tells two inputs of a call apart is the array object.
-            shared, data = data.shared_memory(), data.data[...]
+            data = data.data[...]  # a view of its own: what tells two inputs of a call apart is the array object
         if not is_array(data):
             was_numpy = isinstance(data, np.generic)
             data = np.asarray(data)
@@ -60,7 +60,7 @@ class Tensor:
         self.data = data
         self.grad_or_rows = None
         self.requires_grad = requires_grad
-        self._origin = None if shared is None else Leaf(self, shared)
+        self._origin = None
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -113,11 +113,6 @@ class Tensor:
                 return renewed
             return origin
 
-    def shared_memory(self) -> Memory | None:
-        """What views of this tensor share with it so that a change in place is noticed; None if none can happen."""
-        origin = self.origin if self.requires_grad else self._origin
-        return None if origin is None else origin.memory
-
     def __repr__(self) -> str:
         text = np.array2string(np.asarray(to_device(self.data, "cpu")), separator=", ", prefix="Tensor(")
         place = "" if self.device == "cpu" else f", device='{self.device}'"
@@ -155,7 +150,11 @@ class Tensor:
                 "a Tensor that requires a gradient does not turn into a NumPy array silently: the gradient would be "
                 "lost; use handloom's functions, or .numpy() if that is what you want"
             )
-        return np.array(self.data, dtype=dtype, copy=copy)
+        array = np.array(self.data, dtype=dtype, copy=copy)
+        if array is self.data:
+            array = array[...]  # what is written into this one nobody would notice
+            array.flags.writeable = False
+        return array
 
     # -- gradients -------------------------------------------------------------------------------------------------
 
@@ -195,12 +194,14 @@ class Tensor:
         return lambda: hooks.pop(key, None) and None
 
     def mark_changed(self) -> None:
-        """Say that this leaf's array was changed in place, so that a graph that saved it refuses to use it."""
-        if self._origin is not None and self._origin.memory is not None:
-            self._origin.memory.changed = next(call_numbers)
+        """Say that this array was changed in place, so that a graph that holds its memory refuses to use it."""
+        changes.note(self.data)
+
+    def __copy__(self) -> Tensor:
+        return copy.deepcopy(self)  # as NumPy's arrays do: the numbers are copied
 
     def __getstate__(self) -> tuple[Any, Any, bool]:
-        """For copy, deepcopy and pickle: a copy is a leaf of its own."""
+        """For copy, deepcopy and pickle: a copy is a leaf of its own, in memory of its own."""
         if not self.is_leaf:
             raise RuntimeError("the recorded result of an operation can't be copied with its graph: use detach()")
         return self.data, self.grad, self.requires_grad

@@ -332,6 +332,16 @@ def test_a_constant_argument_that_is_set_afterwards_keeps_its_old_value() -> Non
     np.testing.assert_array_equal(x.grad, [3.0, 4.0])
 
 
+@pytest.mark.parametrize("given", [lambda w: w, lambda w: w.detach(), lambda w: w.data, lambda w: w.data[:2]])
+def test_an_argument_whose_memory_was_changed_is_refused(given) -> None:
+    weight, x = Parameter(np.ones(3)), Tensor(np.ones(1), requires_grad=True)
+    y = checkpoint(lambda t, c: (t * c).sum(), x, given(weight))
+    with no_grad():
+        weight[0] = 5.0
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.backward()
+
+
 def test_a_held_leaf_with_another_array_is_refused() -> None:
     weight, x = Parameter(np.ones(3)), Tensor(np.ones(3), requires_grad=True)
     for change in (lambda: setattr(weight, "data", np.full(3, 7.0)), lambda: weight.requires_grad_(False)):
