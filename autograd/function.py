@@ -239,7 +239,7 @@ class Function:
         wanted = [tensor for tensor, needed in zip(tensors, self.needs, strict=True) if needed]
         made = self.composed(*tensors)
         outputs = zip(made if isinstance(made, tuple) else (made,), gradients, strict=True)
-        used = [(output, gradient) for output, gradient in outputs if gradient is not None]
+        used = [(output, gradient) for output, gradient in outputs if gradient is not None and output.requires_grad]
         found = iter(grad([output for output, _ in used], wanted, [g for _, g in used], create_graph=True))
         return tuple(next(found) if needed else None for needed in self.needs)
 
