@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .backend import Array, device_of, is_array
+from .backend import Array, array_module, device_of, is_array
 from .changes import changes
 from .engine import grad, grad_mode
 from .origin import Origin, call_numbers
@@ -110,6 +110,8 @@ class Function:
                 if isinstance(operand, np.generic):
                     scalars = True
                 elif not isinstance(operand, _PLAIN) and not is_array(operand):
+                    if isinstance(operand, list | tuple) and _holds_tensors(operand):
+                        return self(*map(_stacked, operands))
                     operand = np.asarray(operand)
                 arrays.append(operand)
             origins.append(None)
@@ -315,6 +317,18 @@ def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     total = gradient.sum(axis=tuple(range(extra)), **wide) if extra else gradient
     total = total.sum(axis=stretched, keepdims=True, **wide) if stretched else total
     return total.astype(np.float16) if half else total
+
+
+def _holds_tensors(values: Any) -> bool:
+    return any(isinstance(v, Tensor) or (isinstance(v, list | tuple) and _holds_tensors(v)) for v in values)
+
+
+def _stacked(value: Any) -> Any:
+    """Lists of Tensors as NumPy sees lists of arrays: as one, along a new axis."""
+    if isinstance(value, list | tuple) and _holds_tensors(value):
+        parts = [_stacked(part) for part in value]
+        return array_module(*parts).stack(parts)
+    return value
 
 
 def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:

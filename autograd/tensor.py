@@ -14,15 +14,16 @@ import numpy as np
 
 from .backend import device_of, is_array, register_namespace, to_device
 from .changes import changes
+from .numpy_habits import NumPyHabits
 from .origin import Leaf, Origin, call_numbers, leaf_lock
 from .row_gradient import as_array
 
 
-class Tensor:
+class Tensor(NumPyHabits):
     """An array that can be differentiated through.
 
     Args:
-        data: a NumPy or CuPy array (shared, not copied), a Tensor, a number or nested lists of numbers. Python floats
+        data: a NumPy or CuPy array (shared, not copied), a Tensor, a number or nested lists of these. Python floats
             become float32; arrays keep their dtype.
         requires_grad: whether this is a leaf whose gradient is wanted. Only real floating point can have one.
 
@@ -36,7 +37,6 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "_origin", "data", "grad_or_rows", "requires_grad")
-    __array_ufunc__ = None  # `array + tensor` goes to Tensor.__radd__ instead of looping over the elements
 
     data: Any
     grad_or_rows: Any
@@ -47,9 +47,9 @@ class Tensor:
         if isinstance(data, Tensor):
             data = data.data[...]  # a view of its own: what tells two inputs of a call apart is the array object
         if not is_array(data):
-            was_numpy = isinstance(data, np.generic)
+            plain = _is_plain(data)
             data = np.asarray(data)
-            if data.dtype == np.float64 and not was_numpy and dtype is None:
+            if data.dtype == np.float64 and plain and dtype is None:
                 data = data.astype(np.float32)
         if dtype is not None:
             data = data.astype(dtype, copy=False)
@@ -143,18 +143,6 @@ class Tensor:
     def numpy(self) -> np.ndarray:
         """The values as a NumPy array, on the CPU; shared with the tensor where it is there already."""
         return to_device(self.data, "cpu")
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if self.requires_grad:
-            raise TypeError(
-                "a Tensor that requires a gradient does not turn into a NumPy array silently: the gradient would be "
-                "lost; use handloom's functions, or .numpy() if that is what you want"
-            )
-        array = np.array(self.data, dtype=dtype, copy=copy)
-        if array is self.data:
-            array = array[...]  # what is written into this one nobody would notice
-            array.flags.writeable = False
-        return array
 
     # -- gradients -------------------------------------------------------------------------------------------------
 
@@ -408,6 +396,13 @@ def _check_differentiable(dtype: np.dtype) -> None:
         raise TypeError(
             f"a tensor of {dtype} can't require a gradient: use a real floating dtype, e.g. .astype('float32')"
         )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether there are only Python's numbers in these lists, if any; NumPy's bring a dtype along."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return not isinstance(value, np.generic | np.ndarray | Tensor)
 
 
 def _array(value: Any) -> Any:
