@@ -197,13 +197,14 @@ class _Pass:
             ]
         if node.number == oldest:
             return
+        inputs = node.inputs  # which another thread's pass may release
         outgoing = node.input_gradients(incoming, self.create_graph)
-        for position, origin in enumerate(node.inputs):
+        for position, origin in enumerate(inputs):
             value = outgoing[position]
             if origin is not None and value is not None:
                 self.give(origin, value, _is_unshared(value, incoming, outgoing))
         if self.ready is not None:
-            self._used(node.inputs)
+            self._used(inputs)
         if not retain_graph:
             node.release()
 
@@ -379,19 +380,20 @@ def grad(
 
 def inner_gradients(
     outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor], oldest: int
-) -> tuple[Any, ...]:
+) -> tuple[Any, ...] | None:
     """For a backward rule that goes back through calls which it records itself, those from number `oldest` on.
 
     Returns arrays, or None where there is no gradient: of the leaves that the rule made (`own`), then of others that
     its calls use (`held`). The hooks of these are left to the pass that the rule is a part of, which calls them with
-    all that arrives. Raises RuntimeError if the calls use the result of an older one.
+    all that arrives. Returns None if the calls use further leaves, or results of older calls.
     """
     work = _Pass()
     _start(outputs, gradients, work, "backward")
     with no_grad():
         work.run(retain_graph=False, oldest=oldest)
-        if work.heap:
-            raise RuntimeError(f"a result of {work.heap[0][1].name} that is older than the computation is used in it")
+        known = {leaf.origin for leaf in (*own, *held)}
+        if work.heap or any(origin not in known and origin.number < oldest for origin in work.leaves):
+            return None
         found = []
         for place, leaf in enumerate((*own, *held)):
             origin: Any = leaf.origin

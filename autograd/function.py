@@ -8,6 +8,7 @@ is done here, once: recording, summing a broadcast gradient back, and checking e
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,7 +50,7 @@ class Function:
     _saved: tuple[Any, ...] | None = ()
     _kept: tuple[Any, ...] = ()
     _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
-    _as_tensors = False
+    _original: Function | None = None  # of a copy that serves a pass which is recorded
     _seen: Any = None  # what the observer noted of this call
 
     def forward(self, *arrays: Array) -> Any:
@@ -69,8 +70,9 @@ class Function:
     @property
     def saved(self) -> tuple[Any, ...]:
         saved = self._saved
-        assert saved is not None
-        return tuple(map(self._restore, saved)) if self._as_tensors else saved
+        if saved is None:
+            raise self._freed()
+        return saved if self._original is None else tuple(map(self._restore, saved))
 
     @property
     def kept(self) -> tuple[Any, ...]:
@@ -171,7 +173,7 @@ class Function:
         tensor = _new(Tensor)
         tensor.data, tensor.grad_or_rows = value if is_array(value) else np.asarray(value), None
         slot = position - len(self.inputs)
-        tensor._origin = self.inputs[position] if slot < 0 else Origin(tensor.data, self, slot)
+        tensor._origin = self.inputs[position] if slot < 0 else Origin(tensor.data, self._original, slot)
         tensor.requires_grad = tensor._origin is not None
         return tensor
 
@@ -180,27 +182,25 @@ class Function:
     def input_gradients(self, gradients: list[Any], as_tensors: bool) -> list[Any]:
         """Run `backward` on the output gradients (None where an output was not used) and check what it returns."""
         if self._saved is None:
-            raise RuntimeError(
-                f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, "
-                "or compute the result again before the second one."
-            )
+            raise self._freed()
         if changes.last > self.number:
             self._refuse_if_changed()
-        rule = self._backward_composed if as_tensors and self.composed else self.backward
-        self._as_tensors = as_tensors
+        inputs, call = self.inputs, self
+        if as_tensors:
+            call = copy(self)  # other passes, in other threads too, may be going through the call itself
+            call._original = self
+        rule = call._backward_composed if as_tensors and self.composed else call.backward
         try:
-            results = rule(*gradients) if observer is None else observer.backward(self, rule, gradients)
+            results = rule(*gradients) if observer is None else observer.backward(call, rule, gradients)
         except (ValueError, TypeError, IndexError) as error:
             error.add_note(f"in {self.name}.backward")
             raise
-        finally:
-            self._as_tensors = False
         if type(results) is not tuple:
             results = (results,)
-        if len(results) != len(self.inputs):
-            raise RuntimeError(f"{self.name}.backward returned {len(results)} gradients for {len(self.inputs)} inputs")
+        if len(results) != len(inputs):
+            raise RuntimeError(f"{self.name}.backward returned {len(results)} gradients for {len(inputs)} inputs")
         fitted = []
-        for position, origin in enumerate(self.inputs):
+        for position, origin in enumerate(inputs):
             result = results[position]
             if origin is None:
                 result = None
@@ -210,6 +210,12 @@ class Function:
                     result = self._fitted(result, origin, gradients, as_tensors)
             fitted.append(result)
         return fitted
+
+    def _freed(self) -> RuntimeError:
+        return RuntimeError(
+            f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, "
+            "or compute the result again before the second one."
+        )
 
     def held(self) -> Iterator[tuple[str, Any]]:
         """Every array that this call holds for its backward rule, with a name."""
@@ -275,9 +281,8 @@ class Function:
 
     def hooks_of(self, slot: int) -> dict[int, Any]:
         """The hooks on output `slot`, to add to."""
-        if self.hooks is None:
-            self.hooks = {}
-        return self.hooks.setdefault(slot, {})
+        hooks: Any = self.__dict__.setdefault("hooks", {})  # threads may do this at the same time
+        return hooks.setdefault(slot, {})
 
 
 class Alias(Function):

@@ -34,10 +34,6 @@ class NumPyHabits:
         data: Any
         requires_grad: bool
         detach: Callable[[], Tensor]
-    else:
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(_no_such(self, name), name=name, obj=self)
 
     # -- NumPy's functions -----------------------------------------------------------------------------------------
 
@@ -165,15 +161,27 @@ class NumPyHabits:
         return self.data.tolist()
 
 
-def _no_such(tensor: NumPyHabits, name: str) -> str:
-    """What to say of an attribute that a tensor hasn't."""
-    instead = ""
-    if name[0] != "_" and hasattr(np.ndarray, name):
-        if name in _IN_PLACE:
-            instead = ": elements are set by x[...] = y"
-        else:
-            instead = f": write {_op_named(name, tensor) or f'x.numpy().{name}, if you want the values only'}"
-    return f"{type(tensor).__name__!r} object has no attribute {name!r}{instead}"
+class _Missing:
+    """Stands for an attribute that NumPy's arrays have and tensors have not; for all other purposes there is none.
+
+    (A `__getattr__` would do, but it makes every other attribute slower.)
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __get__(self, tensor: Any, kind: type) -> Any:
+        instead = f"write x.numpy().{self.name}, if you want the values only"
+        if self.name in _IN_PLACE:
+            instead = "elements are set by x[...] = y"
+        elif tensor is not None and (op := _op_named(self.name, tensor)):
+            instead = f"write {op}"
+        raise AttributeError(f"{kind.__name__!r} object has no attribute {self.name!r}: {instead}")
+
+
+for _name in dir(np.ndarray):
+    if _name[0] != "_" and _name not in vars(NumPyHabits):  # what Tensor has itself stands before these
+        setattr(NumPyHabits, _name, _Missing(_name))
 
 
 def _op_named(name: str, tensor: NumPyHabits) -> str | None:

@@ -16,7 +16,7 @@ from .backend import device_of, is_array, register_namespace, to_device
 from .changes import changes
 from .numpy_habits import NumPyHabits
 from .origin import Leaf, Origin, call_numbers, leaf_lock
-from .row_gradient import as_array
+from .row_gradient import RowGradient, as_array
 
 
 class Tensor(NumPyHabits):
@@ -29,7 +29,7 @@ class Tensor(NumPyHabits):
 
     Attributes:
         data: the array. Results of recorded operations are read-only, since a backward rule may need them.
-        grad: None, or an array of the same shape and dtype, to which `backward` adds.
+        grad: None, or an array of the same shape and dtype, to which `backward` adds. One that is set is copied.
         grad_or_rows: the same, but after an embedding it may be a `RowGradient` still, which takes less memory.
         requires_grad: True for such a leaf and for everything computed from one.
 
@@ -66,12 +66,22 @@ class Tensor(NumPyHabits):
 
     @property
     def grad(self) -> Any:
-        self.grad_or_rows = gradient = as_array(self.grad_or_rows)
+        gradient = self.grad_or_rows
+        if isinstance(gradient, RowGradient):
+            with leaf_lock:  # a pass in another thread may be adding to it
+                gradient = self.grad_or_rows = as_array(self.grad_or_rows)
         return gradient
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        self.grad_or_rows = value
+        if value is None or value is self.grad_or_rows:  # x.grad *= 2 comes here with the array that is there already
+            self.grad_or_rows = value
+            return
+        value = _array(value)
+        if not is_array(value) or value.shape != self.shape or value.dtype != self.dtype:
+            kind = f"{value.dtype}{list(value.shape)}" if is_array(value) else type(value).__name__
+            raise ValueError(f"grad of a Tensor of {self.dtype}{list(self.shape)} can't be {kind}: only such an array")
+        self.grad_or_rows = value.copy()  # passes add to it in place
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -195,7 +205,7 @@ class Tensor(NumPyHabits):
         return self.data, self.grad, self.requires_grad
 
     def __setstate__(self, state: tuple[Any, Any, bool]) -> None:
-        self.data, self.grad, self.requires_grad = state
+        self.data, self.grad_or_rows, self.requires_grad = state
         self._origin = None
 
     # -- moving and casting ----------------------------------------------------------------------------------------

@@ -365,3 +365,60 @@ def test_one_tensor_given_twice() -> None:
     checkpoint(lambda a, b, *, c: same.append(a is b is c) or a * b * c, x, x, c=x).backward()
     assert same == [True, True]
     assert x.grad == 27
+
+
+OTHER = "checkpoint: the function does something else when it is called again"
+
+
+def test_a_lambda_in_a_loop_over_layers() -> None:
+    """It takes the loop's variable when it is called: in the backward pass, the last layer."""
+    weights = [Parameter(np.full(3, 2.0)) for _ in range(3)]
+    y = x = Tensor(np.ones(3), requires_grad=True)
+    for weight in weights:
+        y = checkpoint(lambda t: t * weight, y)  # noqa: B023
+    with pytest.raises(RuntimeError, match=OTHER + r".*functools\.partial"):
+        y.sum().backward()
+    y = x
+    for weight in weights:
+        y = checkpoint(ops.multiply, y, weight)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad, [8.0, 8.0, 8.0])
+
+
+@pytest.mark.parametrize("then", [3.0, np.ones(4), np.nan, np.array([2.0, 2, 2, 2], np.float32)])
+def test_a_constant_that_the_function_takes_from_outside(then) -> None:
+    x = Tensor(np.ones(4, np.float32), requires_grad=True)
+    factor = 2.0
+    y = checkpoint(lambda t: (t + 1, t * factor), x)
+    factor = then
+    if isinstance(then, np.ndarray) and then.dtype == np.float32:
+        y[1].sum().backward()
+        np.testing.assert_array_equal(x.grad, [2.0] * 4)
+    else:
+        with pytest.raises(RuntimeError, match=OTHER):
+            y[0].sum().backward()
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan, -0.0])
+def test_outputs_that_are_not_finite_are_compared_too(number) -> None:
+    x = Tensor(np.array([1.0, number, 2.0]), requires_grad=True)
+    checkpoint(lambda t: (t * 2, t.data > 0, t.data[:0]), x)[0].sum().backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])
+
+
+def test_other_outputs_or_a_result_from_outside_the_second_time() -> None:
+    x = Tensor(np.ones(3), requires_grad=True)
+    outside = x * 1
+    for second in (lambda t: (t * 1, t), lambda t: t[:2], lambda t: outside * 1):
+        functions = iter([lambda t: t * 1, second])
+        y = checkpoint(lambda t, functions=functions: next(functions)(t), x)
+        with pytest.raises(RuntimeError, match=OTHER):
+            y.sum().backward()
+    (outside * 2).sum().backward()  # its graph was not touched
+    np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])
+
+
+def test_a_leaf_that_the_function_makes_anew_is_no_other_leaf() -> None:
+    x = Tensor(np.ones(3), requires_grad=True)
+    checkpoint(lambda t: t * Tensor(np.full(3, 2.0), requires_grad=True), x).sum().backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])
