@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Function, Parameter, Tensor, grad, no_grad, ops
+from handloom.autograd.backend import to_device
 from handloom.autograd.changes import Changes
 
 
@@ -287,6 +288,17 @@ def test_a_replaced_array_of_the_same_form_gives_the_old_gradient() -> None:
     x.data = np.zeros(2)
     y.backward()
     np.testing.assert_array_equal(x.grad, [2.0, 4.0])
+
+
+def test_changes_on_a_device_are_noticed_too(cuda) -> None:
+    x = Tensor(cuda.asarray(np.arange(6.0).reshape(2, 3)), requires_grad=True)
+    y, z = (x.data.T * x.T).sum(), (x[1] * x[1]).sum()
+    with no_grad():
+        Parameter(x.data[0, ::2])[:] = 7.0
+    with pytest.raises(RuntimeError, match=CHANGED):
+        y.backward()
+    z.backward()
+    np.testing.assert_array_equal(to_device(x.grad, "cpu"), [[0, 0, 0], [6, 8, 10]])
 
 
 def test_an_array_of_another_dtype_or_shape_starts_anew() -> None:
