@@ -6,6 +6,7 @@ NumPy's; so are the dtypes, with Python scalars weak (float32 * 2.0 is float32).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -13,26 +14,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .backend import device_of, is_array, native, register_namespace, to_device
+from .changes import changes
 from .grad_mode import is_grad_enabled
-from .origin import Leaf, Origin, Storage, call_numbers, leaf_lock
-from .row_gradient import as_array
+from .numpy_habits import NumPyHabits
+from .origin import Leaf, Origin, call_numbers, leaf_lock
+from .row_gradient import RowGradient, as_array
 
 if TYPE_CHECKING:  # what a Tensor's methods call stands on floors above; `bind` brings it
     from . import engine as _engine
     from . import ops as _ops
 
 
-class Tensor:
+class Tensor(NumPyHabits):
     """An array that can be differentiated through.
 
     Args:
         data: a NumPy or CuPy array (shared, not copied, unless its bytes stand in the other order), a Tensor, a number
-            or nested lists of numbers. Python floats become float32; arrays keep their dtype.
+            or nested lists of these. Python floats become float32; arrays keep their dtype.
         requires_grad: whether this is a leaf whose gradient is wanted. Only real floating point can have one.
 
     Attributes:
         data: the array. Results of recorded operations are read-only, since a backward rule may need them.
-        grad: None, or an array of the same shape and dtype, to which `backward` adds.
+        grad: None, or an array of the same shape and dtype, to which `backward` adds. One that is set is copied.
         grad_or_rows: the same, but after an embedding it may be a `RowGradient` still, which takes less memory.
         requires_grad: True for such a leaf and for everything computed from one.
 
@@ -40,7 +43,6 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "_origin", "data", "grad_or_rows", "requires_grad")
-    __array_ufunc__ = None  # `array + tensor` goes to Tensor.__radd__ instead of looping over the elements
 
     data: Any
     grad_or_rows: Any
@@ -48,14 +50,12 @@ class Tensor:
     _origin: Origin | None
 
     def __init__(self, data: Any, requires_grad: bool = False, *, dtype: Any = None):
-        shared = None
         if isinstance(data, Tensor):
-            # A view of its own: what tells two inputs of a call apart is the array object.
-            shared, data = data.shared_storage(), data.data[...]
+            data = data.data[...]  # a view of its own: what tells two inputs of a call apart is the array object
         if not is_array(data):
-            was_numpy = isinstance(data, np.generic)
+            plain = _is_plain(data)
             data = np.asarray(data)
-            if data.dtype == np.float64 and not was_numpy and dtype is None:
+            if data.dtype == np.float64 and plain and dtype is None:
                 data = data.astype(np.float32)
         if dtype is not None:
             data = data.astype(dtype, copy=False)
@@ -67,18 +67,28 @@ class Tensor:
         self.data = data
         self.grad_or_rows = None
         self.requires_grad = requires_grad
-        self._origin = None if shared is None else Leaf(self, shared)
+        self._origin = None
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
     @property
     def grad(self) -> Any:
-        self.grad_or_rows = gradient = as_array(self.grad_or_rows)
+        gradient = self.grad_or_rows
+        if isinstance(gradient, RowGradient):
+            with leaf_lock:  # a pass in another thread may be adding to it
+                gradient = self.grad_or_rows = as_array(self.grad_or_rows)
         return gradient
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        self.grad_or_rows = value
+        if value is None or value is self.grad_or_rows:  # x.grad *= 2 comes here with the array that is there already
+            self.grad_or_rows = value
+            return
+        value = _array(value)
+        if not is_array(value) or value.shape != self.shape or value.dtype != self.dtype:
+            kind = f"{value.dtype}{list(value.shape)}" if is_array(value) else type(value).__name__
+            raise ValueError(f"grad of a Tensor of {self.dtype}{list(self.shape)} can't be {kind}: only such an array")
+        self.grad_or_rows = value.copy()  # passes add to it in place
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -120,11 +130,6 @@ class Tensor:
                 return renewed
             return origin
 
-    def shared_storage(self) -> Storage | None:
-        """What views of this tensor share with it so that a change in place is noticed; None if none can happen."""
-        origin = self.origin if self.requires_grad else self._origin
-        return None if origin is None else origin.storage
-
     def __repr__(self) -> str:
         text = np.array2string(np.asarray(to_device(self.data, "cpu")), separator=", ", prefix="Tensor(")
         device = "" if self.device == "cpu" else f", device='{self.device}'"
@@ -155,14 +160,6 @@ class Tensor:
     def numpy(self) -> np.ndarray:
         """The values as a NumPy array, on the CPU; shared with the tensor where it is there already."""
         return to_device(self.data, "cpu")
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if self.requires_grad:
-            raise TypeError(
-                "a Tensor that requires a gradient does not turn into a NumPy array silently: the gradient would be "
-                "lost; use handloom's functions, or .numpy() if that is what you want"
-            )
-        return np.array(self.data, dtype=dtype, copy=copy)
 
     # -- gradients -------------------------------------------------------------------------------------------------
 
@@ -202,18 +199,20 @@ class Tensor:
         return lambda: hooks.pop(key, None) and None
 
     def mark_changed(self) -> None:
-        """Say that this leaf's array was changed in place, so that a graph that saved it refuses to use it."""
-        if self._origin is not None and self._origin.storage is not None:
-            self._origin.storage.changed = next(call_numbers)
+        """Say that this array was changed in place, so that a graph that holds its memory refuses to use it."""
+        changes.note(self.data)
+
+    def __copy__(self) -> Tensor:
+        return copy.deepcopy(self)  # as NumPy's arrays do: the numbers are copied
 
     def __getstate__(self) -> tuple[Any, Any, bool]:
-        """For copy, deepcopy and pickle: a copy is a leaf of its own."""
+        """For copy, deepcopy and pickle: a copy is a leaf of its own, in memory of its own."""
         if not self.is_leaf:
             raise RuntimeError("the recorded result of an operation can't be copied with its graph: use detach()")
         return self.data, self.grad, self.requires_grad
 
     def __setstate__(self, state: tuple[Any, Any, bool]) -> None:
-        self.data, self.grad, self.requires_grad = state
+        self.data, self.grad_or_rows, self.requires_grad = state
         self._origin = None
 
     # -- moving and casting ----------------------------------------------------------------------------------------
@@ -415,6 +414,13 @@ def _check_differentiable(dtype: np.dtype) -> None:
         raise TypeError(
             f"a tensor of {dtype} can't require a gradient: use a real floating dtype, e.g. .astype('float32')"
         )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether there are only Python's numbers in these lists, if any; NumPy's bring a dtype along."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return not isinstance(value, np.generic | np.ndarray | Tensor)
 
 
 def _array(value: Any) -> Any:

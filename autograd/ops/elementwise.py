@@ -243,6 +243,40 @@ def rint(x: Any) -> Tensor:
     return Step("rint")(x)
 
 
+class Round(Step):
+    def __init__(self, decimals):
+        super().__init__("round")
+        self.decimals = decimals
+
+    def forward(self, x):
+        return array_module(x).round(x, self.decimals)
+
+
+@declare(np.round)
+def round(x: Any, decimals: int = 0) -> Tensor:
+    """x to so many decimals, halves to even; the gradient is 0 everywhere."""
+    return Round(decimals)(x)
+
+
+class FloorDivide(Function):
+    """floor(x / y), which is constant between its jumps."""
+
+    broadcasts = True
+
+    def forward(self, x, y):
+        return x // y
+
+    def backward(self, g):
+        zeros = array_module(g).zeros_like(g)
+        return tuple(zeros if needed else None for needed in self.needs)
+
+
+@declare(np.floor_divide)
+def floor_divide(x: Any, y: Any) -> Tensor:
+    """The largest integer not above x / y, elementwise; the gradients are 0 everywhere."""
+    return FloorDivide()(x, y)
+
+
 class Remainder(Function):
     """x - y floor(x / y): the slope in y is minus the quotient."""
 

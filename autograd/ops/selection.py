@@ -122,17 +122,22 @@ class Clip(Function):
         return tuple(gradients)
 
 
-def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None) -> np.ndarray:
+def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
+    min, max = a_min if min is None else min, a_max if max is None else max
     out = x if min is None else np.where(np.real(x) < np.real(min), min, x)
     return out if max is None else np.where(np.real(out) > np.real(max), max, out)
 
 
 @declare(_clip_reference)
-def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Tensor:
     """x kept between `min` and `max`, numbers or arrays that broadcast, None for no bound.
 
-    The gradient passes where min <= x <= max; elsewhere it goes to the bound. Raises ValueError without any bound.
+    `a_min` and `a_max` are NumPy's older names of these. The gradient passes where min <= x <= max; elsewhere it goes
+    to the bound. Raises ValueError without any bound, or if one is given twice.
     """
+    if (min is not None and a_min is not None) or (max is not None and a_max is not None):
+        raise ValueError("clip: a_min is another name of min, and a_max of max: give one of the two")
+    min, max = a_min if min is None else min, a_max if max is None else max
     if min is None and max is None:
         raise ValueError("clip: give min, max or both")
     return Clip(min is not None, max is not None)(x, *(bound for bound in (min, max) if bound is not None))
