@@ -73,9 +73,11 @@ class Extreme(Function):
         first, second = (x, y) if self.function == "maximum" else (y, x)
         xp, tied = array_module(first, second), x == y
         needs_x, needs_y = self.needs
-        gradient_x = g * xp.where(tied, 0.5, ~(first < second)).astype(g.dtype) if needs_x else None
-        gradient_y = g * xp.where(tied, 0.5, ~(first > second)).astype(g.dtype) if needs_y else None
-        return gradient_x, gradient_y
+
+        def unless(lost):
+            return g * xp.where(tied, 0.5, ~lost).astype(g.dtype)
+
+        return unless(first < second) if needs_x else None, unless(first > second) if needs_y else None
 
 
 @declare(np.maximum)

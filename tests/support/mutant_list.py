@@ -11,6 +11,7 @@ from tests.autograd import test_row_gradient as rows
 from tests.autograd.ops import test_attention_methods as methods
 from tests.autograd.ops import test_conventions as conventions
 from tests.autograd.ops import test_fused_and_composed as composed
+from tests.autograd.ops import test_whole_range as whole
 from tests.support.mutants import Mutant as M  # noqa: N817  (the table below is all Ms)
 
 # fmt: off
@@ -25,7 +26,7 @@ MUTANTS = (
     M("arithmetic", "power", "ops.elementwise:_power_slope", "return y * x ** (y - 1) if", "return x ** (y - 1) if"),
     M("arithmetic", "power", "ops.elementwise:_power_slope", "xp.where(constant, 1.0, y - 1)", "xp.where(constant, 1.0, y)"),
     M("arithmetic", "power", "ops.elementwise:Power.backward", "x**y * logarithm", "x * logarithm"),
-    M("arithmetic", "square", "ops.elementwise:Square.backward", "2 * g * x", "g * x"),
+    M("arithmetic", "square", "ops.elementwise:Square.backward", "2 * (g * x)", "g * x"),
     M("arithmetic", "abs", "ops.elementwise:Abs.backward", "sign(x)", "sign(x * x)"),
     M("arithmetic", "remainder", "ops.elementwise:Remainder.backward", "x // y", "x / y"),
     M("arithmetic", "floor", "ops.elementwise:Step.backward", "zeros_like(g)", "ones_like(g)"),
@@ -33,7 +34,7 @@ MUTANTS = (
     M("functions", "exp2", "ops.exponential:Exp2.backward", " * math.log(2)", ""),
     M("functions", "expm1", "ops.exponential:Expm1.backward", "out + 1", "out"),
     M("functions", "log1p", "ops.exponential:Log1p.backward", "1 + x", "x"),
-    M("functions", "log10", "ops.exponential:LogToBase.backward", "x * math.log(self.base)", "x"),
+    M("functions", "log10", "ops.exponential:LogToBase.backward", "1 / math.log(self.base)", "1"),
     M("functions", "logaddexp", "ops.exponential:LogAddExp.backward", "g * sigmoid_array(-ahead)", "g * sigmoid_array(ahead)"),
     M("functions", "sqrt", "ops.exponential:Sqrt.backward", "0.5 / out", "0.5 * out"),
     M("functions", "rsqrt", "ops.exponential:Rsqrt.backward", "out * out * out", "out * out"),
@@ -44,14 +45,14 @@ MUTANTS = (
     M("functions", "arccos", "ops.trigonometric:ArcCos.backward", "-g / ", "g / "),
     M("functions", "tanh", "ops.trigonometric:Tanh.backward", "1 - out * out", "1 - out"),
     M("functions", "cosh", "ops.trigonometric:Cosh.backward", "sinh", "cosh"),
-    M("functions", "arctan2", "ops.trigonometric:ArcTan2.backward", "-scaled * y", "scaled * y"),
+    M("functions", "arctan2", "ops.trigonometric:ArcTan2.backward", "-scaled * (y", "scaled * (y"),
     M("functions", "hypot", "ops.trigonometric:Hypot.backward", "g * (y / out)", "g * (x / out)"),
     # The gradient given to the wrong one of several.
     M("choice", "where", "ops.selection:Where.backward", "xp.where(condition, 0.0, g)", "xp.where(condition, g, 0.0)"),
-    M("choice", "maximum", "ops.selection:Extreme.backward", "first > second", "first < second"),
+    M("choice", "maximum", "ops.selection:Extreme.backward", "first < second", "first > second"),
     M("choice", "minimum", "ops.selection:Extreme.backward", "else (y, x)", "else (x, y)"),
     M("choice", "clip", "ops.selection:Clip.backward", "g * below", "g * above"),
-    M("choice", lambda: conventions.test_equal_operands_share_the_gradient(ops.maximum), "ops.selection:Extreme.backward", "0.5, first", "1.0, first"),
+    M("choice", lambda: conventions.test_equal_operands_share_the_gradient(ops.maximum), "ops.selection:Extreme.backward", "0.5, ~lost", "1.0, ~lost"),
     M("choice", conventions.test_on_its_bounds_clip_passes_the_gradient_to_x, "ops.selection:Clip.backward", "x > high", "x >= high"),
     # Wrong axis, wrong count, a stale or missing statistic.
     M("reductions", "sum", "ops.reduction:Sum.backward", "spread(g, self.axis, self.shape)", "spread(g, self.axis, self.shape) * 2"),
@@ -62,11 +63,12 @@ MUTANTS = (
     M("reductions", "prod", "ops.reduction:Prod.backward", ".transpose(back)", ".reshape(x.shape)"),
     M("reductions", "max", "ops.reduction:Extremum.backward", "x == spread", "x != spread"),
     M("reductions", lambda: conventions.test_equal_extrema_share_the_gradient(ops.max), "ops.reduction:Extremum.backward", "hits / hits.sum(axis=self.axis, keepdims=True)", "hits * 1.0"),
-    M("statistics", "var", "ops.statistics:Var.backward", "2 / _safe", "1 / _safe"),
+    M("statistics", "var", "ops.statistics:Var.backward", "g * 2 / ", "g / "),
     M("statistics", "var", "ops.statistics:Var.backward", "x - x.mean(axis=self.axis, keepdims=True)", "x - x.mean()"),
-    M("statistics", "var", "ops.statistics:_safe_divisor", "return n - ddof", "return n"),
+    M("statistics", "var", "ops.statistics:_divisor", "count(axis, shape) - ddof", "count(axis, shape)"),
     M("statistics", "std", "ops.statistics:Std.backward", " / xp.where(zero, 1.0, out)", ""),
     M("statistics", "logsumexp", "ops.statistics:LogSumExp.backward", "xp.exp(x - spread(finite, self.axis, x.shape))", "xp.exp(x)"),
+    M("statistics", "logsumexp", "ops.statistics:LogSumExp.backward", " / total", ""),
     M("statistics", "norm", "ops.statistics:PNorm.backward", "(self.p - 1)", "self.p"),
     M("statistics", "norm", "ops.statistics:PNorm.backward", "g * xp.sign(x) *", "g *"),
     M("statistics", "cumsum", "ops.statistics:CumSum.backward", "run(CumSum(self.axis), xp.flip(g, axis=self.axis))", "xp.flip(run(CumSum(self.axis), g), axis=self.axis)"),
@@ -92,7 +94,7 @@ MUTANTS = (
     M("indexing", "scatter_add", "ops.indexing:ScatterAdd.backward", "g[self.index]", "g[self.index] * 0"),
     M("indexing", "take_along_axis", "ops.indexing:along_axis", "index[axis] = indices", "index[axis] = abs(indices)"),
     M("indexing", "sort", "ops.sorting:_order", "np.argsort(x,", "np.argsort(-x,"),
-    M("indexing", "topk", "ops.sorting:topk", "if largest else slice(k)", "if largest else slice(1, k + 1)"),
+    M("indexing", "topk", "ops.sorting:_order", "np.shape(x)[axis] - 1 - xp.flip", "xp.flip"),
     M("indexing", "embedding", "row_gradient:sum_rows", "np.add.reduceat(rows[order], starts, axis=0, dtype=wide)", "rows[order][starts]"),
     M("indexing", rows.test_what_backward_leaves, "row_gradient:RowGradient.add_to", "+=", "="),
     M("indexing", rows.test_what_backward_leaves, "row_gradient:RowGradient.without", "self.ids != row", "self.ids >= 0"),
@@ -105,7 +107,7 @@ MUTANTS = (
     M("products", "linear", "ops.linear:Linear.gradients", "= sum_of_rows(columns)", "= columns.mean(axis=0)"),
     M("products", "linear", "ops.linear:Linear.gradients", "xp.matmul(columns.T, rows,", "xp.matmul((columns * columns).T, rows,"),
     M("products", "linear", "ops.linear:Linear.gradients", "g.T @ rows if needs[1] else None,\n", "g.T @ rows * 2 if needs[1] else None,\n"),
-    M("products", "linear_relu", "ops.linear:LinearReLU.backward", "out[start:stop] > 0", "out[start:stop] >= 0"),
+    M("products", "linear_relu", "ops.linear:LinearReLU.backward", "out[start:stop] <= 0", "out[start:stop] < 0"),
     M("products", "linear_relu", "ops.linear:LinearReLU.backward", "d *= d.dtype.type(self.scale)", "pass"),
     M("losses", "linear_cross_entropy", "ops.linear_cross_entropy:LinearCrossEntropy.block", "y[at_target] -= scale * a", "y[at_target] -= a"),
     M("losses", "linear_cross_entropy", "ops.linear_cross_entropy:LinearCrossEntropy.block", "k = a + total_each", "k = a"),
@@ -119,7 +121,7 @@ MUTANTS = (
     M("products", "einsum", "ops.einsum:_parse", "dots[widest - width :]", "dots[:width]"),
     M("products", "trace", "ops.diagonal:diagonal", "np.arange(shape[axis1]) + offset", "np.arange(shape[axis1]) - offset"),
     # Activations.
-    M("activation", "relu", "ops.activation:ReLU.backward", "out > 0", "out >= 0"),
+    M("activation", "relu", "ops.activation:ReLU.backward", "raw(out) <= 0", "raw(out) < 0"),
     M("activation", "leaky_relu", "ops.activation:LeakyReLU.backward", "g * self.negative_slope", "g"),
     M("activation", lambda: conventions.test_nothing_overflows(ops.elu, -1, 1000, (0, 1), np.float32), "ops.activation:ELU.backward", "xp.minimum(x, 0)", "x"),
     M("activation", "selu", "ops.activation:ELU.backward", "(x > 0, self.scale,", "(x > 0, 1.0,"),
@@ -156,8 +158,8 @@ MUTANTS = (
     M("losses", "dropout", "ops.dropout:masked", "y *= scale", "pass"),
     M("losses", "dropout", "ops.dropout:Dropout.backward", "masked(g, mask, scale)", "masked(g, mask | True, scale)"),
     # Attention.
-    M("attention", "attention", "ops.attention:StandardAttention.backward", "d_scores *= d_scores.dtype.type(self.scale)", "pass"),
-    M("attention", "attention", "ops.attention:StandardAttention.backward", "d_scores -= row_sums[:, None].astype(d_scores.dtype, copy=False)", "pass"),
+    M("attention", "attention", "ops.attention:StandardAttention.backward", "d_scores *= wide.type(self.scale)", "pass"),
+    M("attention", "attention", "ops.attention:StandardAttention.backward", "d_scores -= (row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor)[:, None]", "pass"),
     M("attention", "attention", "ops.attention_composed:attention_composed", "total + (total == 0)", "total + 1"),
     M("attention", "attention", "ops.attention_composed:attention_mask", "+ key_length - query_length", ""),
     M("attention", lambda: composed.test_fused_equals_composed_to_second_order("attention"), "ops.attention:StandardAttention.backward", "d_scores *= keep_mask[rows]", "pass"),
@@ -173,6 +175,10 @@ MUTANTS = (
     M("precision", "layer_norm", "ops.normalization:Normalization.normalized", "return out", "return out.astype(np.float64)"),
     M("precision", "max", "ops.reduction:Extremum.backward", "share.astype(g.dtype)", "share"),
     M("precision", "maximum", "ops.selection:Extreme.backward", ".astype(g.dtype)", ""),
+    M("precision", lambda: whole.test_float16_is_float32_rounded("power"), "ops.elementwise:Power.backward", "x, y = map(widened, self.saved)", "x, y = self.saved"),
+    M("precision", lambda: whole.test_float16_is_float32_rounded("attention"), "ops.attention:StandardAttention.backward", "xp.empty(dropped.shape, wide)", "xp.empty(dropped.shape, weights.dtype)"),
+    M("precision", lambda: whole.test_every_float16_number("arctan"), "ops.trigonometric:ArcTan.backward", "g / size / size", "g / (1 + x * x)"),
+    M("precision", lambda: whole.test_no_number_is_too_large_or_too_small("gelu tanh", np.float32), "ops.activation:GELUTanh.backward", "clip(x, -16, 16)", "clip(x, -1e30, 1e30)"),
     M("precision", conventions.test_sums_of_float16_are_taken_in_float32, "ops.reduction:accumulator", 'np.float32 if x.dtype == np.float16 else None', "x.dtype"),
     M("precision", conventions.test_sums_of_float16_are_taken_in_float32, "function:unbroadcast", "half = gradient.dtype == np.float16 and not isinstance(gradient, Tensor)", "half = False"),
     M("precision", conventions.test_erf_is_right_to_the_last_digits, "ops.erf:erf_array", "x.dtype.itemsize == 8", "False"),
