@@ -287,11 +287,6 @@ def run(function: Function, *operands: Any) -> Any:
     return function(*operands) if recorded else function.forward(*operands)
 
 
-def raw(value: Any) -> Any:
-    """The array of a Tensor, anything else as it is: for masks and indices, through which no gradient flows."""
-    return value.data if isinstance(value, Tensor) else value
-
-
 def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     """Sum `gradient` (an array or a Tensor) over the axes along which `shape` was broadcast to its shape.
 

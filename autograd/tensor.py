@@ -18,7 +18,7 @@ from .changes import changes
 from .grad_mode import is_grad_enabled
 from .numpy_habits import NumPyHabits
 from .origin import Leaf, Origin, call_numbers, leaf_lock
-from .row_gradient import RowGradient, as_array
+from .row_gradient import RowGradient, as_dense
 
 if TYPE_CHECKING:  # what a Tensor's methods call stands on floors above; `bind` brings it
     from . import engine as _engine
@@ -76,7 +76,7 @@ class Tensor(NumPyHabits):
         gradient = self.grad_or_rows
         if isinstance(gradient, RowGradient):
             with leaf_lock:  # a pass in another thread may be adding to it
-                gradient = self.grad_or_rows = as_array(self.grad_or_rows)
+                gradient = self.grad_or_rows = as_dense(self.grad_or_rows)
         return gradient
 
     @grad.setter
@@ -84,7 +84,7 @@ class Tensor(NumPyHabits):
         if value is None or value is self.grad_or_rows:  # x.grad *= 2 comes here with the array that is there already
             self.grad_or_rows = value
             return
-        value = _array(value)
+        value = array_of(value)
         if not is_array(value) or value.shape != self.shape or value.dtype != self.dtype:
             kind = f"{value.dtype}{list(value.shape)}" if is_array(value) else type(value).__name__
             raise ValueError(f"grad of a Tensor of {self.dtype}{list(self.shape)} can't be {kind}: only such an array")
@@ -281,22 +281,22 @@ class Tensor(NumPyHabits):
     # Comparisons give boolean tensors, elementwise, and cut the graph. (So a Tensor hashes by identity.)
 
     def __lt__(self, other: Any) -> Tensor:
-        return Tensor(self.data < _array(other))
+        return Tensor(self.data < array_of(other))
 
     def __le__(self, other: Any) -> Tensor:
-        return Tensor(self.data <= _array(other))
+        return Tensor(self.data <= array_of(other))
 
     def __gt__(self, other: Any) -> Tensor:
-        return Tensor(self.data > _array(other))
+        return Tensor(self.data > array_of(other))
 
     def __ge__(self, other: Any) -> Tensor:
-        return Tensor(self.data >= _array(other))
+        return Tensor(self.data >= array_of(other))
 
     def __eq__(self, other: Any) -> Any:
-        return Tensor(self.data == _array(other))
+        return Tensor(self.data == array_of(other))
 
     def __ne__(self, other: Any) -> Any:
-        return Tensor(self.data != _array(other))
+        return Tensor(self.data != array_of(other))
 
     __hash__ = object.__hash__
 
@@ -327,7 +327,7 @@ class Tensor(NumPyHabits):
                 "under no_grad(), or in a result computed from it (x * 1), or use setitem(x, index, value)"
             )
         else:
-            self.data[_ops.indexing.plain_index(index, self)] = _array(value)
+            self.data[_ops.indexing.plain_index(index, self)] = array_of(value)
             self.mark_changed()
 
     # -- methods that NumPy arrays have too, so that backward rules serve both ----------------------------------------
@@ -423,7 +423,8 @@ def _is_plain(value: Any) -> bool:
     return not isinstance(value, np.generic | np.ndarray | Tensor)
 
 
-def _array(value: Any) -> Any:
+def array_of(value: Any) -> Any:
+    """The array of a Tensor, anything else as it is: for masks and indices, through which no gradient flows."""
     return value.data if isinstance(value, Tensor) else value
 
 

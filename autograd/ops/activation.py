@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .elementwise import negative
 from .erf import erf_array
 from .exponential import sigmoid_array
@@ -27,7 +27,7 @@ class ReLU(Function):
 
     def backward(self, g):
         (out,) = self.saved
-        return g * ~(raw(out) <= 0)
+        return g * ~(array_of(out) <= 0)
 
 
 @declare(lambda x: np.where(x > 0, x, 0.0))

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .registry import declare
 from .selection import where
 
@@ -28,7 +28,7 @@ def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 def axis_of(x: Any, axis: Axis) -> Axis:
     """`axis` of a reduction of x; none for 0 and -1 of a 0-d array, which NumPy's sum takes (and all of PyTorch's)."""
-    return () if axis in (0, -1) and not np.ndim(raw(x)) else axis
+    return () if axis in (0, -1) and not np.ndim(array_of(x)) else axis
 
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
@@ -169,7 +169,7 @@ class Extremum(Reduction):
         return out
 
     def backward(self, g):
-        x, out = map(raw, self.saved)
+        x, out = map(array_of, self.saved)
         hits = x == spread(out, self.axis, x.shape)
         # A row with NaN in it has a NaN for a result, which nothing equals.
         hits |= x != x

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw, run
-from ..tensor import Tensor
+from ..function import Function, run
+from ..tensor import Tensor, array_of
 from .elementwise import abs, sign
 from .reduction import (
     Axis,
@@ -81,7 +81,7 @@ class Std(Var):
         if not isinstance(out, Tensor):
             x, out = widened(x), self.kept[0]
         xp = array_module(g)
-        zero = raw(out) == 0
+        zero = array_of(out) == 0
         scaled = xp.where(zero, 0.0, g) / xp.where(zero, 1.0, out) / _divisor(self.axis, x.shape, self.ddof)
         return spread(scaled, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
 
@@ -122,7 +122,7 @@ class LogSumExp(Reduction):
         g = spread(g, self.axis, x.shape)
         xp = array_module(g)
         if isinstance(x, Tensor):
-            finite = xp.where(raw(out) == -np.inf, 0.0, out)
+            finite = xp.where(array_of(out) == -np.inf, 0.0, out)
             return g * xp.exp(x - spread(finite, self.axis, x.shape))
         top, total = self.kept  # more exact than the logarithm of their product, where that is large
         return g * (xp.exp(widened(x) - top) / total)
@@ -160,13 +160,13 @@ class PNorm(Reduction):
         if not isinstance(out, Tensor):
             x, out = widened(x), self.kept[0]
         xp = array_module(g)
-        zero = raw(out) == 0
+        zero = array_of(out) == 0
         norm = spread(xp.where(zero, 1.0, out), self.axis, x.shape)
         g = spread(xp.where(zero, 0.0, g), self.axis, x.shape)
         if self.p == 2:
             return g * (x / norm)
         ratio = xp.abs(x) / norm
-        absent = raw(x) == 0  # for p < 1 the power of 0 is infinite; the slope there counts as 0, as sign(x) says
+        absent = array_of(x) == 0  # for p < 1 the power of 0 is infinite; the slope there counts as 0, as sign(x) says
         return g * xp.sign(x) * xp.where(absent, 1.0, ratio) ** (self.p - 1)
 
 
@@ -189,7 +189,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
 
     The gradient where the norm is 0 is 0. Raises ValueError for another `ord`.
     """
-    ndim = np.ndim(raw(x))
+    ndim = np.ndim(array_of(x))
     axes = normalized_axes(axis, ndim)
     if isinstance(ord, Real):
         ord = float(ord)
@@ -225,6 +225,6 @@ class CumSum(Function):
 @declare(np.cumsum)
 def cumsum(x: Any, axis: int | None = None) -> Tensor:
     """Running sum along `axis`, of the flattened x for None. float16 is accumulated in float32."""
-    if axis is None or not np.ndim(raw(x)):
+    if axis is None or not np.ndim(array_of(x)):
         return CumSum(axis or 0)(reshape(x, -1))
     return CumSum(axis)(x)

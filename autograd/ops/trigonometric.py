@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .reduction import widened
 from .registry import declare
 
@@ -124,7 +124,7 @@ class ArcTan2(Function):
         y, x = map(widened, self.saved)
         xp = array_module(g)
         size = xp.hypot(x, y)  # whose square may overflow, or be 0
-        size = xp.where(raw(size) == 0, 1.0, size)
+        size = xp.where(array_of(size) == 0, 1.0, size)
         scaled = g / size
         needs_y, needs_x = self.needs
         return scaled * (x / size) if needs_y else None, -scaled * (y / size) if needs_x else None
@@ -154,7 +154,7 @@ class Hypot(Function):
         x, y = map(widened, self.saved)
         xp = array_module(g)
         out = xp.hypot(x, y)
-        out = xp.where(raw(out) == 0, 1.0, out)
+        out = xp.where(array_of(out) == 0, 1.0, out)
         needs_x, needs_y = self.needs
         return g * (x / out) if needs_x else None, g * (y / out) if needs_y else None
 
