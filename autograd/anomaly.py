@@ -14,8 +14,9 @@ import numpy as np
 
 from . import function as _function
 from .backend import is_array, to_device
-from .function import Function, raw
-from .row_gradient import as_array
+from .function import Function
+from .row_gradient import as_dense
+from .tensor import array_of
 
 
 class AnomalyError(RuntimeError):
@@ -77,7 +78,7 @@ class _Observer:
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
         for slot, gradient in enumerate(gradients):
-            if bad := _bad_kind(raw(gradient), []):
+            if bad := _bad_kind(array_of(gradient), []):
                 raise AnomalyError(
                     f"the gradient that arrives at output {slot} of {call.name} contains {bad}: it was passed to "
                     f"backward() like that, a hook made it, or a sum of gradients overflowed\n{self.line_of(call)}"
@@ -92,7 +93,7 @@ class _Observer:
             results = rule(*gradients)
         outgoing = results if isinstance(results, tuple) else (results,)
         for position, (gradient, origin) in enumerate(zip(outgoing, call.inputs, strict=False)):
-            if origin is not None and (bad := _bad_kind(as_array(raw(gradient)), [])):
+            if origin is not None and (bad := _bad_kind(as_dense(array_of(gradient)), [])):
                 shapes = _describe([array for _, array in _held(call)])
                 raise AnomalyError(
                     f"{call.name}.backward made {bad} in the gradient of input {position}, of shape {gradient.shape}; "

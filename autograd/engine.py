@@ -18,7 +18,7 @@ from .backend import array_module, is_array
 from .function import Function
 from .grad_mode import enable_grad, no_grad
 from .origin import Leaf, Origin, leaf_lock
-from .row_gradient import RowGradient, as_array
+from .row_gradient import RowGradient, as_dense
 from .tensor import Tensor
 
 
@@ -62,7 +62,7 @@ class _Gradient:
     def finished(self, hooks: dict[int, Any]) -> Any:
         """What the hooks make of the gradient; it shares memory with nothing that anyone can hold."""
         if hooks:
-            return _run_hooks(hooks, as_array(self.value)).copy()
+            return _run_hooks(hooks, as_dense(self.value)).copy()
         return self.value if self.owned else self.value.copy()
 
 
@@ -319,7 +319,7 @@ def grad(
                 if create_graph:
                     work.found[targets[origin]] = _run_hooks(origin.hooks, collected.value)
                 else:
-                    work.found[targets[origin]] = as_array(collected.finished(origin.hooks))
+                    work.found[targets[origin]] = as_dense(collected.finished(origin.hooks))
     results = []
     for tensor in many_inputs:
         value = work.found.get(targets[_key(tensor.origin)])

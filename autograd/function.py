@@ -1,7 +1,7 @@
 """Function: one call of one operation, recorded so that it can be differentiated.
 
 A fresh object per call is the context: it holds the call's parameters, what the backward rule needs, and where the
-inputs came from. `forward` takes and returns raw arrays; `backward` stands beneath it. What all ops have in common
+inputs came from. `forward` takes and returns plain arrays; `backward` stands beneath it. What all ops have in common
 is done here, once: recording, summing a broadcast gradient back, and checking each gradient's shape and dtype.
 """
 
@@ -266,11 +266,6 @@ def run(function: Function, *operands: Any) -> Any:
     """Within a backward rule: record the call if an operand is a Tensor, else only compute it."""
     recorded = any(isinstance(operand, Tensor) for operand in operands)
     return function(*operands) if recorded else function.forward(*operands)
-
-
-def raw(value: Any) -> Any:
-    """The array of a Tensor, anything else as it is: for masks and indices, through which no gradient flows."""
-    return value.data if isinstance(value, Tensor) else value
 
 
 def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:

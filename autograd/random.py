@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .backend import Array, device_of, to_device
-from .parallel import pieces, split
+from .parallel import parallel_for, pieces
 
 # A mask of so many elements is drawn in lanes, each a stream that starts from numbers of the generator's own: several
 # threads can draw at once. The lanes are always as many, so that the numbers don't depend on the threads.
@@ -113,7 +113,7 @@ class Generator:
                     words = streams[lane].random_raw((size + 3) // 4).view(np.uint16)
                     np.greater_equal(words[:size], threshold, out=mask[piece])
 
-        split(np, len(streams), draw, cost=0.5 * mask.size / len(streams))
+        parallel_for(np, len(streams), draw, cost=0.5 * mask.size / len(streams))
         return mask.reshape(shape), 65536 / (65536 - threshold) if threshold < 65536 else 0.0
 
 

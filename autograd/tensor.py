@@ -15,7 +15,7 @@ import numpy as np
 from .backend import device_of, is_array, register_namespace, to_device
 from .grad_mode import is_grad_enabled
 from .origin import Leaf, Origin, Storage, call_numbers, leaf_lock
-from .row_gradient import as_array
+from .row_gradient import as_dense
 
 if TYPE_CHECKING:  # what a Tensor's methods call stands on floors above; `bind` brings it
     from . import engine as _engine
@@ -72,7 +72,7 @@ class Tensor:
 
     @property
     def grad(self) -> Any:
-        self.grad_or_rows = gradient = as_array(self.grad_or_rows)
+        self.grad_or_rows = gradient = as_dense(self.grad_or_rows)
         return gradient
 
     @grad.setter
@@ -281,22 +281,22 @@ class Tensor:
     # Comparisons give boolean tensors, elementwise, and cut the graph. (So a Tensor hashes by identity.)
 
     def __lt__(self, other: Any) -> Tensor:
-        return Tensor(self.data < _array(other))
+        return Tensor(self.data < array_of(other))
 
     def __le__(self, other: Any) -> Tensor:
-        return Tensor(self.data <= _array(other))
+        return Tensor(self.data <= array_of(other))
 
     def __gt__(self, other: Any) -> Tensor:
-        return Tensor(self.data > _array(other))
+        return Tensor(self.data > array_of(other))
 
     def __ge__(self, other: Any) -> Tensor:
-        return Tensor(self.data >= _array(other))
+        return Tensor(self.data >= array_of(other))
 
     def __eq__(self, other: Any) -> Any:
-        return Tensor(self.data == _array(other))
+        return Tensor(self.data == array_of(other))
 
     def __ne__(self, other: Any) -> Any:
-        return Tensor(self.data != _array(other))
+        return Tensor(self.data != array_of(other))
 
     __hash__ = object.__hash__
 
@@ -327,7 +327,7 @@ class Tensor:
                 "under no_grad(), or in a result computed from it (x * 1), or use setitem(x, index, value)"
             )
         else:
-            self.data[_ops.indexing.plain_index(index, self)] = _array(value)
+            self.data[_ops.indexing.plain_index(index, self)] = array_of(value)
             self.mark_changed()
 
     # -- methods that NumPy arrays have too, so that backward rules serve both ----------------------------------------
@@ -415,7 +415,8 @@ def _check_differentiable(dtype: np.dtype) -> None:
         )
 
 
-def _array(value: Any) -> Any:
+def array_of(value: Any) -> Any:
+    """The array of a Tensor, anything else as it is: for masks and indices, through which no gradient flows."""
     return value.data if isinstance(value, Tensor) else value
 
 

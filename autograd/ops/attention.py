@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw, unbroadcast
-from ..parallel import pieces, split
+from ..function import Function, unbroadcast
+from ..parallel import parallel_for, pieces
 from ..random import Generator, default_generator
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .attention_blocked import BlockedAttention, Conditions
 from .attention_composed import alibi_bias, attention_composed, attention_mask, with_four_axes
 from .attention_fused import FusedAttention, why_not_fused
@@ -79,7 +79,7 @@ class StandardAttention(Function):
                 dropped = weights[rows] if keep_mask is None else weights[rows] * keep_mask[rows]
                 xp.matmul(by_head(dropped).swapaxes(-1, -2), value[rows], out=out[rows])
 
-        split(xp, batch, part, cost=4 * weights[:1].size)
+        parallel_for(xp, batch, part, cost=4 * weights[:1].size)
         self.keep(weights, keep_mask, factor, out)
         return out
 
@@ -108,7 +108,7 @@ class StandardAttention(Function):
                 xp.matmul(by_head(d_scores).swapaxes(-1, -2), key[rows], out=d_query[rows])
                 xp.matmul(by_head(d_scores), query[rows], out=d_key[rows])
 
-        split(xp, len(weights), part, cost=6 * weights[:1].size)
+        parallel_for(xp, len(weights), part, cost=6 * weights[:1].size)
         if len(self.saved) == 3:
             return d_query, d_key, d_value
         if all_d_scores is None:
@@ -247,20 +247,20 @@ def attention(
     if return_weights is not False and dropout:
         raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")
     queries, keys = query.shape[2], key.shape[2]
-    refused = why_not_fused(raw(query), raw(key), raw(value)) if method in ("auto", "fused") else None
+    refused = why_not_fused(array_of(query), array_of(key), array_of(value)) if method in ("auto", "fused") else None
     if method == "fused" and refused:
         raise ValueError(f"attention: method 'fused' can't be used: {refused}")
     if method == "auto":
         method = "fused" if refused is None else "blocked" if queries * keys >= LONG else "standard"
         if return_weights is True:
             method = "standard"  # whose weights have a gradient
-    xp, full = array_module(raw(query)), (*query.shape[:2], queries, keys)
+    xp, full = array_module(array_of(query)), (*query.shape[:2], queries, keys)
     if bias is not None:
-        with_four_axes("bias", raw(bias), full)
+        with_four_axes("bias", array_of(bias), full)
     conditions = Conditions(
         queries,
         keys,
-        mask=_checked_mask(raw(mask), full, xp),
+        mask=_checked_mask(array_of(mask), full, xp),
         key_lengths=_per("batch row", "key_lengths", key_lengths, query.shape[0], xp),
         causal=causal,
         window=window,
@@ -282,7 +282,7 @@ def attention(
 
 
 def _standard(query, key, value, bias, conditions, dropout, scale, return_weights, generator):
-    xp = array_module(raw(query))
+    xp = array_module(array_of(query))
     mask = attention_mask(
         conditions.query_length,
         conditions.key_length,
@@ -330,7 +330,7 @@ def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
     """An array with one number for each batch row or head."""
     if values is None:
         return None
-    array = xp.asarray(raw(values))
+    array = xp.asarray(array_of(values))
     if array.shape != (count,):
         raise ValueError(f"attention: {name} must hold one number for each {what}, ({count},), not {array.shape}")
     return array

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, unbroadcast
-from ..parallel import split
+from ..parallel import parallel_for
 from ..random import Generator
 from .attention_composed import alibi_bias, attention_composed, attention_mask
 from .heads import empty_heads, empty_like_heads
@@ -263,7 +263,7 @@ class BlockedAttention(Function):
                 work(group, *own)
 
         if threads:
-            split(xp, len(groups), some, cost=4.0 * rows * heads * queries * keys)
+            parallel_for(xp, len(groups), some, cost=4.0 * rows * heads * queries * keys)
         else:
             some(0, len(groups))
 

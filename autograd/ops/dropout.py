@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import Function, raw
-from ..parallel import pieces, split
+from ..function import Function
+from ..parallel import parallel_for, pieces
 from ..random import Generator, default_generator
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .elementwise import add
 from .on_device import DropoutAddOnDevice, DropoutOnDevice, drop_of, runs_kernels
 from .registry import declare
@@ -47,7 +47,7 @@ def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Arr
             if flat_added is not None:
                 y += flat_added[piece]
 
-    split(xp, x.size, part, cost=0.5)
+    parallel_for(xp, x.size, part, cost=0.5)
     return out
 
 
@@ -85,8 +85,8 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
         raise ValueError(f"dropout: p = {p} is not a probability")
     if not training or p == 0:
         return x if isinstance(x, Tensor) else Tensor(x)
-    if runs_kernels(raw(x)):
-        return DropoutOnDevice(drop_of(raw(x), p, generator or default_generator))(x)
+    if runs_kernels(array_of(x)):
+        return DropoutOnDevice(drop_of(array_of(x), p, generator or default_generator))(x)
     return Dropout(p, generator or default_generator)(x)
 
 
@@ -106,6 +106,6 @@ def dropout_add(
         raise ValueError(f"dropout_add: p = {p} is not a probability")
     if not training or p == 0:
         return add(x, residual)
-    if runs_kernels(raw(x)):
-        return DropoutAddOnDevice(drop_of(raw(x), p, generator or default_generator))(x, residual)
+    if runs_kernels(array_of(x)):
+        return DropoutAddOnDevice(drop_of(array_of(x), p, generator or default_generator))(x, residual)
     return DropoutAdd(p, generator or default_generator)(x, residual)

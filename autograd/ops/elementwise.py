@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .registry import declare
 
 
@@ -137,7 +137,7 @@ class Power(Function):
         if needs_x:
             gradient_x = g * _power_slope(x, y, xp)
         if needs_y:
-            zero = raw(x) == 0
+            zero = array_of(x) == 0
             logarithm = xp.log(xp.where(zero, 1.0, x)).astype(g.dtype)  # of a Python number it is float64
             gradient_y = g * xp.where(zero, 0.0, x**y * logarithm)
         return gradient_x, gradient_y
@@ -147,7 +147,7 @@ def _power_slope(x: Any, y: Any, xp: Any) -> Any:
     """y x**(y-1); 0 where y is 0, even at x = 0, where the other factor is infinite."""
     if isinstance(y, int | float):
         return y * x ** (y - 1) if y else xp.zeros_like(x)
-    constant = raw(y) == 0
+    constant = array_of(y) == 0
     return xp.where(constant, 0.0, y * x ** xp.where(constant, 1.0, y - 1).astype(x.dtype))
 
 
@@ -248,7 +248,7 @@ class Remainder(Function):
         return x % y
 
     def backward(self, g):
-        x, y = map(raw, self.saved)
+        x, y = map(array_of, self.saved)
         return g, -g * (x // y) if self.needs[1] else None
 
 

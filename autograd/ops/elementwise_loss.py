@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .activation import softplus
 from .elementwise import abs, add, multiply, negative, square, subtract
 from .loss import REDUCTIONS
@@ -22,9 +22,10 @@ def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
 
 
 def _same_shape(name: str, x: Any, target: Any) -> None:
-    if np.shape(raw(x)) != np.shape(raw(target)):
+    own, other = np.shape(array_of(x)), np.shape(array_of(target))
+    if own != other:
         # A (n, 1) against a (n,) would broadcast to (n, n): a classic that trains on nonsense.
-        raise ValueError(f"{name}: prediction {np.shape(raw(x))} and target {np.shape(raw(target))} differ in shape")
+        raise ValueError(f"{name}: prediction {own} and target {other} differ in shape")
 
 
 def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
@@ -95,7 +96,7 @@ class BinaryCrossEntropy(Function):
 
     def logarithms(self, p):
         xp = array_module(p)
-        inside, below = (raw(p) > 0), (raw(p) < 1)
+        inside, below = (array_of(p) > 0), (array_of(p) < 1)
         return (
             xp.maximum(xp.where(inside, xp.log(xp.where(inside, p, 1.0)), -100.0), -100.0),
             xp.maximum(xp.where(below, xp.log1p(-xp.where(below, p, 0.0)), -100.0), -100.0),

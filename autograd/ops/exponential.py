@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .registry import declare
 
 
@@ -146,7 +146,8 @@ class LogAddExp(Function):
     def backward(self, g):
         x, y = self.saved
         xp = array_module(g)
-        alike = (raw(x) == raw(y)) & (array_module(raw(x)).abs(raw(x)) == np.inf)  # inf - inf would be NaN
+        a, b = array_of(x), array_of(y)
+        alike = (a == b) & (array_module(a).abs(a) == np.inf)  # inf - inf would be NaN
         ahead = (xp.where(alike, 0.0, x) - xp.where(alike, 0.0, y)).astype(g.dtype)
         needs_x, needs_y = self.needs
         return g * sigmoid_array(ahead) if needs_x else None, g * sigmoid_array(-ahead) if needs_y else None

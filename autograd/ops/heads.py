@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backend import Array, address_of, array_module
 from ..function import Function, run
-from ..parallel import split
+from ..parallel import parallel_for
 from ..tensor import Tensor
 from .registry import declare
 
@@ -51,7 +51,7 @@ class MergeHeads(Function):
             for position, part in enumerate(parts):
                 out[start:stop, :, position] = part[start:stop].transpose(0, 2, 1, 3)
 
-        split(xp, batch, copy, cost=0.5 * length * features)
+        parallel_for(xp, batch, copy, cost=0.5 * length * features)
         return out.reshape(batch, length, features)
 
     def backward(self, g):

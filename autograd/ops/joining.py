@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import Function, raw, run
+from ..function import Function, run
 from ..graphs import is_capturing
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .indexing import take
 from .reduction import normalized_axes, summed
 from .registry import declare
@@ -89,7 +89,7 @@ class Split(Function):
         return parts
 
     def backward(self, *gradients):
-        present = raw(next(g for g in gradients if g is not None))
+        present = array_of(next(g for g in gradients if g is not None))
         xp = array_module(present)
         filled = [
             xp.zeros(shape, dtype=present.dtype) if g is None else g
@@ -151,11 +151,11 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     """Each element along `axis` (of the flattened x for None) repeated as often as the number or the list says."""
     if axis is None:
         x, axis = ravel(x), 0
-    repeats = raw(repeats)
+    repeats = array_of(repeats)
     if isinstance(repeats, int):
         return Repeat(repeats, axis)(x)
-    (axis,) = normalized_axes(axis, np.ndim(raw(x)))
-    counts = np.broadcast_to(np.asarray(repeats), np.shape(raw(x))[axis])
+    (axis,) = normalized_axes(axis, np.ndim(array_of(x)))
+    counts = np.broadcast_to(np.asarray(repeats), np.shape(array_of(x))[axis])
     return take(x, np.repeat(np.arange(len(counts)), counts), axis=axis)
 
 
@@ -181,7 +181,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
 
     Raises ValueError for another mode or negative widths.
     """
-    ndim = np.ndim(raw(x))
+    ndim = np.ndim(array_of(x))
     widths = [(int(b), int(a)) for b, a in np.broadcast_to(np.asarray(pad_width), (ndim, 2))]
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise ValueError(f"pad: mode {mode!r} is none of constant, edge, reflect, symmetric, wrap")
@@ -191,7 +191,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
         return Pad(widths, constant_values)(x)
     for axis, pair in enumerate(widths):
         if any(pair):
-            x = take(x, np.pad(np.arange(np.shape(raw(x))[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
+            x = take(x, np.pad(np.arange(np.shape(array_of(x))[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
     return x
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
+from ..function import Function
 from ..kernels.fused import NO_DROP, column_sums
 from ..kernels.products import product
-from ..parallel import split, split_all
+from ..parallel import parallel_for, parallel_jobs
 from ..random import Generator, default_generator
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .activation import gelu, relu, silu
 from .dropout import _dropout_reference
 from .dropout import dropout as drop_out
@@ -50,7 +50,7 @@ class Linear(Function):
                 y += bias
             self.finish(y, start, stop)
 
-        split(xp, len(rows), part, cost=weight.size / FLOPS)
+        parallel_for(xp, len(rows), part, cost=weight.size / FLOPS)
         return out
 
     def finish(self, y, start, stop):
@@ -93,7 +93,7 @@ class Linear(Function):
         jobs = [(len(rows), by_rows, weight.size / FLOPS)] if dx is not None else []
         if dw is not None or db is not None:
             jobs.append((len(weight), by_features, rows.size / FLOPS))
-        split_all(xp, jobs)
+        parallel_jobs(xp, jobs)
         return (dx, dw, db)[: len(self.inputs)]
 
 
@@ -137,7 +137,7 @@ class LinearReLU(Linear):
             if self.scale != 1:
                 d *= d.dtype.type(self.scale)
 
-        split(xp, len(g), part, cost=0.6 * out.shape[1])
+        parallel_for(xp, len(g), part, cost=0.6 * out.shape[1])
         return self.gradients(d_linear, x, weight)
 
     def composed(self, x, weight, bias=None):
@@ -183,7 +183,7 @@ def linear_relu(
         dropout: probability of dropping a unit; the rest is scaled by 1 / (1 - dropout).
     """
     operands = (x, weight) if bias is None else (x, weight, bias)
-    if runs_kernels(*map(raw, operands)):
+    if runs_kernels(*map(array_of, operands)):
         return _on_device("relu", operands, dropout, generator)
     return LinearReLU(dropout, generator or default_generator)(*operands)
 
@@ -223,13 +223,13 @@ def linear_activation(
     if activation == "relu":
         return linear_relu(x, weight, bias, dropout=dropout, generator=generator)
     operands = (x, weight) if bias is None else (x, weight, bias)
-    if runs_kernels(*map(raw, operands)):
+    if runs_kernels(*map(array_of, operands)):
         return _on_device(activation, operands, dropout, generator)
     return drop_out(_ACTIVATIONS[activation](linear(x, weight, bias)), dropout, generator=generator)
 
 
 def _on_device(activation: str, operands: tuple[Any, ...], p: float, generator: Generator | None) -> Tensor:
-    drop = drop_of(raw(operands[0]), p, generator or default_generator) if p else NO_DROP
+    drop = drop_of(array_of(operands[0]), p, generator or default_generator) if p else NO_DROP
 
     def composed(*tensors: Tensor) -> Tensor:
         y = _ACTIVATIONS[activation](linear(*tensors))

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
+from ..function import Function
 from ..grad_mode import is_grad_enabled
-from ..parallel import pieces, split
-from ..tensor import Tensor
+from ..parallel import parallel_for, pieces
+from ..tensor import Tensor, array_of
 from .linalg import rows_of
 from .linear import FLOPS, linear
 from .linear_on_device import LinearCrossEntropyOnDevice
@@ -125,8 +125,8 @@ class LinearCrossEntropy(Function):
                 factor[piece] = (k / total / count)[:, None]
 
         # The product by classes: each thread brings its part of the weight into BLAS's own order, not all of it.
-        split(xp, len(weight), logits, cost=rows.size / FLOPS)
-        split(xp, len(z), softmax, cost=2.0 * z.shape[1])
+        parallel_for(xp, len(weight), logits, cost=rows.size / FLOPS)
+        parallel_for(xp, len(z), softmax, cost=2.0 * z.shape[1])
 
     def gradients(self, xp, f, rows, factor, weight, dw, db, first):
         """dx of the rows, (k/l) (F W); dW += F^T ((k/l) x) and db += F^T (k/l), which the first block writes."""
@@ -148,7 +148,7 @@ class LinearCrossEntropy(Function):
                 for piece in pieces(classes.start, classes.stop, rows.shape[1] // 4):
                     dw[piece] += f[:, piece].T @ scaled
 
-        split(xp, CLASS_PARTS, part, cost=2 * size * rows.size / FLOPS)
+        parallel_for(xp, CLASS_PARTS, part, cost=2 * size * rows.size / FLOPS)
         return d_parts.sum(axis=0) * factor
 
     def spread(self, xp, dx, real, x):
@@ -228,9 +228,9 @@ def linear_cross_entropy(
     if block_rows is not None and block_rows < 1:
         raise ValueError(f"linear_cross_entropy: block_rows must be at least 1, not {block_rows}")
     operands = (x, weight) if bias is None else (x, weight, bias)
-    arrays = [raw(operand) for operand in operands]
+    arrays = [array_of(operand) for operand in operands]
     xp = array_module(arrays[0])
-    target, class_weight = xp.asarray(raw(target)), raw(class_weight)
+    target, class_weight = xp.asarray(array_of(target)), array_of(class_weight)
     classes, features = arrays[1].shape
     if arrays[0].shape[-1:] != (features,) or (bias is not None and arrays[2].shape != (classes,)):
         shapes = ", ".join(str(array.shape) for array in arrays)

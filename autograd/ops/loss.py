@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module, is_array
-from ..function import Function, raw
+from ..function import Function
 from ..graphs import constant
 from ..kernels.products import product
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .on_device import CrossEntropyOnDevice, runs_kernels
 from .registry import declare
 from .softmax import log_softmax, softmax
@@ -127,7 +127,7 @@ def cross_entropy(
     ignore where the target is a distribution; IndexError for a class out of range.
     """
     logits = logits if isinstance(logits, Tensor) else Tensor(logits)
-    weight = None if weight is None else constant(array_module(logits.data), raw(weight))
+    weight = None if weight is None else constant(array_module(logits.data), array_of(weight))
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if reduction not in REDUCTIONS:

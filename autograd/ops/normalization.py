@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import Function, raw
-from ..parallel import PIECE, pieces, split
+from ..function import Function
+from ..parallel import PIECE, parallel_for, pieces
 from ..random import Generator, default_generator
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .dropout import _dropout_reference
 from .exponential import sqrt
 from .linalg import rows_of
@@ -54,7 +54,7 @@ class Normalization(Function):
                 scaled = xp.multiply(centred, weight, out=y if y.dtype == wide else None)
                 xp.add(scaled, bias, out=y, casting="same_kind")
 
-        split(xp, count, part, cost=1.2 * width)
+        parallel_for(xp, count, part, cost=1.2 * width)
         self.keep(x_hat, rstd)
         return out
 
@@ -83,7 +83,7 @@ class Normalization(Function):
                 xp.multiply(h, rstd[piece], out=y, casting="same_kind")
                 finish(y, piece)
 
-        split(xp, sums.shape[1], part, cost=2.5 * PIECE)
+        parallel_for(xp, sums.shape[1], part, cost=2.5 * PIECE)
         dw, db = sums.sum(axis=1).astype(weight.dtype)
         return dx, dw, db
 
@@ -188,7 +188,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
 
     `eps` stands inside the square root. Statistics of float16 rows are float32. Source: arXiv 1607.06450.
     """
-    arrays = raw(x), raw(weight), raw(bias)
+    arrays = array_of(x), array_of(weight), array_of(bias)
     if runs_kernels(*arrays) and fits(*(array.shape for array in arrays)):
         return LayerNormOnDevice(eps, lambda *tensors: LayerNorm(eps)(*tensors))(x, weight, bias)
     return LayerNorm(eps)(x, weight, bias)
@@ -232,7 +232,7 @@ def residual_layer_norm(
     if not 0 <= p <= 1:
         raise ValueError(f"residual_layer_norm: p = {p} is not a probability")
     p, generator = p if training else 0.0, generator or default_generator
-    arrays = raw(x), raw(residual), raw(weight), raw(bias)
+    arrays = array_of(x), array_of(residual), array_of(weight), array_of(bias)
     alike = runs_kernels(*arrays) and arrays[0].shape == arrays[1].shape
     if not (alike and fits(*(array.shape for array in arrays[1:]))):
         return ResidualLayerNorm(p, eps, both, generator)(x, residual, weight, bias)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .registry import declare
 from .selection import where
 
@@ -164,7 +164,7 @@ class Extremum(Reduction):
         return out
 
     def backward(self, g):
-        x, out = map(raw, self.saved)
+        x, out = map(array_of, self.saved)
         hits = x == spread(out, self.axis, x.shape)
         # A row with NaN in it has a NaN for a result, which nothing equals.
         hits |= x != x

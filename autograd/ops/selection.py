@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .registry import declare
 
 
@@ -42,13 +42,13 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
 
     Raises TypeError for a mask that is not boolean or a complex value, ValueError for a value with axes.
     """
-    mask = raw(mask)
+    mask = array_of(mask)
     if np.result_type(mask).kind != "b":
         raise TypeError(f"masked_fill: the mask must be boolean, not {np.result_type(mask)}")
-    if np.result_type(raw(value)).kind == "c":
+    if np.result_type(array_of(value)).kind == "c":
         raise TypeError(f"masked_fill: a complex value ({value}) does not go into a real tensor")
-    if np.ndim(raw(value)):
-        raise ValueError(f"masked_fill: one value fills all elements, not an array of shape {np.shape(raw(value))}")
+    if shape := np.shape(array_of(value)):
+        raise ValueError(f"masked_fill: one value fills all elements, not an array of shape {shape}")
     return Where()(mask, value, x)
 
 
@@ -69,7 +69,7 @@ class Extreme(Function):
         return getattr(array_module(x, y), self.function)(x, y)
 
     def backward(self, g):
-        x, y = map(raw, self.saved)
+        x, y = map(array_of, self.saved)
         first, second = (x, y) if self.function == "maximum" else (y, x)
         xp = array_module(first, second)
         share = xp.where(x == y, 0.5, first > second).astype(g.dtype)
@@ -107,7 +107,7 @@ class Clip(Function):
         return array_module(x, *bounds).clip(x, low, high)
 
     def backward(self, g):
-        x, *bounds = map(raw, self.saved)
+        x, *bounds = map(array_of, self.saved)
         low, high = self.bounds(bounds)
         above = False if high is None else x > high
         below = False if low is None else x < low

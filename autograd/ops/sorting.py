@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import raw
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .indexing import take_along_axis
 from .reduction import normalized_axes
 from .registry import declare
@@ -17,7 +16,7 @@ from .shape import ravel
 
 def _order(x: Any, axis: int) -> Array:
     """The indices of the elements in ascending order; equal ones as they stand."""
-    x = raw(x)
+    x = array_of(x)
     xp = array_module(x)
     # CuPy's argsort takes no `kind`; it is stable as it is.
     return np.argsort(x, axis=axis, kind="stable") if xp is np else xp.argsort(x, axis=axis)
@@ -26,7 +25,7 @@ def _order(x: Any, axis: int) -> Array:
 @declare(lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"))
 def argsort(x: Any, axis: int | None = -1) -> Tensor:
     """The indices of the elements of x in ascending order along `axis`, of the flattened x for None; no gradient."""
-    return Tensor(_order(np.reshape(raw(x), -1) if axis is None else x, -1 if axis is None else axis))
+    return Tensor(_order(np.reshape(array_of(x), -1) if axis is None else x, -1 if axis is None else axis))
 
 
 @declare(np.sort)
@@ -34,7 +33,7 @@ def sort(x: Any, axis: int | None = -1) -> Tensor:
     """The elements of x in ascending order along `axis`, of the flattened x for None; NaN last."""
     if axis is None:
         x, axis = ravel(x), 0
-    normalized_axes(axis, np.ndim(raw(x)))
+    normalized_axes(axis, np.ndim(array_of(x)))
     return take_along_axis(x, _order(x, axis), axis)
 
 
@@ -50,7 +49,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, 
 
     Raises ValueError unless 0 <= k <= size of the axis.
     """
-    shape = np.shape(raw(x))
+    shape = np.shape(array_of(x))
     (axis,) = normalized_axes(axis, len(shape))
     if not 0 <= k <= shape[axis]:
         raise ValueError(f"topk: k = {k} of axis {axis} of shape {shape}")

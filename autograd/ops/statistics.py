@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw, run
-from ..tensor import Tensor
+from ..function import Function, run
+from ..tensor import Tensor, array_of
 from .elementwise import abs, sign
 from .reduction import Axis, Reduction, accumulator, count, max, min, narrowed, normalized_axes, spread, sum, widened
 from .registry import declare
@@ -65,7 +65,7 @@ class Std(Var):
     def backward(self, g):
         x, out = self.saved
         xp = array_module(g)
-        zero = raw(out) == 0
+        zero = array_of(out) == 0
         scaled = xp.where(zero, 0.0, g) / xp.where(zero, 1.0, out) / _safe_divisor(self.axis, x.shape, self.ddof)
         return spread(scaled, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
 
@@ -99,7 +99,7 @@ class LogSumExp(Reduction):
     def backward(self, g):
         x, out = self.saved
         xp = array_module(g)
-        finite = xp.where(raw(out) == -np.inf, 0.0, out)
+        finite = xp.where(array_of(out) == -np.inf, 0.0, out)
         return spread(g, self.axis, x.shape) * xp.exp(x - spread(finite, self.axis, x.shape))
 
 
@@ -128,13 +128,13 @@ class PNorm(Reduction):
     def backward(self, g):
         x, out = self.saved
         xp = array_module(g)
-        zero = raw(out) == 0
+        zero = array_of(out) == 0
         norm = spread(xp.where(zero, 1.0, out), self.axis, x.shape)
         g = spread(xp.where(zero, 0.0, g), self.axis, x.shape)
         if self.p == 2:
             return g * (x / norm)
         ratio = xp.abs(x) / norm
-        absent = raw(x) == 0  # for p < 1 the power of 0 is infinite; the slope there counts as 0, as sign(x) says
+        absent = array_of(x) == 0  # for p < 1 the power of 0 is infinite; the slope there counts as 0, as sign(x) says
         return g * xp.sign(x) * xp.where(absent, 1.0, ratio) ** (self.p - 1)
 
 
@@ -157,7 +157,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
 
     The gradient where the norm is 0 is 0. Raises ValueError for another `ord`.
     """
-    ndim = np.ndim(raw(x))
+    ndim = np.ndim(array_of(x))
     axes = normalized_axes(axis, ndim)
     if ord == "fro" and len(axes) != 2:
         raise ValueError(f"norm: ord='fro' takes two axes, not {axis} of {ndim} dimensions")

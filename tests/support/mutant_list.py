@@ -114,7 +114,7 @@ MUTANTS = (
     M("losses", "linear_cross_entropy", "ops.linear_cross_entropy:LinearCrossEntropy.backward", "gradient *= g", "pass"),
     M("losses", "dropout_add", "ops.dropout:DropoutAdd.backward", "masked(g, mask, scale), g", "masked(g, mask, scale), g * 2"),
     M("products", "tensordot", "ops.linalg:tensordot", "over_y + kept_y", "over_y[::-1] + kept_y"),
-    M("products", "outer", "ops.linalg:outer", "(np.size(raw(x)), 1)", "(1, np.size(raw(x)))"),
+    M("products", "outer", "ops.linalg:outer", "(np.size(array_of(x)), 1)", "(1, np.size(array_of(x)))"),
     M("products", "einsum", "ops.einsum:Einsum._gradient", "if i != position", "if i > position"),
     M("products", "einsum", "ops.einsum:_parse", "dots[widest - width :]", "dots[:width]"),
     M("products", "trace", "ops.diagonal:diagonal", "np.arange(shape[axis1]) + offset", "np.arange(shape[axis1]) - offset"),
