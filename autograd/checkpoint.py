@@ -89,6 +89,9 @@ class _Segment(Function):
         self.save(*arrays)
         return tuple(outputs) if self.many else outputs[0]
 
+    def _wrap(self, array, slot, record, *rest):
+        return super()._wrap(array, slot, record and self.recorded[slot], *rest)
+
     def backward(self, *gradients):
         arrays = self.saved[: self.operand_count]
         now = [generator.get_state() for generator in self.generators]
@@ -119,6 +122,7 @@ class _Segment(Function):
         )
         self.many = isinstance(result, tuple)
         outputs = list(result) if self.many else [result]
+        self.recorded = [isinstance(output, Tensor) and output.requires_grad for output in outputs]
         return inner, [output if isinstance(output, Tensor) else Tensor(output) for output in outputs]
 
     def release(self) -> None:

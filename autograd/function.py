@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .backend import Array, array_module, device_of, is_array
+from .backend import Array, array_module, device_of, is_array, native
 from .grad_mode import grad_mode
 from .origin import Leaf, Origin, Storage, call_numbers
 from .tensor import Tensor
@@ -32,7 +32,7 @@ class Function:
     anything else (masks, indices, statistics); `backward` finds them in `saved` and `kept` and returns one gradient
     an input, None where there is none. A gradient is a fresh array, the incoming gradient or a view of it; never a
     saved array. A rule does not write into the incoming gradient: others may hold it. `needs[i]` tells whether input i
-    wants a gradient at all.
+    wants a gradient at all. A gradient in float32 for a float16 input is rounded here.
     """
 
     #: forward broadcasts its inputs against each other: gradients are summed back to each input's shape.
@@ -113,6 +113,8 @@ class Function:
                     scalars = True
                 elif not isinstance(operand, _PLAIN) and not is_array(operand):
                     operand = np.asarray(operand)
+                if type(operand) is _ndarray and not operand.dtype.isnative:
+                    operand = native(operand)
                 arrays.append(operand)
             origins.append(None)
         if scalars:
@@ -244,7 +246,8 @@ class Function:
         if isinstance(gradient, np.generic):
             gradient = np.asarray(gradient)  # NumPy's arithmetic on 0-d arrays answers with scalars
         if gradient.dtype != origin.dtype:
-            if any(g is not None and g.dtype == origin.dtype for g in gradients):
+            rounded = (origin.dtype, gradient.dtype) == (np.float16, np.float32)  # the rule computed in float32
+            if not rounded and any(g is not None and g.dtype == origin.dtype for g in gradients):
                 raise RuntimeError(f"{self.name}.backward returned {gradient.dtype} for an input of {origin.dtype}")
             gradient = gradient.astype(origin.dtype)
         return gradient

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .backend import device_of, is_array, register_namespace, to_device
+from .backend import device_of, is_array, native, register_namespace, to_device
 from .grad_mode import is_grad_enabled
 from .origin import Leaf, Origin, Storage, call_numbers, leaf_lock
 from .row_gradient import as_array
@@ -26,8 +26,8 @@ class Tensor:
     """An array that can be differentiated through.
 
     Args:
-        data: a NumPy or CuPy array (shared, not copied), a Tensor, a number or nested lists of numbers. Python floats
-            become float32; arrays keep their dtype.
+        data: a NumPy or CuPy array (shared, not copied, unless its bytes stand in the other order), a Tensor, a number
+            or nested lists of numbers. Python floats become float32; arrays keep their dtype.
         requires_grad: whether this is a leaf whose gradient is wanted. Only real floating point can have one.
 
     Attributes:
@@ -59,6 +59,7 @@ class Tensor:
                 data = data.astype(np.float32)
         if dtype is not None:
             data = data.astype(dtype, copy=False)
+        data = native(data)
         if data.dtype.kind not in "fiubc":
             raise TypeError(f"Tensor: data of dtype {data.dtype} is not numeric")
         if requires_grad:
@@ -384,7 +385,8 @@ class Tensor:
         return _ops.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Tensor:
-        return _ops.transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
+        one = len(axes) == 1 and not isinstance(axes[0], int | np.integer)
+        return _ops.transpose(self, axes[0] if one else axes or None)
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         return _ops.swapaxes(self, axis1, axis2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import tomllib
 from pathlib import Path
 
@@ -39,3 +40,15 @@ def test_the_version_stands_in_one_voice() -> None:
 def test_kernel_sources_are_package_data() -> None:
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["handloom.autograd.kernels"]
     assert patterns == ["*.cu", "*.cuh"]
+
+
+@pytest.mark.parametrize(("extra", "wheel"), [("gpu", "cupy-cuda13x"), ("gpu-cuda12", "cupy-cuda12x")])
+def test_the_extras_for_a_gpu_bring_cuda_s_compiler_and_headers(extra, wheel) -> None:
+    """CuPy's own extra for that; without it every kernel fails on a machine that has only the driver."""
+    (asked,) = PROJECT["project"]["optional-dependencies"][extra]
+    assert asked.startswith(f"{wheel}[ctk]>=14"), "older wheels have no such extra"
+    try:
+        offered = importlib.metadata.metadata(wheel).get_all("Provides-Extra")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip(f"{wheel} is not installed")
+    assert "ctk" in (offered or [])

@@ -26,7 +26,7 @@ from .runs.folder import RunFolder
 from .runs.progress import Progress
 from .runs.saves import SavedStates
 from .runs.stopping import StopSignals, TrainingStopped
-from .updates import MicroBatch, Reading, choose_updates
+from .updates import MicroBatch, Reading, check_counted, choose_updates
 
 
 class Batches(Protocol):
@@ -175,6 +175,8 @@ class Trainer:
                     display.draw()
                     message = f"stopped after step {now.step:,} of {self.steps:,}, all saved."
                     raise TrainingStopped(f"{message} Go on: --resume {self.run.path}", now.step, signal or None)
+            if now.step < self.steps:
+                display.say(f"ended after step {now.step:,} of at most {self.steps:,}: {self._patience_lost()}")
             self._try_average(display)
             display.draw()
         self.model.load_state_dict(self.ranks.from_first(lambda: load_checkpoint(self.run.path).tensors))
@@ -229,6 +231,11 @@ class Trainer:
     def _out_of_patience(self) -> bool:
         return self.patience is not None and self.progress.stale >= self.patience
 
+    def _patience_lost(self) -> str:
+        now = self.progress
+        best = f"{self.monitor} {now.best:.4g} of step {now.best_step:,}"
+        return f"{now.stale} validations in a row did not better the {best}"
+
     # -- validation ----------------------------------------------------------------------------------------------------
 
     def validate(self) -> dict[str, float]:
@@ -238,6 +245,7 @@ class Trainer:
         with no_grad():
             for batch in self.valid_batches[self.ranks.rank :: self.ranks.size]:
                 loss, count, *more = self.loss(self.model, batch)
+                check_counted(count, "A validation batch")
                 tokens += count
                 for name, mean in {"loss": loss.item(), **(more[0] if more else {})}.items():
                     sums[name] = sums.get(name, 0.0) + float(mean) * count

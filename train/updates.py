@@ -18,9 +18,10 @@ from ..autograd import Generator
 from ..autograd.backend import is_array, to_device
 from ..autograd.engine import backward
 from ..autograd.graphs import GraphError, Graphs
+from ..autograd.kernels.attention import device_kernels
 from ..autograd.kernels.update import read_state
 from ..errors import InputError
-from ..nn import Module
+from ..nn import Module, MultiHeadAttention
 from .distributed import GradientSum, Ranks
 from .optim.averaging import ExponentialAverage
 from .optim.flat_adam import FlatAdam, flat_form
@@ -43,6 +44,12 @@ class MicroBatch(NamedTuple):
     epoch: int
     position: int
     batch: Any
+
+
+def check_counted(count: float, what: str) -> None:
+    """Raise InputError for a batch whose loss is a mean over nothing: it is no number, and would train nothing."""
+    if not count:
+        raise InputError(f"{what} has no targets, so that its loss is a mean over nothing: leave such batches out.")
 
 
 class Reading(NamedTuple):
@@ -133,6 +140,7 @@ class HostUpdates:
                 prepare(batch)
                 loss, count, *more = compute(batch.batch)
                 count = float(count)  # a NumPy number would widen what it is multiplied with
+                check_counted(count, f"Batch {batch.position + 1} of epoch {batch.epoch + 1}")
                 share = 1.0 if alone else count / _TOKEN_UNIT
                 # In float16 an overflow is what the loss scale is there for: no warning.
                 with np.errstate(over="ignore", invalid="ignore") if self.half else nullcontext():
@@ -216,6 +224,9 @@ class DeviceUpdates:
                 seeds = np.array([[generator.begin_calls()] for generator in self.generators], np.uint64)
             passed = partial(self._pass, compute, alone)
             found.append(run(("pass", alone), passed, (seeds, micro.batch)))
+            count = found[-1]["count"]
+            if not is_array(count):  # else `read` knows it
+                check_counted(count, f"Batch {micro.position + 1} of epoch {micro.epoch + 1}")
         self.steps.append(found)
         if self.ranks.size > 1:
             self.tokens.fill(*self.ranks.sum([sum(batch["count"] for batch in found)]))
@@ -282,6 +293,7 @@ class DeviceUpdates:
             for batch in step:
                 known = {name: next(found) if is_array(value) else value for name, value in batch.items()}
                 count = known.pop("count")
+                check_counted(count, "A batch of the last steps")
                 tokens += count
                 for name, value in known.items():
                     sums[name] = sums.get(name, 0.0) + value * count
@@ -329,6 +341,10 @@ def choose_updates(
     if graphs and (device == "cpu" or ranks.size > 1):
         where = "on the CPU" if device == "cpu" else f"with {ranks.size} processes"
         raise InputError(f"There are no CUDA graphs {where}: leave out --graphs, or train on --device cuda, alone.")
+    if graphs and any(isinstance(module, MultiHeadAttention) for module in model.modules()):
+        missing = device_kernels(int(device.partition(":")[2])).why_not_here()
+        if missing:
+            raise InputError(f"CUDA graphs hold only attention's fused kernel, and {missing}: leave out --graphs.")
     if every and device != "cpu":
         flat = flat_form(optimizer, half=scaler is not None, constants=float_constants(model))
         if flat is not None:

@@ -19,6 +19,7 @@ from ..tensor import Tensor
 from .attention_blocked import BlockedAttention, Conditions
 from .attention_composed import alibi_bias, attention_composed, attention_mask, with_four_axes
 from .attention_fused import FusedAttention, why_not_fused
+from .elementwise import promoted
 from .heads import empty_heads, empty_like_heads
 from .reduction import row_dots
 from .registry import declare
@@ -88,34 +89,32 @@ class StandardAttention(Function):
         weights, keep_mask, factor, out = self.kept
         xp, wide = array_module(g), _wide(weights.dtype)
         d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
-        all_d_scores = xp.empty(weights.shape, weights.dtype) if len(self.saved) == 4 and self.needs[3] else None
+        all_d_scores = xp.empty(weights.shape, wide) if len(self.saved) == 4 and self.needs[3] else None
         divisor = wide.type(factor or 1.0)  # all is zero where everything is dropped
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
-                dropped = weights[rows] if keep_mask is None else weights[rows] * keep_mask[rows]
-                xp.matmul(by_head(dropped), g[rows], out=d_value[rows])
-                d_scores = dropped if keep_mask is not None else xp.empty(dropped.shape, dropped.dtype)
-                xp.matmul(value[rows], g[rows].swapaxes(-1, -2), out=by_head(d_scores))
+                q, k, v, gradient = (x[rows].astype(wide, copy=False) for x in (query, key, value, g))
+                dropped = weights[rows].astype(wide, copy=False)
+                dropped = dropped if keep_mask is None else dropped * keep_mask[rows]
+                _multiply(xp, by_head(dropped), gradient, d_value[rows])
+                d_scores = dropped if keep_mask is not None else xp.empty(dropped.shape, wide)
+                xp.matmul(v, gradient.swapaxes(-1, -2), out=by_head(d_scores))
                 if keep_mask is not None:
                     d_scores *= keep_mask[rows]
-                row_sums = row_dots(g[rows].astype(wide, copy=False), out[rows].astype(wide, copy=False)) / divisor
-                d_scores -= row_sums[:, None].astype(d_scores.dtype, copy=False)
+                d_scores -= (row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor)[:, None]
                 d_scores *= weights[rows]
                 if all_d_scores is not None:
                     all_d_scores[rows] = d_scores
-                d_scores *= d_scores.dtype.type(self.scale)
-                xp.matmul(by_head(d_scores).swapaxes(-1, -2), key[rows], out=d_query[rows])
-                xp.matmul(by_head(d_scores), query[rows], out=d_key[rows])
+                d_scores *= wide.type(self.scale)
+                _multiply(xp, by_head(d_scores).swapaxes(-1, -2), k, d_query[rows])
+                _multiply(xp, by_head(d_scores), q, d_key[rows])
 
         split(xp, len(weights), part, cost=6 * weights[:1].size)
-        if len(self.saved) == 3:
-            return d_query, d_key, d_value
-        if all_d_scores is None:
-            return d_query, d_key, d_value, None
-        bias = self.saved[3]
-        d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), bias.shape)
-        return d_query, d_key, d_value, d_bias.astype(bias.dtype)
+        d_bias = None
+        if all_d_scores is not None:
+            d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), self.saved[3].shape)
+        return (d_query, d_key, d_value, d_bias)[: len(self.saved)]
 
     def composed(self, query, key, value, bias=None):
         _, keep_mask, factor, _ = self.kept
@@ -131,6 +130,14 @@ def keys_first(array: Any) -> Any:
 def by_head(array: Any) -> Any:
     """(batch, key, head, query) seen as (batch, head, key, query)."""
     return array.swapaxes(1, 2)
+
+
+def _multiply(xp: Any, x: Any, y: Any, out: Any) -> None:
+    """out = x @ y, rounded to the dtype of `out`."""
+    if out.dtype == x.dtype:
+        xp.matmul(x, y, out=out)
+    else:
+        out[...] = xp.matmul(x, y)
 
 
 def _wide(dtype: Any) -> Any:
@@ -229,8 +236,9 @@ def attention(
         return_weights: also return the weights before dropout, (batch, heads, query_length, key_length); a list of
             heads asks for theirs only. Blocked and fused compute them again from the log-sum-exp, without a gradient.
         method: "standard" holds all weights; "blocked" a block at a time, so that memory grows with the length and not
-            with its square; "fused" is the same as one CUDA kernel, for float16 and float32 on a GPU. "auto" takes
-            the fused kernels where they can be used, and else blocks for long sequences.
+            with its square; "fused" is the same as one CUDA kernel, for float16 and float32 on a GPU of compute
+            capability 8.0 or later. "auto" takes the fused kernels where they can be used, and else blocks for long
+            sequences; a DeviceWarning says once if a GPU can't run them.
         block_size: queries and keys of a block of the blocked method; None finds a good one.
         deterministic: the fused method sums the gradient of the queries in a fixed order, in a pass of its own. The
             other methods always do.
@@ -240,6 +248,7 @@ def attention(
     1706.03762, section 3.2.1.
     """
     _check_shapes(query, key, value)
+    query, key, value, bias = promoted(query, key, value, bias)
     if method not in METHODS:
         raise ValueError(f"attention: method {method!r} is not one of {', '.join(METHODS)}")
     if block_size is not None and block_size < 1:
@@ -247,7 +256,9 @@ def attention(
     if return_weights is not False and dropout:
         raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")
     queries, keys = query.shape[2], key.shape[2]
-    refused = why_not_fused(raw(query), raw(key), raw(value)) if method in ("auto", "fused") else None
+    refused = None
+    if method in ("auto", "fused"):
+        refused = why_not_fused(raw(query), raw(key), raw(value), automatic=method == "auto")
     if method == "fused" and refused:
         raise ValueError(f"attention: method 'fused' can't be used: {refused}")
     if method == "auto":

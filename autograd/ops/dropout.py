@@ -11,7 +11,7 @@ from ..function import Function, raw
 from ..parallel import pieces, split
 from ..random import Generator, default_generator
 from ..tensor import Tensor
-from .elementwise import add
+from .elementwise import add, promoted
 from .on_device import DropoutAddOnDevice, DropoutOnDevice, drop_of, runs_kernels
 from .registry import declare
 
@@ -58,8 +58,8 @@ class DropoutAdd(Function):
         self.p, self.generator = p, generator
 
     def forward(self, x, residual):
-        if x.shape != residual.shape or x.dtype != residual.dtype:
-            raise ValueError("x and the residual must have one shape and dtype")
+        if x.shape != residual.shape:
+            raise ValueError("x and the residual must have one shape")
         mask, scale = self.generator.keep_mask(x.shape, self.p)
         self.keep(array_module(x).asarray(mask), x.dtype.type(scale))
         return masked(x, self.kept[0], self.kept[1], residual)
@@ -98,12 +98,13 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
 def dropout_add(
     x: Any, residual: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
 ) -> Tensor:
-    """residual + dropout(x), in one: how a sublayer's output joins what goes past it. Both have one shape and dtype.
+    """residual + dropout(x), in one: how a sublayer's output joins what goes past it. Both have one shape.
 
     Raises ValueError unless 0 <= p <= 1, or for other shapes.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"dropout_add: p = {p} is not a probability")
+    x, residual = promoted(x, residual)
     if not training or p == 0:
         return add(x, residual)
     if runs_kernels(raw(x)):

@@ -12,6 +12,7 @@ from ..backend import array_module
 from ..function import Function, raw, run
 from ..tensor import Tensor
 from .diagonal import diagonal
+from .reduction import widened
 from .registry import declare
 from .shape import moveaxis
 
@@ -35,7 +36,11 @@ class Einsum(Function):
     def forward(self, *arrays):
         self.save(*arrays)
         equation = ",".join(self.subscripts) + "->" + self.output
-        return array_module(*arrays).einsum(equation, *arrays, optimize=len(arrays) > 2 or _is_product(self.subscripts))
+        if len(arrays) < 3:
+            return array_module(*arrays).einsum(equation, *arrays, optimize=_is_product(self.subscripts))
+        # Products of two at a time, which may overflow float16 on the way.
+        out = array_module(*arrays).einsum(equation, *map(widened, arrays), optimize=True)
+        return out.astype(np.result_type(*arrays), copy=False)
 
     def backward(self, g):
         operands = self.saved

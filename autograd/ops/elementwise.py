@@ -12,6 +12,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function, raw
 from ..tensor import Tensor
+from .reduction import widened
 from .registry import declare
 
 
@@ -77,7 +78,7 @@ class Divide(Function):
         return x / y
 
     def backward(self, g):
-        x, y = self.saved
+        x, y = map(widened, self.saved)
         _, needs_y = self.needs
         gradient_x = g / y
         return gradient_x, -gradient_x * (x / y) if needs_y else None
@@ -121,7 +122,10 @@ def negative(x: Any) -> Tensor:
 
 
 class Power(Function):
-    """x**y; d/dx = y x**(y-1), d/dy = x**y log x. Both are 0 where their factor is (0**0 included)."""
+    """x**y; d/dx = y x**(y-1), d/dy = x**y log x.
+
+    The first is 0 where y is, the second where x is and y >= 0 (0**0 included); 0**-1 is infinite, and so is its slope.
+    """
 
     broadcasts = True
 
@@ -130,14 +134,15 @@ class Power(Function):
         return x**y
 
     def backward(self, g):
-        x, y = self.saved
+        x, y = map(widened, self.saved)
+        g = widened(g)
         xp = array_module(g)
         needs_x, needs_y = self.needs
         gradient_x = gradient_y = None
         if needs_x:
             gradient_x = g * _power_slope(x, y, xp)
         if needs_y:
-            zero = raw(x) == 0
+            zero = (raw(x) == 0) & (raw(y) >= 0)
             logarithm = xp.log(xp.where(zero, 1.0, x)).astype(g.dtype)  # of a Python number it is float64
             gradient_y = g * xp.where(zero, 0.0, x**y * logarithm)
         return gradient_x, gradient_y
@@ -164,7 +169,7 @@ class Square(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return 2 * g * x
+        return 2 * (g * x)  # 2 g may overflow alone
 
 
 @declare(np.square)
@@ -260,7 +265,7 @@ def remainder(x: Any, y: Any) -> Tensor:
 
 class AsType(Function):
     def __init__(self, dtype):
-        self.dtype = np.dtype(dtype)
+        self.dtype = np.dtype(dtype).newbyteorder("=")
 
     def forward(self, x):
         self.input_dtype = x.dtype
@@ -274,3 +279,16 @@ class AsType(Function):
 def astype(x: Any, dtype: Any) -> Tensor:
     """Cast to `dtype`; the gradient is cast back. A cast to integers or booleans cuts the graph."""
     return AsType(dtype)(x)
+
+
+def promoted(*operands: Any) -> tuple[Any, ...]:
+    """Arrays (or None) in the one dtype that NumPy gives their arithmetic: float32 beside float64 becomes float64.
+
+    For ops whose text, or kernel, takes one dtype only. Each gradient comes back in its own.
+    """
+    first = getattr(operands[0], "dtype", None)
+    if first is not None and all(operand is None or operand.dtype == first for operand in operands):
+        return operands
+    operands = tuple(x if x is None or hasattr(x, "dtype") else np.asarray(x) for x in operands)
+    dtype = np.result_type(*{operand.dtype for operand in operands if operand is not None})
+    return tuple(x if x is None or x.dtype == dtype else astype(x, dtype) for x in operands)

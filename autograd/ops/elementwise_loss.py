@@ -1,4 +1,7 @@
-"""Losses on numbers and probabilities: squared and absolute error, binary cross-entropy."""
+"""Losses on numbers and probabilities: squared and absolute error, binary cross-entropy.
+
+float16 is computed in float32, and the loss rounded.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,17 @@ from ..tensor import Tensor
 from .activation import softplus
 from .elementwise import abs, add, multiply, negative, square, subtract
 from .loss import REDUCTIONS
+from .reduction import widened
 from .registry import OPS, declare
 
 
-def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
+def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
+    """`loss` of `widened` operands, reduced, in the dtype of the operands as they were given."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"{name}: reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
-    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+    out = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+    given = [o if isinstance(o, int | float) else getattr(o, "dtype", np.float64) for o in operands if o is not None]
+    return out.astype(np.float16) if np.result_type(*given) == np.float16 else out
 
 
 def _same_shape(name: str, x: Any, target: Any) -> None:
@@ -28,21 +35,21 @@ def _same_shape(name: str, x: Any, target: Any) -> None:
 
 
 def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
-    return {"none": loss, "sum": loss.sum(), "mean": loss.sum() / loss.size if loss.size else loss.sum()}[reduction]
+    return {"none": loss, "sum": loss.sum(), "mean": loss.sum() / loss.size if loss.size else np.nan}[reduction]
 
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference((x - target) ** 2, reduction))
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """(x - target)^2, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
     _same_shape("mse_loss", x, target)
-    return _reduced("mse_loss", square(subtract(x, target)), reduction)
+    return _reduced("mse_loss", square(subtract(widened(x), widened(target))), reduction, x, target)
 
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference(OPS["abs"].reference(x - target), reduction))
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """|x - target|, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
     _same_shape("l1_loss", x, target)
-    return _reduced("l1_loss", abs(subtract(x, target)), reduction)
+    return _reduced("l1_loss", abs(subtract(widened(x), widened(target))), reduction, x, target)
 
 
 def _bce_with_logits_reference(
@@ -76,13 +83,15 @@ def binary_cross_entropy_with_logits(
     """
     name = "binary_cross_entropy_with_logits"
     _same_shape(name, logits, target)
+    operands = logits, target, weight, pos_weight
+    logits, target, weight, pos_weight = map(widened, operands)
     # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
     negatives = subtract(1.0, target)
     missed = softplus(negative(logits))
     if pos_weight is not None:
         missed = multiply(add(multiply(pos_weight, target), negatives), missed)
     loss = add(multiply(negatives, logits), missed)
-    return _reduced(name, loss if weight is None else multiply(loss, weight), reduction)
+    return _reduced(name, loss if weight is None else multiply(loss, weight), reduction, *operands)
 
 
 class BinaryCrossEntropy(Function):
@@ -135,5 +144,7 @@ def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: 
     `weight` broadcasts to p. Raises ValueError for shapes that differ, p outside [0, 1] or an unknown reduction.
     """
     _same_shape("binary_cross_entropy", p, target)
+    operands = p, target, weight
+    p, target, weight = map(widened, operands)
     loss = BinaryCrossEntropy()(p, target)
-    return _reduced("binary_cross_entropy", loss if weight is None else multiply(loss, weight), reduction)
+    return _reduced("binary_cross_entropy", loss if weight is None else multiply(loss, weight), reduction, *operands)

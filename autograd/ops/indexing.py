@@ -175,7 +175,7 @@ def scatter_add(x: Any, index: Any, values: Any) -> Tensor:
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     """Elements of x at integer `indices` (any shape) along `axis`, of the flattened x for None."""
     indices = _integers("take", indices)
-    if axis is None:
+    if axis is None or (axis in (0, -1) and not np.ndim(raw(x))):
         return getitem(ravel(x), (indices,))
     (axis,) = normalized_axes(axis, np.ndim(raw(x)))
     return getitem(x, (*(slice(None),) * axis, indices))

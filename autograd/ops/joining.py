@@ -104,7 +104,7 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
 
     Raises ValueError if it doesn't divide evenly.
     """
-    return Split(sections if isinstance(sections, int) else list(sections), axis)(x)
+    return Split(sections if isinstance(sections, int | np.integer) else list(sections), axis)(x)
 
 
 class Tile(Function):
@@ -128,7 +128,7 @@ class Tile(Function):
 @declare(np.tile)
 def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
     """x laid out `reps[i]` times along axis i; the shorter of shape and reps is filled with ones in front."""
-    return Tile((reps,) if isinstance(reps, int) else tuple(reps))(x)
+    return Tile(tuple(int(count) for count in np.atleast_1d(reps)))(x)
 
 
 class Repeat(Function):
@@ -149,11 +149,11 @@ class Repeat(Function):
 @declare(np.repeat)
 def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
     """Each element along `axis` (of the flattened x for None) repeated as often as the number or the list says."""
-    if axis is None:
-        x, axis = ravel(x), 0
+    if axis is None or not np.ndim(raw(x)):
+        x, axis = ravel(x), axis or 0
     repeats = raw(repeats)
-    if isinstance(repeats, int):
-        return Repeat(repeats, axis)(x)
+    if isinstance(repeats, int | np.integer):
+        return Repeat(int(repeats), axis)(x)
     (axis,) = normalized_axes(axis, np.ndim(raw(x)))
     counts = np.broadcast_to(np.asarray(repeats), np.shape(raw(x))[axis])
     return take(x, np.repeat(np.arange(len(counts)), counts), axis=axis)

@@ -84,12 +84,12 @@ def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
     The result has the remaining axes of x, then those of y. Raises ValueError for axes that don't fit.
     """
     x_shape, y_shape = np.shape(raw(x)), np.shape(raw(y))
-    if isinstance(axes, int):
+    if isinstance(axes, int | np.integer):
         if not 0 <= axes <= min(len(x_shape), len(y_shape)):
             raise ValueError(f"tensordot: {axes} axes of shapes {x_shape} and {y_shape}")
         over_x, over_y = tuple(range(len(x_shape) - axes, len(x_shape))), tuple(range(axes))
     else:
-        both = [(a,) if isinstance(a, int) else tuple(a) for a in axes]
+        both = [(a,) if isinstance(a, int | np.integer) else tuple(a) for a in axes]
         over_x, over_y = normalized_axes(both[0], len(x_shape)), normalized_axes(both[1], len(y_shape))
     if [x_shape[a] for a in over_x] != [y_shape[a] for a in over_y]:
         raise ValueError(f"tensordot: shapes {x_shape} and {y_shape} don't fit along axes {axes}")

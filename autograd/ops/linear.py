@@ -17,6 +17,7 @@ from ..tensor import Tensor
 from .activation import gelu, relu, silu
 from .dropout import _dropout_reference
 from .dropout import dropout as drop_out
+from .elementwise import promoted
 from .linalg import rows_of
 from .linear_on_device import LinearActivationOnDevice
 from .on_device import DropoutOnDevice, drop_of, runs_kernels
@@ -101,7 +102,7 @@ class LinearReLU(Linear):
     """relu(x W^T + b), then dropout, in the memory of the product.
 
     The result y tells all that the gradient needs: where it is zero the unit was off or dropped, elsewhere its
-    derivative by x W^T + b is dropout's scale.
+    derivative by x W^T + b is dropout's scale (also where it is NaN, which passes).
     """
 
     def __init__(self, p, generator):
@@ -133,7 +134,7 @@ class LinearReLU(Linear):
 
         def part(start, stop):
             d = d_linear[start:stop]
-            xp.multiply(g[start:stop], out[start:stop] > 0, out=d)
+            xp.multiply(g[start:stop], ~(out[start:stop] <= 0), out=d)
             if self.scale != 1:
                 d *= d.dtype.type(self.scale)
 
@@ -141,7 +142,7 @@ class LinearReLU(Linear):
         return self.gradients(d_linear, x, weight)
 
     def composed(self, x, weight, bias=None):
-        on = self.kept[0] > 0
+        on = ~(self.kept[0] <= 0)
         return linear(x, weight, bias) * (on * self.kept[0].dtype.type(self.scale))
 
 
@@ -153,6 +154,7 @@ def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None
 @declare(_linear_reference)
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """x @ weight.T + bias: x (..., in_features), weight (out_features, in_features), bias (out_features,) or None."""
+    x, weight, bias = promoted(x, weight, bias)
     return Linear()(x, weight) if bias is None else Linear()(x, weight, bias)
 
 
@@ -182,6 +184,7 @@ def linear_relu(
         x, weight, bias: as `linear` takes them.
         dropout: probability of dropping a unit; the rest is scaled by 1 / (1 - dropout).
     """
+    x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     if runs_kernels(*map(raw, operands)):
         return _on_device("relu", operands, dropout, generator)
@@ -222,6 +225,7 @@ def linear_activation(
         raise ValueError(f"linear_activation: {activation!r} is none of {', '.join(_ACTIVATIONS)}")
     if activation == "relu":
         return linear_relu(x, weight, bias, dropout=dropout, generator=generator)
+    x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     if runs_kernels(*map(raw, operands)):
         return _on_device(activation, operands, dropout, generator)

@@ -11,10 +11,11 @@ from ..function import Function, raw
 from ..grad_mode import is_grad_enabled
 from ..parallel import pieces, split
 from ..tensor import Tensor
+from .elementwise import promoted
 from .linalg import rows_of
 from .linear import FLOPS, linear
 from .linear_on_device import LinearCrossEntropyOnDevice
-from .loss import _cross_entropy_reference, cross_entropy
+from .loss import _cross_entropy_reference, cross_entropy, divisor_of_mean
 from .on_device import runs_kernels
 from .registry import declare
 
@@ -65,9 +66,8 @@ class LinearCrossEntropy(Function):
         # What smoothing takes from each class, and from all together.
         each = smooth if self.class_weight is None else smooth * self.class_weight.astype(wide)
         total_each = wide.type(self.label_smoothing) if self.class_weight is None else each.sum()
-        # A batch of padding alone has loss 0, not 0/0.
-        count = row_weight.sum() if self.reduction == "mean" else 1
-        count = xp.where(count == 0, 1, count)
+        total_weight = row_weight.sum() if self.reduction == "mean" else 1
+        count = xp.where(total_weight == 0, 1, total_weight)
         losses = xp.empty(len(real), wide)
         dx: Any = None
         dw: Any = None
@@ -93,7 +93,7 @@ class LinearCrossEntropy(Function):
             dx = self.spread(xp, dx, real, x)
             dw = dw.astype(weight.dtype, copy=False)
             db = None if db is None else db.astype(bias.dtype, copy=False)
-        return xp.asarray(losses.sum() / count).astype(x.dtype), dx, dw, db
+        return xp.asarray(losses.sum() / divisor_of_mean(xp, total_weight)).astype(x.dtype), dx, dw, db
 
     def block(self, xp, z, rows, target, weight, bias, terms, losses, factor):
         """Losses of a block of rows; `z` ends as F, `factor` as k / l over the mean's divisor."""
@@ -214,7 +214,8 @@ def linear_cross_entropy(
         weight, bias: (classes, features), and (classes,) or None.
         target: (...), integers; positions equal to `ignore_index` (padding) count nowhere and cost nothing.
         class_weight: (classes,) or None: the weight of each class.
-        reduction: "mean" (over the weights of the targets that count; 0 if none do) or "sum".
+        reduction: "mean" (over the weights of the targets that count; NaN, with the gradient 0, if none do) or
+            "sum".
         label_smoothing: s in [0, 1], as in `cross_entropy`.
         block_rows: rows of logits held at a time; None for what fits into 32 MB or half of the weight's
             size, on a device into 256 MB.
@@ -223,10 +224,12 @@ def linear_cross_entropy(
     """
     if reduction not in ("mean", "sum"):
         raise ValueError(f"linear_cross_entropy: reduction {reduction!r} is neither mean nor sum")
+    label_smoothing = float(label_smoothing)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"linear_cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if block_rows is not None and block_rows < 1:
         raise ValueError(f"linear_cross_entropy: block_rows must be at least 1, not {block_rows}")
+    x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     arrays = [raw(operand) for operand in operands]
     xp = array_module(arrays[0])

@@ -53,7 +53,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
 
 
 class Extreme(Function):
-    """The larger (or smaller) of two; where they are equal they share the gradient evenly."""
+    """The larger (or smaller) of two; equal ones share the gradient evenly, and both get it where one is NaN."""
 
     broadcasts = True
 
@@ -71,21 +71,22 @@ class Extreme(Function):
     def backward(self, g):
         x, y = map(raw, self.saved)
         first, second = (x, y) if self.function == "maximum" else (y, x)
-        xp = array_module(first, second)
-        share = xp.where(x == y, 0.5, first > second).astype(g.dtype)
+        xp, tied = array_module(first, second), x == y
         needs_x, needs_y = self.needs
-        return g * share if needs_x else None, g * (1 - share) if needs_y else None
+        gradient_x = g * xp.where(tied, 0.5, ~(first < second)).astype(g.dtype) if needs_x else None
+        gradient_y = g * xp.where(tied, 0.5, ~(first > second)).astype(g.dtype) if needs_y else None
+        return gradient_x, gradient_y
 
 
 @declare(np.maximum)
 def maximum(x: Any, y: Any) -> Tensor:
-    """The larger of two, elementwise; NaN if either is. Equal values share the gradient evenly."""
+    """The larger of two, elementwise; NaN if either is, and both get the gradient. Equal values share it evenly."""
     return Extreme("maximum")(x, y)
 
 
 @declare(np.minimum)
 def minimum(x: Any, y: Any) -> Tensor:
-    """The smaller of two, elementwise; NaN if either is. Equal values share the gradient evenly."""
+    """The smaller of two, elementwise; NaN if either is, and both get the gradient. Equal values share it evenly."""
     return Extreme("minimum")(x, y)
 
 

@@ -15,10 +15,12 @@ from .registry import declare
 from .shape import ravel
 
 
-def _order(x: Any, axis: int) -> Array:
-    """The indices of the elements in ascending order; equal ones as they stand."""
+def _order(x: Any, axis: int, descending: bool = False) -> Array:
+    """The indices of the elements in ascending or descending order; equal ones as they stand, NaN as the largest."""
     x = raw(x)
     xp = array_module(x)
+    if descending:  # the ascending order from the other end, where equal ones stand the other way round
+        return np.shape(x)[axis] - 1 - xp.flip(_order(xp.flip(x, axis), axis), axis)
     # CuPy's argsort takes no `kind`; it is stable as it is.
     return np.argsort(x, axis=axis, kind="stable") if xp is np else xp.argsort(x, axis=axis)
 
@@ -48,13 +50,12 @@ def _topk_reference(x: np.ndarray, k: int, axis: int = -1, largest: bool = True)
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) elements along `axis`, best first: values and indices.
 
+    Of equal elements the first comes first, as for `argmax`; NaN counts as larger than any number, as in `sort`.
     Raises ValueError unless 0 <= k <= size of the axis.
     """
     shape = np.shape(raw(x))
     (axis,) = normalized_axes(axis, len(shape))
     if not 0 <= k <= shape[axis]:
         raise ValueError(f"topk: k = {k} of axis {axis} of shape {shape}")
-    order = _order(x, axis)
-    best = slice(shape[axis] - 1, shape[axis] - 1 - k if k < shape[axis] else None, -1) if largest else slice(k)
-    indices = order[(*(slice(None),) * axis, best)]
+    indices = _order(x, axis, descending=largest)[(*(slice(None),) * axis, slice(k))]
     return take_along_axis(x, indices, axis), Tensor(indices)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ...autograd.backend import DeviceError
+from ...autograd.graphs import GraphError
 from ...errors import InputError
 from ..distributed import find_ranks
 from ..runs.folder import RunFolder
@@ -149,6 +150,8 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         main()
     except (InputError, DeviceError, FloatingPointError) as error:
         _fail(str(error))
+    except GraphError as error:
+        _fail(f"{error}: leave out --graphs")
     except TrainingStopped as stop:
         if find_ranks().first:
             print(f"\n{stop}", file=sys.stderr)
