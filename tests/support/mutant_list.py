@@ -121,7 +121,7 @@ MUTANTS = (
     M("products", "einsum", "ops.einsum:_parse", "dots[widest - width :]", "dots[:width]"),
     M("products", "trace", "ops.diagonal:diagonal", "np.arange(shape[axis1]) + offset", "np.arange(shape[axis1]) - offset"),
     # Activations.
-    M("activation", "relu", "ops.activation:ReLU.backward", "raw(out) <= 0", "raw(out) < 0"),
+    M("activation", "relu", "ops.activation:ReLU.backward", "array_of(out) <= 0", "array_of(out) < 0"),
     M("activation", "leaky_relu", "ops.activation:LeakyReLU.backward", "g * self.negative_slope", "g"),
     M("activation", lambda: conventions.test_nothing_overflows(ops.elu, -1, 1000, (0, 1), np.float32), "ops.activation:ELU.backward", "xp.minimum(x, 0)", "x"),
     M("activation", "selu", "ops.activation:ELU.backward", "(x > 0, self.scale,", "(x > 0, 1.0,"),
