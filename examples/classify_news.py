@@ -87,7 +87,7 @@ def report(classifier: Classifier, parts: dict, preset: ClassifierPreset, run: R
         rows += run_cells(run, ablation_cells(arguments.table, preset.d_model), make)
     epochs = [row for row in run.metrics() if "valid_loss" in row]
     table = f"{markdown_table(epochs, EPOCH_COLUMNS)}\n\n{markdown_table(rows, CLASSIFIER_COLUMNS)}"
-    run.table_path.write_text(table + "\n", encoding="utf-8")
+    run.write_table(table)
     names = sorted({*classifier.labels, *labels})
     plot_confusion(confusion_matrix(predicted, labels, names), names, run.picture("confusion"))
     weights, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))

@@ -128,7 +128,7 @@ def report(
         draw_comparison(run, own_name, cells)
         rows = cells + rows
     table = markdown_table(rows, COLUMNS)
-    run.table_path.write_text(table + "\n", encoding="utf-8")
+    run.write_table(table)
     samples = [writer.write(PROMPT, arguments.length, temperature=arguments.temperature, seed=n) for n in range(3)]
     run.write_samples("\n\n----\n\n".join(samples))
     print(f"\n{table}\n\n{samples[0]}\n")

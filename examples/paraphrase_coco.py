@@ -73,7 +73,7 @@ def main() -> None:
         tables = report(translator, data, strategy_of(arguments), run)
         if arguments.table == "memory":
             tables.append(memory(translator, train, preset))
-        run.table_path.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
+        run.write_table("\n\n".join(tables))
         return "\n" + "\n\n".join(tables)
 
     train_pairs(arguments, "paraphrase_coco", data.summary(), train, valid, preset, evaluate)

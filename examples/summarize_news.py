@@ -106,7 +106,7 @@ def report(translator: Translator, headlines: list[str], rows: list[dict], data:
     run.write_samples(samples)
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
     table = markdown_table(rows, COLUMNS)
-    run.table_path.write_text(table + "\n", encoding="utf-8")
+    run.write_table(table)
     print(f"\n{samples}")
     return f"\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
 

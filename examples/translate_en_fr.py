@@ -81,7 +81,7 @@ def main() -> None:
                 lambda other: figures(other, data.test, long, strategy),
             )  # fmt: skip
         table = markdown_table(rows, COLUMNS)
-        run.table_path.write_text(table + "\n", encoding="utf-8")
+        run.write_table(table)
         return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, beam {strategy.beam}"
 
     train_pairs(arguments, "translate_en_fr", data.summary(), data.train, data.valid, preset, evaluate)

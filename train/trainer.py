@@ -297,6 +297,7 @@ class Trainer:
         self._read()
         if self.ranks.first:
             self.saves.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
+            self.run.settle()
 
     def load(self) -> list[str]:
         """Go on from the run's newest save that is whole; the log forgets what came after it.
@@ -330,7 +331,7 @@ class Trainer:
         except ValueError as error:
             raise InputError(f"The save of {self.run.path} does not fit: {error}.") from None
         if self.ranks.first:
-            self.run.rewind(state["files"])
+            self.run.rewind(state["files"], self.progress.step)
 
     def _parts(self) -> dict[str, Any]:
         """What has a state of its own, by name."""

@@ -62,7 +62,7 @@ def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None,
     """Start a run in `folder`, or go on with it."""
     if not resume:
         find_ranks().from_first(lambda: RunFolder.create(folder, {}).path)
-    with RunFolder.open(folder) as run:
+    with RunFolder.resume(folder) if find_ranks().first else RunFolder.open(folder) as run:
         trainer = small_trainer(run, **options)
         if resume:
             trainer.load()

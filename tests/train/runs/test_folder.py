@@ -13,6 +13,7 @@ from handloom.errors import InputError
 from handloom.train.runs.atomic_files import temporary_name
 from handloom.train.runs.checkpoints import save_checkpoint
 from handloom.train.runs.folder import RunFolder, read_metrics
+from handloom.train.runs.locks import LOCK_FILE
 
 CONFIG = {"preset": "smoke", "seed": 1}
 
@@ -106,9 +107,9 @@ class TestExistingFolder:
         (old.path / "my notes.txt").write_text("keep me")
         (old.path / "sub").mkdir()
         (old.path / "sub" / "model.safetensors").write_text("keep me")
-        new = RunFolder.create(tmp_path / "a", {"new": True}, overwrite=True)
-        assert new.config["new"]
-        assert new.metrics() == []
+        with RunFolder.create(tmp_path / "a", {"new": True}, overwrite=True) as new:
+            assert new.config["new"]
+            assert new.metrics() == []
         assert sorted(tree(new.path)) == ["config.json", "my notes.txt", "sub/model.safetensors"]
 
     @pytest.mark.parametrize("overwrite", [False, True])
@@ -134,14 +135,16 @@ class TestExistingFolder:
         assert tree(tmp_path) == before
 
     def test_overwrite_follows_no_link_out_of_the_folder(self, tmp_path):
-        run = RunFolder.create(tmp_path / "a", CONFIG)
-        (tmp_path / "precious.txt").write_text("keep me")
-        run.samples_path.symlink_to(tmp_path / "precious.txt")
-        RunFolder.create(tmp_path / "a", CONFIG, overwrite=True)
+        with RunFolder.create(tmp_path / "a", CONFIG) as run:
+            (tmp_path / "precious.txt").write_text("keep me")
+            run.samples_path.symlink_to(tmp_path / "precious.txt")
+        with RunFolder.create(tmp_path / "a", CONFIG, overwrite=True):
+            pass
         assert (tmp_path / "precious.txt").read_text() == "keep me"
 
     def test_a_run_killed_at_its_very_start_is_no_obstacle(self, tmp_path):
         (tmp_path / temporary_name("config.json")).write_text("{")
+        (tmp_path / LOCK_FILE).touch()
         RunFolder.create(tmp_path, CONFIG)
         assert os.listdir(tmp_path) == ["config.json"]
 
