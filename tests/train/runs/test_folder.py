@@ -65,6 +65,24 @@ def test_same_numbers_same_bytes(tmp_path):
     assert (tmp_path / "a" / "metrics.jsonl").read_bytes() == (tmp_path / "b" / "metrics.jsonl").read_bytes()
 
 
+def test_going_back_cuts_both_logs(tmp_path):
+    """What a save holds of them must not depend on the time: a size of metrics.jsonl, and the step."""
+    with RunFolder.create(tmp_path / "a", CONFIG) as run:
+        run.log({"step": 5}, {"seconds": 1.5})
+        run.log({"step": 6, "valid_loss": 2})
+        sizes = run.sizes()
+        assert sizes == {"metrics.jsonl": 12 + 29}
+        run.log({"step": 10}, {"seconds": 2.5})
+        run.close()
+        with open(run.timings_path, "a") as stream:
+            stream.write('{"st')
+        run.rewind(sizes, 6)
+        assert [row["step"] for row in run.metrics()] == [5, 6]
+        assert run.timings_path.read_text() == '{"step": 5, "seconds": 1.5}\n'
+        run.rewind({}, 0)
+        assert run.metrics_path.read_bytes() == run.timings_path.read_bytes() == b""
+
+
 def test_samples(tmp_path):
     run = RunFolder.create(tmp_path / "a", CONFIG)
     run.write_samples("Grüße\n\n")

@@ -58,7 +58,7 @@ def of_the_run(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in files.items() if name not in USER_FILES}
 
 
-def replace(folder: Path, *, fails: BaseException | type[BaseException] | None = None, settles: bool = True) -> None:
+def replace(folder: Path, *, fails: BaseException | type[BaseException] | None = None) -> None:
     """Start run 2 in the folder; let it fail before it has a model, or end."""
     with RunFolder.create(folder, {"number": 2}, overwrite=True) as run:
         run.log({"step": 0})
@@ -66,8 +66,7 @@ def replace(folder: Path, *, fails: BaseException | type[BaseException] | None =
         if fails:
             raise fails
         save_checkpoint(folder, {"w": np.full(3, 2)}, {})
-        if settles:
-            run.settle()
+        run.settle()
 
 
 @pytest.fixture
