@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .cli.command_line import run_main
+from .cli.start import run_main
 from .distributed import find_ranks
 from .report import compare, summary
 from .runs.atomic_files import atomic_path

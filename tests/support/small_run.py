@@ -5,6 +5,8 @@ Dropout, bucketed batches, two batches an update; 13 batches an epoch, so that u
 
 from __future__ import annotations
 
+from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
 import argparse
 import json
 from pathlib import Path
@@ -14,7 +16,6 @@ import numpy as np
 
 from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
-from handloom.train.cli.command_line import run_main
 from handloom.train.data.batches import TokenBatches
 from handloom.train.distributed import find_ranks
 from handloom.train.optim.optimizers import Adam

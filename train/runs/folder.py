@@ -237,21 +237,24 @@ class RunFolder:
         while self._streams:
             self._streams.popitem()[1].close()
 
+    @property
+    def stays(self) -> bool:
+        """Whether the run stays, and can go on, if it fails now. A new run does if it has logged or saved an update;
+        if it replaces another, only if it has a model: else the old run comes back.
+        """
+        if not self._created or self.model_path.exists():
+            return True
+        return not self.replaces and (self.metrics_path.exists() or any(SavedStates(self.saves_path).steps()))
+
     def __enter__(self) -> RunFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the files and release the lock.
-
-        A new run that failed is taken away again: if it replaces one, as long as it has no model, and the older run is
-        put back; else as long as it has logged and saved nothing.
-        """
+        """Close the files and release the lock; a new run that failed is taken away again, unless it `stays`."""
         self.close()
         if kind is None and self._created:
             self._remove_replaced()
-        begun = self.metrics_path.exists() or any(SavedStates(self.saves_path).steps())
-        begun = (begun and not self.replaces) or self.model_path.exists()
-        self._end(failed=kind is not None and not issubclass(kind, TrainingStopped) and not begun)
+        self._end(failed=kind is not None and not issubclass(kind, TrainingStopped) and not self.stays)
 
     def _end(self, *, failed: bool) -> None:
         """Release the lock; if this run `failed`, what it wrote goes, and what it replaced comes back."""
