@@ -133,11 +133,27 @@ def test_wrong_options(trained: Path) -> None:
     )
 
 
-def test_an_existing_run_is_not_overwritten(trained: Path) -> None:
+def test_an_existing_run_is_not_lost(trained: Path) -> None:
     before = {path: path.read_bytes() for path in (trained / "run").rglob("*") if path.is_file()}
-    message = wrong(trained, "--data", "data.tsv", "--preset", "smoke", "--out", "run")
-    assert "run" in message
-    assert {path: path.read_bytes() for path in (trained / "run").rglob("*") if path.is_file()} == before
+    into_it = ("--data", "data.tsv", "--preset", "smoke", "--out", "run")
+    messages = {
+        "nothing was overwritten": (),
+        "no metric 'nonsense'": ("--overwrite", "--monitor", "nonsense"),  # known at the first validation
+        "Ask for 260 at least": ("--overwrite", "--set", "vocab_size=2"),
+    }
+    for message, options in messages.items():
+        assert message in wrong(trained, *into_it, *options)
+        assert {path: path.read_bytes() for path in (trained / "run").rglob("*") if path.is_file()} == before
+
+
+def test_replacing_a_run(trained: Path) -> None:
+    shutil.copytree(trained / "run", trained / "replaced")
+    options = ("--data", "data.tsv", "--preset", "smoke", "--steps", 5, "--out", "replaced", "--overwrite")
+    done = run(*options, folder=trained)
+    assert done.returncode == 0, done.err
+    assert "the old run waits in replaced/overwritten/1 until this one has a model" in done.out
+    assert len(files_of(trained / "replaced")) == 15
+    assert json.loads((trained / "replaced/config.json").read_text())["options"]["steps"] == 5
 
 
 def test_wrong_data_files(trained: Path) -> None:
