@@ -8,6 +8,8 @@ python examples/classify_news.py --checkpoint runs/news "Senate Passes Budget Bi
 
 from __future__ import annotations
 
+from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
 import dataclasses
 import time
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 from handloom.autograd import manual_seed
 from handloom.autograd.backend import check_device
 from handloom.models.presets import ClassifierPreset, classifier_preset
-from handloom.train.cli.command_line import run_main, start_run
+from handloom.train.cli.command_line import start_run
 from handloom.train.cli.examples import example_parser, parse_example, use
 from handloom.train.cli.training import changed, run_options
 from handloom.train.data.news import NEWS_NAMES, load_news
@@ -87,7 +89,7 @@ def report(classifier: Classifier, parts: dict, preset: ClassifierPreset, run: R
         rows += run_cells(run, ablation_cells(arguments.table, preset.d_model), make)
     epochs = [row for row in run.metrics() if "valid_loss" in row]
     table = f"{markdown_table(epochs, EPOCH_COLUMNS)}\n\n{markdown_table(rows, CLASSIFIER_COLUMNS)}"
-    run.table_path.write_text(table + "\n", encoding="utf-8")
+    run.write_table(table)
     names = sorted({*classifier.labels, *labels})
     plot_confusion(confusion_matrix(predicted, labels, names), names, run.picture("confusion"))
     weights, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))

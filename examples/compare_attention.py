@@ -11,6 +11,8 @@ holds all weights, so its memory grows with the square of the length. Both go to
 
 from __future__ import annotations
 
+from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
 import argparse
 import dataclasses
 import time
@@ -27,7 +29,7 @@ from handloom.models import Seq2SeqTransformer
 from handloom.models.presets import translation_preset
 from handloom.nn import MultiHeadAttention
 from handloom.tokenizer import BPETokenizer
-from handloom.train.cli.command_line import free_run_folder, positive, run_main
+from handloom.train.cli.command_line import free_run_folder, positive
 from handloom.train.data.batches import TokenBatches
 from handloom.train.data.translation import load_translation_data
 from handloom.train.optim.optimizers import Adam

@@ -7,6 +7,8 @@ python examples/explore_tokenizer.py --show "Which tokens does this sentence hav
 
 from __future__ import annotations
 
+from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
 import argparse
 import os
 import sys
@@ -25,7 +27,7 @@ from handloom.tokenizer.explore import (
 )
 from handloom.tokenizer.pictures import draw_exploration
 from handloom.tokenizer.pre_tokenizer import PATTERNS
-from handloom.train.cli.command_line import free_run_folder, run_main
+from handloom.train.cli.command_line import free_run_folder
 from handloom.train.data.files import iter_lines
 from handloom.train.data.grammar import build_corpus
 

@@ -10,6 +10,8 @@ python examples/generate_text.py --checkpoint runs/plays "This is a"    go on fr
 
 from __future__ import annotations
 
+from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
 import argparse
 import dataclasses
 import time
@@ -20,7 +22,7 @@ from handloom.autograd.backend import check_device
 from handloom.models.presets import LanguageModelPreset, language_model_preset
 from handloom.nn import POSITIONS
 from handloom.tokenizer import load_tokenizer
-from handloom.train.cli.command_line import positive, run_main, share, start_run
+from handloom.train.cli.command_line import positive, share, start_run
 from handloom.train.cli.examples import example_parser, parse_example, use
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.training import changed, run_options
@@ -131,7 +133,7 @@ def report(
         draw_comparison(run, own_name, cells)
         rows = cells + rows
     table = markdown_table(rows, COLUMNS)
-    run.table_path.write_text(table + "\n", encoding="utf-8")
+    run.write_table(table)
     samples = [writer.write(PROMPT, arguments.length, temperature=arguments.temperature, seed=n) for n in range(3)]
     run.write_samples("\n\n----\n\n".join(samples))
     print(f"\n{table}\n\n{samples[0]}\n")

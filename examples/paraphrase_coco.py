@@ -8,12 +8,13 @@ python examples/paraphrase_coco.py --checkpoint runs/coco "A dig sitting on the 
 
 from __future__ import annotations
 
+from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
 import dataclasses
 from typing import Any
 
 from handloom.models import Strategy
 from handloom.models.presets import TranslationPreset, paraphrase_preset
-from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
@@ -73,7 +74,7 @@ def main() -> None:
         table, probes = report(translator, data, strategy_of(arguments), run)
         tables = [table, memory(translator, train, preset)] if arguments.table == "memory" else [table]
         headers = {name: name for name in probes[0]}
-        run.table_path.write_text("\n\n".join([*tables, markdown_table(probes, headers)]) + "\n", encoding="utf-8")
+        run.write_table("\n\n".join([*tables, markdown_table(probes, headers)]))
         shown = wrapped_table(list(headers), [list(row.values()) for row in probes])
         return "\n" + "\n\n".join([*tables, shown])
 

@@ -8,13 +8,14 @@ python examples/summarize_news.py --checkpoint runs/heads "The storm from Norwic
 
 from __future__ import annotations
 
+from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
 import dataclasses
 import statistics
 from typing import Any
 
 from handloom.models import Strategy
 from handloom.models.presets import summary_preset
-from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import compare_presets, draw_attention, train_pairs, use_checkpoint
@@ -106,7 +107,7 @@ def report(translator: Translator, headlines: list[str], rows: list[dict], data:
     run.write_samples(samples)
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
     table = markdown_table(rows, COLUMNS)
-    run.table_path.write_text(table + "\n", encoding="utf-8")
+    run.write_table(table)
     print(f"\n{samples}")
     return f"\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
 

@@ -10,10 +10,11 @@ python examples/translate_de_en.py --checkpoint runs/m30k --interactive --nbest 
 
 from __future__ import annotations
 
+from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
 from typing import Any
 
 from handloom.models.presets import translation_preset
-from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
@@ -89,7 +90,7 @@ def report(translator: Translator, data: TranslationData, arguments: Any, run: R
     print(f"\n{tables}")
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
     score = bleu(translations, references)
-    run.table_path.write_text(f"{data.test_name}: beam {strategy.beam}, {score}\n", encoding="utf-8")
+    run.write_table(f"{data.test_name}: beam {strategy.beam}, {score}")
     return (
         f"{data.test_name}: {chrf(translations, references)}\n"
         f"{data.test_name}: beam {strategy.beam}, {score.signature}\nBLEU = {score.value:.2f}"

@@ -8,13 +8,14 @@ python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the 
 
 from __future__ import annotations
 
+from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
 import dataclasses
 import time
 from typing import Any
 
 from handloom.models.presets import en_fr_preset
 from handloom.nn import POSITIONS
-from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import compare_presets, draw_attention, train_pairs, use_checkpoint
@@ -85,7 +86,7 @@ def main() -> None:
                 lambda other: figures(other, data.test, long, strategy),
             )  # fmt: skip
         table = markdown_table(rows, COLUMNS)
-        run.table_path.write_text(table + "\n", encoding="utf-8")
+        run.write_table(table)
         return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, beam {strategy.beam}"
 
     start = time.perf_counter()

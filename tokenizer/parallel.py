@@ -53,8 +53,9 @@ def _start(job: Callable[[], Any]) -> tuple[int, int]:
             answer = (None, job())
         except InputError as error:
             answer = (str(error), None)
-        except BaseException:
-            traceback.print_exc()
+        except BaseException as error:
+            if not isinstance(error, KeyboardInterrupt):  # Ctrl-C reaches the parent too, which tells it
+                traceback.print_exc()
             answer = ("", None)
         with os.fdopen(writer, "wb") as pipe:
             marshal.dump(answer, pipe)

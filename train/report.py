@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .cli.command_line import run_main
+from .cli.start import run_main
 from .runs.atomic_files import atomic_path
 from .runs.folder import RunFolder, read_metrics
 from .runs.plots import plot_lines

@@ -17,18 +17,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .cli.command_line import run_main
+from .cli.start import run_main
 from .distributed import find_ranks
 from .report import compare, summary
 from .runs.atomic_files import atomic_path
 from .runs.checkpoints import make_folder
 from .runs.folder import RunFolder, read_metrics
+from .runs.locks import FolderLock
 from .runs.plots import plot_lines
 from .runs.saves import SavedStates
 from .tables.cells import FINISHED, finish_cells, markdown_table
@@ -135,11 +136,11 @@ def main() -> None:
     cells = grid_cells(arguments.grid)
     if not Path(arguments.script[0]).is_file():
         raise InputError(f"The script {arguments.script[0]} does not exist. Put -- before it, its options after it.")
-    make_folder(arguments.out)
-    rows, failed = run_sweep(arguments.out, cells, arguments.script)
-    if rows:
-        print(f"\n{write_table(arguments.out, rows, list(next(iter(cells.values()))))}")
-        print(f"\n{arguments.out} holds table.md and comparison.png")
+    with FolderLock(make_folder(arguments.out)) if find_ranks().first else nullcontext():
+        rows, failed = run_sweep(arguments.out, cells, arguments.script)
+        if rows:
+            print(f"\n{write_table(arguments.out, rows, list(next(iter(cells.values()))))}")
+            print(f"\n{arguments.out} holds table.md and comparison.png")
     if failed:
         raise InputError(f"{len(failed)} of {len(cells)} cells failed: {', '.join(failed)}. Start the sweep again.")
 

@@ -167,20 +167,29 @@ class Trainer:
                 if validated:
                     self._validate(display, batches[0].epoch)
                     log_start = time.perf_counter()
-                signal = int(max(self.ranks.gather(signals.received or 0)))
+                signal = self._received(signals)
                 stopping = signal or (now.step == stop_at and now.step < self.steps)
                 if validated or stopping:
                     self.save()
                 if stopping:
                     display.draw()
-                    message = f"stopped after step {now.step:,} of {self.steps:,}, all saved."
-                    raise TrainingStopped(f"{message} Go on: --resume {self.run.path}", now.step, signal or None)
+                    raise self._stopped(signal)
             if now.step < self.steps:
                 display.say(f"ended after step {now.step:,} of at most {self.steps:,}: {self._patience_lost()}")
             self._try_average(display)
             display.draw()
+            if signal := self._received(signals):
+                raise self._stopped(signal)
         self.model.load_state_dict(self.ranks.from_first(lambda: load_checkpoint(self.run.path).tensors))
         return math.inf if self.progress.best is None else self.progress.best
+
+    def _received(self, signals: StopSignals) -> int:
+        """The signal that asked one of the ranks to stop, 0 for none."""
+        return int(max(self.ranks.gather(signals.received or 0)))
+
+    def _stopped(self, signal: int) -> TrainingStopped:
+        message = f"stopped after step {self.progress.step:,} of {self.steps:,}, all saved."
+        return TrainingStopped(f"{message} Go on: --resume {self.run.path}", self.progress.step, signal or None)
 
     def update(self, step: int, batches: list[MicroBatch]) -> None:
         """One update; how it went is told by `updates.read`."""
@@ -305,6 +314,7 @@ class Trainer:
         self._read()
         if self.ranks.first:
             self.saves.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
+            self.run.settle()
 
     def load(self) -> list[str]:
         """Go on from the run's newest save that is whole; the log forgets what came after it.
@@ -338,7 +348,7 @@ class Trainer:
         except ValueError as error:
             raise InputError(f"The save of {self.run.path} does not fit: {error}.") from None
         if self.ranks.first:
-            self.run.rewind(state["files"])
+            self.run.rewind(state["files"], self.progress.step)
 
     def _parts(self) -> dict[str, Any]:
         """What has a state of its own, by name."""

@@ -57,13 +57,21 @@ def test_training_leaves_a_whole_run_folder(trained: Path) -> None:
     assert losses[-1] < losses[0] - 0.5
 
 
-def test_the_same_seed_gives_the_same_losses(trained: Path) -> None:
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All files of a run that its options and data alone decide: docs/training.md."""
+    names = (path for path in folder.rglob("*") if path.is_file() and path.name != "timings.jsonl")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in names}
+
+
+def test_the_same_seed_gives_the_same_files_byte_for_byte(trained: Path) -> None:
     for out, seed in [("again", 3), ("other", 4)]:
         done = run("--data", "data.tsv", "--preset", "smoke", "--out", out, "--seed", seed, folder=trained)
         assert done.returncode == 0, done.err
-    first, again, other = ((trained / name / "metrics.jsonl").read_bytes() for name in ("run", "again", "other"))
-    assert first == again
-    assert first != other
+    first, again = files_of(trained / "run"), files_of(trained / "again")
+    assert first.keys() == again.keys()
+    assert len(first) == 15
+    assert [name for name, data in first.items() if data != again[name]] == []
+    assert first["metrics.jsonl"] != (trained / "other/metrics.jsonl").read_bytes()
 
 
 def test_translating_arguments_and_standard_input(trained: Path) -> None:
@@ -125,11 +133,27 @@ def test_wrong_options(trained: Path) -> None:
     )
 
 
-def test_an_existing_run_is_not_overwritten(trained: Path) -> None:
+def test_an_existing_run_is_not_lost(trained: Path) -> None:
     before = {path: path.read_bytes() for path in (trained / "run").rglob("*") if path.is_file()}
-    message = wrong(trained, "--data", "data.tsv", "--preset", "smoke", "--out", "run")
-    assert "run" in message
-    assert {path: path.read_bytes() for path in (trained / "run").rglob("*") if path.is_file()} == before
+    into_it = ("--data", "data.tsv", "--preset", "smoke", "--out", "run")
+    messages = {
+        "nothing was overwritten": (),
+        "no metric 'nonsense'": ("--overwrite", "--monitor", "nonsense"),  # known at the first validation
+        "Ask for 260 at least": ("--overwrite", "--set", "vocab_size=2"),
+    }
+    for message, options in messages.items():
+        assert message in wrong(trained, *into_it, *options)
+        assert {path: path.read_bytes() for path in (trained / "run").rglob("*") if path.is_file()} == before
+
+
+def test_replacing_a_run(trained: Path) -> None:
+    shutil.copytree(trained / "run", trained / "replaced")
+    options = ("--data", "data.tsv", "--preset", "smoke", "--steps", 5, "--out", "replaced", "--overwrite")
+    done = run(*options, folder=trained)
+    assert done.returncode == 0, done.err
+    assert "the old run waits in replaced/overwritten/1 until this one has a model" in done.out
+    assert len(files_of(trained / "replaced")) == 15
+    assert json.loads((trained / "replaced/config.json").read_text())["options"]["steps"] == 5
 
 
 def test_wrong_data_files(trained: Path) -> None:
@@ -197,8 +221,8 @@ def test_a_stopped_run_goes_on_and_ends_like_the_other(trained: Path) -> None:
     assert "--seed can't be changed" in run("--resume", "k", "--seed", 4, folder=trained).err
     done = run("--resume", "k", folder=trained)
     assert done.returncode == 0, done.err
-    for name in ("metrics.jsonl", "samples.txt"):
-        assert (trained / "k" / name).read_bytes() == (trained / "run" / name).read_bytes()
+    resumed, straight = files_of(trained / "k"), files_of(trained / "run")
+    assert [name for name in straight | resumed if straight.get(name) != resumed.get(name)] == []
     assert done.out.splitlines()[-1] == (trained / "output.txt").read_text(encoding="utf-8").splitlines()[-1]
 
 

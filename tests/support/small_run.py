@@ -5,6 +5,8 @@ Dropout, bucketed batches, two batches an update; 13 batches an epoch, so that u
 
 from __future__ import annotations
 
+from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
 import argparse
 import json
 from pathlib import Path
@@ -14,7 +16,6 @@ import numpy as np
 
 from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
-from handloom.train.cli.command_line import run_main
 from handloom.train.data.batches import TokenBatches
 from handloom.train.distributed import find_ranks
 from handloom.train.optim.optimizers import Adam
@@ -62,7 +63,7 @@ def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None,
     """Start a run in `folder`, or go on with it."""
     if not resume:
         find_ranks().from_first(lambda: RunFolder.create(folder, {}).path)
-    with RunFolder.open(folder) as run:
+    with RunFolder.resume(folder) if find_ranks().first else RunFolder.open(folder) as run:
         trainer = small_trainer(run, **options)
         if resume:
             trainer.load()

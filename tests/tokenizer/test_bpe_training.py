@@ -17,6 +17,7 @@ from handloom.tokenizer import SPECIAL_TOKENS, BPETokenizer
 from handloom.tokenizer.bpe_reference import merge_pair, train_reference
 from handloom.tokenizer.bpe_trainer import train_fast
 from handloom.tokenizer.byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER
+from handloom.tokenizer.parallel import run_all
 from handloom.tokenizer.pre_tokenizer import PATTERNS, PreTokenizer
 from handloom.tokenizer.word_counts import count_words
 from tests.support.tokenizer_texts import corpora, peer_merges, texts, train_peer
@@ -178,3 +179,14 @@ def test_an_error_in_a_child_process_reaches_the_caller(tmp_path: Path, monkeypa
     path.write_bytes(b"good line\n" * 20 + "schön\n".encode("latin-1") * 20)
     with pytest.raises(InputError, match=r"half\.txt is not UTF-8"):
         BPETokenizer.train(path, 300, processes=2)
+
+
+def test_ctrl_c_prints_no_traceback_of_a_child(capfd: pytest.CaptureFixture) -> None:
+    """It reaches all processes of a terminal."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_all([interrupted, interrupted])
+    assert capfd.readouterr() == ("", "")

@@ -21,6 +21,7 @@ from handloom.autograd.engine import backward
 from handloom.errors import InputError
 from handloom.train import distributed
 from handloom.train.distributed import GradientSum, MpiRanks, NcclSums, Ranks, find_ranks, local_device
+from handloom.train.runs.locks import FolderLock
 from handloom.train.runs.saves import SavedStates
 from tests.support.small_run import small_run
 
@@ -111,6 +112,12 @@ class TestTwoProcesses:
         launch(2, tmp_path / "run", "--stop-at", "7", accumulate=1)
         launch(2, tmp_path / "run", "--resume", accumulate=1)
         assert (tmp_path / "run/metrics.jsonl").read_bytes() == (two_ranks / "metrics.jsonl").read_bytes()
+
+    def test_a_folder_in_use_is_refused_once(self, two_ranks) -> None:
+        with FolderLock(two_ranks):
+            done = launch(2, two_ranks, "--resume", check=False, accumulate=1)
+        assert done.returncode == 2
+        assert (done.stdout + done.stderr).count(f"in use by process {os.getpid()}") == 1
 
     def test_a_killed_process_ends_the_job(self, tmp_path) -> None:
         with start(command(2, tmp_path / "run", steps=100_000)) as job:

@@ -8,17 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from handloom.errors import InputError
 from handloom.train.optim.optimizers import SGD, Adam
-from handloom.train.optim.schedules import Plateau
+from handloom.train.optim.schedules import Plateau, noam
+from handloom.train.runs import atomic_files, display
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
-from handloom.train.runs.stopping import TrainingStopped
+from handloom.train.runs.stopping import StopSignals, TrainingStopped
 from handloom.train.trainer import MicroBatch, Trainer
 from tests.support.small_run import STEPS, small_run, small_trainer
 
@@ -151,22 +154,82 @@ def test_the_random_numbers_of_a_batch_follow_from_its_place(tmp_path) -> None:
     assert trainer.generators[0].numpy.random() == draws[1, 2]
 
 
+def at_call(n: int, number: int, function: Callable) -> Callable:
+    """The function, with a signal sent to this process at its nth call."""
+    calls = itertools.count(1)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if next(calls) == n:
+            signal.raise_signal(number)
+        return function(*arguments, **options)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("update", signal.SIGINT),
+        ("update", signal.SIGTERM),
+        ("save", signal.SIGINT),
+        ("validation", signal.SIGINT),
+        ("picture", signal.SIGINT),
+        ("averaging", signal.SIGINT),
+        ("averaging", signal.SIGTERM),
+    ],
+)
+def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch, moment, number) -> None:
+    options: dict[str, Any] = {}
+    if moment == "update":
+        options["schedule"] = at_call(11, number, noam(16, 10))
+    elif moment == "save":
+        monkeypatch.setattr(atomic_files.os, "replace", at_call(7, number, os.replace))
+    elif moment == "picture":
+        monkeypatch.setattr(display, "plot_losses", at_call(1, number, display.plot_losses))
+    else:  # after steps 8, 16 and 24, and of the mean of the last weights
+        options["metrics"] = at_call(2 if moment == "validation" else 4, number, lambda model: {})
+    with pytest.raises(TrainingStopped, match=r"all saved\. Go on: --resume") as stop:
+        small_run(tmp_path / "run", **options)
+    assert stop.value.exit_code == 128 + number
+    assert (stop.value.step == STEPS) == (moment == "averaging")
+    monkeypatch.undo()
+    small_run(tmp_path / "run", resume=True)
+    assert_equal_runs(straight, tmp_path / "run")
+
+
+# The fifth file that takes its place, of the second save, sends a signal to the process.
+SIGNALLED = """
+import itertools, os, sys
+from tests.support.small_run import main
+from handloom.train.cli.start import run_main
+
+number, files = int(sys.argv.pop()), itertools.count(1)
+sys.addaudithook(lambda event, _: event == "os.rename" and next(files) == 5 and os.kill(os.getpid(), number))
+run_main(main)
+"""
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals that can be sent to one process")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(straight, tmp_path, number) -> None:
-    command = [sys.executable, str(SCRIPT), str(tmp_path / "run")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()  # the first validation
-        process.send_signal(number)
-        message = process.communicate()[1]
-    assert process.returncode == 128 + number
-    assert "stopping after this step" in message
-    assert f"all saved. Go on: --resume {tmp_path / 'run'}" in message
-    assert "Traceback" not in message
+    command = [sys.executable, "-W", "error", "-c", SIGNALLED, str(tmp_path / "run"), str(int(number))]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 128 + number
+    assert "stopping after this step" in done.stderr
+    assert f"all saved. Go on: --resume {tmp_path / 'run'}" in done.stderr
+    assert "Traceback" not in done.stderr
     assert SavedStates(tmp_path / "run/checkpoints").load().step < STEPS
     in_a_new_process(tmp_path / "run", "--resume")
     assert_equal_runs(straight, tmp_path / "run")
+
+
+def test_a_signal_after_the_last_look_is_not_forgotten() -> None:
+    def nobody_looks() -> None:
+        with StopSignals():
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        nobody_looks()
 
 
 def test_signal_handlers_are_put_back(tmp_path) -> None:

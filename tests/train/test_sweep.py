@@ -12,6 +12,7 @@ import pytest
 
 from handloom.errors import InputError
 from handloom.train.runs.folder import read_metrics
+from handloom.train.runs.locks import FolderLock
 from handloom.train.runs.saves import SavedStates
 from handloom.train.sweep import cell_command, grid_cells
 from tests.train.test_distributed import ENVIRONMENT, MPIRUN, needs_mpi
@@ -87,6 +88,15 @@ def test_over_several_processes(folder) -> None:
     assert calls(folder) == ALL
     assert len(read_metrics(folder / "out/cells.jsonl")) == 4
     assert done.stdout.count("holds table.md and comparison.png") == 1
+
+
+def test_two_sweeps_in_one_folder(folder) -> None:
+    (folder / "out").mkdir()
+    with FolderLock(folder / "out"):
+        done = sweep(folder)
+    assert done.returncode == 2
+    assert f"out is in use by process {os.getpid()}" in done.stderr
+    assert not (folder / "calls").exists()
 
 
 def test_a_cell_that_was_stopped_goes_on(tmp_path) -> None:

@@ -18,6 +18,7 @@ from ...autograd.graphs import GraphError
 from ...errors import InputError
 from ..distributed import find_ranks
 from ..runs.folder import RunFolder
+from ..runs.locks import FolderInUseError
 from ..runs.stopping import TrainingStopped
 
 # What may differ between a run and its continuation; all else comes from the run.
@@ -32,7 +33,7 @@ def add_training_options(parser: argparse.ArgumentParser, *, data: str, presets:
         "--preset", choices=presets, default=preset, help=f"sizes of model and run (default: {preset})"
     )
     group.add_argument("--out", type=Path, metavar="RUN", help="folder for the run (default: a new one under runs/)")
-    group.add_argument("--overwrite", action="store_true", help="clear an older run out of the --out folder first")
+    group.add_argument("--overwrite", action="store_true", help="replace an older run in the --out folder")
     group.add_argument("--seed", type=whole, default=0, help="the same seed gives the same numbers (default: 0)")
     group.add_argument("--steps", type=positive, help="updates to make (default: the preset's)")
     group.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
@@ -80,9 +81,6 @@ def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder
 
     Raises InputError if it can't be used.
     """
-    ranks = find_ranks()
-    if arguments.resume:
-        return RunFolder.open(arguments.resume)
     options = {
         key: str(value) if isinstance(value, Path) else value
         for key, value in vars(arguments).items()
@@ -92,11 +90,25 @@ def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder
     made: list[RunFolder] = []
 
     def make() -> Path:
-        made.append(RunFolder.create(arguments.out or free_run_folder(name), full, overwrite=arguments.overwrite))
+        made.append(RunFolder.resume(arguments.resume) if arguments.resume else _new_run(arguments, name, full))
         return made[0].path
 
-    path = ranks.from_first(make)
-    return made[0] if made else RunFolder(path, full)
+    path = find_ranks().from_first(make)  # which alone locks the folder
+    return made[0] if made else RunFolder.open(path)
+
+
+def _new_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder:
+    while True:
+        path = arguments.out or free_run_folder(name)
+        try:
+            run = RunFolder.create(path, config, overwrite=arguments.overwrite)
+        except FolderInUseError:
+            if arguments.out:
+                raise
+            continue  # another process found the same name free
+        if run.replaces:
+            print(f"the old run waits in {run.replaces} until this one has a model; if this one fails, it comes back")
+        return run
 
 
 def whole(text: str) -> int:

@@ -18,7 +18,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
     Rename is atomic on POSIX and on Windows (`os.replace`): a reader, or a crash at any moment, sees the old file or
     the new one, never a part. The file's bytes are synced before the rename and the folder's entry after it. The
-    temporary name is fixed, so that what a killed process left behind is overwritten by the next write.
+    temporary name is fixed, so that what a killed process left behind is replaced by the next write. A symbolic link
+    `path` is replaced itself.
 
     Raises:
         InputError: the disk is full, the folder is missing or read-only, or another failure to write; what stood under
@@ -28,13 +29,14 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     temporary = path.with_name(temporary_name(path.name))
     kept = "The file that was there is untouched. " if path.exists() else ""
     try:
+        temporary.unlink(missing_ok=True)  # a link of that name would be written through
         try:
             yield temporary
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
             kept = ""
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
@@ -85,7 +87,13 @@ def read_json(path: str | Path) -> dict[str, Any]:
     return value
 
 
-def _sync_folder(folder: Path) -> None:
+def is_link(path: Path) -> bool:
+    """Whether the path itself is a symbolic link, or a junction of Windows (which Python knows from 3.12 on)."""
+    return path.is_symlink() or bool(getattr(os.path, "isjunction", lambda path: False)(path))
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the folder's entries are on disk."""
     if os.name != "posix":  # Windows can't open a folder, and its rename is durable without
         return
     descriptor = os.open(folder, os.O_RDONLY)

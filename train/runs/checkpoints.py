@@ -36,6 +36,8 @@ def save_checkpoint(
 ) -> Path:
     """Save arrays and configuration as `folder/file_name`, replacing an older save only once the new one is on disk.
 
+    The same arrays and configuration give the same bytes.
+
     Args:
         folder: made if it doesn't exist.
         tensors: NumPy arrays of any shape with a real or boolean dtype; device arrays must be copied to the host first.
@@ -61,10 +63,13 @@ def save_checkpoint(
         "config": json.dumps(dict(config), ensure_ascii=False, allow_nan=False),
     }
     # save_file would write to a temporary file of its own, under a new name each time, and leave it behind when killed.
-    content = save(contiguous, metadata=metadata)
+    header, data = _split(save(contiguous, metadata=metadata))
+    header["__metadata__"] = metadata  # in this order; safetensors keeps it in a hash table, in another one each time
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the arrays' memory is aligned, as safetensors does it
     folder = make_folder(folder)
-    with atomic_path(folder / file_name) as temporary:
-        temporary.write_bytes(content)
+    with atomic_path(folder / file_name) as temporary, open(temporary, "wb") as file:
+        file.writelines((len(text).to_bytes(8, "little"), text, data))
     return folder / file_name
 
 
@@ -87,6 +92,12 @@ def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str,
     """The configuration of a checkpoint alone, without its arrays. Raises InputError as `load_checkpoint`."""
     with _open(folder, file_name) as file:
         return json.loads(file.metadata()["config"])
+
+
+def _split(content: bytes) -> tuple[dict[str, Any], memoryview]:
+    """The header of a safetensors file, 64 bits of length before it, and its data, to which its offsets refer."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:start]), memoryview(content)[start:]
 
 
 @contextmanager

@@ -6,57 +6,46 @@ import contextlib
 import json
 import math
 import os
+import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from ...errors import InputError
-from .atomic_files import atomic_path, read_json, temporary_name, write_json
+from . import overwriting
+from .atomic_files import atomic_path, is_link, read_json, temporary_name, write_json
 from .checkpoints import MODEL_FILE, make_folder
+from .locks import LOCK_FILE, FolderLock
+from .overwriting import CELLS, FILES, FORMAT, OVERWRITTEN, SAVES
 from .saves import SavedStates
+from .stopping import TrainingStopped
 
-FORMAT = "handloom-run"
 VERSION = 1
-
-# All that a run writes. Clearing a folder removes these names and no others; config.json last, since it marks the
-# folder.
-_FILES = (
-    "metrics.jsonl",
-    "timings.jsonl",
-    "loss.png",
-    "attention.png",
-    "encoder_heads.png",
-    "decoder_heads.png",
-    "cross_heads.png",
-    "accuracy.png",
-    "confusion.png",
-    "comparison.png",
-    "cells.jsonl",
-    "table.md",
-    "samples.txt",
-    "tokenizer.json",
-    MODEL_FILE,
-    "config.json",
-)
-_SAVES = "checkpoints"
-_CELLS = "cells"
+_TIMINGS_STEP = re.compile(rb'^\{"step": (\d+)', re.MULTILINE)
 
 
 class RunFolder:
-    """A run's folder. Make a new one with `RunFolder.create`, look into an old one with `RunFolder.open`.
+    """A run's folder. Make a new one with `create`, go on with an old one with `resume`, look into one with `open`.
 
     `metrics.jsonl` holds only numbers that the same seed gives again, so two runs can be compared byte for byte;
     seconds and tokens per second go to `timings.jsonl`.
 
+    Only one process at a time writes into a folder: `create` and `resume` lock it (`FolderLock`), until the end of the
+    `with` block that the run is used in, or of the process. Reading needs no lock.
+
     Attributes:
         path: the folder.
         config: what `config.json` holds.
+        replaces: where the older run is that `create` set aside; None if there was none.
     """
 
     def __init__(self, path: Path, config: dict[str, Any]):
         self.path = path
         self.config = config
+        self.replaces: Path | None = None
         self._created = self._made_folder = False  # by this object, which may then take them back
+        self._lock: FolderLock | None = None
         self._streams: dict[Path, TextIO] = {}
 
     @classmethod
@@ -66,27 +55,48 @@ class RunFolder:
         Args:
             path: a folder that doesn't exist or is empty.
             config: options of the run; anything JSON can hold.
-            overwrite: clear an older run out of the folder first. Only what a run writes is removed.
+            overwrite: replace an older run in the folder. Its files, and no others, are set aside in the folder
+                overwritten/N; they are removed once this run has a model (`settle`), and moved back if an error ends
+                this run's `with` block before.
 
         Raises:
             InputError: the folder has files in it and `overwrite` is false; or it is not the folder of a run, which
-                is never cleared; or it can't be written to.
+                is never cleared; or it is a symbolic link or holds one where the old run's folders are; or another
+                process writes there; or it can't be written to.
         """
         path = Path(path)
-        new = not path.is_dir()
-        if not new:
-            _make_room(path, overwrite)
-        make_folder(path)
         mark = {"format": FORMAT, "version": VERSION}
-        full = mark | dict(config) | mark  # first in the file, and not to be overridden
-        write_json(path / "config.json", full)
-        run = cls(path, full)
-        run._created, run._made_folder = True, new
+        run = cls(path, mark | dict(config) | mark)  # first in the file, and not to be overridden
+        run._made_folder = not path.is_dir()
+        make_folder(path)
+        try:
+            run._lock = FolderLock(path)
+            overwriting.recover(path)
+            run.replaces = _make_room(path, overwrite)
+            run._created = True
+            write_json(path / "config.json", run.config)
+        except BaseException:
+            run._end(failed=True)
+            raise
+        return run
+
+    @classmethod
+    def resume(cls, path: str | Path) -> RunFolder:
+        """The folder of an earlier run, to write into it.
+
+        Raises:
+            InputError: as `open`; or another process writes there, or the folder is read-only.
+        """
+        cls.open(path)  # what is no run is not locked either
+        lock = FolderLock(path)
+        run = cls.open(path)
+        run._lock = lock
         return run
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """The folder of an earlier run.
+        """The folder of an earlier run, to read it. What a process left that was killed while it replaced the run is
+        mended first.
 
         Raises:
             InputError: it doesn't exist, or its `config.json` is missing, damaged, or not a run's.
@@ -94,6 +104,9 @@ class RunFolder:
         path = Path(path)
         if not path.is_dir():
             raise InputError(f"The run {path} is not an existing folder. Give the folder of a run, such as runs/NAME.")
+        if overwriting.was_interrupted(path):
+            with FolderLock(path):
+                overwriting.recover(path)
         if not (path / "config.json").is_file():
             raise InputError(f"{path} is not a run: it holds no config.json. Give the folder of a run, like runs/NAME.")
         config = read_json(path / "config.json")
@@ -132,7 +145,7 @@ class RunFolder:
 
     @property
     def saves_path(self) -> Path:
-        return self.path / _SAVES
+        return self.path / SAVES
 
     @property
     def samples_path(self) -> Path:
@@ -156,7 +169,7 @@ class RunFolder:
         return read_metrics(self.metrics_path) if self.metrics_path.exists() else []
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of the logs so far, by file name, synced to disk: what `rewind` goes back to.
+        """Bytes of metrics.jsonl so far, by file name; both logs are synced to disk. What `rewind` goes back to.
 
         Raises:
             InputError: the disk is full.
@@ -166,22 +179,24 @@ class RunFolder:
                 os.fsync(stream.fileno())
             except OSError as error:
                 raise InputError(f"{path} could not be written: {error.strerror}. Make room on the disk.") from error
-        logs = (self.metrics_path, self.timings_path)
-        return {path.name: path.stat().st_size for path in logs if path.exists()}
+        return {path.name: path.stat().st_size for path in (self.metrics_path,) if path.exists()}
 
-    def rewind(self, sizes: Mapping[str, int]) -> None:
-        """Cut the logs back to earlier `sizes`: a resumed run writes what came later once more.
+    def rewind(self, sizes: Mapping[str, int], step: int) -> None:
+        """Cut the logs back: metrics.jsonl to an earlier size, timings.jsonl to its rows up to `step`.
+
+        A resumed run writes what came later once more. Timings go by the step, because a save that held their size
+        would not be the same from run to run.
 
         Raises:
-            InputError: a file can't be written to.
+            InputError: a file can't be written to, or is a symbolic link.
         """
         self.close()
-        for path in (self.metrics_path, self.timings_path):
-            try:
-                if path.exists() and path.stat().st_size > sizes.get(path.name, 0):
-                    os.truncate(path, sizes.get(path.name, 0))
-            except OSError as error:
-                raise InputError(f"{path} could not be cut back: {error.strerror or error}.") from None
+        _cut(self.metrics_path, sizes.get(self.metrics_path.name, 0))
+        if self.timings_path.exists():
+            data = self.timings_path.read_bytes()
+            whole = data[: data.rfind(b"\n") + 1]  # a crash may have cut the last row short
+            later = (row.start() for row in _TIMINGS_STEP.finditer(whole) if int(row[1]) > step)
+            _cut(self.timings_path, next(later, len(whole)))
 
     @property
     def table_path(self) -> Path:
@@ -189,13 +204,15 @@ class RunFolder:
 
     def picture(self, name: str) -> Path:
         """Where one of the other pictures belongs: "accuracy", "confusion", "comparison" or "encoder_heads"."""
-        if f"{name}.png" not in _FILES:
+        if f"{name}.png" not in FILES:
             raise ValueError(f"a run has no picture {name!r}")
         return self.path / f"{name}.png"
 
     def cell_path(self, name: str) -> Path:
-        """The run folder of one cell of this run's table."""
-        return self.path / _CELLS / name
+        """The run folder of one cell of this run's table. Raises InputError if they lie behind a symbolic link."""
+        if is_link(self.path / CELLS):
+            raise InputError(f"{self.path / CELLS} is a symbolic link. A table is not made through one: remove it.")
+        return self.path / CELLS / name
 
     def cells(self) -> list[dict[str, Any]]:
         """The finished cells of this run's table, rows of `cells.jsonl`."""
@@ -204,27 +221,62 @@ class RunFolder:
 
     def write_samples(self, text: str) -> None:
         """Write `samples.txt`, atomically."""
-        with atomic_path(self.samples_path) as temporary:
-            temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8", newline="\n")
+        _write_text(self.samples_path, text)
+
+    def write_table(self, text: str) -> None:
+        """Write `table.md`, atomically."""
+        _write_text(self.table_path, text)
+
+    def settle(self) -> None:
+        """Remove the older run that this one replaces, if this one has a model. Raises InputError if that fails."""
+        if self._lock is not None and self.model_path.exists():
+            self._remove_replaced()
 
     def close(self) -> None:
         """Close the open files; a later `log` opens them again."""
         while self._streams:
             self._streams.popitem()[1].close()
 
+    @property
+    def stays(self) -> bool:
+        """Whether the run stays, and can go on, if it fails now. A new run does if it has logged or saved an update;
+        if it replaces another, only if it has a model: else the old run comes back.
+        """
+        if not self._created or self.model_path.exists():
+            return True
+        return not self.replaces and (self.metrics_path.exists() or any(SavedStates(self.saves_path).steps()))
+
     def __enter__(self) -> RunFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the files; a new run that failed before it logged or saved anything is taken away again."""
+        """Close the files and release the lock; a new run that failed is taken away again, unless it `stays`."""
         self.close()
-        saves = SavedStates(self.saves_path)
-        logged = self.metrics_path.exists() or self.model_path.exists() or any(saves.steps())
-        if kind and self._created and not logged:
-            with contextlib.suppress(OSError):
-                _clear(self.path)
-                if self._made_folder:
-                    self.path.rmdir()
+        if kind is None and self._created:
+            self._remove_replaced()
+        self._end(failed=kind is not None and not issubclass(kind, TrainingStopped) and not self.stays)
+
+    def _end(self, *, failed: bool) -> None:
+        """Release the lock; if this run `failed`, what it wrote goes, and what it replaced comes back."""
+        try:
+            if failed and self._created:
+                overwriting.clear(self.path)
+                if self.replaces:
+                    overwriting.put_back(self.path, self.replaces)
+        except (OSError, InputError) as error:
+            old = f" The old run is in {self.replaces}." if self.replaces else ""
+            warnings.warn(f"The files of the failed run {self.path} could not be removed: {error}.{old}", stacklevel=3)
+        if self._lock is not None:
+            self._lock.release()
+        if failed and self._made_folder:
+            with contextlib.suppress(OSError):  # not empty
+                self.path.rmdir()
+
+    def _remove_replaced(self) -> None:
+        try:
+            overwriting.remove_set_aside(self.path)
+        except OSError as error:
+            raise InputError(f"The old run in {self.path / OVERWRITTEN} can't be removed: {error.strerror}.") from None
 
     def _append(self, path: Path, row: Mapping[str, Any]) -> None:
         line = json.dumps({key: jsonable(value) for key, value in row.items()}, ensure_ascii=False, allow_nan=False)
@@ -270,15 +322,27 @@ def jsonable(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _make_room(path: Path, overwrite: bool) -> None:
-    unfinished = {temporary_name(name) for name in _FILES}  # left by a process that was killed while it wrote
-    if not any(entry.name not in unfinished for entry in path.iterdir()):
-        return
+def _cut(path: Path, size: int) -> None:
+    if is_link(path):
+        raise InputError(f"{path} is a symbolic link, and the log would be cut back through it. Put the file there.")
     try:
-        is_run = read_json(path / "config.json").get("format") == FORMAT
-    except InputError:
-        is_run = False
-    if not is_run:
+        if path.exists() and path.stat().st_size > size:
+            os.truncate(path, size)
+    except OSError as error:
+        raise InputError(f"{path} could not be cut back: {error.strerror or error}.") from None
+
+
+def _write_text(path: Path, text: str) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8", newline="\n")
+
+
+def _make_room(path: Path, overwrite: bool) -> Path | None:
+    """Make the folder empty, but for files that no run writes: where the old run went, None if there was none."""
+    known = {LOCK_FILE, *map(temporary_name, FILES)}  # what a process leaves that is killed at its very start
+    if not any(entry.name not in known for entry in path.iterdir()):
+        return None
+    if not overwriting.is_run(path):
         raise InputError(
             f"The folder {path} is not empty and is not the folder of a handloom run, so nothing is written there. "
             "Choose a folder that doesn't exist yet."
@@ -288,19 +352,5 @@ def _make_room(path: Path, overwrite: bool) -> None:
             f"The run {path} exists already; nothing was overwritten. Go on with it by --resume, choose another "
             "folder with --out, or say --overwrite to replace it."
         )
-    try:
-        _clear(path)
-    except OSError as error:
-        raise InputError(f"The old run {path} can't be cleared: {error.strerror or error}.") from None
-
-
-def _clear(path: Path) -> None:
-    """Remove what a run writes, and nothing else."""
-    SavedStates(path / _SAVES).clear()
-    for cell in (path / _CELLS).glob("*/config.json"):
-        _clear(cell.parent)
-        cell.parent.rmdir()
-    if (path / _CELLS).is_dir() and not any((path / _CELLS).iterdir()):
-        (path / _CELLS).rmdir()
-    for name in _FILES:
-        (path / name).unlink(missing_ok=True)
+    overwriting.check_no_links(path)
+    return overwriting.set_aside(path)

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import InputError
+from .atomic_files import is_link, temporary_name
 from .checkpoints import load_checkpoint, read_config, save_checkpoint
 
-_NAME = re.compile(r"(state|weights)-(\d+)\.safetensors")
+_NAME = re.compile(r"(state|weights)-(\d{8,})\.safetensors")
 
 
 class SavedState(NamedTuple):
@@ -55,8 +56,13 @@ class SavedStates:
             snapshots: earlier steps whose weights this state needs; their files stay as long as this save.
 
         Raises:
-            InputError: the disk is full or the folder read-only; the earlier saves are untouched.
+            InputError: the disk is full, or the folder read-only or a symbolic link; the earlier saves are untouched.
         """
+        if is_link(self.folder):
+            raise InputError(
+                f"{self.folder} is a symbolic link. Saves are not written through one, since old ones are removed: put "
+                "a folder in its place, or link a folder above the run."
+            )
         flat = dict(_flatten(state))
         tensors = {key: value for key, value in flat.items() if isinstance(value, np.ndarray)}
         plain = {key: value for key, value in flat.items() if key not in tensors}
@@ -109,16 +115,25 @@ class SavedStates:
                 total[name] += array
         return {name: array / len(steps) for name, array in total.items()}
 
+    def files(self) -> list[Path]:
+        """The files of all saves, states first, and of writes that were cut short; none behind a link."""
+        if is_link(self.folder):
+            return []
+        return [*self._files("state").values(), *self._files("weights").values(), *self._unfinished()]
+
     def clear(self) -> None:
         """Remove all saves, and the folder if nothing else is in it."""
-        for path in [*self._files("state").values(), *self._files("weights").values(), *self.folder.glob(".*.tmp")]:
+        for path in self.files():
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # it is not empty, or was never made
             self.folder.rmdir()
 
     def _files(self, kind: str) -> dict[int, Path]:
         found = ((_NAME.fullmatch(path.name), path) for path in self.folder.glob(f"{kind}-*.safetensors"))
-        return {int(match[2]): path for match, path in found if match}
+        return {int(match[2]): path for match, path in found if match and not path.is_dir()}
+
+    def _unfinished(self) -> list[Path]:
+        return [path for path in self.folder.glob(temporary_name("*")) if _NAME.fullmatch(path.name[1:-4])]
 
     def _prune(self, newest: int) -> None:
         states, weights = self._files("state"), self._files("weights")
@@ -132,7 +147,7 @@ class SavedStates:
                 continue  # damaged: it wants nothing any more
         removed = [path for step, path in states.items() if step not in kept]
         removed += [path for step, path in weights.items() if step not in wanted]
-        for path in [*removed, *self.folder.glob(".*.tmp")]:  # states first: none is left without its weights
+        for path in [*removed, *self._unfinished()]:  # states first: none is left without its weights
             path.unlink(missing_ok=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -30,8 +31,9 @@ class TrainingStopped(Exception):  # noqa: N818 - it is no error
 class StopSignals:
     """Within the `with` block SIGINT (Ctrl-C) and SIGTERM only set `received`; the loop looks at it after each step.
 
-    A second signal ends the process as the first would have done outside the block. Only the main thread can receive
-    signals: in another one this does nothing.
+    A second signal ends the process as the first would have done outside the block; so does one that came when nobody
+    looked any more, once the block has ended. Only the main thread can receive signals: in another one this does
+    nothing.
     """
 
     def __init__(self) -> None:
@@ -44,12 +46,18 @@ class StopSignals:
                 self._before[number] = signal.signal(number, self._receive)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._put_back()
+        if kind is None and self.received is not None:
+            signal.raise_signal(self.received)
+
+    def _put_back(self) -> None:
         while self._before:
             signal.signal(*self._before.popitem())
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         # Straight to the file descriptor: the signal may have come while sys.stderr was writing.
-        os.write(2, b"\nstopping after this step; once more ends at once, without saving\n")
-        self.__exit__()
+        with contextlib.suppress(OSError):  # nobody reads it
+            os.write(2, b"\nstopping after this step; once more ends at once, without saving\n")
+        self._put_back()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runs.folder import RunFolder, jsonable, read_metrics
+from ..runs.overwriting import SAVES
 from ..runs.saves import SavedStates
 from ..runs.stopping import TrainingStopped
 
@@ -76,8 +77,8 @@ def run_cells(
     def cell(name: str, options: Any) -> Row:
         say(f"\n{name} ({numbers[name]} of {len(cells)})")
         start, path = time.perf_counter(), run.cell_path(name)
-        resume = bool(SavedStates(path / "checkpoints").steps())
-        with RunFolder.open(path) if resume else RunFolder.create(path, {"cell": name}, overwrite=True) as own:
+        resume = bool(SavedStates(path / SAVES).steps())
+        with RunFolder.resume(path) if resume else RunFolder.create(path, {"cell": name}, overwrite=True) as own:
             try:
                 figures = make(own, options, resume)
             except TrainingStopped as stop:

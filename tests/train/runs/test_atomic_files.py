@@ -58,9 +58,14 @@ def test_full_disk_keeps_the_old_file(tmp_path, monkeypatch, call):
 def test_full_disk_while_writing(tmp_path):
     path = tmp_path / "f.json"
     write_json(path, {"old": True})
-    (tmp_path / temporary_name("f.json")).symlink_to("/dev/full")
+
+    def write() -> None:
+        with atomic_path(path) as temporary:
+            temporary.symlink_to("/dev/full")
+            temporary.write_text("x" * 100_000)
+
     with pytest.raises(InputError, match="No space left on device"):
-        write_json(path, {"new": "x" * 100_000})
+        write()
     assert read_json(path) == {"old": True}
     assert os.listdir(tmp_path) == ["f.json"]
 
@@ -86,6 +91,16 @@ def test_what_a_killed_process_left_is_overwritten(tmp_path):
     write_json(tmp_path / "f.json", {"a": 1})
     assert os.listdir(tmp_path) == ["f.json"]
     assert read_json(tmp_path / "f.json") == {"a": 1}
+
+
+def test_nothing_is_written_through_a_link(tmp_path):
+    (tmp_path / "precious").write_text("keep me")
+    for name in ("f.json", temporary_name("f.json")):
+        (tmp_path / name).symlink_to("precious")
+    write_json(tmp_path / "f.json", {"a": 1})
+    assert (tmp_path / "precious").read_text() == "keep me"
+    assert read_json(tmp_path / "f.json") == {"a": 1}
+    assert sorted(os.listdir(tmp_path)) == ["f.json", "precious"]
 
 
 def test_no_such_folder(tmp_path):

@@ -53,6 +53,13 @@ def test_round_trip_is_bit_equal(tmp_path_factory, tensors):
         assert loaded[name].tobytes() == array.tobytes()
 
 
+def test_the_same_content_gives_the_same_bytes(tmp_path):
+    files = {save_checkpoint(tmp_path, TENSORS, CONFIG).read_bytes() for _ in range(8)}
+    assert len(files) == 1
+    other = save_checkpoint(tmp_path, dict(reversed(TENSORS.items())), CONFIG).read_bytes()
+    assert files == {other}
+
+
 def test_strided_views_and_big_endian_arrays_keep_their_values(tmp_path):
     whole = np.arange(24.0).reshape(4, 6)
     tensors = {

@@ -13,6 +13,7 @@ from handloom.errors import InputError
 from handloom.train.runs.atomic_files import temporary_name
 from handloom.train.runs.checkpoints import save_checkpoint
 from handloom.train.runs.folder import RunFolder, read_metrics
+from handloom.train.runs.locks import LOCK_FILE
 
 CONFIG = {"preset": "smoke", "seed": 1}
 
@@ -64,6 +65,24 @@ def test_same_numbers_same_bytes(tmp_path):
     assert (tmp_path / "a" / "metrics.jsonl").read_bytes() == (tmp_path / "b" / "metrics.jsonl").read_bytes()
 
 
+def test_going_back_cuts_both_logs(tmp_path):
+    """What a save holds of them must not depend on the time: a size of metrics.jsonl, and the step."""
+    with RunFolder.create(tmp_path / "a", CONFIG) as run:
+        run.log({"step": 5}, {"seconds": 1.5})
+        run.log({"step": 6, "valid_loss": 2})
+        sizes = run.sizes()
+        assert sizes == {"metrics.jsonl": 12 + 29}
+        run.log({"step": 10}, {"seconds": 2.5})
+        run.close()
+        with open(run.timings_path, "a") as stream:
+            stream.write('{"st')
+        run.rewind(sizes, 6)
+        assert [row["step"] for row in run.metrics()] == [5, 6]
+        assert run.timings_path.read_text() == '{"step": 5, "seconds": 1.5}\n'
+        run.rewind({}, 0)
+        assert run.metrics_path.read_bytes() == run.timings_path.read_bytes() == b""
+
+
 def test_samples(tmp_path):
     run = RunFolder.create(tmp_path / "a", CONFIG)
     run.write_samples("Grüße\n\n")
@@ -106,9 +125,9 @@ class TestExistingFolder:
         (old.path / "my notes.txt").write_text("keep me")
         (old.path / "sub").mkdir()
         (old.path / "sub" / "model.safetensors").write_text("keep me")
-        new = RunFolder.create(tmp_path / "a", {"new": True}, overwrite=True)
-        assert new.config["new"]
-        assert new.metrics() == []
+        with RunFolder.create(tmp_path / "a", {"new": True}, overwrite=True) as new:
+            assert new.config["new"]
+            assert new.metrics() == []
         assert sorted(tree(new.path)) == ["config.json", "my notes.txt", "sub/model.safetensors"]
 
     @pytest.mark.parametrize("overwrite", [False, True])
@@ -134,14 +153,16 @@ class TestExistingFolder:
         assert tree(tmp_path) == before
 
     def test_overwrite_follows_no_link_out_of_the_folder(self, tmp_path):
-        run = RunFolder.create(tmp_path / "a", CONFIG)
-        (tmp_path / "precious.txt").write_text("keep me")
-        run.samples_path.symlink_to(tmp_path / "precious.txt")
-        RunFolder.create(tmp_path / "a", CONFIG, overwrite=True)
+        with RunFolder.create(tmp_path / "a", CONFIG) as run:
+            (tmp_path / "precious.txt").write_text("keep me")
+            run.samples_path.symlink_to(tmp_path / "precious.txt")
+        with RunFolder.create(tmp_path / "a", CONFIG, overwrite=True):
+            pass
         assert (tmp_path / "precious.txt").read_text() == "keep me"
 
     def test_a_run_killed_at_its_very_start_is_no_obstacle(self, tmp_path):
         (tmp_path / temporary_name("config.json")).write_text("{")
+        (tmp_path / LOCK_FILE).touch()
         RunFolder.create(tmp_path, CONFIG)
         assert os.listdir(tmp_path) == ["config.json"]
 

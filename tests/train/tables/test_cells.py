@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from handloom.errors import InputError
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import TrainingStopped
@@ -61,9 +60,9 @@ def test_a_file_of_the_user_in_a_cell_is_not_removed(tmp_path) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
         run_cells(run, {"one": 1}, lambda own, options, resume: {}, say=lambda text: None)
     (tmp_path / "run/cells/one/notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="can't be cleared"):
-        RunFolder.create(tmp_path / "run", {}, overwrite=True)
-    assert (tmp_path / "run/cells/one/notes.txt").read_text() == "mine"
+    with RunFolder.create(tmp_path / "run", {}, overwrite=True):
+        pass
+    assert [path.name for path in (tmp_path / "run/cells/one").iterdir()] == ["notes.txt"]
 
 
 def test_a_table_in_markdown() -> None:

@@ -1,0 +1,15 @@
+"""Builds in a temporary folder: `pip install .` leaves nothing in the checkout, and no old file in build/ is installed.
+
+All else stands in pyproject.toml.
+"""
+
+import atexit
+import shutil
+import tempfile
+
+from setuptools import setup
+
+base = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, base, ignore_errors=True)
+# The script is named so that it does not become a module of the package, whose folder is the root.
+setup(script_name="setup.py", options={"build": {"build_base": base}, "egg_info": {"egg_base": base}})

@@ -1,0 +1,24 @@
+"""The folder of a new run, where the command line names none."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from handloom.train.cli import command_line
+from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.locks import FolderInUseError
+
+
+def test_two_that_find_the_same_name_free(tmp_path, monkeypatch) -> None:
+    """The other process made the folder between this one's look and its first step."""
+    monkeypatch.chdir(tmp_path)
+    names = iter([Path("runs/a"), Path("runs/a-2")])
+    monkeypatch.setattr(command_line, "free_run_folder", lambda name: next(names))
+    with RunFolder.create("runs/a", {}):
+        own = command_line._new_run(argparse.Namespace(out=None, overwrite=False), "a", {})
+        assert own.path == Path("runs/a-2")
+        with pytest.raises(FolderInUseError):
+            command_line._new_run(argparse.Namespace(out=Path("runs/a"), overwrite=False), "a", {})
