@@ -137,6 +137,11 @@ class Checkpoint(Function):
         result = self.function(
             *(value(*pair) for pair in self.args), **{key: value(*pair) for key, pair in self.kwargs.items()}
         )
+        for output in result if isinstance(result, tuple) else (result,):
+            if isinstance(output, list | dict | type(None)):
+                raise TypeError(
+                    f"checkpoint: the function must return one Tensor or a tuple of them, not a {type(output).__name__}"
+                )
         self.many = isinstance(result, tuple)
         outputs = list(result) if self.many else [result]
         self.recorded = [isinstance(output, Tensor) and output.requires_grad for output in outputs]

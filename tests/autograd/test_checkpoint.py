@@ -111,6 +111,12 @@ def test_parameters_held_by_a_plain_function_get_their_gradients() -> None:
     np.testing.assert_array_equal(x.grad, [2.0, 3.0])
 
 
+@pytest.mark.parametrize("made", [lambda t: [t, t], lambda t: {"t": t}, lambda t: (t, None)])
+def test_other_results_are_refused(made) -> None:
+    with pytest.raises(TypeError, match=r"must return one Tensor or a tuple of them, not a (list|dict|NoneType)"):
+        checkpoint(made, Tensor(np.ones(3), requires_grad=True))
+
+
 def test_results_from_outside_must_be_arguments() -> None:
     x = Tensor(np.ones(3), requires_grad=True)
     outside = x * 2
