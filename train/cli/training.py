@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import math
-import types
-import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import InputError
-from ...models.presets import Preset
-from ..tasks.regimes import SCHEDULES, Regime
+from ...models.fields import field_kinds, parse_value
+from ...models.presets import SCHEDULES, Preset
+from ..tasks.regimes import Regime
 from .command_line import number, positive
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
@@ -73,36 +71,19 @@ def run_options(arguments: Any) -> dict[str, Any]:
 def changed(preset: AnyPreset, settings: Sequence[str]) -> AnyPreset:
     """A preset with some values changed, each given as NAME=VALUE; "none" where there may be none.
 
-    Raises InputError for an unknown name, or a value of another kind.
+    Raises InputError for an unknown name, a name given twice, or a value that its field does not allow.
     """
-    kinds = typing.get_type_hints(type(preset))
+    kinds = field_kinds(type(preset))
     values: dict[str, Any] = {}
     for setting in settings:
         name, _, text = setting.partition("=")
         if name not in kinds:
             raise InputError(f"--set {setting}: the preset has no {name!r}. It has {', '.join(sorted(kinds))}.")
+        if name in values:
+            raise InputError(f"--set {setting}: {name} is given twice. Give it once.")
         try:
-            values[name] = value = _parsed(kinds[name], text.strip())
-        except (KeyError, TypeError, ValueError):
-            shown = kinds[name].__name__ if isinstance(kinds[name], type) else kinds[name]
-            raise InputError(f"--set {setting}: {name} is {getattr(preset, name)!r}; give another {shown}.") from None
-        if type(value) is int and value < (0 if name == "warmup" else 1):
-            raise InputError(f"--set {setting}: {name} must be at least 1.")
-        if type(value) is float and not 0 <= value < math.inf:
-            raise InputError(f"--set {setting}: {name} must be a number from 0 on.")
-        if name in ("dropout", "label_smoothing") and value >= 1:
-            raise InputError(f"--set {setting}: {name} must be below 1.")
+            values[name] = parse_value(kinds[name], text.strip())
+        except ValueError as error:
+            now = getattr(preset, name)
+            raise InputError(f"--set {setting}: {error}. The preset has {now}.") from None
     return dataclasses.replace(preset, **values)
-
-
-def _parsed(kind: Any, text: str) -> Any:
-    """The value that a text means, of a kind such as int, float | None or tuple[float, float]."""
-    if isinstance(kind, types.UnionType):
-        (kind,) = (one for one in kind.__args__ if one is not type(None))
-        return None if text.lower() == "none" else _parsed(kind, text)
-    if kind is bool:
-        return {"true": True, "false": False}[text.lower()]
-    if typing.get_origin(kind) is tuple:
-        parts = text.split(",")
-        return tuple(_parsed(one, part) for one, part in zip(kind.__args__, parts, strict=True))
-    return kind(text)
