@@ -24,7 +24,6 @@ from ..nn.feed_forward import ACTIVATIONS
 from ..nn.positional import POSITIONS
 from ..nn.sparse import with_pattern
 
-
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = 60
 
@@ -86,7 +85,7 @@ Pattern = Annotated[str, Form(lambda text: with_pattern(text, None), "full, loca
 
 
 @cache
-def field_kinds(owner: type) -> dict[str, Any]:
+def field_kinds(owner: Any) -> dict[str, Any]:
     """The annotations of a dataclass by field, as `typing.get_type_hints` resolves them."""
     return typing.get_type_hints(owner, include_extras=True)
 
@@ -124,7 +123,7 @@ def fits(kind: Any, value: Any) -> bool:
 
 
 def parse_value(kind: Any, text: str) -> Any:
-    """The value that a text means, "none" where there may be none. Raises ValueError if it is not what `kind` allows."""
+    """The value that a text means, "none" where there may be none. Raises ValueError unless `kind` allows it."""
     alternatives, optional = _alternatives(kind)
     if optional and text.lower() == "none":
         return None
@@ -180,5 +179,5 @@ def _with_rule(kind: Any) -> tuple[Any, Any]:
     if typing.get_origin(kind) is Literal:
         return str, Choices(typing.get_args(kind))
     if typing.get_origin(kind) is Annotated:
-        return typing.get_args(kind)[:2]  # type: ignore[return-value]
+        return typing.get_args(kind)[0], typing.get_args(kind)[1]
     return kind, None

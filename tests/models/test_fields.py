@@ -94,11 +94,11 @@ def test_every_field_declares_something_that_can_be_checked(declared: type) -> N
 
 
 def test_a_dataclass_names_the_field() -> None:
-    with pytest.raises(ValueError, match="^clip_norm is 0, it must be a number above 0, or none$"):
+    with pytest.raises(ValueError, match=r"^clip_norm is 0, it must be a number above 0, or none$"):
         dataclasses.replace(translation_preset("smoke", "embedded"), clip_norm=0)
-    with pytest.raises(ValueError, match="^encoder_layers is 10000000, it must be a whole number from 1 to 1,000$"):
+    with pytest.raises(ValueError, match=r"^encoder_layers is 10000000, it must be a whole number from 1 to 1,000$"):
         Seq2SeqConfig(10, 10, encoder_layers=10**7)
     for config in (Seq2SeqConfig(10, 10, pad_id=9), ClassifierConfig(10, 2, pad_id=9)):
-        with pytest.raises(ValueError, match="^pad_id is 10, it must be an id of"):
+        with pytest.raises(ValueError, match=r"^pad_id is 10, it must be an id of"):
             dataclasses.replace(config, pad_id=10)
     check_fields(classifier_preset("paper", "news"))

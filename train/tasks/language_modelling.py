@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,15 +25,16 @@ from ...models import (
     Strategy,
 )
 from ...models import stream as generate
+from ...models.fields import Length, fits
 from ...models.generation import DecodingState
 from ...models.presets import LanguageModelPreset
 from ...nn import Module
-from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer, load_tokenizer
+from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
 from ...tokenizer.character import clean_text
 from ..data.running_text import TextData
-from ..runs.checkpoints import check_shapes, load_checkpoint
 from ..runs.folder import RunFolder
 from ..trainer import Loss, Trainer
+from .loading import load_trained, trained_config
 from .objectives import taught
 from .regimes import Regime, fit
 
@@ -182,23 +183,16 @@ class Writer:
         self.model, self.tokenizer, self.length = model.eval(), tokenizer, length
 
     @classmethod
-    def load(cls, folder: str | Path) -> Writer:
-        """The model that a run left in `folder`. Raises InputError if it is no run of a language model, or damaged."""
-        run = RunFolder.open(folder)
-        tensors, config = load_checkpoint(run.path)
-        tokenizer = load_tokenizer(run.tokenizer_path)
-        try:
-            build, read = MODELS[config["kind"]]
-            model = build(read(**config["model"]))
-        except (ArithmeticError, KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{run.model_path} does not say which language model it holds ({error}). Give the folder of a run of "
-                "examples/generate_text.py made by this version of handloom, or train again."
-            ) from None
-        expected = {name: array.shape for name, array in model.state_dict().items()}
-        check_shapes(expected, {name: array.shape for name, array in tensors.items()}, run.model_path)
-        model.load_state_dict(tensors)
-        return cls(model, tokenizer, config["length"])
+    def load(cls, folder: str | Path, tasks: Collection[str] | None = None) -> Writer:
+        """The model that a run left in `folder`, if it was trained for one of `tasks`; None takes any.
+
+        Raises InputError as `load_trained`.
+        """
+        model, tokenizer, config = load_trained(folder, "language model", MODELS, tasks)
+        length: Any = config.get("length")
+        if not fits(Length, length) or length > getattr(model.config, "max_length", length):
+            raise InputError(f"The language model in {folder} does not say how long its context is. Restore a copy.")
+        return cls(model, tokenizer, length)
 
     def write(
         self,
@@ -301,6 +295,7 @@ def train_language_model(
     stop_at: int | None = None,
     regime: Regime | None = None,
     teacher: Writer | None = None,
+    task: str = "",
     say: Callable[[str], None] = print,
 ) -> Writer:
     """Train a model on `text` and leave it in the run's folder.
@@ -314,6 +309,7 @@ def train_language_model(
         stop_at: see `Trainer.fit`.
         regime: how to train beside what the preset says; `Regime()` if None.
         teacher: a writer to learn from as well, whose tokenizer cut the text.
+        task: what the model learns, in words, to be told from others when it is loaded.
         say: receives a line of text about each stage.
 
     Raises InputError for data, or a preset, that can't be used.
@@ -340,7 +336,7 @@ def train_language_model(
         batches,
         list(all_windows(text.valid[: max(preset.valid_tokens, 2)], preset.length, 32)),
         run,
-        config={"kind": kind, "model": config.to_dict(), "length": preset.length},
+        config=trained_config(task, run.tokenizer_path, config, kind=kind, length=preset.length),
         steps=steps,
         clip_norm=preset.clip_norm,
         validate_every=min(preset.validate_every, steps),
