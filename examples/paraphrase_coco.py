@@ -17,7 +17,7 @@ from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
-from handloom.train.cli.training import changed
+from handloom.train.cli.training import preset_of
 from handloom.train.data.captions import CAPTION_NAMES, Captions, caption_pairs, load_captions
 from handloom.train.data.files import Pair
 from handloom.train.runs.folder import RunFolder
@@ -33,6 +33,7 @@ PROBES = (
     "Two women are eating pizza in a kitchen",
     "A cat sleeping on a wooden bench",
 )
+TASK = "paraphrases"
 COLUMNS = {
     "cell": "paraphrases",
     "bleu": "BLEU, other captions:.2f",
@@ -48,7 +49,8 @@ def parse_arguments() -> Any:
         "(default: embedded, which needs no network)",
         texts="sentences to paraphrase",
     )
-    parser.add_argument(
+    add = parser.group("this report", "train", "resume")
+    add(
         "--table",
         choices=("memory", "none"),
         default="none",
@@ -61,11 +63,11 @@ def parse_arguments() -> Any:
 def main() -> None:
     arguments = parse_arguments()
     if arguments.checkpoint:
-        use_checkpoint(arguments)
+        use_checkpoint(arguments, TASK)
         return
     data = load_captions(arguments.data)
     print(data.summary())
-    preset = changed(paraphrase_preset(arguments.preset, data.name), arguments.set)
+    preset = preset_of(arguments, paraphrase_preset(arguments.preset, data.name))
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     train, valid = (caption_pairs(part) for part in (data.train, data.valid))
 
@@ -76,7 +78,7 @@ def main() -> None:
         run.table_path.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
         return "\n" + "\n\n".join(tables)
 
-    train_pairs(arguments, "paraphrase_coco", data.summary(), train, valid, preset, evaluate)
+    train_pairs(arguments, "paraphrase_coco", TASK, data.summary(), train, valid, preset, evaluate)
 
 
 def report(translator: Translator, data: Captions, strategy: Strategy, run: RunFolder) -> list[str]:

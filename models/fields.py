@@ -16,7 +16,6 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
@@ -84,7 +83,6 @@ Positions = Annotated[str, Choices(POSITIONS)]
 Pattern = Annotated[str, Form(lambda text: with_pattern(text, None), "full, local:SIZE or strided:SIZE")]
 
 
-@cache
 def field_kinds(owner: Any) -> dict[str, Any]:
     """The annotations of a dataclass by field, as `typing.get_type_hints` resolves them."""
     return typing.get_type_hints(owner, include_extras=True)

@@ -15,6 +15,8 @@ from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
 from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..trainer import Trainer
 
+#: What every task measures in validation.
+METRICS = ("valid_loss", "valid_accuracy")
 AnyModel = TypeVar("AnyModel", bound=Module)
 
 
@@ -44,7 +46,7 @@ class Regime:
     accumulate: Count = 1
     ema: Share | None = None
     patience: Count | None = None
-    monitor: str | None = None
+    monitor: Annotated[str, Choices(METRICS)] | None = None
     precision: Literal["fp32", "fp16"] = "fp32"
     name_overflows: bool = False
     graphs: bool = False
@@ -109,7 +111,15 @@ class Regime:
 
 
 def fit(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[str], None]) -> float:
-    """`Trainer.fit`, from the run's last save on if `resume`; what is found there is said."""
+    """`Trainer.fit`, from the run's last save on if `resume`; what is found there is said.
+
+    Raises InputError, before anything is changed, if the run is past the trainer's last step or past `stop_at`.
+    """
+    done = max(trainer.saves.steps(), default=0) if resume else 0
+    if done > trainer.steps:
+        raise InputError(f"The run has made {done:,} updates already, more than --steps {trainer.steps:,}.")
+    if stop_at is not None and not done < stop_at <= trainer.steps:
+        raise InputError(f"--stop-at {stop_at:,}: the run is at step {done:,} of {trainer.steps:,}. Choose one ahead.")
     if resume:
         for problem in trainer.load():
             say(f"warning: {problem} An older save is used.")
