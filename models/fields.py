@@ -140,8 +140,10 @@ def parse_value(kind: Any, text: str) -> Any:
     return value
 
 
-def described(kind: Any) -> str:
-    """What an annotation allows, in words: "a whole number from 1 to 1,000", "true or false", "one of a, b"."""
+def described(kind: Any, none: bool = True) -> str:
+    """What an annotation allows, in words: "a whole number from 1 to 1,000", "true or false", "one of a, b"; and ",
+    or none" where that can be said.
+    """
     alternatives, optional = _alternatives(kind)
     kind, rule = _with_rule(alternatives)
     if typing.get_origin(kind) is tuple:
@@ -154,7 +156,7 @@ def described(kind: Any) -> str:
         names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
         words = names.get(kind, getattr(kind, "__name__", str(kind)))
         words = words if rule is None else f"{words} {rule}"
-    return f"{words}, or none" if optional else words
+    return f"{words}, or none" if optional and none else words
 
 
 def short(value: Any) -> str:
