@@ -62,7 +62,7 @@ def train(arguments: Any) -> None:
     }
     preset = preset_of(arguments, classifier_preset(arguments.preset, data.name))
     teacher = Classifier.load(arguments.teacher, [TASK]) if arguments.teacher else None
-    with start_run(arguments, "classify_news", {"data": data.summary()}) as run:
+    with start_run(arguments, "classify_news", data) as run:
         manual_seed(arguments.seed)
         options = {**run_options(arguments), "task": TASK}
         classifier = train_classifier(parts["train"], parts["valid"], preset, run, teacher=teacher, **options)

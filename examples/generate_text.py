@@ -115,7 +115,7 @@ def train(arguments: argparse.Namespace) -> None:
     print(data.summary(), *data.notes, sep="\n")
     preset = preset_of(arguments, language_model_preset(arguments.preset, data.name))
     teacher = Writer.load(arguments.teacher, [TASK]) if arguments.teacher else None
-    with start_run(arguments, "generate_text", {"data": data.summary()}) as run:
+    with start_run(arguments, "generate_text", data) as run:
         manual_seed(arguments.seed)
         known = load_tokenizer(run.tokenizer_path) if arguments.resume else teacher.tokenizer if teacher else None
         text, plain = tokenize(data, arguments.tokenizer, preset.vocab_size, known), None

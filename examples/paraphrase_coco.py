@@ -66,7 +66,7 @@ def main() -> None:
         use_checkpoint(arguments, TASK)
         return
     data = load_captions(arguments.data)
-    print(data.summary())
+    print(data.summary(), *data.notes, sep="\n")
     preset = preset_of(arguments, paraphrase_preset(arguments.preset, data.name))
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     train, valid = (caption_pairs(part) for part in (data.train, data.valid))
@@ -78,7 +78,7 @@ def main() -> None:
         run.table_path.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
         return "\n" + "\n\n".join(tables)
 
-    train_pairs(arguments, "paraphrase_coco", TASK, data.summary(), train, valid, preset, evaluate)
+    train_pairs(arguments, "paraphrase_coco", TASK, data, train, valid, preset, evaluate)
 
 
 def report(translator: Translator, data: Captions, strategy: Strategy, run: RunFolder) -> list[str]:

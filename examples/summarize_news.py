@@ -73,7 +73,7 @@ def main() -> None:
             )  # fmt: skip
         return report(translator, headlines, rows, data, run)
 
-    train_pairs(arguments, "summarize_news", TASK, data.summary(), *pairs, preset, evaluate)
+    train_pairs(arguments, "summarize_news", TASK, data, *pairs, preset, evaluate)
 
 
 def write_headlines(translator: Translator, data: News, strategy: Strategy) -> list[str]:

@@ -66,7 +66,7 @@ def main() -> None:
 
     pairs = training_pairs(data, arguments)
     name = "translate_de_en"
-    train_pairs(arguments, name, task(source, target), data.summary(), pairs, data.valid, preset, evaluate)
+    train_pairs(arguments, name, task(source, target), data, pairs, data.valid, preset, evaluate)
 
 
 def task(source: str, target: str) -> str:

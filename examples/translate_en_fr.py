@@ -86,7 +86,7 @@ def main() -> None:
         run.table_path.write_text(table + "\n", encoding="utf-8")
         return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, beam {strategy.beam}"
 
-    train_pairs(arguments, "translate_en_fr", task, data.summary(), data.train, data.valid, preset, evaluate)
+    train_pairs(arguments, "translate_en_fr", task, data, data.train, data.valid, preset, evaluate)
 
 
 def show(translator: Translator, data: TranslationData, translations: list[str], run: RunFolder) -> None:

@@ -60,7 +60,8 @@ def test_a_run_of_another_example_is_not_resumed(tmp_path) -> None:
 def test_numbers_out_of_range(tmp_path) -> None:
     example = Example("classify_news.py", tmp_path)
     assert "'nan' is not a number from zero on" in example.fails("--lr", "nan")
-    assert "--ema 2.0: it must be a number from 0 to below 1." in example.fails("--preset", "smoke", "--ema", 2, "--out", "run")
+    told = example.fails("--preset", "smoke", "--ema", 2, "--out", "run")
+    assert told == "error: --ema 2.0: it must be a number from 0 to below 1.\n"
     assert not (tmp_path / "run").exists()
 
 

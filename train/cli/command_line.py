@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -99,12 +99,14 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> Iterator[RunFolder]:
-    """The folder of the run: --resume's, or a new one with the options and `config` in its config.json.
+def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
+    """The folder of the run: --resume's, or a new one with the options and what `data` are in its config.json.
+
+    `data` has a method `summary` and an attribute `notes`, as all data sets do.
 
     Raises InputError if it can't be used. A KeyboardInterrupt within says how to go on, where the run can.
     """
-    with _run_folder(arguments, name, config) as run:
+    with _run_folder(arguments, name, data) as run:
         try:
             yield run
         except KeyboardInterrupt as stop:
@@ -113,11 +115,12 @@ def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> Iterator[
             raise
 
 
-def _run_folder(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder:
+def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
     ranks = find_ranks()
     if arguments.resume:
         return RunFolder.open(arguments.resume)
-    full = {"program": Path(sys.argv[0]).name, "options": arguments.options, **config}
+    full = {"program": Path(sys.argv[0]).name, "options": arguments.options}
+    full |= {"data": data.summary(), "notes": list(data.notes)}
     made: list[RunFolder] = []
 
     def make() -> Path:
@@ -281,6 +284,8 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
             text = line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
+            if "\0" in text:
+                raise InputError(f"Line {number} of standard input holds a NUL byte: it is UTF-16, or no text at all.")
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Line {number} of standard input is not UTF-8 text ({error.reason} at byte {error.start + 1}). "

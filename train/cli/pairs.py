@@ -10,7 +10,10 @@ from typing import Any
 from ...autograd import manual_seed
 from ...autograd.backend import check_device
 from ...models.presets import TranslationPreset
+from ..data.captions import Captions
 from ..data.files import Pair
+from ..data.news import News
+from ..data.pairs import TranslationData
 from ..distributed import find_ranks
 from ..runs.folder import RunFolder
 from ..runs.plots import plot_attention, plot_heads
@@ -35,7 +38,7 @@ def train_pairs(
     arguments: Any,
     name: str,
     task: str,
-    summary: str,
+    data: TranslationData | News | Captions,
     train: Sequence[Pair],
     valid: Sequence[Pair],
     preset: TranslationPreset,
@@ -46,14 +49,14 @@ def train_pairs(
     Args:
         name: of the folder under runs/, where --out names none.
         task: what the model learns, see `train_translator`; a --teacher must have learnt the same.
-        summary: of the data, for config.json.
+        data: what the pairs were taken from, for config.json.
         evaluate: called in the first of several processes.
     """
     start = time.perf_counter()
     check_device(arguments.device)
     check_lengths(strategy_of(arguments), preset.max_length)
     teacher = Translator.load(arguments.teacher, [task]) if arguments.teacher else None
-    with start_run(arguments, name, {"data": summary}) as run:
+    with start_run(arguments, name, data) as run:
         manual_seed(arguments.seed)
         options = run_options(arguments)
         translator = train_translator(train, valid, preset, run, teacher=teacher, task=task, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -70,6 +71,14 @@ class LabelledBatches:
 
     def __len__(self) -> int:
         return -(-len(self.labels) // self.batch_size)
+
+    def fingerprint(self) -> str:
+        """A checksum of what the batches are made from."""
+        options = self.batch_size, self.seed, self.shuffle, self.curriculum, self.pad_to
+        total = hashlib.sha256(repr(options).encode())
+        for array in (self.sequences.offsets, self.sequences.tokens, self.labels):
+            total.update(np.ascontiguousarray(array).data)
+        return total.hexdigest()
 
     def epoch(self, epoch: int = 0, start: int = 0, every: int = 1) -> Iterator[LabelledBatch]:
         """Batches start, start + every, ... of the epoch; each text occurs once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterator
@@ -30,7 +31,8 @@ from ...models.generation import DecodingState
 from ...models.presets import LanguageModelPreset
 from ...nn import Module
 from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
-from ...tokenizer.character import clean_text
+from ...tokenizer.base import printable
+from ...tokenizer.character import clean_text, lost_characters
 from ..data.running_text import TextData
 from ..runs.folder import RunFolder
 from ..trainer import Loss, Trainer
@@ -80,6 +82,11 @@ class WindowBatches:
     def __len__(self) -> int:
         return self.windows // self.batch_size
 
+    def fingerprint(self) -> str:
+        """A checksum of what the batches are made from."""
+        options = self.length, self.batch_size, self.seed, self.curriculum
+        return hashlib.sha256(repr(options).encode() + np.ascontiguousarray(self.ids).tobytes()).hexdigest()
+
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Windows]:
         """Batches start, start + every, ... of the epoch."""
         generator = np.random.default_rng([self.seed, epoch])
@@ -119,14 +126,26 @@ class TokenizedText:
     characters: dict[str, int]
 
 
-def tokenize(data: TextData, kind: str, vocab_size: int, tokenizer: Tokenizer | None = None) -> TokenizedText:
+def tokenize(
+    data: TextData,
+    kind: str,
+    vocab_size: int,
+    tokenizer: Tokenizer | None = None,
+    *,
+    say: Callable[[str], None] = print,
+) -> TokenizedText:
     """Clean the texts (one form for each mark, see `clean_text`) and cut them into tokens.
 
     Args:
         kind: "character", or "bpe" with at most `vocab_size` tokens; trained on the training part.
         tokenizer: take this one instead.
+        say: is told how many characters were left out.
     """
     parts = {name: clean_text(getattr(data, name)) for name in ("train", "valid", "test")}
+    if lost := lost_characters(data.train):
+        examples = " ".join(printable(character) for character, _ in lost.most_common(10))
+        total = len(data.train)
+        say(f"{data.name}: left out {lost.total():,} of {total:,} characters, the alphabet lacks them: {examples}")
     if tokenizer is None:
         texts = [parts["train"]]
         tokenizer = BPETokenizer.train(texts, vocab_size) if kind == "bpe" else CharacterTokenizer.train(texts)

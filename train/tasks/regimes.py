@@ -60,7 +60,8 @@ class Regime:
         for name, kind in field_kinds(Regime).items():
             value = getattr(self, name)
             if not fits(kind, value):
-                raise InputError(f"--{name.replace('_', '-')} {short(value)}: it must be {described(kind, none=False)}.")
+                words = described(kind, none=False)
+                raise InputError(f"--{name.replace('_', '-')} {short(value)}: it must be {words}.")
         if self.name_overflows and self.precision != "fp16":
             raise InputError("--name-overflows names what overflows in float16: add --precision fp16.")
 
