@@ -82,6 +82,8 @@ class CharacterTokenizer(VocabularyTokenizer):
         alphabet: str | None = DEFAULT_ALPHABET,
     ) -> None:
         super().__init__(vocabulary, special_tokens)
+        if not isinstance(alphabet, (str, type(None))):
+            raise TypeError("alphabet is no text")
         self.alphabet = alphabet
 
     @classmethod
