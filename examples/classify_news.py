@@ -19,7 +19,7 @@ from handloom.autograd.backend import check_device
 from handloom.models.presets import ClassifierPreset, classifier_preset
 from handloom.train.cli.command_line import start_run
 from handloom.train.cli.examples import example_parser, parse_example, use
-from handloom.train.cli.training import changed, run_options
+from handloom.train.cli.training import preset_of, run_options
 from handloom.train.data.news import NEWS_NAMES, load_news
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_confusion, plot_heads
@@ -27,6 +27,8 @@ from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_tabl
 from handloom.train.tables.classification import CLASSIFIER_COLUMNS, EPOCH_COLUMNS, baselines, figures, sample_errors
 from handloom.train.tasks.classification import Classifier, train_classifier
 from handloom.train.tasks.metrics import confusion_matrix
+
+TASK = "categories of news"
 
 
 def parse_arguments() -> Any:
@@ -37,16 +39,15 @@ def parse_arguments() -> Any:
         texts="headlines",
         generates="nothing",
     )
-    parser.add_argument(
-        "--table", choices=(*ABLATIONS, "none"), default="none", help="also train the model with other sizes"
-    )
+    add = parser.group("this report", "train", "resume")
+    add("--table", choices=(*ABLATIONS, "none"), default="none", help="also train the model with other sizes")
     return parse_example(parser)
 
 
 def main() -> None:
     arguments = parse_arguments()
     if arguments.checkpoint:
-        classifier = Classifier.load(arguments.checkpoint)
+        classifier = Classifier.load(arguments.checkpoint, [TASK])
         use(arguments, lambda text: print(classifier.best(text), flush=True))
     else:
         train(arguments)
@@ -61,11 +62,11 @@ def train(arguments: Any) -> None:
         name: [(article.headline, article.category) for article in getattr(data, name)]
         for name in ("train", "valid", "test")
     }
-    preset = changed(classifier_preset(arguments.preset, data.name), arguments.set)
-    teacher = Classifier.load(arguments.teacher) if arguments.teacher else None
-    with start_run(arguments, "classify_news", {"data": data.summary()}) as run:
+    preset = preset_of(arguments, classifier_preset(arguments.preset, data.name))
+    teacher = Classifier.load(arguments.teacher, [TASK]) if arguments.teacher else None
+    with start_run(arguments, "classify_news", data) as run:
         manual_seed(arguments.seed)
-        options = run_options(arguments)
+        options = {**run_options(arguments), "task": TASK}
         classifier = train_classifier(parts["train"], parts["valid"], preset, run, teacher=teacher, **options)
         report(classifier, parts, preset, run, arguments)
         print(f"{run.path} holds the model, tables and pictures; {time.perf_counter() - start:.0f} s in all")
@@ -78,7 +79,7 @@ def report(classifier: Classifier, parts: dict, preset: ClassifierPreset, run: R
     rows = baselines(parts["train"], parts["test"])
     rows.append({"cell": "Transformer", "parameters": classifier.model.parameter_count(), **figures(predicted, labels)})
     if arguments.table != "none":
-        options = {**run_options(arguments), "stop_at": None}
+        options = {**run_options(arguments), "stop_at": None, "task": TASK}
 
         def make(own: RunFolder, changes: dict, resume: bool) -> dict:
             manual_seed(arguments.seed)

@@ -25,7 +25,7 @@ from handloom.tokenizer import load_tokenizer
 from handloom.train.cli.command_line import positive, share, start_run
 from handloom.train.cli.examples import example_parser, parse_example, use
 from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.training import changed, run_options
+from handloom.train.cli.training import preset_of, run_options
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import markdown_table
@@ -35,6 +35,7 @@ from handloom.train.tasks.language_modelling import TOKENIZERS, TokenizedText, W
 from handloom.train.tasks.translation import Translator
 
 PROMPT = "This is a"
+TASK = "text"
 
 
 def parse_arguments() -> Any:
@@ -44,25 +45,33 @@ def parse_arguments() -> Any:
         texts="beginnings to go on from",
         generates="continuations",
     )
-    parser.add_argument("--tokenizer", choices=TOKENIZERS, default="character", help="tokens (default: character)")
-    parser.add_argument("--positions", choices=POSITIONS, help="how the model knows places (default: the preset's)")
-    parser.add_argument(
+    add = parser.group("this report", "train")
+    add("--tokenizer", choices=TOKENIZERS, default="character", help="tokens (default: character)")
+    add("--positions", choices=POSITIONS, help="the same as --set positions=... (default: the preset's)")
+    add(
         "--table",
         choices=(*TABLES, "none"),
         default="baselines",
         help="what to train beside the model and compare it with (default: baselines); a table that was interrupted "
         "goes on with --resume",
+        uses=("train", "resume"),
     )
-    parser.add_argument(
+    add(
         "--augment",
         nargs=2,
         metavar=("FORTH", "BACK"),
         help="also train on sentences of the text that two runs of translate_en_fr.py, the second with --reverse, "
         "translated and translated back",
     )
-    parser.add_argument("--augment-share", type=share, default=1.0, metavar="P", help="of the sentences (default: 1)")
-    parser.add_argument("--length", type=positive, default=300, help="tokens to write (default: 300)")
-    return parse_example(parser)
+    add("--augment-share", type=share, default=1.0, metavar="P", help="of the sentences (default: 1)")
+    both = ("train", "checkpoint")
+    add("--length", type=positive, default=300, help="tokens to write (default: 300)", uses=both)
+    arguments = parse_example(parser)
+    if "augment_share" in arguments.given and not arguments.augment:
+        parser.error("--augment-share is a share of what --augment adds: add --augment FORTH BACK")
+    if "tokenizer" in arguments.given and arguments.teacher:
+        parser.error("--tokenizer can't be chosen beside --teacher, whose tokens are taken: leave it out")
+    return arguments
 
 
 def main() -> None:
@@ -70,7 +79,7 @@ def main() -> None:
     if not arguments.checkpoint:
         train(arguments)
         return
-    writer = Writer.load(arguments.checkpoint)
+    writer = Writer.load(arguments.checkpoint, [TASK])
     use(arguments, lambda prompt: show(writer, prompt, arguments))
 
 
@@ -91,7 +100,11 @@ def show(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
 
 def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
     """The data with the round trips of --augment at the end of the training text."""
-    forth, back = (Translator.load(run) for run in arguments.augment)
+    ways = ("en", "fr"), ("fr", "en")
+    forth, back = (
+        Translator.load(run, [f"translation from {source} to {target}"])
+        for run, (source, target) in zip(arguments.augment, ways, strict=True)
+    )
     more, note = round_trips(data.train, forth, back, share=arguments.augment_share, seed=arguments.seed)
     print(note)
     return dataclasses.replace(data, train=f"{data.train}\n\n{more}")
@@ -102,18 +115,17 @@ def train(arguments: argparse.Namespace) -> None:
     check_device(arguments.device)
     data = load_text_data(arguments.data)
     print(data.summary(), *data.notes, sep="\n")
-    preset = changed(language_model_preset(arguments.preset, data.name), arguments.set)
-    preset = dataclasses.replace(preset, positions=arguments.positions or preset.positions)
-    teacher = Writer.load(arguments.teacher) if arguments.teacher else None
-    with start_run(arguments, "generate_text", {"data": data.summary()}) as run:
+    preset = preset_of(arguments, language_model_preset(arguments.preset, data.name))
+    teacher = Writer.load(arguments.teacher, [TASK]) if arguments.teacher else None
+    with start_run(arguments, "generate_text", data) as run:
         manual_seed(arguments.seed)
         known = load_tokenizer(run.tokenizer_path) if arguments.resume else teacher.tokenizer if teacher else None
         text, plain = tokenize(data, arguments.tokenizer, preset.vocab_size, known), None
         if arguments.augment:  # the same tokens, so that losses can be compared
             text, plain = tokenize(augmented(data, arguments), "", 0, text.tokenizer), text
         config = preset.transformer(text.tokenizer.vocab_size)
-        trained = time.perf_counter()
-        writer = train_language_model(text, config, preset, run, teacher=teacher, **run_options(arguments))
+        trained, options = time.perf_counter(), {**run_options(arguments), "task": TASK}
+        writer = train_language_model(text, config, preset, run, teacher=teacher, **options)
         row = {**figures(writer.model, text, preset)}
         row["seconds"] = None if arguments.resume else time.perf_counter() - trained
         report(writer, row, text, plain, preset, run, arguments)
@@ -128,13 +140,16 @@ def report(
     own_name = "Transformer, with augmentation" if plain else "Transformer"
     rows = [{"cell": own_name, **row}]
     if arguments.table != "none" or plain:
-        options = {**run_options(arguments), "stop_at": None}
+        options = {**run_options(arguments), "stop_at": None, "task": TASK}
         cells = make_table(arguments.table, text, preset, run, plain=plain, **options)
         draw_comparison(run, own_name, cells)
         rows = cells + rows
     table = markdown_table(rows, COLUMNS)
     run.write_table(table)
-    samples = [writer.write(PROMPT, arguments.length, temperature=arguments.temperature, seed=n) for n in range(3)]
+    strategy = strategy_of(arguments)
+    samples = [
+        writer.write(PROMPT, arguments.length, strategy=dataclasses.replace(strategy, seed=n)) for n in range(3)
+    ]
     run.write_samples("\n\n----\n\n".join(samples))
     print(f"\n{table}\n\n{samples[0]}\n")
 

@@ -18,7 +18,7 @@ from handloom.models.presets import TranslationPreset, paraphrase_preset
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
-from handloom.train.cli.training import changed
+from handloom.train.cli.training import preset_of
 from handloom.train.data.captions import CAPTION_NAMES, Captions, caption_pairs, load_captions
 from handloom.train.data.files import Pair
 from handloom.train.runs.folder import RunFolder
@@ -34,6 +34,7 @@ PROBES = (
     "Two women are eating pizza in a kitchen",
     "A cat sleeping on a wooden bench",
 )
+TASK = "paraphrases"
 COLUMNS = {
     "cell": "paraphrases",
     "bleu": "BLEU, other captions:.2f",
@@ -49,7 +50,8 @@ def parse_arguments() -> Any:
         "(default: embedded, which needs no network)",
         texts="sentences to paraphrase",
     )
-    parser.add_argument(
+    add = parser.group("this report", "train", "resume")
+    add(
         "--table",
         choices=("memory", "none"),
         default="none",
@@ -62,11 +64,11 @@ def parse_arguments() -> Any:
 def main() -> None:
     arguments = parse_arguments()
     if arguments.checkpoint:
-        use_checkpoint(arguments)
+        use_checkpoint(arguments, TASK)
         return
     data = load_captions(arguments.data)
-    print(data.summary())
-    preset = changed(paraphrase_preset(arguments.preset, data.name), arguments.set)
+    print(data.summary(), *data.notes, sep="\n")
+    preset = preset_of(arguments, paraphrase_preset(arguments.preset, data.name))
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     train, valid = (caption_pairs(part) for part in (data.train, data.valid))
 
@@ -78,7 +80,7 @@ def main() -> None:
         shown = wrapped_table(list(headers), [list(row.values()) for row in probes])
         return "\n" + "\n\n".join([*tables, shown])
 
-    train_pairs(arguments, "paraphrase_coco", data.summary(), train, valid, preset, evaluate)
+    train_pairs(arguments, "paraphrase_coco", TASK, data, train, valid, preset, evaluate)
 
 
 def report(

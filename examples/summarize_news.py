@@ -19,13 +19,14 @@ from handloom.models.presets import summary_preset
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import compare_presets, draw_attention, train_pairs, use_checkpoint
-from handloom.train.cli.training import changed
+from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, News, load_news
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_table
 from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_table
 from handloom.train.tasks.translation import Translator
 
+TASK = "headlines of articles"
 COLUMNS = {
     "cell": "headlines",
     "parameters": "parameters:,",
@@ -44,20 +45,19 @@ def parse_arguments() -> Any:
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
         texts="descriptions of articles",
     )
-    parser.add_argument(
-        "--table", choices=(*ABLATIONS, "none"), default="none", help="also train the model with other sizes"
-    )
+    add = parser.group("this report", "train", "resume")
+    add("--table", choices=(*ABLATIONS, "none"), default="none", help="also train the model with other sizes")
     return parse_example(parser)
 
 
 def main() -> None:
     arguments = parse_arguments()
     if arguments.checkpoint:
-        use_checkpoint(arguments)
+        use_checkpoint(arguments, TASK)
         return
     data = load_news(arguments.data, descriptions=True)
     print(data.summary(), *data.notes, sep="\n")
-    preset = changed(summary_preset(arguments.preset, data.name), arguments.set)
+    preset = preset_of(arguments, summary_preset(arguments.preset, data.name))
     strategy = strategy_of(arguments)
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     pairs = [[(article.description, article.headline) for article in part] for part in (data.train, data.valid)]
@@ -69,12 +69,12 @@ def main() -> None:
         if arguments.table != "none":
             cells = ablation_cells(arguments.table, preset.d_model)
             rows += compare_presets(
-                arguments, run, *pairs, preset, cells,
+                arguments, run, TASK, *pairs, preset, cells,
                 lambda other: figures(write_headlines(other, data, strategy), data),
             )  # fmt: skip
         return report(translator, headlines, rows, data, run)
 
-    train_pairs(arguments, "summarize_news", data.summary(), *pairs, preset, evaluate)
+    train_pairs(arguments, "summarize_news", TASK, data, *pairs, preset, evaluate)
 
 
 def write_headlines(translator: Translator, data: News, strategy: Strategy) -> list[str]:

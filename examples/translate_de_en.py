@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 
+import dataclasses
 from typing import Any
 
 from handloom.models.presets import translation_preset
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
-from handloom.train.cli.training import changed
+from handloom.train.cli.training import preset_of
 from handloom.train.data.cleaning import clean_pairs
 from handloom.train.data.files import Pair, read_lines
 from handloom.train.data.pairs import TranslationData
@@ -36,9 +37,10 @@ def parse_arguments() -> Any:
         "the two files PATH.de and PATH.en (default: embedded, which needs no network)",
         texts="German sentences",
     )
-    parser.add_argument("--reverse", action="store_true", help="train English to German")
-    parser.add_argument("--clean", action="store_true", help="drop training pairs that teach nothing, and count them")
-    parser.add_argument(
+    add = parser.group("this report", "train")
+    add("--reverse", action="store_true", help="train English to German")
+    add("--clean", action="store_true", help="drop training pairs that teach nothing, and count them")
+    add(
         "--back-translate",
         nargs=2,
         metavar=("RUN", "FILE"),
@@ -50,19 +52,26 @@ def parse_arguments() -> Any:
 def main() -> None:
     arguments = parse_arguments()
     if arguments.checkpoint:
-        use_checkpoint(arguments)
+        use_checkpoint(arguments, task("de", "en"), task("en", "de"))
         return
     source, target = ("en", "de") if arguments.reverse else ("de", "en")
     # The same for every seed, so that scores can be compared.
     data = load_translation_data(arguments.data, source=source, target=target)
     print(data.summary(), *data.notes, sep="\n")
-    preset = changed(translation_preset(arguments.preset, data.name), arguments.set)
+    preset = preset_of(arguments, translation_preset(arguments.preset, data.name))
+
+    data = dataclasses.replace(data, test=data.test[: preset.test_size])
 
     def evaluate(translator: Translator, run: RunFolder) -> str:
         return report(translator, data, arguments, run)
 
     pairs = training_pairs(data, arguments)
-    train_pairs(arguments, "translate_de_en", data.summary(), pairs, data.valid, preset, evaluate)
+    name = "translate_de_en"
+    train_pairs(arguments, name, task(source, target), data, pairs, data.valid, preset, evaluate)
+
+
+def task(source: str, target: str) -> str:
+    return f"translation from {source} to {target}"
 
 
 def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
@@ -70,7 +79,8 @@ def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
     pairs = data.train
     if arguments.back_translate:
         run_name, text = arguments.back_translate
-        pairs = pairs + back_translate(Translator.load(run_name), read_lines(text))
+        back = Translator.load(run_name, [task(data.target, data.source)])
+        pairs = pairs + back_translate(back, read_lines(text))
         print(f"{len(pairs) - len(data.train):,} training pairs more by back-translation")
     if arguments.clean:
         cleaned = clean_pairs(pairs)

@@ -19,7 +19,7 @@ from handloom.nn import POSITIONS
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import compare_presets, draw_attention, train_pairs, use_checkpoint
-from handloom.train.cli.training import changed
+from handloom.train.cli.training import preset_of
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
 from handloom.train.runs.folder import RunFolder
@@ -47,28 +47,28 @@ def parse_arguments() -> Any:
         "files PATH.en and PATH.fr (default: embedded, which needs no network)",
         texts="English sentences",
     )
-    parser.add_argument("--reverse", action="store_true", help="train French to English")
-    parser.add_argument("--positions", choices=POSITIONS, help="how the model knows places (default: the preset's)")
-    parser.add_argument(
-        "--table",
-        choices=("positions", "none"),
+    add = parser.group("this report", "train")
+    add("--reverse", action="store_true", help="train French to English")
+    add("--positions", choices=POSITIONS, help="the same as --set positions=... (default: the preset's)")
+    add(
+        "--table", choices=("positions", "none"), uses=("train", "resume"),
         help="also train a model with each other kind of positions (default: positions if the data are embedded)",
-    )
+    )  # fmt: skip
     return parse_example(parser)
 
 
 def main() -> None:
     arguments = parse_arguments()
     if arguments.checkpoint:
-        use_checkpoint(arguments)
+        use_checkpoint(arguments, "translation from en to fr", "translation from fr to en")
         return
     source, target = ("fr", "en") if arguments.reverse else ("en", "fr")
+    task = f"translation from {source} to {target}"
     data = load_translation_data(arguments.data, source=source, target=target)
     print(data.summary(), *data.notes, sep="\n")
     data, long = set_long_apart(data)
     print(f"{len(long):,} pairs of more than {max(len(s.split()) for s, _ in data.train)} words are kept for the end")
-    preset = changed(en_fr_preset(arguments.preset, data.name), arguments.set)
-    preset = dataclasses.replace(preset, positions=arguments.positions or preset.positions)
+    preset = preset_of(arguments, en_fr_preset(arguments.preset, data.name))
     data, long = dataclasses.replace(data, test=data.test[: preset.test_size]), long[: preset.test_size]
     strategy = strategy_of(arguments)
 
@@ -82,7 +82,7 @@ def main() -> None:
         if (arguments.table or ("positions" if data.name == "embedded" else "none")) == "positions":
             cells = {kind: {"positions": kind} for kind in POSITIONS if kind != preset.positions}
             rows += compare_presets(
-                arguments, run, data.train, data.valid, preset, cells,
+                arguments, run, task, data.train, data.valid, preset, cells,
                 lambda other: figures(other, data.test, long, strategy),
             )  # fmt: skip
         table = markdown_table(rows, COLUMNS)
@@ -90,7 +90,7 @@ def main() -> None:
         return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, beam {strategy.beam}"
 
     start = time.perf_counter()
-    train_pairs(arguments, "translate_en_fr", data.summary(), data.train, data.valid, preset, evaluate)
+    train_pairs(arguments, "translate_en_fr", task, data, data.train, data.valid, preset, evaluate)
 
 
 def show(translator: Translator, data: TranslationData, translations: list[str], run: RunFolder) -> None:

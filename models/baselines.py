@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from ..autograd import Tensor, no_grad
 from ..nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module
 from ..nn.recurrent import Recurrent, State, select_rows
+from .fields import Choices, Count, Depth, Share, Size, check_fields
 from .generation import Uncached
 
 RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
@@ -60,17 +61,19 @@ class BigramLanguageModel(Module):
 
 @dataclasses.dataclass(frozen=True)
 class RecurrentConfig:
-    """What a RecurrentLanguageModel is built from: `kind` "rnn", "lstm" or "gru", and its sizes."""
+    """What a RecurrentLanguageModel is built from: `kind` "rnn", "lstm" or "gru", and its sizes.
 
-    vocab_size: int
-    kind: str = "lstm"
-    d_model: int = 256
-    layers: int = 1
-    dropout: float = 0.0
+    Raises ValueError for a value that its field does not allow, see `fields`.
+    """
+
+    vocab_size: Count
+    kind: Annotated[str, Choices(tuple(RECURRENT_LAYERS))] = "lstm"
+    d_model: Size = 256
+    layers: Depth = 1
+    dropout: Share = 0.0
 
     def __post_init__(self) -> None:
-        if self.kind not in RECURRENT_LAYERS:
-            raise ValueError(f"unknown recurrent layer {self.kind!r}: use one of {', '.join(RECURRENT_LAYERS)}")
+        check_fields(self)
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -16,6 +16,7 @@ from ..nn import (
     TransformerEncoderLayer,
     embedding_positions,
 )
+from .fields import Activation, Count, Depth, Length, Pattern, Positions, Share, Size, Whole, check_fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,21 +32,28 @@ class ClassifierConfig:
         pattern: which positions self-attention sees, see `nn.sparse`.
         max_length: longest sequence, in tokens, for positions that are added to the embeddings.
         pad_id: id of the padding token.
+
+    Raises ValueError for a value that its field does not allow, see `fields`.
     """
 
-    vocab_size: int
-    classes: int
-    d_model: int = 512
-    nhead: int = 8
-    layers: int = 2
-    dim_feedforward: int = 2048
-    dropout: float = 0.1
-    activation: str = "relu"
+    vocab_size: Count
+    classes: Count
+    d_model: Size = 512
+    nhead: Size = 8
+    layers: Depth = 2
+    dim_feedforward: Size = 2048
+    dropout: Share = 0.1
+    activation: Activation = "relu"
     norm_first: bool = False
-    positions: str = "sinusoidal"
-    pattern: str = "full"
-    max_length: int = 128
-    pad_id: int = 0
+    positions: Positions = "sinusoidal"
+    pattern: Pattern = "full"
+    max_length: Length = 128
+    pad_id: Whole = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.pad_id >= self.vocab_size:
+            raise ValueError(f"pad_id is {self.pad_id}, it must be an id of the vocabulary")
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

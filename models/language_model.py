@@ -19,6 +19,7 @@ from ..nn import (
     embedding_positions,
     init,
 )
+from .fields import Activation, Count, Depth, Length, Pattern, Positions, Share, Size, check_fields
 from .generation.cached import CachedState
 from .generation.raw_layers import RawDecoder
 
@@ -37,21 +38,26 @@ class LanguageModelConfig:
         pattern: which positions self-attention sees, see `nn.sparse`.
         max_length: the context, in tokens. Only sinusoidal and learned positions end there.
         tie_output: the output layer's weight is the embedding table, and has no bias.
+
+    Raises ValueError for a value that its field does not allow, see `fields`.
     """
 
-    vocab_size: int
-    d_model: int = 368
-    nhead: int = 8
-    head_dim: int | None = None
-    layers: int = 5
-    dim_feedforward: int = 1472
-    dropout: float = 0.2
-    activation: str = "gelu"
+    vocab_size: Count
+    d_model: Size = 368
+    nhead: Size = 8
+    head_dim: Size | None = None
+    layers: Depth = 5
+    dim_feedforward: Size = 1472
+    dropout: Share = 0.2
+    activation: Activation = "gelu"
     norm_first: bool = True
-    positions: str = "learned"
-    pattern: str = "full"
-    max_length: int = 128
+    positions: Positions = "learned"
+    pattern: Pattern = "full"
+    max_length: Length = 128
     tie_output: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

@@ -3,37 +3,61 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
 from .baselines import RecurrentConfig
 from .classifier import ClassifierConfig
+from .fields import (
+    Activation,
+    Choices,
+    Count,
+    Depth,
+    Length,
+    NotNegative,
+    Pattern,
+    Positions,
+    Rate,
+    Share,
+    Size,
+    Whole,
+    check_fields,
+)
 from .language_model import LanguageModelConfig
 from .seq2seq import Seq2SeqConfig
+
+#: Of the learning rate over the steps, see `train.optim.schedules`.
+SCHEDULES = ("noam", "constant", "linear", "cosine", "plateau")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preset:
-    """What the runs of all reports have in common: the Transformer's sizes and options, optimiser and schedule."""
+    """What the runs of all reports have in common: the Transformer's sizes and options, optimiser and schedule.
 
-    vocab_size: int
-    d_model: int
-    nhead: int
-    layers: int  # of the encoder, and as many of a decoder beside it
-    dim_feedforward: int
-    dropout: float
+    Raises ValueError for a value that its field does not allow, see `fields`.
+    """
+
+    vocab_size: Count
+    d_model: Size
+    nhead: Size
+    layers: Depth  # of the encoder, and as many of a decoder beside it
+    dim_feedforward: Size
+    dropout: Share
     norm_first: bool = False
-    activation: str = "relu"  # one of `nn.feed_forward.ACTIVATIONS`
-    positions: str = "sinusoidal"  # one of `nn.POSITIONS`
-    pattern: str = "full"  # of self-attention: "local:16" or "strided:16", see `nn.sparse`
-    label_smoothing: float = 0.0
-    schedule: str = "noam"  # or "constant", "linear", "cosine", with the peak `lr`
-    lr: float = 0.0
-    lr_factor: float = 1.0  # of Noam's schedule
-    warmup: int = 0
-    betas: tuple[float, float] = (0.9, 0.98)
-    eps: float = 1e-9
-    weight_decay: float = 0.0  # of matrices, decoupled
-    clip_norm: float | None = 1.0
+    activation: Activation = "relu"
+    positions: Positions = "sinusoidal"
+    pattern: Pattern = "full"  # of self-attention, see `nn.sparse`
+    label_smoothing: Share = 0.0
+    schedule: Annotated[str, Choices(SCHEDULES)] = "noam"  # the others have the peak `lr`
+    lr: NotNegative = 0.0
+    lr_factor: Rate = 1.0  # of Noam's schedule
+    warmup: Whole = 0
+    betas: tuple[Share, Share] = (0.9, 0.98)
+    eps: Rate = 1e-9
+    weight_decay: NotNegative = 0.0  # of matrices, decoupled
+    clip_norm: Rate | None = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def _shared(self, *names: str) -> dict[str, Any]:
         """What a model's configuration takes by the same names as this preset has it."""
@@ -45,14 +69,14 @@ class Preset:
 class TranslationPreset(Preset):
     """What a run of an encoder-decoder is made of: vocabulary, model, batches, optimiser (Adam) and its schedule."""
 
-    tokens_per_batch: int
-    steps: int
+    tokens_per_batch: Count
+    steps: Count
     tied: bool = True  # one table for source, target and output layer
-    max_length: int = 128
-    label_smoothing: float = 0.1
-    validate_every: int = 200
-    accumulate: int = 1  # batches an update
-    test_size: int | None = None  # texts that the examples evaluate on; all if None
+    max_length: Length = 128
+    label_smoothing: Share = 0.1
+    validate_every: Count = 200
+    accumulate: Count = 1  # batches an update
+    test_size: Count | None = None  # texts that the examples evaluate on; all if None
 
     def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
         """The model for a vocabulary of `vocab_size` tokens (it may be smaller than what was asked for)."""
@@ -182,24 +206,24 @@ PRESET_NAMES = ("smoke", "laptop", "paper")
 class LanguageModelPreset(Preset):
     """What a run of a language model is made of: model, windows of text, AdamW with a warm-up and half a cosine."""
 
-    vocab_size: int = 2000  # of BPE; characters are as many as the text has
-    head_dim: int
-    length: int  # of the context, in tokens
-    batch_size: int  # windows
-    steps: int
+    vocab_size: Count = 2000  # of BPE; characters are as many as the text has
+    head_dim: Size
+    length: Length  # of the context, in tokens
+    batch_size: Count  # windows
+    steps: Count
     norm_first: bool = True
-    activation: str = "gelu"
-    positions: str = "learned"
+    activation: Activation = "gelu"
+    positions: Positions = "learned"
     tied: bool = False  # one table for the embedding and the output layer
-    schedule: str = "cosine"
-    betas: tuple[float, float] = (0.9, 0.99)
-    eps: float = 1e-8
-    weight_decay: float = 0.1
-    recurrent_size: int = 256
-    recurrent_steps: int = 500
-    recurrent_lr: float = 2e-3
-    validate_every: int = 250
-    valid_tokens: int = 40_000  # of the validation text, for the curve; the figures at the end are of all of it
+    schedule: Annotated[str, Choices(SCHEDULES)] = "cosine"
+    betas: tuple[Share, Share] = (0.9, 0.99)
+    eps: Rate = 1e-8
+    weight_decay: NotNegative = 0.1
+    recurrent_size: Size = 256
+    recurrent_steps: Count = 500
+    recurrent_lr: Rate = 2e-3
+    validate_every: Count = 250
+    valid_tokens: Count = 40_000  # of the validation text, for the curve; the figures at the end are of all of it
 
     def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
         """The decoder-only model for a vocabulary of `vocab_size` tokens, with `changes` to its sizes."""
@@ -249,14 +273,14 @@ def language_model_preset(name: str, data: str) -> LanguageModelPreset:
 class ClassifierPreset(Preset):
     """What a run of a classifier is made of: word vocabulary, model, batches, Adam with a constant rate."""
 
-    batch_size: int
-    epochs: int
-    max_length: int = 64  # tokens; of a longer text the beginning counts
-    min_frequency: int = 1  # of a word in the vocabulary
-    schedule: str = "constant"
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    patience: int | None = 3  # epochs without a better accuracy before training ends
+    batch_size: Count
+    epochs: Count
+    max_length: Length = 64  # tokens; of a longer text the beginning counts
+    min_frequency: Count = 1  # of a word in the vocabulary
+    schedule: Annotated[str, Choices(SCHEDULES)] = "constant"
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    eps: Rate = 1e-8
+    patience: Count | None = 3  # epochs without a better accuracy before training ends
     weighted: bool = True  # classes by the inverse of their frequency
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:

@@ -22,6 +22,7 @@ from ..nn import (
     embedding_positions,
     init,
 )
+from .fields import Activation, Count, Depth, Length, Pattern, Positions, Share, Size, Whole, check_fields
 from .generation.cached import CachedState
 from .generation.decoding import Uncached
 from .generation.raw_layers import RawDecoder
@@ -42,26 +43,31 @@ class Seq2SeqConfig:
         tie_output: the output layer's weight is the target table.
         positions: one of `nn.POSITIONS`; only sinusoidal and learned ones end at `max_length`.
         pattern: which positions self-attention sees, see `nn.sparse`.
+
+    Raises ValueError for a value that its field does not allow, see `fields`.
     """
 
-    source_vocab_size: int
-    target_vocab_size: int
-    d_model: int = 512
-    nhead: int = 8
-    encoder_layers: int = 6
-    decoder_layers: int = 6
-    dim_feedforward: int = 2048
-    dropout: float = 0.1
-    activation: str = "relu"
+    source_vocab_size: Count
+    target_vocab_size: Count
+    d_model: Size = 512
+    nhead: Size = 8
+    encoder_layers: Depth = 6
+    decoder_layers: Depth = 6
+    dim_feedforward: Size = 2048
+    dropout: Share = 0.1
+    activation: Activation = "relu"
     norm_first: bool = False
-    max_length: int = 256
-    pad_id: int = 0
+    max_length: Length = 256
+    pad_id: Whole = 0
     share_embeddings: bool = False
     tie_output: bool = False
-    positions: str = "sinusoidal"
-    pattern: str = "full"
+    positions: Positions = "sinusoidal"
+    pattern: Pattern = "full"
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        if self.pad_id >= min(self.source_vocab_size, self.target_vocab_size):
+            raise ValueError(f"pad_id is {self.pad_id}, it must be an id of both vocabularies")
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 f"share_embeddings needs one vocabulary, not {self.source_vocab_size} and {self.target_vocab_size} ids"

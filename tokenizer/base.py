@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
@@ -137,9 +138,9 @@ def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
     for token in special_tokens:
         if not isinstance(token, str) or not token:
             raise InputError(f"The special token {token!r} is not a non-empty string. Leave it out or name it.")
-    repeated = [token for token in special_tokens if special_tokens.count(token) > 1]
-    if repeated:
-        raise InputError(f"The special token {repeated[0]!r} is there twice. Special tokens must differ.")
+    repeated, times = Counter(special_tokens).most_common(1)[0] if special_tokens else ("", 1)
+    if times > 1:
+        raise InputError(f"The special token {repeated!r} is there twice. Special tokens must differ.")
     return tuple(special_tokens)
 
 

@@ -287,7 +287,13 @@ def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -
     Raises:
         InputError: the ids are not 0, 1, 2, ... without a gap.
     """
-    texts = {id: text for text, id in vocab.items()} | {token.id: token.content for token in added_tokens}
+    texts = {id: text for text, id in vocab.items()}
+    for token in added_tokens:
+        if texts.get(token.id, token.content) != token.content or vocab.get(token.content, token.id) != token.id:
+            raise InputError(f"The added token {token.content!r} has another token's id. Restore the tokenizer file.")
+    if len({token.content for token in added_tokens}) < len(added_tokens):
+        raise InputError("An added token is there twice. Restore the tokenizer file from a copy.")
+    texts |= {token.id: token.content for token in added_tokens}
     if sorted(texts) != list(range(len(texts))):
         raise InputError("The vocabulary's ids have a gap or a double. Restore the tokenizer file from a copy.")
     return [_bytes_of(texts[id]) for id in range(len(texts))]

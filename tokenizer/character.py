@@ -45,6 +45,14 @@ def clean_text(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
     return re.sub("\n{3,}", "\n\n", text)
 
 
+def lost_characters(text: str, alphabet: str = DEFAULT_ALPHABET) -> Counter[str]:
+    """The characters that `clean_text` leaves out with nothing in their place, and how often each occurs."""
+    text = unicodedata.normalize("NFC", text)
+    known = {*alphabet, *map(chr, _SAME)}
+    lost = {character for character in set(text) - known if not _in_letters(character, alphabet)}
+    return Counter(filter(lost.__contains__, text)) if lost else Counter()
+
+
 def _in_letters(character: str, alphabet: str) -> str:
     """The plain letters of an accented letter or a ligature; nothing if the alphabet lacks one of them."""
     parts = unicodedata.normalize("NFKD", character)
@@ -74,6 +82,8 @@ class CharacterTokenizer(VocabularyTokenizer):
         alphabet: str | None = DEFAULT_ALPHABET,
     ) -> None:
         super().__init__(vocabulary, special_tokens)
+        if not isinstance(alphabet, (str, type(None))):
+            raise TypeError("alphabet is no text")
         self.alphabet = alphabet
 
     @classmethod

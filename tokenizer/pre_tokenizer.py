@@ -33,15 +33,17 @@ class PreTokenizer:
             each engine knows the letters of some version of Unicode: letters added since are letters to one only.
 
     Raises:
-        InputError: the regular expression can't be compiled.
+        InputError: the regular expression is empty or can't be compiled.
     """
 
     def __init__(self, pattern: str = "gpt2") -> None:
+        if not pattern:
+            raise InputError(f"The pattern is empty: name one of {', '.join(PATTERNS)}, or give an expression.")
         names = {expression: name for name, expression in PATTERNS.items()}
         self.pattern = names.get(pattern, pattern)
         try:
             self._expression = regex.compile(PATTERNS.get(pattern, pattern))
-        except regex.error as error:
+        except (regex.error, RecursionError, OverflowError) as error:
             raise InputError(
                 f"The pattern {pattern!r} is no regular expression: {error}. Name one of {', '.join(PATTERNS)}, or "
                 "give an expression in the syntax of the regex package."

@@ -32,6 +32,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
         raise InputError(f"The tokenizer file {path} does not exist. Check the path.") from None
     except OSError as error:
         raise InputError(f"The tokenizer file {path} can't be read: {error.strerror or error}.") from None
+    except RecursionError:
+        raise InputError(f"The tokenizer file {path} can't be read: its JSON is nested too deep.") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is no tokenizer file: its byte {error.start + 1:,} is not UTF-8.") from None
     except json.JSONDecodeError as error:
@@ -53,7 +55,9 @@ def write_json(path: str | Path, value: Any) -> None:
     path = Path(path)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        temporary.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8", newline="\n")
+        text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+        # Half of a surrogate pair becomes \\udcff: an escape that JSON reads back.
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
         os.replace(temporary, path)
     except OSError as error:
         raise InputError(f"The tokenizer can't be written to {path}: {error.strerror or error}.") from None
@@ -136,15 +140,18 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
             )
         if not all(type(id) is int for id in model["vocab"].values()):
             raise TypeError("an id is no integer")
+        ignore_merges, dropout = model.get("ignore_merges", False), model.get("dropout") or 0.0
+        if not isinstance(ignore_merges, bool) or type(dropout) not in (int, float):
+            raise TypeError("ignore_merges is not true or false, or dropout is no number")
         return {
             "vocab": model["vocab"],
             "merges": [_merge(entry) for entry in model["merges"]],
-            "added_tokens": [AddedToken(**entry) for entry in data.get("added_tokens", [])],
-            "ignore_merges": model.get("ignore_merges", False),
-            "dropout": model.get("dropout") or 0.0,
+            "added_tokens": [_added_token(entry) for entry in data.get("added_tokens", [])],
+            "ignore_merges": ignore_merges,
+            "dropout": dropout,
             **_pre_tokenizer_from_json(data.get("pre_tokenizer")),
         }
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
@@ -156,7 +163,18 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
 def _merge(entry: str | list[str]) -> tuple[str, str]:
     """Files until 2024 write a merge as one string with a blank between its parts, later ones as a list."""
     left, right = entry.split(" ") if isinstance(entry, str) else entry
-    return str(left), str(right)
+    if not isinstance(left, str) or not isinstance(right, str):
+        raise TypeError("a merge is not two texts")
+    return left, right
+
+
+def _added_token(entry: Mapping[str, Any]) -> AddedToken:
+    token = AddedToken(**entry)
+    kinds = {"id": int, "content": str}
+    for name, value in vars(token).items():
+        if type(value) is not kinds.get(name, bool) or value == "":
+            raise TypeError(f"{name} of an added token is {str(value)[:40]!r}")
+    return token
 
 
 def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -174,7 +192,10 @@ def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
         pattern = _split_pattern(splits[0])
     elif not last.get("use_regex", True):
         pattern = r"(?s:.+)"
-    return {"pattern": pattern, "add_prefix_space": last.get("add_prefix_space", True)}
+    add_prefix_space = last.get("add_prefix_space", True)
+    if not isinstance(add_prefix_space, bool) or not isinstance(pattern, str):
+        raise TypeError("add_prefix_space is not true or false, or the pattern is no text")
+    return {"pattern": pattern, "add_prefix_space": add_prefix_space}
 
 
 def _split_pattern(step: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ class VocabularyTokenizer(Tokenizer):
         special_tokens: the first units of `vocabulary`.
 
     Raises:
-        InputError: a unit is there twice.
+        InputError: a unit is there twice, or is no text.
     """
 
     kind: str  # the name of the tokenizer in its file
@@ -29,6 +29,8 @@ class VocabularyTokenizer(Tokenizer):
     def __init__(self, vocabulary: Sequence[str], special_tokens: Sequence[str]) -> None:
         special = check_special_tokens(special_tokens)
         self.vocabulary = [*special, *vocabulary]
+        if isinstance(vocabulary, str) or not all(isinstance(unit, str) for unit in self.vocabulary):
+            raise InputError("The vocabulary is no list of texts. Give one, or restore the tokenizer file.")
         self._ids = {unit: id for id, unit in enumerate(self.vocabulary)}
         if len(self._ids) != len(self.vocabulary):
             repeated = Counter(self.vocabulary).most_common(1)[0][0]

@@ -58,6 +58,8 @@ class WordTokenizer(VocabularyTokenizer):
         punctuation: bool = False,
     ) -> None:
         super().__init__(vocabulary, special_tokens)
+        if not isinstance(lowercase, bool) or not isinstance(punctuation, bool):
+            raise TypeError("lowercase or punctuation is not true or false")
         self.lowercase = lowercase
         self.punctuation = punctuation
 

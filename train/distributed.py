@@ -18,7 +18,7 @@ import numpy as np
 
 from ..autograd.backend import DeviceError, array_module
 from ..errors import InputError
-from .runs.saves import digest
+from .runs.checkpoints import digest
 
 # Set by the mpirun of MPICH, Open MPI, MVAPICH and Slurm's PMI for each process that they start.
 _LAUNCHED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -330,7 +331,7 @@ class Trainer:
     def state_dict(self) -> dict[str, Any]:
         """All that the run depends on beside the weights."""
         state = {name: part.state_dict() for name, part in self._parts().items()}
-        return {**state, "data": self._fingerprint(), "files": self.run.sizes()}
+        return {**state, "data": self._fingerprint(), "config": self._description(), "files": self.run.sizes()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a `state_dict`. Raises InputError if it is of other data or parts."""
@@ -340,7 +341,14 @@ class Trainer:
                 f"The training data are not those that {self.run.path} was trained on: the files, the sizes asked for "
                 "or the way of batching have changed. Restore them, or start a new run."
             )
-        if parts.keys() != state.keys() - {"data", "files"}:
+        if state["config"] != (own := self._description()):
+            before, now = json.loads(state["config"]), json.loads(own)
+            changed = sorted(name for name in before | now if before.get(name) != now.get(name))
+            raise InputError(
+                f"{self.run.path} was not started like this: {', '.join(changed)} of the model differ. Restore the "
+                "run's config.json and tokenizer.json, or start a new run."
+            )
+        if parts.keys() != state.keys() - {"data", "config", "files"}:
             raise InputError(f"The save of {self.run.path} is of another setup: it holds {', '.join(sorted(state))}.")
         try:
             for name, part in parts.items():
@@ -364,6 +372,10 @@ class Trainer:
             parameter.data[...] = to_device(weights[name], parameter.device)
             parameter.mark_changed()
         self.updates.write()
+
+    def _description(self) -> str:
+        """`config` as text: what is trained must be the same after a resume."""
+        return json.dumps(self.config, sort_keys=True)
 
     def _fingerprint(self) -> str:
         fingerprint = getattr(self.train_batches, "fingerprint", None)

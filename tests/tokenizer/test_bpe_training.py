@@ -167,6 +167,8 @@ def test_input_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.
         (["text"], {"special_tokens": "<eos>"}, "give a list"),
         (["text"], {"special_tokens": ["a"]}, "'a' is a byte's token"),
         (["text"], {"pattern": "("}, "no regular expression"),
+        (["text"], {"pattern": "(" * 20_000}, "no regular expression"),
+        (["text"], {"pattern": ""}, "The pattern is empty"),
     ]
     for source, arguments, message in bad:
         with pytest.raises(InputError, match=re.escape(message)):

@@ -129,6 +129,10 @@ def test_damaged_and_foreign_files_are_named(nltk: object, tmp_path: Path) -> No
     path.write_text(json.dumps({"handloom_tokenizer": "word", "vocabulary": ["a"], "colour": 1}))
     with pytest.raises(InputError, match="damaged word tokenizer file"):
         WordTokenizer.load(path)
+    for wrong in ({"vocabulary": "ab"}, {"vocabulary": [1]}, {"vocabulary": ["a"], "special_tokens": 3}):
+        path.write_text(json.dumps({"handloom_tokenizer": "word", **wrong}))
+        with pytest.raises(InputError):
+            WordTokenizer.load(path)
     path.write_text(json.dumps({"handloom_tokenizer": "word", "vocabulary": ["a", "a"]}))
     with pytest.raises(InputError, match="holds 'a' twice"):
         WordTokenizer.load(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from functools import cache
@@ -17,6 +18,7 @@ from handloom.tokenizer import BPETokenizer, CharacterTokenizer, WordTokenizer, 
 from handloom.tokenizer.added_tokens import AddedToken
 from handloom.tokenizer.pre_tokenizer import PATTERNS
 from tests.support.tokenizer_texts import ALPHABETS, hugging_face, peer_tokenizer, texts, train_peer
+from tests.support.wrong_json import wrong_values
 
 CORPUS = [alphabet * 3 for alphabet in ALPHABETS]
 
@@ -174,6 +176,7 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
         ("latin.json", "{ö".encode("latin-1"), "byte 2 is not UTF-8"),
         ("cut.json", text[: len(text) // 2], "is not valid JSON: line"),
         ("list.json", b"[]", "holds a JSON list"),
+        ("deep.json", b"[" * 100_000, "nested too deep"),
         ("object.json", b"{}", "no byte-level BPE tokenizer.json: KeyError: 'model'"),
     ]
     for name, content, message in cases:
@@ -198,10 +201,19 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
         ("model", {"vocab": {"a": 9}}, "have a gap or a double"),
         ("model", {"merges": [["a", "zz"]]}, "A merge needs the token 'zz'"),
         ("model", {"merges": ["abc"]}, "not enough values"),
+        ("model", {"merges": [["a", 3]]}, "a merge is not two texts"),
+        ("model", {"dropout": "x"}, "dropout is no number"),
+        ("model", {"dropout": 2}, "is no probability"),
+        ("model", {"ignore_merges": "no"}, "ignore_merges is not true or false"),
         (None, {"normalizer": {"type": "NFC"}}, "normalises text (NFC)"),
         (None, {"pre_tokenizer": None}, "has no pre_tokenizer"),
         (None, {"pre_tokenizer": {"type": "Metaspace"}}, "cuts text by Metaspace"),
         (None, {"added_tokens": [{"id": 0}]}, "missing 1 required"),
+        (None, {"added_tokens": [{"id": 0, "content": "<pad>"}, {"id": 0, "content": "<pad>"}]}, "is there twice"),
+        (None, {"added_tokens": [{"id": 4, "content": "<pad>"}]}, "'<pad>' has another token's id"),
+        (None, {"added_tokens": [{"id": 1, "content": "<pad>"}]}, "'<pad>' has another token's id"),
+        (None, {"added_tokens": [{"id": True, "content": "<pad>"}]}, "id of an added token is 'True'"),
+        (None, {"added_tokens": [{"id": 0, "content": ""}]}, "content of an added token is ''"),
     ],
 )
 def test_files_of_other_tokenizers_are_refused(
@@ -210,6 +222,30 @@ def test_files_of_other_tokenizers_are_refused(
     changed(file, change, inside)
     with pytest.raises(InputError, match=re.escape(message)):
         BPETokenizer.load(file)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "bpe with a pattern", "character", "word"])
+def test_one_wrong_value_anywhere_is_refused_or_does_no_harm(kind: str, tmp_path: Path) -> None:
+    texts = ["a b c abc abc"]
+    tokenizer = {
+        "bpe": lambda: BPETokenizer.train(texts, 265),
+        "bpe with a pattern": lambda: BPETokenizer.train(texts, 265, pattern="gpt4"),
+        "character": lambda: CharacterTokenizer.train(texts),
+        "word": lambda: WordTokenizer.train(texts),
+    }[kind]()
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    refused, every = [], 7 if kind.startswith("bpe") else 2  # the places of a BPE file are many
+    for _, changed_file in itertools.islice(wrong_values(json.loads(path.read_text()), most=12), 0, None, every):
+        path.write_text(json.dumps(changed_file))
+        try:
+            loaded = load_tokenizer(path)
+            loaded.decode(loaded.encode("abc def é"))
+            loaded.save(tmp_path / "again.json")
+        except InputError as error:
+            refused.append(str(error))
+    assert len(refused) > 50
+    assert not [message for message in refused if "\n" in message]
 
 
 def test_a_split_that_drops_text_is_refused(file: Path) -> None:

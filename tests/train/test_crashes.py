@@ -16,8 +16,9 @@ import pytest
 
 from handloom.errors import InputError
 from handloom.train.runs import atomic_files
+from handloom.train.runs.checkpoints import digest
 from handloom.train.runs.folder import RunFolder, read_metrics
-from handloom.train.runs.saves import SavedStates, digest
+from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import TrainingStopped
 from tests.support.small_run import small_run
 

@@ -6,87 +6,120 @@ import argparse
 import io
 import math
 import os
+import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ...autograd.backend import DeviceError
 from ...autograd.graphs import GraphError
-from ...errors import InputError
+from ...errors import InputError, remedy
+from ...models.fields import short
 from ..distributed import find_ranks
 from ..runs.folder import RunFolder
 from ..runs.locks import FolderInUseError
+from ..runs.saves import SavedStates
 from ..runs.stopping import TrainingStopped
+from .options import OptionError, OptionParser, Use, plain
 
-# What may differ between a run and its continuation; all else comes from the run.
-_FREE_ON_RESUME = {"resume", "stop_at", "steps", "device", "table"}
+# Where and how far this process goes: no part of what the run is.
+_OF_THE_PROCESS = ("out", "overwrite", "stop_at")
 
 
-def add_training_options(parser: argparse.ArgumentParser, *, data: str, presets: Sequence[str], preset: str) -> None:
-    """The options that every example that trains has. `data` describes --data, `preset` is the default of --preset."""
-    group = parser.add_argument_group("training")
-    group.add_argument("--data", default="embedded", help=data)
-    group.add_argument(
-        "--preset", choices=presets, default=preset, help=f"sizes of model and run (default: {preset})"
-    )
-    group.add_argument("--out", type=Path, metavar="RUN", help="folder for the run (default: a new one under runs/)")
-    group.add_argument("--overwrite", action="store_true", help="replace an older run in the --out folder")
-    group.add_argument("--seed", type=whole, default=0, help="the same seed gives the same numbers (default: 0)")
-    group.add_argument("--steps", type=positive, help="updates to make (default: the preset's)")
-    group.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
-    group.add_argument(
+def add_training_options(
+    parser: OptionParser, *, data: str, presets: Sequence[str], preset: str, draws: bool = True
+) -> None:
+    """The options that every example that trains has.
+
+    `data` describes --data, `preset` is the default of --preset; `draws` says whether using a model takes a --seed.
+    """
+    add = parser.group("training", "train")
+    add("--data", default="embedded", help=data)
+    add("--preset", choices=presets, default=preset, help=f"sizes of model and run (default: {preset})")
+    add("--out", type=Path, metavar="RUN", help="folder for the run (default: a new one under runs/)")
+    add("--overwrite", action="store_true", help="replace an older run in the --out folder")
+    add(
+        "--seed", type=whole, default=0, help="the same seed gives the same numbers (default: 0)",
+        uses=("train", "checkpoint") if draws else ("train",),
+    )  # fmt: skip
+    go_on: tuple[Use, ...] = ("train", "resume")
+    add("--steps", type=positive, help="updates to make (default: the preset's)", uses=go_on)
+    add("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)", uses=go_on)
+    add(
         "--resume",
         type=Path,
         metavar="RUN",
         help="go on with a run that was stopped or killed, exactly where it was; all options come from it; --steps, "
         "--device and --table may be changed",
+        uses=("resume",),
     )
-    group.add_argument(
-        "--stop-at", type=positive, metavar="STEP", help="save and stop after this update, as Ctrl-C would"
+    add(
+        "--stop-at", type=positive, metavar="STEP", help="save and stop after this update, as Ctrl-C would", uses=go_on
     )
 
 
-def parse_training_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> Any:
+def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:
     """Parse; with --resume the options are those of the run, and `out` is its folder.
 
-    Raises InputError if the run can't be resumed. Other options beside --resume end the process, as argparse does.
+    Beside the options the result has `given`, the names of those on the command line, and `options`, what a new run
+    keeps of them. Raises InputError if the run can't be resumed, OptionError for options that have no use here.
     """
-    given = parser.parse_args(arguments)
-    if given.overwrite and not given.out:
-        parser.error("--overwrite needs the folder to clear: add --out")
-    if not given.resume:
-        return given
-    run = RunFolder.open(given.resume)
+    typed = parser.given(arguments)
+    use: Use = "checkpoint" if "checkpoint" in typed else "resume" if "resume" in typed else "train"
+    values = {name: parser.get_default(name) for name in parser.uses}
+    if use == "resume":
+        values |= _options_of_run(parser, typed["resume"])
+        for name, value in typed.items():
+            if use not in parser.uses[name] and (name in _OF_THE_PROCESS or value != values[name]):
+                spelled = parser.spelled(name)
+                parser.error(f"{spelled} can't be changed while resuming: leave it out, the run has its own")
+        values["out"] = typed["resume"]
+    else:
+        parser.refuse_useless(typed, use)
+    if "overwrite" in typed and "out" not in typed:
+        parser.error("--overwrite needs the folder to replace: add --out")
+    values |= typed
+    kept = (name for name in parser.uses if "train" in parser.uses[name] and name not in _OF_THE_PROCESS)
+    options = {name: plain(values[name]) for name in kept}
+    return argparse.Namespace(**values, given=frozenset(typed), options=options)
+
+
+def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
+    run = RunFolder.open(folder)
     stored = run.config.get("options")
     if not isinstance(stored, dict):
-        raise InputError(f"{given.resume} does not say with which options it was started, so it can't be resumed.")
+        raise InputError(f"{folder} does not say with which options it was started, so it can't be resumed.")
     own, program = Path(sys.argv[0]).name, run.config.get("program")
     if program not in (None, own):
-        raise InputError(f"{given.resume} is a run of {program}, not of {own}: resume it with {program}.")
-    for name, value in vars(given).items():
-        if value != parser.get_default(name) and name not in _FREE_ON_RESUME and value != stored.get(name):
-            parser.error(f"--{name.replace('_', '-')} can't be changed while resuming: leave it out, the run has it")
-    merged = {**vars(given), **stored, "out": given.resume, "resume": given.resume, "stop_at": given.stop_at}
-    absent: dict[str, Any] = dict.fromkeys(("steps", "device", "table"), object())  # argparse leaves what it finds
-    asked = vars(parser.parse_args(arguments, argparse.Namespace(**absent)))
-    merged |= {name: asked[name] for name, nothing in absent.items() if asked[name] is not nothing}
-    return argparse.Namespace(**merged)
+        raise InputError(f"{folder} is a run of {program}, not of {own}: resume it with {program}.")
+    options = {name: value for name, value in stored.items() if name not in _OF_THE_PROCESS}
+    return parser.stored(options, str(folder / "config.json"))
 
 
-def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder:
-    """The folder of the run: --resume's, or a new one with the options and `config` in its config.json.
+@contextmanager
+def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
+    """The folder of the run: --resume's, or a new one with the options and what `data` are in its config.json.
 
-    Raises InputError if it can't be used.
+    `data` has a method `summary` and an attribute `notes`, as all data sets do.
+
+    Raises InputError if it can't be used. A KeyboardInterrupt within says how to go on, where the run can.
     """
-    options = {
-        key: str(value) if isinstance(value, Path) else value
-        for key, value in vars(arguments).items()
-        if key not in ("out", "overwrite", "resume", "stop_at")
-    }
-    full = {"program": Path(sys.argv[0]).name, "options": options, **config}
+    with _run_folder(arguments, name, data) as run:
+        try:
+            yield run
+        except KeyboardInterrupt as stop:
+            if SavedStates(run.saves_path).steps():
+                raise type(stop)(f"Go on: --resume {run.path}") from None
+            raise
+
+
+def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
+    full = {"program": Path(sys.argv[0]).name, "options": arguments.options}
+    full |= {"data": data.summary(), "notes": list(data.notes)}
     made: list[RunFolder] = []
 
     def make() -> Path:
@@ -97,7 +130,7 @@ def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder
     return made[0] if made else RunFolder.open(path)
 
 
-def _new_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder:
+def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
     while True:
         path = arguments.out or free_run_folder(name)
         try:
@@ -112,16 +145,20 @@ def _new_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder:
 
 
 def whole(text: str) -> int:
-    """A type for argparse: a whole number from zero on."""
+    """A type for argparse: a whole number from zero on, of at most 18 digits."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from zero on")
+        raise argparse.ArgumentTypeError(f"{short(text)} is not a whole number from zero on")
+    if len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{short(text)} has too many digits, 18 are the most")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """A type for argparse: a whole number above zero."""
+    """A type for argparse: a whole number above zero, of at most 9 digits."""
+    if len(text) > 9 and text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{short(text)} has too many digits, 9 are the most")
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+        raise argparse.ArgumentTypeError(f"{short(text)} is not a whole number above zero")
     return int(text)
 
 
@@ -132,7 +169,15 @@ def number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from zero on")
+        raise argparse.ArgumentTypeError(f"{short(text)} is not a number from zero on")
+    return value
+
+
+def width(text: str) -> int:
+    """A type for argparse: sequences that are computed side by side, 1 to 1,000."""
+    value = positive(text)
+    if value > 1000:
+        raise argparse.ArgumentTypeError(f"{text} are too many to compute side by side, 1,000 is the most")
     return value
 
 
@@ -140,8 +185,12 @@ def share(text: str) -> float:
     """A type for argparse: a number above 0 and not above 1."""
     value = number(text)
     if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} does not lie above 0 and not above 1")
+        raise argparse.ArgumentTypeError(f"{short(text)} does not lie above 0 and not above 1")
     return value
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: the process ends as it does by Ctrl-C."""
 
 
 def run_main(main: Callable[[], None], *, several_processes: bool = False) -> None:
@@ -150,16 +199,21 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     Unless `main` is made for `several_processes`, it refuses to run as one of those that mpirun started. Of several
     processes only the first speaks, and an error of one ends them all.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has what a model may say
+    _check_streams()
+    os.environ["MPLBACKEND"] = "agg"  # pictures go to files: a backend for windows is not wanted, and may be misspelt
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         if find_ranks().size > 1 and not several_processes:
             raise InputError("This program runs in one process: start it without mpirun.")
         if not find_ranks().first:
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
-        main()
+        try:
+            main()
+        finally:
+            sys.stdout.flush()  # here a full disk is told, and not by Python at exit
+    except OptionError as error:
+        _fail(f"{error}\nusage: {error.usage}")
     except (InputError, DeviceError, FloatingPointError) as error:
         _fail(str(error))
     except GraphError as error:
@@ -172,15 +226,35 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         reason = f" ({error})" if str(error) else ""
         _fail(f"there is not enough memory{reason}. Take a smaller preset, or close other programs.")
     except KeyboardInterrupt as stop:
-        print(f"\nstopped{f': {stop}' if str(stop) else ''}", file=sys.stderr)
-        sys.exit(130)
+        print(f"\nstopped{f'. {stop}' if str(stop) else ''}", file=sys.stderr)
+        sys.exit(143 if isinstance(stop, Terminated) else 130)
     except BrokenPipeError:
         # Whoever read the output has gone, as `head` does. Python would complain once more while it flushes at exit.
         sys.stderr.close()
         sys.exit(141)
     except OSError as error:  # a path that is too long or may not be looked at: nothing that a traceback would explain
         where = "" if error.filename is None else f"{error.filename}: "
-        _fail(f"{where}{error.strerror or error}. Choose another path, or see to its permissions.")
+        try:
+            sys.stdout.flush()
+        except OSError:
+            sys.stdout = None  # Python would try once more at exit
+        _fail(f"{where}{error.strerror or error}. {remedy(error)}")
+
+
+def _check_streams() -> None:
+    """Refuse to go on where output is closed: nothing could be said, and files would get the streams' numbers."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - until the process ends
+    if sys.stdout is None or sys.stderr is None:
+        which = "output" if sys.stdout is None else "error"
+        _fail(f"Standard {which} is closed, so that not all could be told: redirect it to a file or to /dev/null.")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has what a model may say
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    raise Terminated
 
 
 def _fail(message: str) -> NoReturn:
@@ -203,6 +277,12 @@ def free_run_folder(name: str, parent: str = "runs") -> Path:
     return path
 
 
+def check_text(text: str, name: str) -> None:
+    """Raise InputError, which calls the text by its `name`, unless it is one that a terminal of UTF-8 can have sent."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):  # what Python makes of bytes in other encodings
+        raise InputError(f"{name} is not UTF-8 text. Set the terminal to UTF-8, or convert the text first.")
+
+
 def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
     """The sentences given as arguments, or else the lines of standard input; in a terminal a prompt asks for them.
 
@@ -219,6 +299,8 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
             text = line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
+            if "\0" in text:
+                raise InputError(f"Line {number} of standard input holds a NUL byte: it is UTF-16, or no text at all.")
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Line {number} of standard input is not UTF-8 text ({error.reason} at byte {error.start + 1}). "

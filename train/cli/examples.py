@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from ...models.presets import PRESET_NAMES
-from .command_line import add_training_options, parse_training_arguments
+from .command_line import add_training_options, check_text, parse_training_arguments
 from .generation import add_generation_options, check_generation_options, each_text
-from .training import add_regime_options
+from .options import OptionParser
+from .training import add_regime_options, regime_of
 
 
 def example_parser(
     doc: str | None, *, data: str, texts: str, generates: Literal["texts", "continuations", "nothing"] = "texts"
-) -> argparse.ArgumentParser:
+) -> OptionParser:
     """A parser with every option that examples have in common; more can be added.
 
     Args:
@@ -24,36 +24,39 @@ def example_parser(
         texts: what a trained model takes, such as "German sentences".
         generates: texts from texts, by beam search; continuations, by sampling; or nothing.
     """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_training_options(parser, data=data, presets=PRESET_NAMES, preset="laptop")
+    parser = OptionParser(description=doc)
+    parser.texts = texts
+    add_training_options(parser, data=data, presets=PRESET_NAMES, preset="laptop", draws=generates != "nothing")
     add_regime_options(parser)
-    if generates == "nothing":
-        asks = "with --checkpoint: ask for one text after another"
-        parser.add_argument("--interactive", action="store_true", help=asks)
-    else:
+    if generates != "nothing":
         add_generation_options(parser, translates=generates == "texts")
-    parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="use the model of an earlier run")
-    parser.add_argument(
+    add = parser.group("using a trained model", "checkpoint")
+    add("--checkpoint", type=Path, metavar="RUN", help="use the model of an earlier run")
+    add("--interactive", action="store_true", help="with --checkpoint: ask for one text after another")
+    add(
         "texts",
         nargs="*",
+        default=[],
         metavar="TEXT",
         help=f"with --checkpoint: {texts} (default: the lines of standard input)",
     )
-    parser.set_defaults(what=texts)
     return parser
 
 
-def parse_example(parser: argparse.ArgumentParser) -> Any:
-    """Parse, with --resume as `parse_training_arguments`; options that don't go together end the process."""
+def parse_example(parser: OptionParser) -> Any:
+    """Parse, with --resume as `parse_training_arguments`.
+
+    Raises OptionError for options that don't go together, InputError for a value that can't be used.
+    """
     arguments = parse_training_arguments(parser)
     if hasattr(arguments, "beam"):
-        check_generation_options(parser, arguments, arguments.texts)
-    elif arguments.interactive and (arguments.texts or not arguments.checkpoint):
-        parser.error("--interactive asks for the texts of a trained model: leave them out, and add --checkpoint RUN")
-    if arguments.texts and not arguments.checkpoint:
-        parser.error("texts need a trained model: add --checkpoint RUN")
-    if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):
-        parser.error("--out, --resume, --steps, --stop-at and --device are for training, not with --checkpoint")
+        check_generation_options(parser, arguments)
+    if arguments.interactive and arguments.texts:
+        parser.error("--interactive asks for the texts: leave them out, or leave out --interactive")
+    for number, text in enumerate(arguments.texts, 1):
+        check_text(text, f"Text {number}")
+    regime_of(arguments)
+    arguments.what = parser.texts
     return arguments
 
 

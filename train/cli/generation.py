@@ -14,31 +14,39 @@ from ...errors import InputError
 from ...models import Strategy
 from ..tables.attention_pictures import alignment, draw_attention
 from ..tasks.translation import Translator
-from .command_line import number, positive, sentences_from, share, whole
+from .command_line import check_text, number, positive, sentences_from, share, whole, width
+from .options import OptionParser, Use
 
 SHADES = " .:-=+*#%@"
 TOGETHER = 2000  # lines of a file that are translated at a time
 
 
-def add_generation_options(parser: argparse.ArgumentParser, *, translates: bool = True) -> None:
+def add_generation_options(parser: OptionParser, *, translates: bool = True) -> None:
     """The options that every example that generates has: for one that turns one text into another, by beam search
     unless --sample is given; or else for one that writes, by sampling unless --beam is given.
+
+    What a model writes at the end of its training obeys them too, except for the number of texts and, where it writes,
+    the search.
     """
-    group = parser.add_argument_group("generating")
-    add = group.add_argument
+    add = parser.group("generating", "train", "checkpoint")
     beam, temperature = (5, 1.0) if translates else (1, 0.7)
-    add("--interactive", action="store_true", help="with --checkpoint: ask for one text after another")
+    alone: tuple[Use, ...] = ("checkpoint",)
+    search: tuple[Use, ...] = ("train", "checkpoint") if translates else alone
     unless = "1 is greedy" if translates else "1 samples"
-    add("--beam", type=positive, default=beam, help=f"width of the beam search, {unless} (default: {beam})")
-    add("--nbest", type=positive, default=1, metavar="N", help="show the N best, with their scores (default: 1)")
-    add("--length-penalty", type=number, default=1.0, metavar="A", help="favours long outputs, 0 is none (default: 1)")
+    add("--beam", type=width, default=beam, help=f"width of the search, {unless} (default: {beam})", uses=search)
+    add("--nbest", type=width, default=1, metavar="N", help="show the N best, and scores (default: 1)", uses=alone)
+    add(
+        "--length-penalty", type=number, default=1.0, metavar="A", help="favours long outputs, 0 is none (default: 1)",
+        uses=search,
+    )  # fmt: skip
     if translates:
         add("--coverage-penalty", type=number, default=0.0, metavar="B", help="against leaving parts out (default: 0)")
         add("--sample", action="store_true", help="draw tokens at random, with --temperature, --top-k and --top-p")
         add("--min-length", type=whole, default=0, metavar="N", help="at least N tokens (default: 0)")
         add("--max-length", type=positive, metavar="N", help="at most N tokens (default: what the input suggests)")
-        add("--show-attention", action="store_true", help="with --checkpoint: show where the model looked as it wrote")
-        add("--attention-pictures", metavar="FOLDER", help="the same in pictures, of every layer and head")
+        look = "with --checkpoint: show where the model looked as it wrote"
+        add("--show-attention", action="store_true", help=look, uses=alone)
+        add("--attention-pictures", metavar="FOLDER", help="the same in pictures, of every layer and head", uses=alone)
     add(
         "--temperature",
         type=number,
@@ -51,19 +59,34 @@ def add_generation_options(parser: argparse.ArgumentParser, *, translates: bool 
     add("--no-repeat-ngram", type=whole, default=0, metavar="N", help="no N tokens in a row come twice (default: 0)")
 
 
-def check_generation_options(parser: argparse.ArgumentParser, arguments: argparse.Namespace, texts: list[str]) -> None:
-    """End the process, as argparse does, if options of `add_generation_options` don't fit together, or with `texts`."""
-    if arguments.nbest > arguments.beam and not strategy_of(arguments).sampling:
+def check_generation_options(parser: OptionParser, arguments: argparse.Namespace) -> None:
+    """Raise OptionError if options of `add_generation_options` don't fit together, or one has no effect."""
+    strategy, given = strategy_of(arguments), arguments.given
+    translates = hasattr(arguments, "sample")
+    if arguments.nbest > arguments.beam and not strategy.sampling:
         parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: add --beam {arguments.nbest}")
     if getattr(arguments, "max_length", None) is not None and arguments.min_length > arguments.max_length:
         parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
     if arguments.repetition_penalty == 0:
         parser.error("--repetition-penalty must be above 0; 1 is none")
-    for name in ("interactive", "show_attention", "attention_pictures"):
-        if getattr(arguments, name, None) and not arguments.checkpoint:
-            parser.error(f"--{name.replace('_', '-')} needs a trained model: add --checkpoint RUN")
-    if arguments.interactive and texts:
-        parser.error("--interactive asks for the texts: leave them out, or leave out --interactive")
+    searching, drawing = ["length_penalty", "coverage_penalty"], ["temperature", "top_k", "top_p"]
+    if strategy.sampling:
+        useless, why = [*searching, *(["beam"] if translates else [])], "a search, and here tokens are drawn"
+    else:
+        useless, why = drawing, f"drawing tokens: {'add --sample' if translates else 'leave out --beam'}"
+        if arguments.checkpoint:
+            useless = [*drawing, "seed"]
+    for name in useless:
+        if name in given:
+            parser.error(f"{parser.spelled(name)} is for {why}")
+    if arguments.beam == 1 and "length_penalty" in given:
+        parser.error("--length-penalty is for a search, and --beam 1 is none")
+
+
+def check_lengths(strategy: Strategy, most: int) -> None:
+    """Raise InputError if the strategy asks for more tokens than a model can write."""
+    if strategy.min_length > most:
+        raise InputError(f"--min-length {strategy.min_length}: this model writes at most {most} tokens.")
 
 
 def strategy_of(arguments: argparse.Namespace) -> Strategy:
@@ -88,7 +111,8 @@ def strategy_of(arguments: argparse.Namespace) -> Strategy:
 
 def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: Callable[[str], None]) -> None:
     """Call `show` for each of `texts`, or else for the lines of standard input, or with --interactive for what is typed
-    after a prompt. `what` they are is said in the terminal. While asking, a text that can't be used is told and passed.
+    after a prompt. `what` they are is said in the terminal. While asking, a text that can't be used is refused, and the
+    next one asked for.
     """
     if not arguments.interactive:
         for text in sentences_from(texts, f"Type {what}, one a line; Ctrl-D ends."):
@@ -97,8 +121,7 @@ def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: 
     print(f"Type {what}; Ctrl-D ends.")
     for text in ask("> "):
         try:
-            if any("\ud800" <= letter <= "\udfff" for letter in text):  # what Python makes of other encodings
-                raise InputError("This is not UTF-8 text. Set the terminal to UTF-8, or convert the text first.")
+            check_text(text, "This")
             show(text)
         except InputError as error:
             print(error)

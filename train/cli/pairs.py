@@ -10,26 +10,35 @@ from typing import Any
 from ...autograd import manual_seed
 from ...autograd.backend import check_device
 from ...models.presets import TranslationPreset
+from ..data.captions import Captions
 from ..data.files import Pair
+from ..data.news import News
+from ..data.pairs import TranslationData
 from ..distributed import find_ranks
 from ..runs.folder import RunFolder
 from ..runs.plots import plot_attention, plot_heads
 from ..tables.cells import run_cells
 from ..tasks.translation import Translator, train_translator
 from .command_line import start_run
-from .generation import show_translations
+from .generation import check_lengths, show_translations, strategy_of
 from .training import run_options
 
 
-def use_checkpoint(arguments: Any) -> None:
-    """Print what the model of an earlier run makes of each text: the best, or with --nbest the best ones."""
-    show_translations(Translator.load(arguments.checkpoint), arguments, arguments.texts, arguments.what)
+def use_checkpoint(arguments: Any, *tasks: str) -> None:
+    """Print what the model of an earlier run makes of each text: the best, or with --nbest the best ones.
+
+    Raises InputError unless the run was trained for one of `tasks`.
+    """
+    translator = Translator.load(arguments.checkpoint, tasks)
+    check_lengths(strategy_of(arguments), translator.model.config.max_length)
+    show_translations(translator, arguments, arguments.texts, arguments.what)
 
 
 def train_pairs(
     arguments: Any,
     name: str,
-    summary: str,
+    task: str,
+    data: TranslationData | News | Captions,
     train: Sequence[Pair],
     valid: Sequence[Pair],
     preset: TranslationPreset,
@@ -39,15 +48,18 @@ def train_pairs(
 
     Args:
         name: of the folder under runs/, where --out names none.
-        summary: of the data, for config.json.
+        task: what the model learns, see `train_translator`; a --teacher must have learnt the same.
+        data: what the pairs were taken from, for config.json.
         evaluate: called in the first of several processes.
     """
     start = time.perf_counter()
     check_device(arguments.device)
-    teacher = Translator.load(arguments.teacher) if arguments.teacher else None
-    with start_run(arguments, name, {"data": summary}) as run:
+    check_lengths(strategy_of(arguments), preset.max_length)
+    teacher = Translator.load(arguments.teacher, [task]) if arguments.teacher else None
+    with start_run(arguments, name, data) as run:
         manual_seed(arguments.seed)
-        translator = train_translator(train, valid, preset, run, teacher=teacher, **run_options(arguments))
+        options = run_options(arguments)
+        translator = train_translator(train, valid, preset, run, teacher=teacher, task=task, **options)
         if find_ranks().first:
             figures = evaluate(translator, run)
             seconds = time.perf_counter() - start
@@ -57,6 +69,7 @@ def train_pairs(
 def compare_presets(
     arguments: Any,
     run: RunFolder,
+    task: str,
     train: Sequence[Pair],
     valid: Sequence[Pair],
     preset: TranslationPreset,
@@ -64,7 +77,7 @@ def compare_presets(
     figures: Callable[[Translator], Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     """Train the model once for each cell, with the cell's changes to the preset; its rows, see `run_cells`."""
-    options = {**run_options(arguments), "stop_at": None}
+    options = {**run_options(arguments), "stop_at": None, "task": task}
 
     def make(own: RunFolder, changes: Mapping[str, Any], resume: bool) -> Mapping[str, Any]:
         manual_seed(arguments.seed)

@@ -168,9 +168,10 @@ class TokenBatches:
         self.dropped = np.flatnonzero(~fits)
         self.kept = np.flatnonzero(fits)
         if not len(self.kept):
+            pairs = "The one sentence pair is" if len(longest) == 1 else f"All {len(longest):,} sentence pairs are"
             raise InputError(
-                f"All {len(longest):,} sentence pairs are longer than the limit of {max_length} tokens. Raise the "
-                "limit on length, or train a tokenizer with a larger vocabulary so that sentences need fewer tokens."
+                f"{pairs} longer than the limit of {max_length} tokens. Raise the limit on length, or "
+                "train a tokenizer with a larger vocabulary so that sentences need fewer tokens."
             )
         longest = longest[self.kept]
         if longest.max() > tokens_per_batch:

@@ -20,13 +20,14 @@ _COCO = "coco_captions/captions_val2017.tsv.gz"
 
 @dataclass(frozen=True)
 class Captions:
-    """Groups of captions, one a picture; no picture, and no caption, is in two parts."""
+    """Groups of captions, one a picture; no picture, and no caption, is in two parts; `notes` say what was left out."""
 
     train: list[list[str]]
     valid: list[list[str]]
     test: list[list[str]]
     name: str
     description: str
+    notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """One line: the set and the sizes of its parts."""
@@ -37,7 +38,7 @@ class Captions:
 
 
 def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
-    """One of `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not), the rows of a picture together.
+    """One of `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not).
 
     A hash of the picture's first caption decides its part: 90 % train, 5 % validate, 5 % test. Held-out pictures with a
     caption that training has too are left out. `seed` is that of the embedded grammar.
@@ -46,7 +47,7 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
     """
     if name_or_path == "embedded":
         groups = list(itertools.islice(scenes(seed), EMBEDDED_SCENES))
-        return _split(groups, "embedded", "Captions of handloom's grammar; nothing is downloaded.")
+        return _split(groups, 0, "embedded", "Captions of handloom's grammar; nothing is downloaded.")
     if name_or_path == "coco":
         path = find_local(_COCO)
         if path is None:
@@ -55,24 +56,27 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
                 f"https://cocodataset.org/#download, write its captions as rows image_id<TAB>caption to DATA/{_COCO} "
                 f"(or any path for --data), and set HANDLOOM_DATA to DATA. {EMBEDDED_WORKS}"
             )
-        return _split(read_captions(path), "coco", "MS COCO captions (Lin et al. 2014, arXiv 1405.0312), val2017.")
+        return _split(*read_captions(path), "coco", "MS COCO captions (Lin et al. 2014, arXiv 1405.0312), val2017.")
     if not Path(name_or_path).is_file():
         known = ", ".join(CAPTION_NAMES)
         raise InputError(f"{name_or_path or '--data'} is neither a known set of captions ({known}) nor a file.")
-    return _split(read_captions(name_or_path), name_or_path, f"The captions of {name_or_path}.")
+    return _split(*read_captions(name_or_path), name_or_path, f"The captions of {name_or_path}.")
 
 
-def read_captions(path: str | Path) -> list[list[str]]:
-    """The captions of each picture with two or more. Raises InputError with the line that can't be used."""
-    rows = []
+def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
+    """The captions of each picture with two different ones or more, and how many pictures have fewer.
+
+    Raises InputError with the line that can't be used.
+    """
+    captions: dict[str, list[str]] = {}
     for number, line in enumerate(iter_lines(path), 1):
         if line.strip():
             picture, tab, caption = line.partition("\t")
-            if not tab or "\t" in caption:
+            if not tab or "\t" in caption or not caption.strip():
                 raise InputError(f"{path}, line {number:,}: expected picture<TAB>caption.")
-            rows.append((picture, caption.strip()))
-    groups = [[caption for _, caption in group] for _, group in itertools.groupby(rows, key=lambda row: row[0])]
-    return [distinct for group in groups if len(distinct := list(dict.fromkeys(group))) > 1]
+            captions.setdefault(picture, []).append(caption.strip())
+    groups = [distinct for group in captions.values() if len(distinct := list(dict.fromkeys(group))) > 1]
+    return groups, len(captions) - len(groups)
 
 
 def caption_pairs(groups: list[list[str]]) -> list[Pair]:
@@ -80,7 +84,7 @@ def caption_pairs(groups: list[list[str]]) -> list[Pair]:
     return [pair for group in groups for pair in zip(group, [*group[1:], group[0]], strict=True)]
 
 
-def _split(groups: list[list[str]], name: str, description: str) -> Captions:
+def _split(groups: list[list[str]], lonely: int, name: str, description: str) -> Captions:
     parts: dict[str, list[list[str]]] = {"train": [], "valid": [], "test": []}
     for group in groups:
         place = int.from_bytes(hashlib.blake2b(group[0].encode(), digest_size=8).digest()) % 20
@@ -95,4 +99,9 @@ def _split(groups: list[list[str]], name: str, description: str) -> Captions:
             f"{name}: {len(groups)} pictures with two captions are too few to train and test on. "
             "Give some dozens more, the rows of a picture one after the other."
         )
-    return Captions(parts["train"], held_out["valid"], held_out["test"], name, description)
+    notes = []
+    if lonely:
+        notes.append(f"{name}: left out {lonely:,} pictures with one caption only.")
+    if lost := sum(len(parts[part]) - len(held_out[part]) for part in held_out):
+        notes.append(f"{name}: left out {lost:,} held-out pictures with captions that training has too.")
+    return Captions(parts["train"], held_out["valid"], held_out["test"], name, description, tuple(notes))

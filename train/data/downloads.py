@@ -36,6 +36,14 @@ def find_local(relative: str) -> Path | None:
     return folder / relative if folder is not None and (folder / relative).is_file() else None
 
 
+def unverified(name: str, content: bytes) -> str:
+    """A sentence with the SHA-256 of a set whose publisher renews its files: there is none to hold it against."""
+    return (
+        f"{name}: its publisher renews the files, so no checksum can tell whether they are right; what was read has "
+        f"SHA-256 {hashlib.sha256(content).hexdigest()}."
+    )
+
+
 def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_names: Sequence[str] = ()) -> Path:
     """A file of a data set: `$HANDLOOM_DATA/folder/name` if it is there, else from the cache, else from the net.
 

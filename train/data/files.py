@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ...errors import InputError
 
@@ -61,10 +61,21 @@ def iter_lines(path: str | Path) -> Iterator[str]:
     after the last line feed.
 
     Raises:
-        InputError: the file can't be opened, is a folder, is a damaged gzip file, or holds bytes that are not UTF-8.
+        InputError: the file can't be opened, is a folder, is a damaged gzip file, or holds bytes that are not UTF-8
+            text.
     """
     with _open_binary(Path(path)) as stream:
-        yield from decode_lines(stream, str(path))
+        try:
+            yield from decode_lines(stream, str(path))
+        except InputError:
+            read_on(stream)
+            raise
+
+
+def read_on(stream: BinaryIO) -> None:
+    """Read a stream to its end: where a compressed file is damaged its checksum tells, and not the text it gave."""
+    while stream.read(1 << 20):
+        pass
 
 
 def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
@@ -75,10 +86,24 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         if number == 1:
             line = line.removeprefix(_UTF8_BOM)
         try:
-            yield line.decode("utf-8")
+            text = line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise InputError(_not_utf8(name, number, offset, raw, error)) from None
+        if "\0" in text:
+            raise InputError(
+                f"{name}, line {number:,} holds a NUL byte, which no text has. If the file is UTF-16, convert it: "
+                f"iconv -f UTF-16LE -t UTF-8 {name} > NEW_FILE"
+            )
+        yield text
         offset += len(raw)
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value out of JSON is a text that UTF-8 can hold: escapes may stand for NUL and for half a character."""
+    try:
+        return isinstance(value, str) and b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -175,9 +200,9 @@ def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> Para
             row = json.loads(line)
             row = row.get("translation", row)
             pair = row[source], row[target]
-        except (ValueError, AttributeError, KeyError, TypeError):
+        except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
             pair = (None, None)
-        if not all(isinstance(side, str) for side in pair):
+        if not all(map(is_text, pair)):
             raise InputError(
                 f"{path}, line {number:,}: {line[:40]!r} is not a JSON object with the texts {source!r} and {target!r}."
             )

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from .downloads import EMBEDDED_WORKS, fetch, find_local
-from .files import decode_lines, parse_tsv, read_lines, read_parallel_files, with_text_on_both_sides
+from .downloads import EMBEDDED_WORKS, fetch, find_local, unverified
+from .files import decode_lines, parse_tsv, read_lines, read_on, read_parallel_files, with_text_on_both_sides
 from .pairs import TranslationData, split_by_sentence
 
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
@@ -108,7 +108,6 @@ def load_tatoeba(source: str, target: str) -> TranslationData:
     code, folder = TATOEBA_NAMES[other], f"tatoeba_en_{other}"
     path = find_local(f"{folder}/eng-{code}.tsv.gz")
     if path is None:
-        # No checksum: the file is renewed every few weeks.
         path = fetch(TATOEBA_URL, folder, f"{code}-eng.zip", None)
         rows = _zip_lines(path, f"{code}.txt")
     else:
@@ -125,7 +124,7 @@ def load_tatoeba(source: str, target: str) -> TranslationData:
         test_name="tatoeba, held-out English sentences",
         source=source,
         target=target,
-        notes=tuple(filter(None, [text.note()])),
+        notes=tuple(filter(None, [text.note(), unverified("tatoeba", path.read_bytes())])),
     )
 
 
@@ -188,7 +187,14 @@ def _translations(part: Any) -> Iterator[dict[str, str]]:
 def _zip_lines(path: Path, member: str) -> list[str]:
     try:
         with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
-            return list(decode_lines(stream, f"{path}/{member}"))
+            try:
+                lines = list(decode_lines(stream, f"{path}/{member}"))
+            except InputError:
+                read_on(stream)  # type: ignore[arg-type]
+                raise
+            if not lines:
+                raise EOFError(f"{member} is empty")
+            return lines
     except (zipfile.BadZipFile, KeyError, EOFError, zlib.error) as error:
         raise InputError(
             f"{path} is damaged or not the archive expected, which holds {member} ({error}). Delete it to have it "

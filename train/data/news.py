@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...errors import InputError
 from .downloads import find_local
-from .files import iter_lines
+from .files import is_text, iter_lines
 from .grammar.headlines import Article, articles
 from .named import load_hub
 from .pairs import split_by_sentence
@@ -87,16 +87,17 @@ def read_articles(path: str | Path) -> Iterator[Article]:
                 row = json.loads(line)
                 description = row.get("short_description") or row.get("description") or ""
                 fields = [row["category"], row["headline"], description]
-            except (json.JSONDecodeError, KeyError, AttributeError) as error:
-                raise InputError(
-                    f'{path}, line {number:,}: {error!r}. Each line must be an object with "category" and "headline".'
-                ) from None
+            except (json.JSONDecodeError, RecursionError, KeyError, AttributeError):
+                fields = []
         else:
-            fields = [*line.split("\t"), ""][:3]
-        if len(fields) < 3 or not all(isinstance(field, str) for field in fields):
+            fields = line.split("\t")
+            if number == 1 and [field.strip().casefold() for field in fields[:2]] == ["category", "headline"]:
+                continue  # the names of the columns
+            fields += [""] if len(fields) == 2 else []
+        if len(fields) != 3 or not all(map(is_text, fields)):
             raise InputError(
-                f"{path}, line {number:,}: expected category<TAB>headline<TAB>description, or a JSON object with these "
-                "as texts."
+                f"{path}, line {number:,}: {line[:40]!r} is neither category<TAB>headline<TAB>description nor a JSON "
+                "object with these as texts."
             )
         yield Article(*(field.strip() for field in fields))
 
@@ -126,7 +127,7 @@ def _split(found: list[Article], name: str, description: str, descriptions: bool
     pairs = [(str(number), article.headline) for number, article in enumerate(usable)]
     parts = [[usable[int(number)] for number, _ in part] for part in split_by_sentence(pairs, side=1)]
     known = {article.category for article in parts[0]}
-    kept = [[article for article in part if article.category in known] for part in parts]
+    kept = [[article for article in part if descriptions or article.category in known] for part in parts]
     if not kept[1] or not kept[2]:
         raise InputError(
             f"{name}: too few articles for so many categories; none could be held out whose category is also trained "

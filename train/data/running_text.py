@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import InputError
-from .downloads import EMBEDDED_WORKS, fetch, find_local
+from .downloads import EMBEDDED_WORKS, fetch, find_local, unverified
 from .files import iter_lines
 from .named import load_hub
 
@@ -78,7 +78,8 @@ def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
         return load_wikitext2()
     if name_or_path == "gutenberg":
         books = [_gutenberg_book(number, name) for number, name in GUTENBERG_BOOKS.items()]
-        return _from_parts(books, "gutenberg", "15 novels from Project Gutenberg; public domain in the US.")
+        data = _from_parts(books, "gutenberg", "15 novels from Project Gutenberg; public domain in the US.")
+        return replace(data, notes=(unverified("gutenberg", "".join(books).encode()),))
     if not Path(name_or_path).exists():
         known = ", ".join(TEXT_NAMES)
         raise InputError(
@@ -134,7 +135,6 @@ def _gutenberg_book(number: int, name: str) -> str:
     local = find_local(f"gutenberg/pg{number}_{name}.txt.gz")
     if local:
         return read_text(local)
-    # No checksum: the files are renewed from time to time.
     return without_licence(read_text(fetch(f"{GUTENBERG_URL}{number}/", "gutenberg", f"pg{number}.txt", None)))
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
+from ...errors import InputError, remedy
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(
-            f"{path} could not be written: {error}. {kept}Make room on the disk, or choose another folder."
+            f"{path} could not be written: {error.strerror or error}. {kept}{remedy(error)}"
         ) from error
 
 
@@ -75,6 +75,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
         raise InputError(f"The file {path} does not exist. Check the path.") from None
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
+    except RecursionError:
+        raise InputError(f"{path} can't be read: its JSON is nested too deep. Restore a copy.") from None
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}. Restore the file from "

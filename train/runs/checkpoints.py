@@ -1,11 +1,13 @@
 """Named arrays and their configuration in one safetensors file, saved so that a crash loses nothing.
 
 The configuration travels inside the safetensors file, in its header, as JSON: weights and configuration can't come
-from two different saves, however a run ends. Nothing here reads or writes pickle.
+from two different saves, however a run ends. So does a checksum of both, which loading verifies: a changed byte is
+noticed. Nothing here reads or writes pickle.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +22,7 @@ from ...errors import InputError
 from .atomic_files import atomic_path
 
 FORMAT = "handloom-checkpoint"
-VERSION = 1
+VERSION = 2  # 1 had no checksum
 MODEL_FILE = "model.safetensors"
 
 
@@ -56,20 +58,23 @@ def save_checkpoint(
         if not isinstance(tensor, (np.ndarray, np.generic)) or tensor.dtype.kind not in "fiub":
             kind = f"{getattr(tensor, 'dtype', '')} {type(tensor).__name__}".strip()
             raise TypeError(f"tensor {name!r} is a {kind}; a checkpoint holds NumPy arrays of real numbers or bools.")
-        contiguous[name] = np.asarray(tensor, order="C")  # safetensors writes a strided view's memory as it lies
+        # safetensors writes a strided view's memory as it lies, and its files are little-endian.
+        contiguous[name] = np.asarray(tensor, tensor.dtype.newbyteorder("<"), order="C")
+    text = json.dumps(dict(config), ensure_ascii=False, allow_nan=False)
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
-        "config": json.dumps(dict(config), ensure_ascii=False, allow_nan=False),
+        "config": text,
+        "checksum": _checksum(contiguous, text),
     }
     # save_file would write to a temporary file of its own, under a new name each time, and leave it behind when killed.
     header, data = _split(save(contiguous, metadata=metadata))
     header["__metadata__"] = metadata  # in this order; safetensors keeps it in a hash table, in another one each time
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the arrays' memory is aligned, as safetensors does it
+    head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % 8)  # the arrays' memory is aligned, as safetensors does it
     folder = make_folder(folder)
     with atomic_path(folder / file_name) as temporary, open(temporary, "wb") as file:
-        file.writelines((len(text).to_bytes(8, "little"), text, data))
+        file.writelines((len(head).to_bytes(8, "little"), head, data))
     return folder / file_name
 
 
@@ -80,18 +85,70 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Check
         folder: the folder, or the safetensors file itself.
 
     Raises:
-        InputError: folder or file is missing, truncated, not a safetensors file, not one of handloom's, or of a format
-            version this handloom doesn't know.
+        InputError: folder or file is missing, truncated, changed, not a safetensors file, not one of handloom's, or of
+            a format version this handloom doesn't know.
     """
-    with _open(folder, file_name) as file:
+    path = _path(folder, file_name)
+    with _open(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        return Checkpoint(tensors, json.loads(file.metadata()["config"]))
+        metadata = file.metadata()
+        if metadata["checksum"] != _checksum(tensors, metadata["config"]):
+            raise InputError(f"{path} is damaged: its checksum is not that of what it holds. Restore a copy.")
+        return Checkpoint(tensors, _config(metadata, path))
 
 
 def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str, Any]:
-    """The configuration of a checkpoint alone, without its arrays. Raises InputError as `load_checkpoint`."""
-    with _open(folder, file_name) as file:
-        return json.loads(file.metadata()["config"])
+    """The configuration of a checkpoint alone, without its arrays; nothing is verified.
+
+    Raises InputError if there is no such file, or it is no checkpoint.
+    """
+    path = _path(folder, file_name)
+    with _open(path) as file:
+        return _config(file.metadata(), path)
+
+
+def read_checksum(folder: str | Path, *, file_name: str = MODEL_FILE) -> str:
+    """The checksum that a checkpoint was saved with; nothing is verified. Raises InputError as `read_config`."""
+    with _open(_path(folder, file_name)) as file:
+        return file.metadata()["checksum"]
+
+
+def digest(tensors: Mapping[str, Any]) -> str:
+    """SHA-256 over names, dtypes, shapes and bytes of arrays, in hexadecimal: equal only for bit-equal arrays."""
+    total = hashlib.sha256()
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        total.update(f"{name} {array.dtype} {np.shape(tensors[name])} ".encode())
+        total.update(array.reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def file_digest(path: str | Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal. Raises InputError if it can't be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
+
+
+def _checksum(tensors: Mapping[str, np.ndarray], config: str) -> str:
+    return hashlib.sha256(f"{digest(tensors)} {config}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _config(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
+    config = json.loads(metadata["config"])
+    if not isinstance(config, dict):
+        raise InputError(f"{path} holds a configuration that is no JSON object. Restore a copy.")
+    return config
+
+
+def _path(folder: str | Path, file_name: str) -> Path:
+    path = Path(folder)
+    path = path / file_name if path.is_dir() else path
+    if not path.is_file():
+        raise InputError(_missing(Path(folder), path))
+    return path
 
 
 def _split(content: bytes) -> tuple[dict[str, Any], memoryview]:
@@ -101,13 +158,8 @@ def _split(content: bytes) -> tuple[dict[str, Any], memoryview]:
 
 
 @contextmanager
-def _open(folder: str | Path, file_name: str) -> Iterator[Any]:
+def _open(path: Path) -> Iterator[Any]:
     """The safetensors file, known to be a checkpoint; what goes wrong while it is read becomes an InputError."""
-    path = Path(folder)
-    if path.is_dir():
-        path = path / file_name
-    if not path.is_file():
-        raise InputError(_missing(Path(folder), path))
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
@@ -122,7 +174,7 @@ def _open(folder: str | Path, file_name: str) -> Iterator[Any]:
                     "Install the version of handloom that saved it, or train again."
                 )
             yield file
-    except (SafetensorError, json.JSONDecodeError, KeyError) as error:
+    except (SafetensorError, json.JSONDecodeError, RecursionError, KeyError) as error:
         raise InputError(_unreadable(path, error)) from None
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from ...errors import InputError
+from ...errors import InputError, remedy
 from . import overwriting
 from .atomic_files import atomic_path, is_link, read_json, temporary_name, write_json
 from .checkpoints import MODEL_FILE, make_folder
@@ -178,7 +178,7 @@ class RunFolder:
             try:
                 os.fsync(stream.fileno())
             except OSError as error:
-                raise InputError(f"{path} could not be written: {error.strerror}. Make room on the disk.") from error
+                raise InputError(f"{path} could not be written: {error.strerror}. {remedy(error)}") from error
         return {path.name: path.stat().st_size for path in (self.metrics_path,) if path.exists()}
 
     def rewind(self, sizes: Mapping[str, int], step: int) -> None:
@@ -289,7 +289,7 @@ class RunFolder:
             if path in self._streams:
                 with contextlib.suppress(OSError):  # closing tries to write the row again
                     self._streams.pop(path).close()
-            raise InputError(f"{path} could not be written: {error.strerror}. Make room on the disk.") from error
+            raise InputError(f"{path} could not be written: {error.strerror}. {remedy(error)}") from error
 
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
@@ -307,8 +307,9 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     for number, line in enumerate(whole_lines, start=1):
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}, line {number}: not valid JSON ({error.msg}). Remove or mend the line.") from None
+        except (json.JSONDecodeError, RecursionError) as error:
+            reason = getattr(error, "msg", "nested too deep")
+            raise InputError(f"{path}, line {number}: not valid JSON ({reason}). Remove or mend the line.") from None
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: {line[:40]!r} is not a JSON object. Remove or mend the line.")
         rows.append(row)

@@ -1,14 +1,13 @@
 """What a run needs to go on exactly where it stopped: saved whole, the last few kept, the newest whole one found again.
 
 A save is two files in the run's folder `checkpoints`: `weights-STEP.safetensors` holds the parameters,
-`state-STEP.safetensors` all else. The state is written last and counts only with its weights, whose SHA-256 it holds,
+`state-STEP.safetensors` all else. The state is written last and counts only with its weights, whose checksum it holds,
 so a crash between the two leaves the save before. Weights that a state wants to average later stay as long as it does.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 
 from ...errors import InputError
 from .atomic_files import is_link, temporary_name
-from .checkpoints import load_checkpoint, read_config, save_checkpoint
+from .checkpoints import load_checkpoint, read_checksum, read_config, save_checkpoint
 
 _NAME = re.compile(r"(state|weights)-(\d{8,})\.safetensors")
 
@@ -66,8 +65,8 @@ class SavedStates:
         flat = dict(_flatten(state))
         tensors = {key: value for key, value in flat.items() if isinstance(value, np.ndarray)}
         plain = {key: value for key, value in flat.items() if key not in tensors}
-        config = {"step": step, "snapshots": list(snapshots), "weights": digest(weights), "state": plain}
-        save_checkpoint(self.folder, weights, {"step": step}, file_name=f"weights-{step:08}.safetensors")
+        path = save_checkpoint(self.folder, weights, {"step": step}, file_name=f"weights-{step:08}.safetensors")
+        config = {"step": step, "snapshots": list(snapshots), "weights": read_checksum(path), "state": plain}
         save_checkpoint(self.folder, tensors, config, file_name=f"state-{step:08}.safetensors")
         self._prune(newest=step)
 
@@ -86,7 +85,8 @@ class SavedStates:
             try:
                 weights = self.weights(step)
                 tensors, config = load_checkpoint(self.folder, file_name=f"state-{step:08}.safetensors")
-                if config.get("step") != step or "state" not in config or config.get("weights") != digest(weights):
+                own = read_checksum(self.folder, file_name=f"weights-{step:08}.safetensors")
+                if config.get("step") != step or "state" not in config or config.get("weights") != own:
                     raise InputError(
                         f"The two files of step {step} in {self.folder} do not belong together: the weights are not "
                         "those that the state was saved with. Restore both from one copy."
@@ -149,16 +149,6 @@ class SavedStates:
         removed += [path for step, path in weights.items() if step not in wanted]
         for path in [*removed, *self._unfinished()]:  # states first: none is left without its weights
             path.unlink(missing_ok=True)
-
-
-def digest(weights: Mapping[str, Any]) -> str:
-    """SHA-256 over names, dtypes, shapes and bytes of arrays, in hexadecimal: equal only for bit-equal weights."""
-    total = hashlib.sha256()
-    for name in sorted(weights):
-        array = np.ascontiguousarray(weights[name])
-        total.update(f"{name} {array.dtype} {np.shape(weights[name])} ".encode())
-        total.update(array.reshape(-1).view(np.uint8).data)
-    return total.hexdigest()
 
 
 def _flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

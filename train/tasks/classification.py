@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +18,9 @@ from ...models.presets import ClassifierPreset
 from ...nn import Module, attention_maps
 from ...tokenizer import Tokenizer, WordTokenizer, load_tokenizer
 from ..data.batches import TokenSequences
-from ..runs.checkpoints import check_shapes, load_checkpoint
 from ..runs.folder import RunFolder
 from ..trainer import Loss, Trainer
+from .loading import load_trained, trained_config
 from .objectives import class_weights, taught
 from .regimes import Regime, fit
 
@@ -70,6 +71,14 @@ class LabelledBatches:
 
     def __len__(self) -> int:
         return -(-len(self.labels) // self.batch_size)
+
+    def fingerprint(self) -> str:
+        """A checksum of what the batches are made from."""
+        options = self.batch_size, self.seed, self.shuffle, self.curriculum, self.pad_to
+        total = hashlib.sha256(repr(options).encode())
+        for array in (self.sequences.offsets, self.sequences.tokens, self.labels):
+            total.update(np.ascontiguousarray(array).data)
+        return total.hexdigest()
 
     def epoch(self, epoch: int = 0, start: int = 0, every: int = 1) -> Iterator[LabelledBatch]:
         """Batches start, start + every, ... of the epoch; each text occurs once."""
@@ -122,21 +131,17 @@ class Classifier:
         self.model, self.tokenizer, self.labels = model.eval(), tokenizer, list(labels)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Classifier:
-        """The classifier that a run left in `folder`. Raises InputError if it is no run of one, or damaged."""
-        run = RunFolder.open(folder)
-        tensors, config = load_checkpoint(run.path)
-        tokenizer = load_tokenizer(run.tokenizer_path)
-        try:
-            model, labels = TransformerClassifier(ClassifierConfig(**config["model"])), list(config["labels"])
-        except (ArithmeticError, KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{run.model_path} does not say which classifier it holds ({error}). Give the folder of a run of "
-                "examples/classify_news.py made by this version of handloom, or train again."
-            ) from None
-        expected = {name: array.shape for name, array in model.state_dict().items()}
-        check_shapes(expected, {name: array.shape for name, array in tensors.items()}, run.model_path)
-        model.load_state_dict(tensors)
+    def load(cls, folder: str | Path, tasks: Collection[str] | None = None) -> Classifier:
+        """The classifier that a run left in `folder`, if it was trained for one of `tasks`; None takes any.
+
+        Raises InputError as `load_trained`.
+        """
+        kinds = {"": (TransformerClassifier, ClassifierConfig)}
+        model, tokenizer, config = load_trained(folder, "classifier", kinds, tasks)
+        labels = config.get("labels")
+        classes = model.config.classes
+        if not isinstance(labels, list) or len({one for one in labels if isinstance(one, str)}) != classes:
+            raise InputError(f"The classifier in {folder} does not name its {classes} classes. Restore a copy of it.")
         return cls(model, tokenizer, labels)
 
     def probabilities(self, texts: Sequence[str], batch_size: int = 128) -> np.ndarray:
@@ -190,6 +195,7 @@ def train_classifier(
     stop_at: int | None = None,
     regime: Regime | None = None,
     teacher: Classifier | None = None,
+    task: str = "",
     say: Callable[[str], None] = print,
 ) -> Classifier:
     """Train a vocabulary and a classifier on (text, label) pairs and leave both in the run's folder.
@@ -198,7 +204,7 @@ def train_classifier(
         seed: decides the order of the batches. (Initial weights and dropout follow `manual_seed`.)
         steps: updates at most; the preset's epochs if None. Training ends before when `preset.patience` validations in
             a row, one an epoch, bring no better accuracy.
-        resume, stop_at, regime, say: as in `train_translator`.
+        resume, stop_at, regime, task, say: as in `train_translator`.
         teacher: a classifier of the same classes to learn from as well; its vocabulary becomes this one's.
 
     Raises InputError for a preset or a teacher that can't be used.
@@ -250,7 +256,7 @@ def train_classifier(
         train_batches,
         valid_batches.epoch(),
         run,
-        config={"model": config.to_dict(), "labels": labels},
+        config=trained_config(task, run.tokenizer_path, config, labels=labels),
         steps=steps,
         clip_norm=preset.clip_norm,
         validate_every=min(len(train_batches), steps),

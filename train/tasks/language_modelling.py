@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,15 +26,17 @@ from ...models import (
     Strategy,
 )
 from ...models import stream as generate
+from ...models.fields import Length, fits
 from ...models.generation import DecodingState
 from ...models.presets import LanguageModelPreset
 from ...nn import Module
-from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer, load_tokenizer
-from ...tokenizer.character import clean_text
+from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
+from ...tokenizer.base import printable
+from ...tokenizer.character import clean_text, lost_characters
 from ..data.running_text import TextData
-from ..runs.checkpoints import check_shapes, load_checkpoint
 from ..runs.folder import RunFolder
 from ..trainer import Loss, Trainer
+from .loading import load_trained, trained_config
 from .objectives import taught
 from .regimes import Regime, fit
 
@@ -79,6 +82,11 @@ class WindowBatches:
     def __len__(self) -> int:
         return self.windows // self.batch_size
 
+    def fingerprint(self) -> str:
+        """A checksum of what the batches are made from."""
+        options = self.length, self.batch_size, self.seed, self.curriculum
+        return hashlib.sha256(repr(options).encode() + np.ascontiguousarray(self.ids).tobytes()).hexdigest()
+
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Windows]:
         """Batches start, start + every, ... of the epoch."""
         generator = np.random.default_rng([self.seed, epoch])
@@ -118,14 +126,26 @@ class TokenizedText:
     characters: dict[str, int]
 
 
-def tokenize(data: TextData, kind: str, vocab_size: int, tokenizer: Tokenizer | None = None) -> TokenizedText:
+def tokenize(
+    data: TextData,
+    kind: str,
+    vocab_size: int,
+    tokenizer: Tokenizer | None = None,
+    *,
+    say: Callable[[str], None] = print,
+) -> TokenizedText:
     """Clean the texts (one form for each mark, see `clean_text`) and cut them into tokens.
 
     Args:
         kind: "character", or "bpe" with at most `vocab_size` tokens; trained on the training part.
         tokenizer: take this one instead.
+        say: is told how many characters were left out.
     """
     parts = {name: clean_text(getattr(data, name)) for name in ("train", "valid", "test")}
+    if lost := lost_characters(data.train):
+        examples = " ".join(printable(character) for character, _ in lost.most_common(10))
+        total = len(data.train)
+        say(f"{data.name}: left out {lost.total():,} of {total:,} characters, the alphabet lacks them: {examples}")
     if tokenizer is None:
         texts = [parts["train"]]
         tokenizer = BPETokenizer.train(texts, vocab_size) if kind == "bpe" else CharacterTokenizer.train(texts)
@@ -182,23 +202,16 @@ class Writer:
         self.model, self.tokenizer, self.length = model.eval(), tokenizer, length
 
     @classmethod
-    def load(cls, folder: str | Path) -> Writer:
-        """The model that a run left in `folder`. Raises InputError if it is no run of a language model, or damaged."""
-        run = RunFolder.open(folder)
-        tensors, config = load_checkpoint(run.path)
-        tokenizer = load_tokenizer(run.tokenizer_path)
-        try:
-            build, read = MODELS[config["kind"]]
-            model = build(read(**config["model"]))
-        except (ArithmeticError, KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{run.model_path} does not say which language model it holds ({error}). Give the folder of a run of "
-                "examples/generate_text.py made by this version of handloom, or train again."
-            ) from None
-        expected = {name: array.shape for name, array in model.state_dict().items()}
-        check_shapes(expected, {name: array.shape for name, array in tensors.items()}, run.model_path)
-        model.load_state_dict(tensors)
-        return cls(model, tokenizer, config["length"])
+    def load(cls, folder: str | Path, tasks: Collection[str] | None = None) -> Writer:
+        """The model that a run left in `folder`, if it was trained for one of `tasks`; None takes any.
+
+        Raises InputError as `load_trained`.
+        """
+        model, tokenizer, config = load_trained(folder, "language model", MODELS, tasks)
+        length: Any = config.get("length")
+        if not fits(Length, length) or length > getattr(model.config, "max_length", length):
+            raise InputError(f"The language model in {folder} does not say how long its context is. Restore a copy.")
+        return cls(model, tokenizer, length)
 
     def write(
         self,
@@ -301,6 +314,7 @@ def train_language_model(
     stop_at: int | None = None,
     regime: Regime | None = None,
     teacher: Writer | None = None,
+    task: str = "",
     say: Callable[[str], None] = print,
 ) -> Writer:
     """Train a model on `text` and leave it in the run's folder.
@@ -314,6 +328,7 @@ def train_language_model(
         stop_at: see `Trainer.fit`.
         regime: how to train beside what the preset says; `Regime()` if None.
         teacher: a writer to learn from as well, whose tokenizer cut the text.
+        task: what the model learns, in words, to be told from others when it is loaded.
         say: receives a line of text about each stage.
 
     Raises InputError for data, or a preset, that can't be used.
@@ -340,7 +355,7 @@ def train_language_model(
         batches,
         list(all_windows(text.valid[: max(preset.valid_tokens, 2)], preset.length, 32)),
         run,
-        config={"kind": kind, "model": config.to_dict(), "length": preset.length},
+        config=trained_config(task, run.tokenizer_path, config, kind=kind, length=preset.length),
         steps=steps,
         clip_norm=preset.clip_norm,
         validate_every=min(preset.validate_every, steps),

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from ...errors import InputError
-from ...models.presets import Preset
+from ...models.fields import Choices, Count, NotNegative, Rate, Share, Whole, described, field_kinds, fits, short
+from ...models.presets import SCHEDULES, Preset
 from ...nn import Module, MultiHeadAttention, checkpoint_activations
 from ..distributed import local_device
 from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
 from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
 from ..trainer import Trainer
 
+#: What every task measures in validation.
+METRICS = ("valid_loss", "valid_accuracy")
 AnyModel = TypeVar("AnyModel", bound=Module)
-SCHEDULES = ("noam", "constant", "linear", "cosine", "plateau")
 
 
 @dataclass(frozen=True)
@@ -35,33 +36,34 @@ class Regime:
         curriculum: epochs in which batches come in the order of difficulty.
         pad_to: of `TokenBatches`; windows of running text are of one length as they are.
 
-    Raises InputError for a rate, a decay or an average out of its range.
+    Raises InputError for a value that its field does not allow, and for options that don't go together.
     """
 
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
-    schedule: Literal["noam", "constant", "linear", "cosine", "plateau"] | None = None
-    lr: float | None = None
-    weight_decay: float | None = None
-    accumulate: int = 1
-    ema: float | None = None
-    patience: int | None = None
-    monitor: str | None = None
+    schedule: Annotated[str, Choices(SCHEDULES)] | None = None
+    lr: Rate | None = None
+    weight_decay: NotNegative | None = None
+    accumulate: Count = 1
+    ema: Share | None = None
+    patience: Count | None = None
+    monitor: Annotated[str, Choices(METRICS)] | None = None
     precision: Literal["fp32", "fp16"] = "fp32"
     name_overflows: bool = False
     graphs: bool = False
     deterministic: bool = False
-    prefetch: int = 0
+    prefetch: Whole = 0
     checkpoint_activations: bool = False
-    curriculum: int = 0
-    pad_to: int = 1
+    curriculum: Whole = 0
+    pad_to: Count = 1
 
     def __post_init__(self) -> None:
-        if self.lr is not None and not 0 < self.lr < math.inf:
-            raise InputError(f"--lr {self.lr}: give a learning rate above 0, 1e-3 for example.")
-        if self.weight_decay is not None and not 0 <= self.weight_decay < math.inf:
-            raise InputError(f"--weight-decay {self.weight_decay}: give a number from 0 on, 0.01 for example.")
-        if self.ema is not None and not 0 <= self.ema < 1:
-            raise InputError(f"--ema {self.ema}: give a decay from 0 on and below 1, 0.999 for example.")
+        for name, kind in field_kinds(Regime).items():
+            value = getattr(self, name)
+            if not fits(kind, value):
+                words = described(kind, none=False)
+                raise InputError(f"--{name.replace('_', '-')} {short(value)}: it must be {words}.")
+        if self.name_overflows and self.precision != "fp16":
+            raise InputError("--name-overflows names what overflows in float16: add --precision fp16.")
 
     def make_model(self, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:
         """The model on its device. Raises InputError if the configuration doesn't fit together."""
@@ -77,16 +79,13 @@ class Regime:
         return model
 
     def make_optimizer(self, model: Module, preset: Preset) -> Optimizer:
-        """The optimiser, with the betas and eps of the preset. Raises InputError if they can't be used."""
+        """The optimiser, with the betas and eps of the preset."""
         decay = self.weight_decay if self.weight_decay is not None else preset.weight_decay or None
         options: dict[str, Any] = {} if decay is None else {"weight_decay": decay}
         if self.optimizer == "sgd":
             return SGD(model.parameters(), momentum=0.9, **options)
         kind = AdamW if self.optimizer == "adamw" else Adam
-        try:
-            return kind(model.parameters(), betas=preset.betas, eps=preset.eps, **options)
-        except ValueError as error:
-            raise InputError(f"{error}. Change what --set or --weight-decay says.") from None
+        return kind(model.parameters(), betas=preset.betas, eps=preset.eps, **options)
 
     def make_schedule(self, preset: Preset, steps: int) -> Schedule:
         """The schedule over `steps` updates. Raises InputError if it lacks its rate, or has one that it doesn't use."""
@@ -95,8 +94,6 @@ class Regime:
             if self.lr is not None:
                 raise InputError("Noam's schedule has its rate from the preset: leave out --lr, or choose --schedule.")
             return noam(preset.d_model, max(preset.warmup, 1), preset.lr_factor)
-        if schedule not in SCHEDULES:
-            raise InputError(f"There is no schedule {schedule!r}: take one of {', '.join(SCHEDULES)}.")
         if not lr:
             raise InputError(f"The schedule {schedule} needs a learning rate: add --lr, 1e-3 for example.")
         warmup = min(preset.warmup, steps // 2)
@@ -115,7 +112,15 @@ class Regime:
 
 
 def fit(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[str], None]) -> float:
-    """`Trainer.fit`, from the run's last save on if `resume`; what is found there is said."""
+    """`Trainer.fit`, from the run's last save on if `resume`; what is found there is said.
+
+    Raises InputError, before anything is changed, if the run is past the trainer's last step or past `stop_at`.
+    """
+    done = max(trainer.saves.steps(), default=0) if resume else 0
+    if done > trainer.steps:
+        raise InputError(f"The run has made {done:,} updates already, more than --steps {trainer.steps:,}.")
+    if stop_at is not None and not done < stop_at <= trainer.steps:
+        raise InputError(f"--stop-at {stop_at:,}: the run is at step {done:,} of {trainer.steps:,}. Choose one ahead.")
     if resume:
         for problem in trainer.load():
             say(f"warning: {problem} An older save is used.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,9 +18,9 @@ from ...nn import Module, attention_maps
 from ...tokenizer import BPETokenizer, Tokenizer, load_tokenizer
 from ..data.batches import Batch, TokenBatches, fit_lengths, source_batches
 from ..distributed import find_ranks, local_device
-from ..runs.checkpoints import check_shapes, load_checkpoint
 from ..runs.folder import RunFolder
 from ..trainer import Loss, Trainer
+from .loading import load_trained, trained_config
 from .objectives import taught
 from .regimes import Regime, fit
 
@@ -35,30 +35,15 @@ class Translator:
         self.model, self.tokenizer = model, tokenizer
 
     @classmethod
-    def load(cls, folder: str | Path) -> Translator:
-        """The translator that a run left in `folder`.
+    def load(cls, folder: str | Path, tasks: Collection[str] | None = None) -> Translator:
+        """The translator that a run left in `folder`, if it was trained for one of `tasks`; None takes any.
 
-        Raises InputError if the folder is not a run, or a file in it is missing, damaged or of another shape.
+        Raises InputError as `load_trained`.
         """
-        run = RunFolder.open(folder)
-        tensors, config = load_checkpoint(run.path)
-        tokenizer = load_tokenizer(run.tokenizer_path)
-        try:
-            model = Seq2SeqTransformer(Seq2SeqConfig(**config["model"]))
-        except (ArithmeticError, KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{run.model_path} does not say which translation model it holds ({error}). Give the folder of a "
-                "translation run made by this version of handloom, or train again."
-            ) from None
-        if tokenizer.vocab_size != model.config.source_vocab_size:
-            raise InputError(
-                f"{run.tokenizer_path} has {tokenizer.vocab_size} tokens but the model in {run.model_path} was trained "
-                f"with {model.config.source_vocab_size}: the files are of two runs. Take both from the same one."
-            )
-        expected = {name: array.shape for name, array in model.state_dict().items()}
-        check_shapes(expected, {name: array.shape for name, array in tensors.items()}, run.model_path)
-        model.load_state_dict(tensors)
-        return cls(model.eval(), tokenizer)
+        model, tokenizer, _ = load_trained(
+            folder, "translation model", {"": (Seq2SeqTransformer, Seq2SeqConfig)}, tasks
+        )
+        return cls(model, tokenizer)
 
     def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
         """Sentences as the encoder takes them: token ids and <eos>. Raises InputError for empty and too long ones."""
@@ -227,6 +212,7 @@ def train_translator(
     stop_at: int | None = None,
     regime: Regime | None = None,
     teacher: Translator | None = None,
+    task: str = "",
     say: Callable[[str], None] = print,
 ) -> Translator:
     """Train a tokenizer and a model on (source, target) sentence pairs and leave both in the run's folder.
@@ -239,6 +225,7 @@ def train_translator(
         stop_at: see `Trainer.fit`.
         regime: how to train beside what the preset says; `Regime()` if None.
         teacher: a translator to learn from as well; its tokenizer becomes this one's.
+        task: what the model learns, in words, to be told from others when it is loaded.
         say: receives a line of text about each stage.
 
     Raises InputError for data that can't be used, DeviceError for a device that isn't there, TrainingStopped as
@@ -283,7 +270,7 @@ def train_translator(
         train_batches,
         valid_batches.epoch(0),
         run,
-        config={"model": config.to_dict()},
+        config=find_ranks().from_first(lambda: trained_config(task, run.tokenizer_path, config)),
         steps=steps,
         clip_norm=preset.clip_norm,
         validate_every=min(preset.validate_every, steps),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import re
 
 import numpy as np
 import pytest
@@ -16,19 +17,24 @@ from handloom.train.cli.generation import (
     add_generation_options,
     attention_text,
     check_generation_options,
+    check_lengths,
     each_text,
     show_translations,
     strategy_of,
 )
+from handloom.train.cli.options import OptionError, OptionParser
 
 
-def parse(*options: str, translates: bool = True, texts: tuple[str, ...] = ()) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
+def parse(*options: str, translates: bool = True) -> argparse.Namespace:
+    parser = OptionParser()
     add_generation_options(parser, translates=translates)
-    parser.add_argument("--seed", type=whole, default=0)
-    parser.add_argument("--checkpoint")
-    arguments = parser.parse_args(options)
-    check_generation_options(parser, arguments, list(texts))
+    add = parser.group("further", "checkpoint")
+    add("--seed", type=whole, default=0)
+    add("--checkpoint")
+    add("--interactive", action="store_true")
+    given = parser.given(options)
+    arguments = argparse.Namespace(**vars(parser.parse_args(options)), given=given)
+    check_generation_options(parser, arguments)
     return arguments
 
 
@@ -39,9 +45,11 @@ def test_the_defaults_are_a_beam_search_or_sampling() -> None:
 
 
 def test_every_option_arrives() -> None:
-    options = "--beam 4 --nbest 2 --length-penalty 0.5 --coverage-penalty 0.1 --sample --temperature 2 --top-k 7"
-    options += " --top-p 0.9 --min-length 3 --max-length 9 --repetition-penalty 1.2 --no-repeat-ngram 3 --seed 5"
-    assert strategy_of(parse(*options.split())) == Strategy(4, 0.5, 0.1, 2, True, 2.0, 7, 0.9, 5, 3, 9, 1.2, 3)
+    every = "--nbest 2 --min-length 3 --max-length 9 --repetition-penalty 1.2 --no-repeat-ngram 3 --seed 5"
+    search = f"{every} --beam 4 --length-penalty 0.5 --coverage-penalty 0.1"
+    draw = f"{every} --sample --temperature 2 --top-k 7 --top-p 0.9"
+    assert strategy_of(parse(*search.split())) == Strategy(4, 0.5, 0.1, 2, False, 1.0, 0, 1.0, 5, 3, 9, 1.2, 3)
+    assert strategy_of(parse(*draw.split())) == Strategy(5, 1.0, 0.0, 2, True, 2.0, 7, 0.9, 5, 3, 9, 1.2, 3)
 
 
 @pytest.mark.parametrize(
@@ -53,22 +61,42 @@ def test_every_option_arrives() -> None:
         ("--top-p 0", "'0' does not lie above 0 and not above 1"),
         ("--temperature nan", "'nan' is not a number from zero on"),
         ("--temperature hot", "'hot' is not a number from zero on"),
-        ("--interactive", "--interactive needs a trained model: add --checkpoint RUN"),
-        ("--show-attention", "--show-attention needs a trained model: add --checkpoint RUN"),
-        ("--attention-pictures x", "--attention-pictures needs a trained model: add --checkpoint RUN"),
+        ("--beam 10000", "10000 are too many to compute side by side"),
+        ("--sample --nbest 10000", "10000 are too many to compute side by side"),
+        ("--temperature 1", "--temperature is for drawing tokens: add --sample"),
+        ("--top-k 5", "--top-k is for drawing tokens: add --sample"),
+        ("--top-p 1", "--top-p is for drawing tokens: add --sample"),
+        ("--checkpoint run --seed 0", "--seed is for drawing tokens: add --sample"),
+        ("--sample --beam 5", "--beam is for a search, and here tokens are drawn"),
+        ("--sample --length-penalty 1", "--length-penalty is for a search"),
+        ("--sample --coverage-penalty 0", "--coverage-penalty is for a search"),
+        ("--beam 1 --length-penalty 2", "--beam 1 is none"),
     ],
 )
-def test_what_does_not_fit_is_refused(options: str, message: str, capsys: pytest.CaptureFixture) -> None:
-    with pytest.raises(SystemExit) as stop:
+def test_what_does_not_fit_or_has_no_effect_is_refused(options: str, message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
         parse(*options.split())
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err
 
 
-def test_interactive_and_texts_exclude_each_other(capsys: pytest.CaptureFixture) -> None:
-    with pytest.raises(SystemExit):
-        parse("--interactive", "--checkpoint", "run", texts=("Hallo",))
-    assert "--interactive asks for the texts" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--beam 2 --temperature 0.7", "--temperature is for drawing tokens: leave out --beam"),
+        ("--beam 2 --top-k 3", "--top-k is for drawing tokens"),
+        ("--checkpoint run --beam 2 --seed 1", "--seed is for drawing tokens"),
+        ("--length-penalty 2", "--length-penalty is for a search, and here tokens are drawn"),
+    ],
+)
+def test_a_writer_draws_unless_it_searches(options: str, message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        parse(*options.split(), translates=False)
+    parse("--beam", "1", "--temperature", "0.7", "--checkpoint", "run", "--seed", "0", translates=False)
+
+
+def test_more_tokens_than_the_model_can_write() -> None:
+    check_lengths(Strategy(min_length=20), 20)
+    with pytest.raises(InputError, match="--min-length 100000: this model writes at most 20 tokens"):
+        check_lengths(Strategy(min_length=100_000), 20)
 
 
 def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) -> None:

@@ -20,18 +20,30 @@ def test_changed_values() -> None:
     ("setting", "message"),
     [
         ("d_modell=3", "the preset has no 'd_modell'. It has .*d_model"),
-        ("d_model", "give another int"),
-        ("d_model=1e3", "give another int"),
-        ("steps=0", "must be at least 1"),
-        ("warmup=-1", "must be at least 1"),
-        ("norm_first=maybe", "give another bool"),
-        ("betas=0.9", "give another tuple"),
+        ("d_model", "must be a whole number from 1 to 1,000,000. The preset has 32"),
+        ("d_model=1e3", "must be a whole number"),
+        ("steps=0", "must be a whole number from 1"),
+        ("warmup=-1", "must be a whole number from 0"),
+        ("layers=10000000", "from 1 to 1,000"),
+        ("norm_first=maybe", "must be true or false"),
+        ("betas=0.9", "must be 2 values"),
+        ("betas=2,3", "each a number from 0 to below 1"),
         ("lr=nan", "must be a number from 0 on"),
-        ("eps=-1", "must be a number from 0 on"),
-        ("dropout=1", "must be below 1"),
-        ("label_smoothing=2", "must be below 1"),
+        ("eps=-1", "must be a number above 0"),
+        ("clip_norm=0", "must be a number above 0, or none"),
+        ("lr_factor=0", "must be a number above 0"),
+        ("dropout=1", "to below 1"),
+        ("label_smoothing=2", "to below 1"),
+        ("schedule=sinus", "must be one of noam, constant"),
+        ("activation=swigloo", "must be one of relu, gelu"),
+        ("pattern=local", "must be full, local:SIZE or strided:SIZE"),
     ],
 )
 def test_values_that_are_refused(setting: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         changed(SMOKE, [setting])
+
+
+def test_a_value_given_twice() -> None:
+    with pytest.raises(InputError, match="--set d_model=64: d_model is given twice"):
+        changed(SMOKE, ["d_model=32", "d_model=64"])

@@ -146,6 +146,8 @@ def test_pairs_over_the_limit_are_dropped_and_counted():
 def test_all_pairs_over_the_limit():
     with pytest.raises(InputError, match=r"All 2 sentence pairs are longer than the limit of 3 tokens.*Raise"):
         TokenBatches([[5] * 4] * 2, [[5]] * 2, tokens_per_batch=100, seed=0, max_length=3, **SPECIAL)
+    with pytest.raises(InputError, match=r"^The one sentence pair is longer than the limit"):
+        TokenBatches([[5] * 4], [[5]], tokens_per_batch=100, seed=0, max_length=3, **SPECIAL)
 
 
 def test_a_pair_over_the_budget():

@@ -38,11 +38,16 @@ def test_each_caption_is_once_on_either_side() -> None:
 def test_files_of_ones_own(tmp_path) -> None:
     path = tmp_path / "captions.tsv"
     path.write_text("".join(f"{i}\tpicture {i} so\n{i}\tpicture {i} or so\n{i}\tpicture {i} so\n" for i in range(200)))
-    groups = read_captions(path)
+    groups, lonely = read_captions(path)
     assert groups[3] == ["picture 3 so", "picture 3 or so"]
+    assert lonely == 0
     data = load_captions(str(path))
     assert len(data.train) + len(data.valid) + len(data.test) == 200
+    assert data.notes == ()
     path.write_text("1\tone\n2 two\n")
+    with pytest.raises(InputError, match="line 2"):
+        load_captions(str(path))
+    path.write_text("1\tone\n1\t \n")
     with pytest.raises(InputError, match="line 2"):
         load_captions(str(path))
     path.write_text("1\tone\n1\ttwo\n")
@@ -50,6 +55,23 @@ def test_files_of_ones_own(tmp_path) -> None:
         load_captions(str(path))
     with pytest.raises(InputError, match="neither a known set"):
         load_captions("cocoa")
+
+
+def test_what_is_left_out_is_counted(tmp_path) -> None:
+    path = tmp_path / "captions.tsv"
+    rows = [f"{i}\t{text}" for text in ("so", "or so") for i in range(200)]  # the rows of a picture lie far apart
+    rows = [f"{row} {row.split()[0]}" for row in rows]
+    rows += ["a\tone alone", "b\tsaid twice", "b\tsaid twice"]
+    rows += [f"{i}\t{text}" for i in range(200, 300) for text in (f"another {i}", "the same")]
+    path.write_text("\n".join(rows))
+    groups, lonely = read_captions(path)
+    assert groups[7] == ["so 7", "or so 7"]
+    assert lonely == 2
+    data = load_captions(str(path))
+    assert "left out 2 pictures with one caption only" in data.notes[0]
+    lost = 300 - sum(map(len, (data.train, data.valid, data.test)))
+    assert lost > 0
+    assert f"left out {lost} held-out pictures with captions that training has too" in data.notes[1]
 
 
 def test_coco_without_its_file_says_where_to_get_it(monkeypatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ class TestLines:
         with pytest.raises(InputError):
             next(lines)
 
-    @given(st.lists(st.text(st.characters(exclude_characters="\n\ufeff", codec="utf-8"))))
+    @given(st.lists(st.text(st.characters(exclude_characters="\n\ufeff\0", codec="utf-8"))))
     def test_any_lines_round_trip(self, lines):
         lines = [line.rstrip("\r") for line in lines]
         content = "".join(line + "\n" for line in lines).encode()
@@ -112,6 +113,26 @@ class TestLines:
         whole = gzip.compress(os.urandom(3000).hex().encode() + b"\n")
         path = write(tmp_path / "t.gz", whole[:-missing])
         assert f"{path} is a damaged or truncated gzip file" in refusal(read_lines, path)
+
+    @pytest.mark.parametrize("text", ["Hallo\n", "a\nb\n"])
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+    def test_utf16_without_a_mark_and_other_nul_bytes(self, tmp_path, text, encoding):
+        message = refusal(read_lines, write(tmp_path / "t", text.encode(encoding)))
+        assert "line 1 holds a NUL byte" in message
+        assert "iconv -f UTF-16LE" in message
+        assert "line 2 holds a NUL byte" in refusal(read_lines, write(tmp_path / "t", b"good\nb\0d\n"))
+
+    def test_a_damaged_gzip_file_is_never_called_badly_encoded(self, tmp_path):
+        """A changed byte makes other text of the rest, which is no UTF-8 before it is a wrong checksum."""
+        packed = gzip.compress(random.Random(0).randbytes(3000).hex().encode() + "\nü\n".encode() * 50)
+        seen = set()
+        for place in range(20, len(packed), 7):
+            damaged = bytearray(packed)
+            damaged[place] ^= 0x81
+            message = refusal(read_lines, write(tmp_path / "t.gz", bytes(damaged)))
+            assert "damaged or truncated gzip file" in message, place
+            seen.add(message.split("(")[-1][:12])
+        assert len(seen) > 1, "found in more than one way"
 
     def test_flipped_bit_in_gzip(self, tmp_path):
         packed = bytearray(gzip.compress(b"some text that is long enough to be squeezed\n" * 100))

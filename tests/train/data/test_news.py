@@ -53,6 +53,22 @@ def test_headlines_are_written_for_articles_of_one_category_too(tmp_path) -> Non
     assert load_news(str(tmp_path / "one.tsv"), descriptions=True).categories == ["A"]
 
 
+def test_a_first_row_that_names_the_columns_is_no_article(tmp_path) -> None:
+    rows = [f"{'AB'[i % 2]}\th{i}\td{i}\n" for i in range(80)]
+    (tmp_path / "a.tsv").write_text("Category\tHeadline\tDescription\n" + "".join(rows))
+    news = load_news(str(tmp_path / "a.tsv"), descriptions=False)
+    assert sum(len(part) for part in (news.train, news.valid, news.test)) == 80
+    assert news.categories == ["A", "B"]
+
+
+def test_headlines_do_not_need_categories(tmp_path) -> None:
+    """Forty categories of one article each: nothing to classify by, enough to write headlines from."""
+    (tmp_path / "a.tsv").write_text("".join(f"category {i}\theadline {i}\twhat {i}\n" for i in range(40)))
+    news = load_news(str(tmp_path / "a.tsv"), descriptions=True)
+    assert sum(len(part) for part in (news.train, news.valid, news.test)) == 40
+    assert news.notes == ()
+
+
 def test_what_is_refused(tmp_path) -> None:
     def refused(text: str, match: str) -> None:
         (tmp_path / "x.tsv").write_text(text)
@@ -63,6 +79,11 @@ def test_what_is_refused(tmp_path) -> None:
     refused('{"category": "A"}\n', "line 1.*headline")
     refused('{"category": "A", "headline": 3}\n', "line 1")
     refused("A\tone\nA\ttwo\n", "nothing to tell")
+    refused("A\tone\twhat\tmore\n", "line 1.*neither category<TAB>headline")
+    refused("[" * 10000 + "\n", "line 1")
+    refused('{"category": ' + "[" * 100000 + "\n", "line 1.*is neither")
+    refused('{"category": "A", "headline": "a\\u0000b"}\n', "line 1")
+    refused('{"category": "A", "headline": "a\\ud800b"}\n', "line 1")
     refused("".join(f"category {i}\theadline {i}\n" for i in range(40)), "too few articles for so many categories")
     with pytest.raises(InputError, match="neither a known set"):
         load_news("newz", descriptions=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.data.running_text import load_text_data, without_licence
+from handloom.train.data.running_text import GUTENBERG_BOOKS, load_text_data, without_licence
 
 
 def write(path: Path, text: str) -> None:
@@ -37,6 +38,11 @@ def test_shakespeare_and_gutenberg_from_the_data_folder(tmp_path, monkeypatch) -
     monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path))
     write(tmp_path / "tinyshakespeare/input.txt.gz", "To be, or not to be.\n" * 20)
     assert load_text_data("shakespeare").train.startswith("To be")
+    for number, name in GUTENBERG_BOOKS.items():
+        write(tmp_path / f"gutenberg/pg{number}_{name}.txt.gz", f"Once upon a time {number}.\n" * 10)
+    data = load_text_data("gutenberg")
+    read = "".join(f"Once upon a time {number}.\n" * 10 for number in GUTENBERG_BOOKS)
+    assert f"what was read has SHA-256 {hashlib.sha256(read.encode()).hexdigest()}" in data.notes[0]
 
 
 def test_wikitext_without_a_training_part_says_so(tmp_path, monkeypatch) -> None:

@@ -293,6 +293,8 @@ class TestTatoeba:
         loaded = load_translation_data("tatoeba")
         assert Counter(loaded.train + loaded.valid + loaded.test) == Counter((de, en) for en, de in ROWS)
         assert "CC BY" in loaded.description
+        archive = (data / "tatoeba_en_de" / "deu-eng.zip").read_bytes()
+        assert f"what was read has SHA-256 {hashlib.sha256(archive).hexdigest()}" in loaded.notes[-1]
 
     @pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "de")])
     def test_parts_share_no_english_sentence(self, data, source, target):
@@ -309,6 +311,20 @@ class TestTatoeba:
     def test_archive_without_the_member(self, data):
         self.write_zip(data, ROWS, member="readme.txt")
         assert "damaged or not the archive expected, which holds deu.txt" in refusal("tatoeba")
+
+    @pytest.mark.parametrize("rows", [[], [("\0", "x")] * 9])
+    def test_archive_with_nothing_to_read(self, data, rows):
+        self.write_zip(data, rows)
+        assert re.search("is empty|holds a NUL byte", refusal("tatoeba"))
+
+    def test_a_changed_byte_in_the_archive(self, data):
+        self.write_zip(data, [(f"Sentence {i}.", f"Sätze {i}.") for i in range(200)])
+        path = data / "tatoeba_en_de" / "deu-eng.zip"
+        content = bytearray(path.read_bytes())
+        place = content.index("Sätze 7".encode()) + 1
+        content[place] = 0xFF  # no UTF-8, and not what the checksum says
+        path.write_bytes(content)
+        assert "damaged or not the archive expected" in refusal("tatoeba")
 
     def test_file_that_is_no_archive(self, data):
         (data / "tatoeba_en_de").mkdir()

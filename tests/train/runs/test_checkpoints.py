@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import random
+import re
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from hypothesis.extra import numpy as nps
 from safetensors.numpy import save_file
 
 from handloom.errors import InputError
-from handloom.train.runs import atomic_files
+from handloom.train.runs import atomic_files, checkpoints
 from handloom.train.runs.checkpoints import MODEL_FILE, check_shapes, load_checkpoint, save_checkpoint
 
 TENSORS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "a.bias": np.ones(3)}
@@ -187,14 +188,33 @@ def test_safetensors_of_others(tmp_path):
 def test_other_version(tmp_path):
     metadata = {"format": "handloom-checkpoint", "version": "99", "config": "{}"}
     save_file({"w": np.ones(2)}, tmp_path / MODEL_FILE, metadata=metadata)
-    assert "has checkpoint format 99; this handloom reads format 1" in refusal(tmp_path)
+    assert "has checkpoint format 99; this handloom reads format 2" in refusal(tmp_path)
 
 
-@pytest.mark.parametrize("metadata", [{"config": "{not json"}, {}])
-def test_malformed_configuration(tmp_path, metadata):
-    full = {"format": "handloom-checkpoint", "version": "1", **metadata}
-    save_file({"w": np.ones(2)}, tmp_path / MODEL_FILE, metadata=full)
-    assert "is damaged" in refusal(tmp_path)
+@pytest.mark.parametrize("config", ["{not json", None, "[" * 100_000, "[1]", "3"])
+def test_malformed_configuration(tmp_path, config):
+    tensors = {"w": np.ones(2)}
+    full = {"format": "handloom-checkpoint", "version": "2"}
+    full |= {} if config is None else {"config": config, "checksum": checkpoints._checksum(tensors, config)}
+    save_file(tensors, tmp_path / MODEL_FILE, metadata=full)
+    assert re.search("is damaged|no JSON object", refusal(tmp_path))
+
+
+def test_no_byte_can_change_unnoticed(tmp_path):
+    """Each byte of a small file with one bit turned: refused, unless it changes nothing that is read."""
+    path = save_checkpoint(tmp_path, {"w": np.arange(3, dtype=np.float32)}, {"d_model": 8})
+    content = path.read_bytes()
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        try:
+            tensors, config = load_checkpoint(tmp_path)
+        except InputError:
+            continue
+        assert (tensors["w"].tolist(), config) == ([0, 1, 2], {"d_model": 8}), place
+    path.write_bytes(content)
+    assert load_checkpoint(tmp_path).config == {"d_model": 8}
 
 
 def test_pickle_is_refused_unread(tmp_path):

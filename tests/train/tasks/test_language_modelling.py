@@ -45,6 +45,26 @@ def test_training_windows_can_be_repeated_and_entered_anywhere() -> None:
     assert any((w.inputs != v).any() for w, v in zip(batches.epoch(3), whole, strict=True))
 
 
+def test_texts_of_the_same_length_are_told_apart() -> None:
+    """Else a run would be resumed on another text without a word."""
+    options = {"length": 10, "batch_size": 3, "seed": 0}
+    one, other = np.arange(103), np.arange(103)
+    other[70] = 3
+    prints = [WindowBatches(ids, **options).fingerprint() for ids in (one, other, one.copy())]
+    prints.append(WindowBatches(one, **{**options, "seed": 1}).fingerprint())
+    assert prints[0] == prints[2]
+    assert len(set(prints)) == 3
+
+
+def test_characters_that_the_alphabet_lacks_are_counted() -> None:
+    text = "Ein Satz \u2013 \u201eso\u201c \xe9 \u0416\u0416 \u4e2d \x07.\n" * 5
+    said: list[str] = []
+    tokenize(TextData(text, "ein Satz", "ein Satz", "name", ""), "character", 0, say=said.append)
+    assert said == [f"name: left out 20 of {len(text)} characters, the alphabet lacks them: \u0416 \u4e2d \\x07"]
+    tokenize(TextData("Ein Satz \u2013 \xe9.", "ein Satz", "ein Satz", "name", ""), "character", 0, say=said.append)
+    assert len(said) == 1, "what is written in another way is not left out"
+
+
 def test_a_curriculum_begins_with_frequent_tokens() -> None:
     rng = np.random.default_rng(0)
     ids = np.concatenate([rng.integers(0, 3, 40) if n % 2 else rng.integers(3, 60, 40) for n in range(20)])

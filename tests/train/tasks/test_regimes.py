@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from handloom.errors import InputError
 from handloom.models.presets import SMOKE
-from handloom.nn import Linear
-from handloom.train.cli.training import changed
 from handloom.train.tasks.regimes import Regime
 
 
 @pytest.mark.parametrize(
-    "values", [{"lr": 0.0}, {"lr": math.nan}, {"weight_decay": -1.0}, {"ema": 1.0}, {"ema": math.nan}]
-)
-def test_ranges(values: dict[str, float]) -> None:
-    with pytest.raises(InputError, match=f"--{next(iter(values)).replace('_', '-')}"):
+    "values",
+    [{"lr": 0.0}, {"lr": math.nan}, {"weight_decay": -1.0}, {"ema": 1.0}, {"ema": math.nan}, {"accumulate": 0},
+     {"lr": "x"}, {"optimizer": "adamm"}, {"schedule": 3}, {"graphs": 1}],
+)  # fmt: skip
+def test_ranges_and_kinds(values: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"--{next(iter(values)).replace('_', '-')} .*: it must be"):
         Regime(**values)
 
 
-def test_an_optimiser_that_cannot_be_made() -> None:
-    with pytest.raises(InputError, match=r"betas.*--set"):
-        Regime().make_optimizer(Linear(2, 2), changed(SMOKE, ["betas=2,3"]))
-    with pytest.raises(InputError, match="no schedule"):
-        Regime().make_schedule(changed(SMOKE, ["schedule=sinus"]), 10)
+def test_options_that_do_not_go_together() -> None:
+    with pytest.raises(InputError, match=r"--name-overflows .*add --precision fp16"):
+        Regime(name_overflows=True)
+    with pytest.raises(InputError, match="leave out --lr"):
+        Regime(lr=1.0).make_schedule(SMOKE, 10)

@@ -13,6 +13,7 @@ from handloom.tokenizer import BPETokenizer
 from handloom.train.data.batches import TokenBatches
 from handloom.train.runs.checkpoints import save_checkpoint
 from handloom.train.runs.folder import RunFolder
+from handloom.train.tasks.loading import trained_config
 from handloom.train.tasks.translation import Translator, translation_loss
 
 TEXTS = ["Der Hund läuft.", "Die Katze schläft.", "The dog runs.", "The cat sleeps."]
@@ -44,7 +45,8 @@ def test_order_and_batching_do_not_matter(translator: Translator) -> None:
 def test_a_saved_translator_comes_back_the_same(translator: Translator, tmp_path) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
         translator.tokenizer.save(run.tokenizer_path)
-        save_checkpoint(run.path, translator.model.state_dict(), {"model": translator.model.config.to_dict()})
+        config = trained_config("", run.tokenizer_path, translator.model.config)
+        save_checkpoint(run.path, translator.model.state_dict(), config)
     loaded = Translator.load(tmp_path / "run")
     assert loaded.translate(TEXTS[:2]) == translator.translate(TEXTS[:2])
     BPETokenizer.train(TEXTS, 270).save(tmp_path / "run/tokenizer.json")

@@ -1,0 +1,183 @@
+"""What the fields of a configuration may hold: kinds, bounds and choices, said once, where a field is declared.
+
+    layers: Depth
+    clip_norm: Rate | None
+    positions: Annotated[str, Choices(POSITIONS)]
+
+`check_fields` holds an object against such annotations, `parse_value` reads one value from text. Values of files and
+command lines meet the same bounds in this way.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal
+
+from ..nn.feed_forward import ACTIVATIONS
+from ..nn.positional import POSITIONS
+from ..nn.sparse import with_pattern
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = 60
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A number from `low` to `high`; with `above` or `below` the end itself is out."""
+
+    low: float
+    high: float = math.inf
+    above: bool = False
+    below: bool = False
+
+    def hold(self, value: Any) -> bool:
+        if not math.isfinite(value):
+            return False
+        return (value > self.low or (value == self.low and not self.above)) and (
+            value < self.high or (value == self.high and not self.below)
+        )
+
+    def __str__(self) -> str:
+        if self.high == math.inf:
+            return f"above {self.low:,}" if self.above else f"from {self.low:,} on"
+        low = f"above {self.low:,}" if self.above else f"from {self.low:,}"
+        return f"{low} to {'below ' if self.below else ''}{self.high:,}"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One of these words."""
+
+    words: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A word that `check` takes without a ValueError; `words` says which these are."""
+
+    check: Callable[[str], Any]
+    words: str
+
+
+Whole = Annotated[int, Bounds(0, 1_000_000_000)]
+Count = Annotated[int, Bounds(1, 1_000_000_000)]
+#: Features of a layer, and other sides of matrices.
+Size = Annotated[int, Bounds(1, 1_000_000)]
+#: Layers on top of each other.
+Depth = Annotated[int, Bounds(1, 1_000)]
+#: Tokens of a sequence.
+Length = Annotated[int, Bounds(1, 100_000)]
+#: Above 0.
+Rate = Annotated[float, Bounds(0, above=True)]
+NotNegative = Annotated[float, Bounds(0)]
+#: From 0 on and below 1: dropout, decays.
+Share = Annotated[float, Bounds(0, 1, below=True)]
+Activation = Annotated[str, Choices(tuple(ACTIVATIONS))]
+Positions = Annotated[str, Choices(POSITIONS)]
+Pattern = Annotated[str, Form(lambda text: with_pattern(text, None), "full, local:SIZE or strided:SIZE")]
+
+
+def field_kinds(owner: Any) -> dict[str, Any]:
+    """The annotations of a dataclass by field, as `typing.get_type_hints` resolves them."""
+    return typing.get_type_hints(owner, include_extras=True)
+
+
+def check_fields(owner: Any) -> None:
+    """Raise ValueError, naming the field, unless every field of a dataclass instance holds what it may."""
+    for name, kind in field_kinds(type(owner)).items():
+        if not fits(kind, value := getattr(owner, name)):
+            raise ValueError(f"{name} is {short(value)}, it must be {described(kind)}")
+
+
+def fits(kind: Any, value: Any) -> bool:
+    """Whether an annotation allows a value. Python's kinds and NumPy's scalars count alike; True is no number."""
+    alternatives, optional = _alternatives(kind)
+    if value is None:
+        return optional
+    kind, rule = _with_rule(alternatives)
+    if typing.get_origin(kind) is tuple:
+        kinds = kind.__args__
+        same = isinstance(value, (tuple, list)) and len(value) == len(kinds)
+        return same and all(map(fits, kinds, value))
+    if kind is bool or isinstance(value, bool):
+        return kind is bool and isinstance(value, bool)
+    if not isinstance(value, {int: Integral, float: Real}.get(kind, kind)):
+        return False
+    if isinstance(rule, Form):
+        try:
+            rule.check(value)
+        except ValueError:
+            return False
+        return True
+    if isinstance(rule, Choices):
+        return value in rule.words
+    return rule is None or rule.hold(value)
+
+
+def parse_value(kind: Any, text: str) -> Any:
+    """The value that a text means, "none" where there may be none. Raises ValueError unless `kind` allows it."""
+    alternatives, optional = _alternatives(kind)
+    if optional and text.lower() == "none":
+        return None
+    plain, _ = _with_rule(alternatives)
+    try:
+        if plain is bool:
+            value: Any = {"true": True, "false": False}[text.lower()]
+        elif typing.get_origin(plain) is tuple:
+            value = tuple(parse_value(one, part) for one, part in zip(plain.__args__, text.split(","), strict=True))
+        else:
+            value = plain(text)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"it must be {described(kind)}") from None
+    if not fits(kind, value):
+        raise ValueError(f"it must be {described(kind)}")
+    return value
+
+
+def described(kind: Any, none: bool = True) -> str:
+    """What an annotation allows, in words: "a whole number from 1 to 1,000", "true or false", "one of a, b"; and ",
+    or none" where that can be said.
+    """
+    alternatives, optional = _alternatives(kind)
+    kind, rule = _with_rule(alternatives)
+    if typing.get_origin(kind) is tuple:
+        words = f"{len(kind.__args__)} values, a comma between them, each {described(kind.__args__[0])}"
+    elif isinstance(rule, Choices):
+        words = f"one of {', '.join(rule.words)}"
+    elif isinstance(rule, Form):
+        words = rule.words
+    else:
+        names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+        words = names.get(kind, getattr(kind, "__name__", str(kind)))
+        words = words if rule is None else f"{words} {rule}"
+    return f"{words}, or none" if optional and none else words
+
+
+def short(value: Any) -> str:
+    """A value as it is written in Python, abridged if it is long or deep."""
+    return _SHORT.repr(value)
+
+
+def _alternatives(kind: Any) -> tuple[Any, bool]:
+    """A kind without its `| None`, and whether it had one."""
+    if typing.get_origin(kind) not in (typing.Union, types.UnionType):
+        return kind, False
+    others = [one for one in typing.get_args(kind) if one is not type(None)]
+    if len(others) != 1:
+        raise TypeError(f"{kind} is more than a kind and None")
+    return others[0], True
+
+
+def _with_rule(kind: Any) -> tuple[Any, Any]:
+    """The plain kind and its Bounds, Choices or Form; None if it has none."""
+    if typing.get_origin(kind) is Literal:
+        return str, Choices(typing.get_args(kind))
+    if typing.get_origin(kind) is Annotated:
+        return typing.get_args(kind)[0], typing.get_args(kind)[1]
+    return kind, None

@@ -1,0 +1,104 @@
+"""What a field declares is what files and command lines are held against."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pytest
+
+from handloom.models import ClassifierConfig, LanguageModelConfig, RecurrentConfig, Seq2SeqConfig
+from handloom.models.fields import (
+    Choices,
+    Count,
+    Depth,
+    Pattern,
+    Rate,
+    Share,
+    check_fields,
+    described,
+    field_kinds,
+    fits,
+    parse_value,
+)
+from handloom.models.presets import (
+    ClassifierPreset,
+    LanguageModelPreset,
+    TranslationPreset,
+    classifier_preset,
+    translation_preset,
+)
+from handloom.train.tasks.regimes import Regime
+
+Colour = Annotated[str, Choices(("red", "blue"))]
+DECLARED = (
+    Seq2SeqConfig, LanguageModelConfig, ClassifierConfig, RecurrentConfig, TranslationPreset, LanguageModelPreset,
+    ClassifierPreset, Regime,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (Count, [1, 10**9, np.int64(3)], [0, -1, 10**9 + 1, 1.0, True, "1", None, [1], math.inf]),
+        (Depth | None, [None, 1, 1000], [1001, False]),
+        (Share, [0, 0.0, 0.999, np.float32(0.5)], [1, -0.1, math.nan, math.inf, "0.1", True]),
+        (Rate, [1e-12, 3], [0, 0.0, math.nan, math.inf]),
+        (bool, [True, False], [0, 1, "true", None]),
+        (str, ["", "x"], [1, None, b"x"]),
+        (Colour, ["red"], ["green", "", 1]),
+        (Literal["a", "b"] | None, ["a", None], ["c"]),
+        (Pattern, ["full", "local:3"], ["local:0", "local", "ful", 3]),
+        (tuple[Share, Share], [(0.1, 0.2), [0, 0.5]], [(0.1,), (0.1, 1), "ab", 0.1]),
+    ],
+)
+def test_what_fits(kind: Any, good: list, bad: list) -> None:
+    assert [value for value in good if not fits(kind, value)] == []
+    assert [value for value in bad if fits(kind, value)] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value", "words"),
+    [
+        (Depth, "3", 3, "a whole number from 1 to 1,000"),
+        (Count | None, "None", None, "a whole number from 1 to 1,000,000,000, or none"),
+        (Rate, "1e-3", 1e-3, "a number above 0"),
+        (Share, "0", 0.0, "a number from 0 to below 1"),
+        (bool, "TRUE", True, "true or false"),
+        (Colour, "blue", "blue", "one of red, blue"),
+        (Pattern, "strided:2", "strided:2", "full, local:SIZE or strided:SIZE"),
+        (tuple[Share, Share], "0.1,0.2", (0.1, 0.2), "2 values, a comma between them, each a number from 0 to below 1"),
+    ],
+)
+def test_text_becomes_the_value_and_what_is_none_is_told(kind: Any, text: str, value: Any, words: str) -> None:
+    assert parse_value(kind, text) == value
+    assert type(parse_value(kind, text)) is type(value)
+    assert described(kind) == words
+    for wrong in ("", "-1", "nan", "1e400", "x", "1,2,3", "9" * 5000):
+        with pytest.raises(ValueError, match=f"^it must be {words.replace('(', '.')}$"):
+            parse_value(kind, wrong)
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+def test_every_field_declares_something_that_can_be_checked(declared: type) -> None:
+    """A kind that `fits` does not know would let everything pass, or nothing."""
+    for name, kind in field_kinds(declared).items():
+        assert described(kind), name
+        assert not fits(kind, object()), name
+        assert not fits(kind, {}), name
+    for field in dataclasses.fields(declared):
+        if field.default is not dataclasses.MISSING:
+            assert fits(field_kinds(declared)[field.name], field.default), field.name
+
+
+def test_a_dataclass_names_the_field() -> None:
+    with pytest.raises(ValueError, match=r"^clip_norm is 0, it must be a number above 0, or none$"):
+        dataclasses.replace(translation_preset("smoke", "embedded"), clip_norm=0)
+    with pytest.raises(ValueError, match=r"^encoder_layers is 10000000, it must be a whole number from 1 to 1,000$"):
+        Seq2SeqConfig(10, 10, encoder_layers=10**7)
+    for config in (Seq2SeqConfig(10, 10, pad_id=9), ClassifierConfig(10, 2, pad_id=9)):
+        with pytest.raises(ValueError, match=r"^pad_id is 10, it must be an id of"):
+            dataclasses.replace(config, pad_id=10)
+    check_fields(classifier_preset("paper", "news"))

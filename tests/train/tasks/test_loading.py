@@ -1,0 +1,188 @@
+"""Files of a run that don't fit each other, or were changed, are refused before anything is built of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.errors import InputError
+from handloom.models import (
+    ClassifierConfig,
+    LanguageModel,
+    LanguageModelConfig,
+    RecurrentConfig,
+    RecurrentLanguageModel,
+    Seq2SeqConfig,
+    Seq2SeqTransformer,
+    TransformerClassifier,
+)
+from handloom.nn import POSITIONS
+from handloom.tokenizer import BPETokenizer
+from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tasks.classification import Classifier
+from handloom.train.tasks.language_modelling import Writer
+from handloom.train.tasks.loading import _check_sizes, load_trained, trained_config
+from handloom.train.tasks.translation import Translator
+
+TASK = "translation from de to en"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> Path:
+    """A run's folder with a small translation model, as training leaves it."""
+    tokenizer = BPETokenizer.train(["a b c"], 262)
+    sizes = Seq2SeqConfig(262, 262, 8, 2, 1, 1, 16, max_length=20, share_embeddings=True, tie_output=True)
+    with RunFolder.create(tmp_path_factory.mktemp("loading") / "run", {}) as run:
+        tokenizer.save(run.tokenizer_path)
+        config = trained_config(TASK, run.tokenizer_path, sizes)
+        save_checkpoint(run.path, Seq2SeqTransformer(sizes).state_dict(), config)
+    return run.path
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(saved, tmp_path / "run")
+
+
+def refusal(folder: Path, tasks: Any = None) -> str:
+    with pytest.raises(InputError) as caught:
+        Translator.load(folder, tasks)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+    return str(caught.value)
+
+
+def resave(folder: Path, **changes: Any) -> None:
+    """Save the model anew with another value in its configuration; those of "model" are merged into it."""
+    tensors, config = load_checkpoint(folder)
+    for name, value in changes.items():
+        config[name] = {**config["model"], **value} if name == "model" and isinstance(value, dict) else value
+    save_checkpoint(folder, tensors, config)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("encoder_layers", 10**7),
+        ("decoder_layers", 900),
+        ("source_vocab_size", 10**8),
+        ("d_model", 262),
+        ("d_model", 10**6),
+        ("dim_feedforward", 10**6),
+        ("max_length", 10**9),
+        ("nhead", 10**5),
+        ("pad_id", 10**6),
+        ("pad_id", -1),
+        ("dropout", "x"),
+        ("dropout", float(10**30)),
+        ("d_model", 8.0),
+        ("d_model", None),
+        ("norm_first", "yes"),
+        ("activation", []),
+        ("positions", "somewhere"),
+        ("pattern", "local:0"),
+        ("wings", 2),
+    ],
+)
+def test_sizes_that_the_tensors_do_not_have_are_never_built(folder: Path, name: str, value: Any) -> None:
+    resave(folder, model={name: value, "share_embeddings": False})
+
+    def forbidden(config: Any) -> None:
+        raise AssertionError(f"a model of {config} was about to be built")
+
+    with pytest.raises(InputError, match=f"does not say which model it holds .*{name}"):
+        load_trained(folder, "model", {"": (forbidden, Seq2SeqConfig)})
+    assert name in refusal(folder)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_true_sizes_are_never_refused(positions: str) -> None:
+    """Sizes of odd proportions, of every kind of model."""
+    options: dict[str, Any] = {"positions": positions, "norm_first": True, "activation": "swiglu"}
+    made = [
+        (Seq2SeqTransformer, Seq2SeqConfig(5, 9, 64, 2, 1, 3, 4, max_length=3000, **options)),
+        (Seq2SeqTransformer, Seq2SeqConfig(500, 500, 4, 2, 1, 1, 1, share_embeddings=True, tie_output=True)),
+        (LanguageModel, LanguageModelConfig(7, 48, 1, 4, 2, 2, tie_output=True, **options)),
+        (LanguageModel, LanguageModelConfig(7, 4, 16, 24, 1, 300, **options)),
+        (TransformerClassifier, ClassifierConfig(20, 2, 8, 4, 1, 3, **options)),
+        (RecurrentLanguageModel, RecurrentConfig(9, "lstm", 3, 2)),
+        (RecurrentLanguageModel, RecurrentConfig(3, "rnn", 30, 1)),
+    ]
+    for build, config in made:
+        state = build(config).state_dict()
+        _check_sizes(config.to_dict(), {name: array.shape for name, array in state.items()})
+
+
+@pytest.mark.parametrize("model", [None, 3, [], {}, "x", {"a": {}}])
+def test_a_configuration_of_another_kind(folder: Path, model: Any) -> None:
+    tensors, config = load_checkpoint(folder)
+    save_checkpoint(folder, tensors, {**config, "model": model})
+    assert "does not say which translation model it holds" in refusal(folder)
+    save_checkpoint(folder, tensors, {**config, "kind": model})
+    assert "does not say which translation model it holds" in refusal(folder)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers(folder: Path, value: float) -> None:
+    tensors, config = load_checkpoint(folder)
+    tensors["output.weight"][3, 3] = value
+    save_checkpoint(folder, tensors, config)
+    assert "output.weight holds values that are no finite numbers" in refusal(folder)
+    tensors["output.weight"] = np.zeros(tensors["output.weight"].shape, np.int32)
+    save_checkpoint(folder, tensors, config)
+    assert "output.weight holds values that are no finite numbers" in refusal(folder)
+
+
+def test_a_model_for_something_else(folder: Path) -> None:
+    assert Translator.load(folder, [TASK]).tokenizer.vocab_size == 262
+    assert refusal(folder, ["headlines of articles"]).endswith(
+        "was trained for 'translation from de to en'; a run for headlines of articles is needed."
+    )
+    resave(folder, task=["x"])
+    assert "was trained for ['x']" in refusal(folder, [TASK])
+    for load in (Classifier.load, Writer.load):
+        with pytest.raises(InputError, match="does not say which"):
+            load(folder)
+
+
+def change(folder: Path, edit: Any) -> None:
+    path = folder / "tokenizer.json"
+    data = json.loads(path.read_text(encoding="utf-8"))
+    edit(data)
+    path.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
+
+
+def swap_ids(data: Any) -> None:
+    vocab = data["model"]["vocab"]
+    vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
+
+
+def test_a_changed_tokenizer(folder: Path) -> None:
+    change(folder, swap_ids)
+    assert "is not the tokenizer that the model" in refusal(folder)
+    BPETokenizer.train(["x y z x y z"], 262).save(folder / "tokenizer.json")
+    assert "is not the tokenizer that the model" in refusal(folder)
+
+
+def test_labels_and_context_of_another_kind(tmp_path: Path) -> None:
+    tokenizer = BPETokenizer.train(["a b c"], 262)
+    classifier = ClassifierConfig(262, 2, 8, 2, 1, 16)
+    writer = LanguageModelConfig(262, 8, 2, layers=1, dim_feedforward=16, max_length=9)
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        tokenizer.save(run.tokenizer_path)
+        for labels in (None, ["a"], ["a", "a"], ["a", 2], "ab", [["a"], "b"], {"a": 1, "b": 2}):
+            config = trained_config("", run.tokenizer_path, classifier, labels=labels)
+            save_checkpoint(run.path, TransformerClassifier(classifier).state_dict(), config)
+            with pytest.raises(InputError, match="does not name its 2 classes"):
+                Classifier.load(run.path)
+        for length in (None, "9", 0, 10, 10**9, 9.0):
+            config = trained_config("", run.tokenizer_path, writer, kind="transformer", length=length)
+            save_checkpoint(run.path, LanguageModel(writer).state_dict(), config)
+            with pytest.raises(InputError, match="does not say how long its context is"):
+                Writer.load(run.path)

@@ -1,0 +1,128 @@
+"""Command-line options that know what they are for: a new run, going on with one, or using its model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from ...errors import InputError
+from ...models.fields import short
+
+#: What a command line does: start a run, go on with one (--resume), or use its model (--checkpoint).
+Use = Literal["train", "resume", "checkpoint"]
+
+
+class OptionError(InputError):
+    """A command line that can't be followed; `usage` says where the options are explained."""
+
+    def __init__(self, message: str, usage: str):
+        super().__init__(message)
+        self.usage = usage
+
+
+class OptionParser(argparse.ArgumentParser):
+    """A parser whose errors are OptionErrors, and which tells what was typed from what is a default.
+
+    Attributes:
+        uses: the option's name in the parsed arguments -> for what it counts; without it the option is refused there.
+            Filled by `group`; empty for a program that does one thing only.
+        texts: what a trained model takes, such as "German sentences".
+    """
+
+    texts = ""
+
+    def __init__(self, **options: Any):
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        self.uses: dict[str, frozenset[str]] = {}
+        self._options: dict[str, argparse.Action] = {}
+
+    def group(self, title: str, *uses: Use) -> Callable[..., None]:
+        """A function like `add_argument` for a group of options with these uses; `uses=` changes them for one."""
+        add = self.add_argument_group(title).add_argument
+
+        def add_option(*names: str, uses: Sequence[Use] = uses, **settings: Any) -> None:
+            option = add(*names, **settings)
+            self.uses[option.dest], self._options[option.dest] = frozenset(uses), option
+
+        return add_option
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(message, f"{self.prog} --help lists the options")
+
+    def given(self, arguments: Sequence[str] | None = None) -> dict[str, Any]:
+        """The options of `group` that are on the command line, by name: no defaults, unless they were typed."""
+        defaults = {option: option.default for option in self._options.values()}
+        for option in defaults:
+            option.default = argparse.SUPPRESS
+        try:
+            return vars(self.parse_args(arguments))
+        finally:
+            for option, default in defaults.items():
+                option.default = default
+
+    def refuse_useless(self, given: Iterable[str], use: Use) -> None:
+        """Raise OptionError if an option is given that has no use here."""
+        useless = [self.spelled(name) for name in given if use not in self.uses[name]]
+        if not useless:
+            return
+        is_are, it, s = ("is", "it", "s") if len(useless) == 1 else ("are", "them", "")
+        if use == "checkpoint":
+            self.error(f"{listed(useless)} {is_are} for training, not with --checkpoint: leave {it} out")
+        self.error(f"{listed(useless)} need{s} a trained model: add --checkpoint RUN")
+
+    def stored(self, options: Any, origin: str) -> dict[str, Any]:
+        """The options of a run, as config.json has them, parsed like a command line.
+
+        Options without a use for training are left out. Raises InputError, which names `origin`, for a value that
+        can't have been given, or an option that doesn't exist.
+        """
+        parsed: dict[str, Any] = {}
+        for name, value in options.items():
+            if name not in self.uses:
+                raise InputError(f"{origin} has an option {name!r}, which this program doesn't know. Restore a copy.")
+            if "train" not in self.uses[name]:
+                continue
+            option = self._options[name]
+            if _same(plain(option.default), value):
+                parsed[name] = option.default
+                continue
+            try:
+                parsed[name] = vars(self.parse_args(_typed(option, value)))[name]
+            except OptionError as error:
+                raise InputError(f"{origin} can't be used: {str(error)[:200]}. Restore a copy.") from None
+            if not _same(plain(parsed[name]), value):
+                raise InputError(f"{origin} can't be used: {self.spelled(name)} is {short(value)}. Restore a copy.")
+        return parsed
+
+    def spelled(self, name: str) -> str:
+        """The option as it is typed; what has no name of its own by what --help calls it."""
+        option = self._options[name]
+        return option.option_strings[0] if option.option_strings else f"{option.metavar}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def plain(value: Any) -> Any:
+    """A parsed value as JSON holds it."""
+    return str(value) if isinstance(value, Path) else value
+
+
+def _typed(option: argparse.Action, value: Any) -> list[str]:
+    """A command line that gives the option this value; nothing for what no command line can give."""
+    (name,) = option.option_strings
+    if value is True:
+        return [name]
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return [name, *value] if option.nargs else [f"{name}={one}" for one in value]
+    if isinstance(value, (str, int, float)) and value is not False and "\0" not in str(value):
+        return [f"{name}={value}"]
+    return []
+
+
+def _same(parsed: Any, stored: Any) -> bool:
+    return parsed == stored and isinstance(parsed, bool) == isinstance(stored, bool)

@@ -1,0 +1,106 @@
+"""What a run trained, from its folder: a model held against the tensors in its file, and its tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import InputError
+from ...models.fields import short
+from ...nn import Module
+from ...tokenizer import Tokenizer, load_tokenizer
+from ..runs.checkpoints import check_shapes, file_digest, load_checkpoint
+from ..runs.folder import RunFolder
+
+
+class Trained(NamedTuple):
+    """A model in evaluation mode, its tokenizer, and the configuration that stands beside the weights."""
+
+    model: Any
+    tokenizer: Tokenizer
+    config: dict[str, Any]
+
+
+def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) -> dict[str, Any]:
+    """What a run saves beside its weights, for `load_trained`.
+
+    Args:
+        task: what the model is trained for, such as "translation from de to en"; empty if that needs no check.
+        tokenizer: its file; the checksum is kept.
+        model: the model's configuration.
+        more: what else loading needs.
+    """
+    return {"task": task, "tokenizer": file_digest(tokenizer), "model": model.to_dict(), **more}
+
+
+def load_trained(
+    folder: str | Path, what: str, kinds: Mapping[str, tuple[Any, Any]], tasks: Collection[str] | None = None
+) -> Trained:
+    """The model that a run left in `folder`.
+
+    Args:
+        what: the kind of model in words, for messages.
+        kinds: the configuration's "kind" -> the classes of model and configuration; without one, that of "".
+        tasks: what the model may have been trained for; None for anything.
+
+    Raises InputError if the folder is no run of such a model, or a file in it is missing, changed or damaged.
+    """
+    run = RunFolder.open(folder)
+    tensors, config = load_checkpoint(run.path)
+    task = config.get("task")
+    if tasks is not None and task and task not in tasks:
+        raise InputError(f"The run {run.path} was trained for {short(task)}; a run for {' or '.join(tasks)} is needed.")
+    shapes = {name: array.shape for name, array in tensors.items()}
+    try:
+        build, read = kinds[config.get("kind", "")]
+        sizes = read(**config["model"])
+        _check_sizes(config["model"], shapes)
+        model: Module = build(sizes)
+    except (ArithmeticError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{run.model_path} does not say which {what} it holds ({error}). Give the folder of a run that trained "
+            "one with this version of handloom."
+        ) from None
+    check_shapes({name: array.shape for name, array in model.state_dict().items()}, shapes, run.model_path)
+    for name, array in tensors.items():
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise InputError(f"{run.model_path} can't be used: {name} holds values that are no finite numbers.")
+    model.load_state_dict(tensors)
+    return Trained(model.eval(), checked_tokenizer(run, config, sizes), config)
+
+
+def checked_tokenizer(run: RunFolder, config: Mapping[str, Any], sizes: Any) -> Tokenizer:
+    """The run's tokenizer. Raises InputError unless it is the one that its model was trained with."""
+    tokenizer = load_tokenizer(run.tokenizer_path)
+    tokens = getattr(sizes, "vocab_size", None) or sizes.source_vocab_size
+    if tokenizer.vocab_size != tokens or config.get("tokenizer") != file_digest(run.tokenizer_path):
+        raise InputError(
+            f"{run.tokenizer_path} is not the tokenizer that the model in {run.model_path} was trained with: it was "
+            "changed, or the files are of two runs. Take both from the same one."
+        )
+    return tokenizer
+
+
+def _check_sizes(sizes: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse sizes that the tensors can't have, before a model of them is built.
+
+    As many layers as tensors at most; no width above the longest side; and each size times the width no larger than
+    all tensors together, since every pair of them is a matrix. Raises ValueError.
+    """
+    longest = max((side for shape in shapes.values() for side in shape), default=0)
+    numbers = sum(int(np.prod(shape, dtype=object)) for shape in shapes.values())
+    heads = (sizes.get("head_dim") or 1) * sizes.get("nhead", 1)
+    for name, value in {**sizes, "nhead": heads}.items():
+        if type(value) is not int or name in ("max_length", "pad_id"):
+            continue
+        if name.endswith("layers"):
+            fits = value <= len(shapes)
+        elif name == "d_model":
+            fits = value <= longest
+        else:
+            fits = value * sizes["d_model"] <= numbers
+        if not fits:
+            raise ValueError(f"{name} {value} and d_model {sizes['d_model']} are more than its tensors have")
