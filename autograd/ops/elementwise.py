@@ -69,7 +69,7 @@ def multiply(x: Any, y: Any) -> Tensor:
 
 
 class Divide(Function):
-    """x / y; with q = x / y, dx = g / y and dy = -q g / y (no y^2, which underflows first)."""
+    """x / y; with q = x / y, dx = g / y and dy = -(g q) / y (no y^2, which underflows first, as 1 / y overflows)."""
 
     broadcasts = True
 
@@ -79,9 +79,8 @@ class Divide(Function):
 
     def backward(self, g):
         x, y = map(widened, self.saved)
-        _, needs_y = self.needs
-        gradient_x = g / y
-        return gradient_x, -gradient_x * (x / y) if needs_y else None
+        needs_x, needs_y = self.needs
+        return g / y if needs_x else None, -(g * (x / y)) / y if needs_y else None
 
 
 @declare(np.divide)

@@ -42,14 +42,17 @@ class CrossEntropy(Function):
         own = (1 - self.label_smoothing) * row_weight
         each = self.label_smoothing / classes * weight
 
-        top = logits.max(axis=1, keepdims=True) if classes else logits
-        p = xp.exp(xp.subtract(logits, top, dtype=dtype))
+        # Below the row's largest logit nothing overflows, and the loss of large logits keeps its digits.
+        p = xp.subtract(logits, logits.max(axis=1, keepdims=True) if classes else logits, dtype=dtype)
+        own_logit = p[xp.arange(rows), target]
+        all_logits = product(p, each[:, None])[:, 0] if self.label_smoothing else 0.0
+        xp.exp(p, out=p)
         total = p.sum(axis=1, keepdims=True)
         p /= total
-        lse = (xp.log(total) + top)[:, 0]
-        loss = own * (lse - logits[xp.arange(rows), target])
+        log_total = xp.log(total)[:, 0]
+        loss = own * xp.where(real, log_total - own_logit, 0)  # padding counts nowhere, whatever its logits are
         if self.label_smoothing:
-            loss += real * (lse * each.sum() - product(logits.astype(dtype, copy=False), each[:, None])[:, 0])
+            loss += xp.where(real, log_total * each.sum() - all_logits, 0)
         count = row_weight.sum()
         self.save(logits)
         self.keep(p, target, own, each, real, xp.where(count == 0, 1, count))
