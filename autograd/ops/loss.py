@@ -11,6 +11,7 @@ from ..function import Function, raw
 from ..graphs import constant
 from ..kernels.products import product
 from ..tensor import Tensor
+from .elementwise import promoted
 from .on_device import CrossEntropyOnDevice, runs_kernels
 from .reduction import widened
 from .registry import declare
@@ -135,7 +136,7 @@ def cross_entropy(
     Raises ValueError for shapes that don't fit, an unknown reduction, a label_smoothing outside [0, 1] or a class to
     ignore where the target is a distribution; IndexError for a class out of range.
     """
-    logits = logits if isinstance(logits, Tensor) else Tensor(logits)
+    (logits,) = promoted(logits if isinstance(logits, Tensor) else Tensor(logits))
     weight = None if weight is None else constant(array_module(logits.data), raw(weight))
     label_smoothing = float(label_smoothing)
     if not 0 <= label_smoothing <= 1:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from handloom import nn
-from handloom.autograd import Tensor, grad, no_grad, ops
+from handloom.autograd import Generator, Tensor, grad, no_grad, ops
 from handloom.autograd.catalogue import CATALOGUE
 
 
@@ -88,6 +88,36 @@ def test_what_is_set_and_loaded_is_turned_too() -> None:
     out = layer(Tensor(swapped(np.array([[3.0, 4.0]], np.float32))))
     out.backward(swapped(np.ones((1, 1), np.float32)))
     assert (out.item(), layer.weight.dtype, layer.weight.grad.tolist()) == (12, np.float32, [[3, 4]])
+
+
+SMOOTH = ["sigmoid", "softplus", "log_sigmoid", "silu", "mish", "glu", "swiglu", "softmax", "log_softmax", "logsumexp"]
+NETWORKS = ["layer_norm", "residual_layer_norm", "rms_norm", "attention", "dropout_add", "linear", "linear_relu"]
+LOSSES = ["mse_loss", "l1_loss", "cross_entropy", "linear_cross_entropy", "binary_cross_entropy_with_logits"]
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, bool])
+@pytest.mark.parametrize("name", [*SMOOTH, *NETWORKS, *LOSSES, "linear_activation", "norm"])
+def test_integers_are_float64_where_differences_of_theirs_would_wrap_around_or_a_result_be_cut(name, kind) -> None:
+    spec = CATALOGUE[name]
+    for sample in spec.samples(np.random.default_rng(0), count=8):
+        places = [i for i in sample.differentiable or () if isinstance(sample.args[i], np.ndarray)]
+        args = list(sample.args)
+        for i in places:
+            args[i] = np.abs(3 * args[i]).astype(kind)
+        if name == "cross_entropy" and len(places) > 1:
+            continue  # integers are classes
+        whole = spec.function(*args, **sample.kwargs)
+        for i in places:
+            args[i] = args[i].astype(np.float64)
+        real = spec.function(*args, **sample.kwargs)
+        for a, b in zip(*(out if isinstance(out, tuple) else (out,) for out in (whole, real)), strict=True):
+            assert a.dtype == np.float64
+            np.testing.assert_allclose(a.data, b.data, rtol=1e-12)
+
+
+def test_dropout_of_integers_scales_them() -> None:
+    for x in (np.ones(100, int), np.ones(100, bool)):
+        assert set(ops.dropout(x, 0.25, generator=Generator(0)).data.tolist()) == {0, 4 / 3}
 
 
 def test_integers_of_numpy_where_the_catalogue_draws_none() -> None:
