@@ -164,7 +164,7 @@ def cross_entropy(
     if weight is None and reduction != "none" and logits.size and runs_kernels(logits.data):
         return _on_device(logits, target, ignore_index, reduction, label_smoothing)
     loss = CrossEntropy(target.reshape(-1), weight, ignore_index, reduction, label_smoothing)(
-        logits.reshape(-1, classes)
+        logits.reshape((target.size, classes))
     )
     return loss.reshape(target.shape) if reduction == "none" else loss
 

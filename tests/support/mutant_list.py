@@ -145,7 +145,7 @@ MUTANTS = (
     M("normalization", "residual_layer_norm", "ops.normalization:ResidualLayerNorm.backward", "d *= scale", "pass"),
     M("normalization", "residual_layer_norm", "ops.normalization:ResidualLayerNorm.backward", "rows_of(past)", "None"),
     M("normalization", lambda: composed.test_fused_equals_composed_to_second_order("residual_layer_norm, sum"), "ops.normalization:ResidualLayerNorm.backward", "xp.zeros(x.shape, x.dtype) if g is None", "x if g is None"),
-    M("normalization", "rms_norm", "ops.normalization:RMSNorm.backward", "h - x_hat * (h * x_hat).mean(axis=-1, keepdims=True)", "h"),
+    M("normalization", "rms_norm", "ops.normalization:RMSNorm.backward", "h - x_hat * share", "h"),
     M("normalization", "rms_norm", "ops.normalization:RMSNorm.backward", "if isinstance(x, Tensor) else self.kept[0]", "if False else self.kept[0]"),
     # Losses: reduction, weights, padding, smoothing.
     M("losses", "cross_entropy", "ops.loss:CrossEntropy.backward", "g = g / count", "pass"),

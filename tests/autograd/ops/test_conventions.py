@@ -383,3 +383,25 @@ def test_a_gradient_is_finite_where_only_a_step_of_it_would_not_be() -> None:
         assert gradient(ops.divide, zero, tiny)[1] == [0.0]
         assert gradient(ops.arctan2, tiny, zero)[0] == [0.0]
     assert gradient(ops.arctan2, [1e-300], [1e-300]) == [[pytest.approx(5e299)], [pytest.approx(-5e299)]]
+
+
+@pytest.mark.parametrize("method", ["standard", "blocked"])
+def test_attention_over_no_keys_or_no_features(method: str) -> None:
+    def attend(queries: int, keys: int, width: int, **options: Any) -> list[Any]:
+        shapes = ((2, 1, queries, width), (2, 1, keys, width), (2, 1, keys, 4))
+        return gradient(lambda q, k, v: ops.attention(q, k, v, method=method, **options), *map(np.ones, shapes))
+
+    for queries, keys, width in ((3, 0, 2), (0, 3, 2), (0, 0, 2)):
+        for options in ({}, {"causal": True}, {"bias": np.zeros((queries, keys))}):
+            assert not any(np.any(g) for g in attend(queries, keys, width, **options))
+    np.testing.assert_allclose(attend(3, 2, 0)[2], np.full((2, 1, 2, 4), 1.5))  # nothing tells the keys apart
+    none = Tensor(np.zeros((1, 1, 0, 2)))
+    out, weights = ops.attention(Tensor(np.ones((1, 1, 3, 2))), none, none, return_weights=True)
+    assert (out.data.tolist(), weights.shape) == ([[[[0, 0]] * 3]], (1, 1, 3, 0))
+
+
+def test_rows_without_features_are_normalised_in_silence() -> None:
+    empty, nothing = np.zeros((3, 0)), np.zeros(0)
+    for function in (ops.layer_norm, ops.rms_norm):
+        inputs = (empty, nothing, nothing)[: 3 if function is ops.layer_norm else 2]
+        assert [np.shape(g) for g in gradient(function, *inputs)] == [x.shape for x in inputs]

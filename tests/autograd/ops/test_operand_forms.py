@@ -182,3 +182,16 @@ def test_the_variance_of_too_few_numbers_is_numpys(function: Any, size: int, ddo
     np.testing.assert_array_equal(out.data, expected)
     with warnings.catch_warnings(action="ignore"):
         assert not np.isfinite(grad(out, x).data).any()
+
+
+def test_subclasses_of_arrays_mean_their_numbers() -> None:
+    """The product of two matrices by * would be another one."""
+    matrix = np.array([[1.0, 2.0], [3.0, 4.0]]).view(np.matrix)  # np.matrix itself warns of its end
+    for square in (ops.multiply(matrix, matrix), Tensor(matrix) * matrix, Tensor(matrix) ** 2):
+        assert type(square.data) is np.ndarray
+        assert square.data.tolist() == [[1, 4], [9, 16]]
+    assert ops.sum(matrix, axis=0).shape == (2,)
+    masked = np.ma.array([1.0, 2.0], mask=[True, False])
+    for call in (lambda: Tensor(masked), lambda: ops.sum(masked), lambda: Tensor(np.ones(2)) * masked):
+        with pytest.raises(TypeError, match="masked array would lose its mask"):
+            call()
