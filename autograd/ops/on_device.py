@@ -127,8 +127,7 @@ class CrossEntropyOnDevice(Function):
             return loss.sum().astype(logits.dtype)
         real = (self.target != self.ignore_index).sum()
         self.keep(xp.maximum(real, 1).astype(np.float32))
-        divisor = xp.where(real == 0, np.float32(np.nan), self.kept[0])  # the mean over no target is no number
-        return (loss.sum() / divisor).astype(logits.dtype)
+        return (loss.sum() / real).astype(logits.dtype)  # 0 / 0 over no target: no number, but its gradient is 0
 
     def losses(self, rows, factor):
         bias = array_module(rows).zeros(rows.shape[1], rows.dtype)
