@@ -74,7 +74,14 @@ def is_array(value: Any) -> bool:
 
 
 def native(array: Array) -> Array:
-    """`array` in this machine's byte order, itself if it is. A dtype of the other order equals no other dtype."""
+    """`array` in this machine's byte order, and of NumPy's own class: a subclass means other things by * or sum.
+
+    Raises TypeError for a masked array, whose mask no operation would see.
+    """
+    if isinstance(array, np.ndarray) and type(array) is not np.ndarray:
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError("a masked array would lose its mask: fill it first (.filled(0)), and give where() the mask")
+        array = np.asarray(array)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 

@@ -25,7 +25,7 @@ observer: Any = None
 
 _new = object.__new__
 _ndarray = np.ndarray
-_PLAIN = (np.ndarray, int, float, complex)  # operands that `forward` takes as they are
+_PLAIN = (int, float, complex)  # operands that `forward` takes as they are
 
 
 class Function:
@@ -112,12 +112,13 @@ class Function:
             else:
                 if isinstance(operand, np.generic):
                     scalars = True
+                elif isinstance(operand, _ndarray):
+                    if type(operand) is not _ndarray or not operand.dtype.isnative:
+                        operand = native(operand)
                 elif not isinstance(operand, _PLAIN) and not is_array(operand):
                     if isinstance(operand, list | tuple) and _holds_tensors(operand):
                         return self(*map(_stacked, operands))
                     operand = np.asarray(operand)
-                if type(operand) is _ndarray and not operand.dtype.isnative:
-                    operand = native(operand)
                 arrays.append(operand)
             origins.append(None)
         if scalars:

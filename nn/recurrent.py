@@ -75,7 +75,7 @@ class Recurrent(Module):
                 own = state[layer]
             outputs = []
             for given in ops.split(ops.linear(x, weight_ih, bias_ih), length, axis=1):
-                own = self.step(given.reshape(batch, -1), own, weight_hh, bias_hh)
+                own = self.step(given.reshape(batch, given.shape[-1]), own, weight_hh, bias_hh)
                 outputs.append(own[0])
             final.append(own)
             x = ops.stack(outputs, axis=1)

@@ -38,7 +38,8 @@ extern "C" __global__ void __launch_bounds__(256) cross_entropy_rows(
     float nan = infinity() - infinity();
     if (threadIdx.x == 0) {
         float z = inside ? widen(row[own]) + widen(bias[own]) : nan, each = smoothing / classes;
-        loss[blockIdx.x] = highest + logf(total) - (1.0f - smoothing) * z - (smoothing > 0.0f ? each * sum : 0.0f);
+        float smoothed = smoothing > 0.0f ? smoothing * highest - each * sum : 0.0f;
+        loss[blockIdx.x] = logf(total) + (1.0f - smoothing) * (highest - z) + smoothed;
     }
 #if GRADIENT
     __syncthreads();  // the loss has read its logit

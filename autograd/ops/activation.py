@@ -10,10 +10,10 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of
-from .elementwise import negative
+from .elementwise import negative, promoted
 from .erf import erf_array
 from .exponential import sigmoid_array
-from .reduction import narrowed, widened
+from .reduction import floating, narrowed, widened
 from .registry import declare
 
 
@@ -110,7 +110,10 @@ def sigmoid(x: Any) -> Tensor:
 def softplus_array(x: Any) -> Any:
     """log(1 + e^x) of an array; of a Tensor, the recorded softplus."""
     xp = array_module(x)
-    return xp.softplus(x) if isinstance(x, Tensor) else xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
+    if isinstance(x, Tensor):
+        return xp.softplus(x)
+    x = floating(x)
+    return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
 class Softplus(Function):
@@ -134,7 +137,7 @@ def softplus(x: Any) -> Tensor:
 @declare(lambda x: -np.log(1 + np.exp(-x)))
 def log_sigmoid(x: Any) -> Tensor:
     """log(sigmoid(x)), elementwise; never overflows."""
-    return negative(softplus(negative(x)))
+    return negative(softplus(negative(*promoted(x))))
 
 
 class SiLU(Function):

@@ -69,7 +69,7 @@ class StandardAttention(Function):
                 scores *= wide.type(self.scale)
                 for term in added:
                     scores += term if len(term) == 1 else term[rows]
-                top = scores.max(axis=1, keepdims=True)
+                top = scores.max(axis=1, keepdims=True) if shape[1] else 0
                 # Where nothing may be attended to the maximum is -inf: the weights and the output are zero there.
                 scores -= xp.where(xp.isfinite(top), top, 0) if added else top
                 xp.exp(scores, out=scores)
@@ -277,7 +277,7 @@ def attention(
         window=window,
         slopes=_per("head", "alibi_slopes", alibi_slopes, query.shape[1], xp),
     )
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scale = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
     generator = generator or default_generator
     if method == "standard":
         return _standard(query, key, value, bias, conditions, dropout, scale, return_weights, generator)

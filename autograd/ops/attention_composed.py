@@ -24,7 +24,8 @@ def attention_composed(
         scores = scores + bias
     allowed = np.True_ if mask is None else mask
     finite = where(allowed, scores, 0.0)
-    e = where(allowed, exp(finite - finite.max(axis=-1, keepdims=True).detach()), 0.0)
+    top = finite.max(axis=-1, keepdims=True).detach() if finite.shape[-1] else 0.0
+    e = where(allowed, exp(finite - top), 0.0)
     total = e.sum(axis=-1, keepdims=True)
     weights = e / (total + (total == 0))
     return matmul(weights if keep_mask is None else weights * keep_mask, value), weights

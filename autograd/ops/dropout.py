@@ -85,6 +85,7 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
         raise ValueError(f"dropout: p = {p} is not a probability")
     if not training or p == 0:
         return x if isinstance(x, Tensor) else Tensor(x)
+    (x,) = promoted(x)
     if runs_kernels(array_of(x)):
         return DropoutOnDevice(drop_of(array_of(x), p, generator or default_generator))(x)
     return Dropout(p, generator or default_generator)(x)

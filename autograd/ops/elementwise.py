@@ -69,7 +69,7 @@ def multiply(x: Any, y: Any) -> Tensor:
 
 
 class Divide(Function):
-    """x / y; with q = x / y, dx = g / y and dy = -q g / y (no y^2, which underflows first)."""
+    """x / y; with q = x / y, dx = g / y and dy = -(g q) / y (no y^2, which underflows first, as 1 / y overflows)."""
 
     broadcasts = True
 
@@ -79,9 +79,8 @@ class Divide(Function):
 
     def backward(self, g):
         x, y = map(widened, self.saved)
-        _, needs_y = self.needs
-        gradient_x = g / y
-        return gradient_x, -gradient_x * (x / y) if needs_y else None
+        needs_x, needs_y = self.needs
+        return g / y if needs_x else None, -(g * (x / y)) / y if needs_y else None
 
 
 @declare(np.divide)
@@ -318,11 +317,12 @@ def astype(x: Any, dtype: Any) -> Tensor:
 def promoted(*operands: Any) -> tuple[Any, ...]:
     """Arrays (or None) in the one dtype that NumPy gives their arithmetic: float32 beside float64 becomes float64.
 
-    For ops whose text, or kernel, takes one dtype only. Each gradient comes back in its own.
+    For ops whose text, or kernel, takes one floating dtype only; integers become float64. Gradients come back as cast.
     """
-    first = getattr(operands[0], "dtype", None)
-    if first is not None and all(operand is None or operand.dtype == first for operand in operands):
+    first = getattr(operands[0], "dtype", np.dtype(object))
+    if first.kind == "f" and all(x is None or getattr(x, "dtype", None) == first for x in operands):
         return operands
     operands = tuple(x if x is None or hasattr(x, "dtype") else np.asarray(x) for x in operands)
-    dtype = np.result_type(*{operand.dtype for operand in operands if operand is not None})
+    dtype = np.result_type(*{x.dtype for x in operands if x is not None})
+    dtype = np.dtype(np.float64) if dtype.kind in "iub" else dtype
     return tuple(x if x is None or x.dtype == dtype else astype(x, dtype) for x in operands)

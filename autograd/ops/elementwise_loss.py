@@ -13,7 +13,7 @@ from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of
 from .activation import softplus
-from .elementwise import abs, add, multiply, negative, square, subtract
+from .elementwise import abs, add, multiply, negative, promoted, square, subtract
 from .loss import REDUCTIONS
 from .reduction import widened
 from .registry import OPS, declare
@@ -43,6 +43,7 @@ def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """(x - target)^2, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
     _same_shape("mse_loss", x, target)
+    x, target = promoted(x, target)
     return _reduced("mse_loss", square(subtract(widened(x), widened(target))), reduction, x, target)
 
 
@@ -50,6 +51,7 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """|x - target|, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
     _same_shape("l1_loss", x, target)
+    x, target = promoted(x, target)
     return _reduced("l1_loss", abs(subtract(widened(x), widened(target))), reduction, x, target)
 
 
@@ -84,7 +86,7 @@ def binary_cross_entropy_with_logits(
     """
     name = "binary_cross_entropy_with_logits"
     _same_shape(name, logits, target)
-    operands = logits, target, weight, pos_weight
+    operands = *promoted(logits, target), weight, pos_weight
     logits, target, weight, pos_weight = map(widened, operands)
     # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
     negatives = subtract(1.0, target)
@@ -145,7 +147,7 @@ def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: 
     `weight` broadcasts to p. Raises ValueError for shapes that differ, p outside [0, 1] or an unknown reduction.
     """
     _same_shape("binary_cross_entropy", p, target)
-    operands = p, target, weight
+    operands = *promoted(p, target), weight
     p, target, weight = map(widened, operands)
     loss = BinaryCrossEntropy()(p, target)
     return _reduced("binary_cross_entropy", loss if weight is None else multiply(loss, weight), reduction, *operands)

@@ -62,7 +62,7 @@ def erf_array(x: Array) -> Array:
     x = xp.asarray(x)
     if x.dtype == np.float16:
         return erf_array(x.astype(np.float32)).astype(np.float16)
-    series, tail, scale, shift = _coefficients(x.dtype.itemsize == 8)
+    series, tail, scale, shift = _coefficients(x.dtype.itemsize >= 8)
     size = xp.abs(x)
     near = xp.minimum(size, _SPLIT)
     inner = near * _polynomial(series, near * near)

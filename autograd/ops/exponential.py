@@ -10,7 +10,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of
-from .reduction import widened
+from .reduction import floating, widened
 from .registry import declare
 
 
@@ -131,6 +131,7 @@ def sigmoid_array(x: Any) -> Any:
     xp = array_module(x)
     if isinstance(x, Tensor):
         return xp.sigmoid(x)
+    x = floating(x)
     e = xp.exp(-xp.abs(x))
     return xp.where(x >= 0, 1, e) / (1 + e)
 

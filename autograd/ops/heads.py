@@ -107,4 +107,4 @@ def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
 @declare(lambda *parts: np.concatenate([np.concatenate(list(p.swapaxes(0, 1)), axis=2) for p in parts], axis=2))
 def merge_heads(*parts: Any) -> Tensor:
     """The reverse of `split_heads`: tensors (batch, heads, length, head_dim) -> (batch, length, features)."""
-    return MergeHeads()(*promoted(*parts))
+    return MergeHeads()(*(parts if len({part.dtype for part in parts}) == 1 else promoted(*parts)))

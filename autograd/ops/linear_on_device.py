@@ -74,7 +74,7 @@ class LinearCrossEntropyOnDevice(Function):
         if self.reduction == "mean":
             real = (self.target != self.ignore_index).sum()
             count = xp.maximum(real, 1).astype(np.float32)
-            loss = loss / real  # 0 / 0 is NaN, and a device gives no warning
+            loss = loss / real  # 0 / 0 over no target: no number, but its gradient is 0
         if self.record:
             self.keep(count, *gradients)
         return loss.astype(x.dtype)

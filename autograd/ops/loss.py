@@ -11,6 +11,7 @@ from ..function import Function
 from ..graphs import constant
 from ..kernels.products import product
 from ..tensor import Tensor, array_of
+from .elementwise import promoted
 from .on_device import CrossEntropyOnDevice, runs_kernels
 from .reduction import widened
 from .registry import declare
@@ -42,14 +43,17 @@ class CrossEntropy(Function):
         own = (1 - self.label_smoothing) * row_weight
         each = self.label_smoothing / classes * weight
 
-        top = logits.max(axis=1, keepdims=True) if classes else logits
-        p = xp.exp(xp.subtract(logits, top, dtype=dtype))
+        # Below the row's largest logit nothing overflows, and the loss of large logits keeps its digits.
+        p = xp.subtract(logits, logits.max(axis=1, keepdims=True) if classes else logits, dtype=dtype)
+        own_logit = p[xp.arange(rows), target]
+        all_logits = product(p, each[:, None])[:, 0] if self.label_smoothing else 0.0
+        xp.exp(p, out=p)
         total = p.sum(axis=1, keepdims=True)
         p /= total
-        lse = (xp.log(total) + top)[:, 0]
-        loss = own * (lse - logits[xp.arange(rows), target])
+        log_total = xp.log(total)[:, 0]
+        loss = own * xp.where(real, log_total - own_logit, 0)  # padding counts nowhere, whatever its logits are
         if self.label_smoothing:
-            loss += real * (lse * each.sum() - product(logits.astype(dtype, copy=False), each[:, None])[:, 0])
+            loss += xp.where(real, log_total * each.sum() - all_logits, 0)
         count = row_weight.sum()
         self.save(logits)
         self.keep(p, target, own, each, real, xp.where(count == 0, 1, count))
@@ -134,7 +138,7 @@ def cross_entropy(
     Raises ValueError for shapes that don't fit, an unknown reduction, a label_smoothing outside [0, 1] or a class to
     ignore where the target is a distribution; IndexError for a class out of range.
     """
-    logits = logits if isinstance(logits, Tensor) else Tensor(logits)
+    (logits,) = promoted(logits if isinstance(logits, Tensor) else Tensor(logits))
     weight = None if weight is None else constant(array_module(logits.data), array_of(weight))
     label_smoothing = float(label_smoothing)
     if not 0 <= label_smoothing <= 1:
@@ -162,7 +166,7 @@ def cross_entropy(
     if weight is None and reduction != "none" and logits.size and runs_kernels(logits.data):
         return _on_device(logits, target, ignore_index, reduction, label_smoothing)
     loss = CrossEntropy(target.reshape(-1), weight, ignore_index, reduction, label_smoothing)(
-        logits.reshape(-1, classes)
+        logits.reshape((target.size, classes))
     )
     return loss.reshape(target.shape) if reduction == "none" else loss
 

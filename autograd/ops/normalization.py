@@ -174,7 +174,7 @@ def row_mean(x: Array, y: Array | None = None) -> Array:
     if array_module(x) is not np:
         return (x if y is None else x * y).mean(axis=-1, keepdims=True)
     total = x @ np.ones(x.shape[1], x.dtype) if y is None else row_dots(x, y)
-    return (total / x.dtype.type(x.shape[1]))[:, None]
+    return (total / x.dtype.type(max(x.shape[1], 1)))[:, None]
 
 
 def _layer_norm_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float = 1e-5) -> np.ndarray:
@@ -271,7 +271,8 @@ class RMSNorm(Function):
 
     def inverse_rms(self, x):
         wide = x.astype(np.float32) if x.dtype == np.float16 else x
-        return 1.0 / array_module(x).sqrt((wide * wide).mean(axis=-1, keepdims=True) + self.eps)
+        mean = (wide * wide).sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)  # there may be no features
+        return 1.0 / array_module(x).sqrt(mean + self.eps)
 
     def backward(self, g):
         x = self.saved[0]
@@ -281,7 +282,8 @@ class RMSNorm(Function):
         dx = None
         if needs[0]:
             x_hat = x * rrms
-            dx = (rrms * (h - x_hat * (h * x_hat).mean(axis=-1, keepdims=True))).astype(x.dtype)
+            share = (h * x_hat).sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)
+            dx = (rrms * (h - x_hat * share)).astype(x.dtype)
         if len(needs) == 1:
             return dx
         dw = None

@@ -129,7 +129,7 @@ class CrossEntropyOnDevice(Function):
             return loss.sum().astype(logits.dtype)
         real = (self.target != self.ignore_index).sum()
         self.keep(xp.maximum(real, 1).astype(np.float32))
-        return (loss.sum() / real).astype(logits.dtype)  # 0 / 0 is NaN, and a device gives no warning
+        return (loss.sum() / real).astype(logits.dtype)  # 0 / 0 over no target: no number, but its gradient is 0
 
     def losses(self, rows, factor):
         bias = array_module(rows).zeros(rows.shape[1], rows.dtype)

@@ -45,6 +45,11 @@ def count(axis: Axis, shape: tuple[int, ...]) -> int:
     return total
 
 
+def floating(x: Any) -> Any:
+    """Integers and booleans as float64, in which their differences don't wrap around; anything else as it is."""
+    return x.astype(np.float64) if x.dtype.kind in "iub" else x
+
+
 def widened(x: Any) -> Any:
     """float16 as float32, whose 24 bits can hold a sum or a statistic; anything else as it is."""
     return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x

@@ -9,13 +9,13 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor
-from .reduction import narrowed, summed, widened
+from .reduction import floating, narrowed, summed, widened
 from .registry import declare
 
 
 def _below_top(x: Any, axis: int) -> Any:
     """x minus the largest element along `axis`, in at least float32."""
-    wide = widened(x if x.dtype.kind == "f" else x.astype(np.float64))
+    wide = widened(floating(x))
     return wide - wide.max(axis=axis, keepdims=True) if x.size else wide.copy()
 
 

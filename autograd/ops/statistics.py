@@ -10,13 +10,14 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function, run
 from ..tensor import Tensor, array_of
-from .elementwise import abs, sign
+from .elementwise import abs, promoted, sign
 from .reduction import (
     Axis,
     Reduction,
     accumulator,
     axis_of,
     count,
+    floating,
     max,
     min,
     narrowed,
@@ -103,7 +104,7 @@ class LogSumExp(Reduction):
 
     def forward(self, x):
         xp = array_module(x)
-        wide = widened(x)
+        wide = widened(floating(x))
         if count(self.axis, x.shape):
             top = wide.max(axis=self.axis, keepdims=True)
             top = xp.where(xp.isfinite(top), top, 0)  # a row of nothing but -inf has the sum 0, not NaN
@@ -193,6 +194,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     axes = normalized_axes(axis, ndim)
     if isinstance(ord, Real):
         ord = float(ord)
+    (x,) = promoted(x)
     if ord == "fro" and len(axes) != 2:
         raise ValueError(f"norm: ord='fro' takes two axes, not {axis} of {ndim} dimensions")
     if isinstance(ord, Real) and len(axes) != 1:

@@ -125,9 +125,8 @@ class ArcTan2(Function):
         xp = array_module(g)
         size = xp.hypot(x, y)  # whose square may overflow, or be 0
         size = xp.where(array_of(size) == 0, 1.0, size)
-        scaled = g / size
         needs_y, needs_x = self.needs
-        return scaled * (x / size) if needs_y else None, -scaled * (y / size) if needs_x else None
+        return g * (x / size) / size if needs_y else None, -g * (y / size) / size if needs_x else None
 
 
 def _arctan2_reference(y: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -61,3 +61,9 @@ def test_wrong_sizes() -> None:
         nn.LSTM(3, 0)
     with pytest.raises(ValueError, match="at least one position"):
         nn.RNN(3, 4)(Tensor(np.zeros((2, 0, 3), np.float32)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_of_no_sequences(kind: str) -> None:
+    out, _ = getattr(nn, kind)(3, 4)(Tensor(np.zeros((0, 2, 3), np.float32)))
+    assert out.shape == (0, 2, 4)

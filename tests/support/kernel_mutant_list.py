@@ -175,7 +175,7 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
             ("padding counts", "row[i] = narrow(0.0f);", "row[i] = row[i];"),
             ("wrong smoothing", "(p - each - (i == own", "(p - (i == own"),
             ("wrong smoothing", "- (1.0f - smoothing) * z -", "- z -"),
-            ("wrong sign", "highest + logf(total)", "highest - logf(total)"),
+            ("wrong sign", "= logf(total) +", "= -logf(total) +"),
         ],
     ),
     (

@@ -357,3 +357,51 @@ def test_functions_take_plain_arrays_lists_and_numbers() -> None:
     assert ops.concatenate([np.ones(1), Tensor(np.zeros(1))]).data.tolist() == [1, 0]
     assert ops.embedding([[1]], np.eye(2)).data.tolist() == [[[0, 1]]]
     assert ops.take(np.array([5.0, 6.0]), [1, 1]).data.tolist() == [6, 6]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_cross_entropy_of_large_logits_keeps_its_digits(smoothing: float) -> None:
+    """It is a matter of differences: log 2, whatever is added to both logits."""
+    for dtype, size in ((np.float16, 6e4), (np.float32, 1e30), (np.float64, 1e300)):
+        logits = Tensor(np.full((3, 2), size, dtype), requires_grad=True)
+        loss = ops.cross_entropy(logits, np.array([0, 1, 0]), label_smoothing=smoothing)
+        assert loss.item() == pytest.approx(math.log(2), rel=1e-3 if dtype == np.float16 else 1e-6)
+        slope = (0.5 - smoothing / 2) / 3
+        np.testing.assert_allclose(grad(loss, logits).data[1], [slope, -slope], rtol=1e-3)
+
+
+def test_padding_counts_nowhere_whatever_its_logits_are() -> None:
+    logits = np.array([[-np.inf, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    for reduction, expected in (("mean", math.log(3)), ("sum", math.log(3)), ("none", [0, math.log(3)])):
+        loss = ops.cross_entropy(Tensor(logits), np.array([-100, 1]), reduction=reduction)
+        np.testing.assert_allclose(loss.data, expected)
+
+
+def test_a_gradient_is_finite_where_only_a_step_of_it_would_not_be() -> None:
+    tiny, zero = np.full(1, 5e-324), np.zeros(1)
+    with np.errstate(over="ignore"):
+        assert gradient(ops.divide, zero, tiny)[1] == [0.0]
+        assert gradient(ops.arctan2, tiny, zero)[0] == [0.0]
+    assert gradient(ops.arctan2, [1e-300], [1e-300]) == [[pytest.approx(5e299)], [pytest.approx(-5e299)]]
+
+
+@pytest.mark.parametrize("method", ["standard", "blocked"])
+def test_attention_over_no_keys_or_no_features(method: str) -> None:
+    def attend(queries: int, keys: int, width: int, **options: Any) -> list[Any]:
+        shapes = ((2, 1, queries, width), (2, 1, keys, width), (2, 1, keys, 4))
+        return gradient(lambda q, k, v: ops.attention(q, k, v, method=method, **options), *map(np.ones, shapes))
+
+    for queries, keys, width in ((3, 0, 2), (0, 3, 2), (0, 0, 2)):
+        for options in ({}, {"causal": True}, {"bias": np.zeros((queries, keys))}):
+            assert not any(np.any(g) for g in attend(queries, keys, width, **options))
+    np.testing.assert_allclose(attend(3, 2, 0)[2], np.full((2, 1, 2, 4), 1.5))  # nothing tells the keys apart
+    none = Tensor(np.zeros((1, 1, 0, 2)))
+    out, weights = ops.attention(Tensor(np.ones((1, 1, 3, 2))), none, none, return_weights=True)
+    assert (out.data.tolist(), weights.shape) == ([[[[0, 0]] * 3]], (1, 1, 3, 0))
+
+
+def test_rows_without_features_are_normalised_in_silence() -> None:
+    empty, nothing = np.zeros((3, 0)), np.zeros(0)
+    for function in (ops.layer_norm, ops.rms_norm):
+        inputs = (empty, nothing, nothing)[: 3 if function is ops.layer_norm else 2]
+        assert [np.shape(g) for g in gradient(function, *inputs)] == [x.shape for x in inputs]

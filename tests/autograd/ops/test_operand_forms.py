@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from handloom import nn
-from handloom.autograd import Tensor, grad, no_grad, ops
+from handloom.autograd import Generator, Tensor, grad, no_grad, ops
 from handloom.autograd.catalogue import CATALOGUE
 
 
@@ -90,6 +90,36 @@ def test_what_is_set_and_loaded_is_turned_too() -> None:
     assert (out.item(), layer.weight.dtype, layer.weight.grad.tolist()) == (12, np.float32, [[3, 4]])
 
 
+SMOOTH = ["sigmoid", "softplus", "log_sigmoid", "silu", "mish", "glu", "swiglu", "softmax", "log_softmax", "logsumexp"]
+NETWORKS = ["layer_norm", "residual_layer_norm", "rms_norm", "attention", "dropout_add", "linear", "linear_relu"]
+LOSSES = ["mse_loss", "l1_loss", "cross_entropy", "linear_cross_entropy", "binary_cross_entropy_with_logits"]
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, bool])
+@pytest.mark.parametrize("name", [*SMOOTH, *NETWORKS, *LOSSES, "linear_activation", "norm"])
+def test_integers_are_float64_where_differences_of_theirs_would_wrap_around_or_a_result_be_cut(name, kind) -> None:
+    spec = CATALOGUE[name]
+    for sample in spec.samples(np.random.default_rng(0), count=8):
+        places = [i for i in sample.differentiable or () if isinstance(sample.args[i], np.ndarray)]
+        args = list(sample.args)
+        for i in places:
+            args[i] = np.abs(3 * args[i]).astype(kind)
+        if name == "cross_entropy" and len(places) > 1:
+            continue  # integers are classes
+        whole = spec.function(*args, **sample.kwargs)
+        for i in places:
+            args[i] = args[i].astype(np.float64)
+        real = spec.function(*args, **sample.kwargs)
+        for a, b in zip(*(out if isinstance(out, tuple) else (out,) for out in (whole, real)), strict=True):
+            assert a.dtype == np.float64
+            np.testing.assert_allclose(a.data, b.data, rtol=1e-12)
+
+
+def test_dropout_of_integers_scales_them() -> None:
+    for x in (np.ones(100, int), np.ones(100, bool)):
+        assert set(ops.dropout(x, 0.25, generator=Generator(0)).data.tolist()) == {0, 4 / 3}
+
+
 def test_integers_of_numpy_where_the_catalogue_draws_none() -> None:
     x, two = Tensor(np.arange(12.0).reshape(2, 6), requires_grad=True), np.int64(2)
     assert [part.shape for part in ops.split(x, two, axis=np.int64(1))] == [(2, 3), (2, 3)]
@@ -152,3 +182,16 @@ def test_the_variance_of_too_few_numbers_is_numpys(function: Any, size: int, ddo
     np.testing.assert_array_equal(out.data, expected)
     with warnings.catch_warnings(action="ignore"):
         assert not np.isfinite(grad(out, x).data).any()
+
+
+def test_subclasses_of_arrays_mean_their_numbers() -> None:
+    """The product of two matrices by * would be another one."""
+    matrix = np.array([[1.0, 2.0], [3.0, 4.0]]).view(np.matrix)  # np.matrix itself warns of its end
+    for square in (ops.multiply(matrix, matrix), Tensor(matrix) * matrix, Tensor(matrix) ** 2):
+        assert type(square.data) is np.ndarray
+        assert square.data.tolist() == [[1, 4], [9, 16]]
+    assert ops.sum(matrix, axis=0).shape == (2,)
+    masked = np.ma.array([1.0, 2.0], mask=[True, False])
+    for call in (lambda: Tensor(masked), lambda: ops.sum(masked), lambda: Tensor(np.ones(2)) * masked):
+        with pytest.raises(TypeError, match="masked array would lose its mask"):
+            call()
