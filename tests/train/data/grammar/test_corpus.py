@@ -8,7 +8,6 @@ import random
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -18,6 +17,7 @@ from handloom.train.data.grammar.lexicon import ADJECTIVES, ALL_NOUNS, FEELINGS,
 from handloom.train.data.grammar.sentences import LONGEST, SHORTEST
 from handloom.train.data.grammar.storyteller import ADJECTIVES_OF, PREPOSITIONS_OF
 from handloom.train.data.grammar.verbs import ACTIONS, CREATING, MANNERS, NOT_OWN, STATES, SUDDEN, TURNED, UNWILLED
+from tests.support.work import calls_in
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +95,10 @@ def test_another_seed_gives_other_sentences():
     assert first == build_corpus(0, train_size=500, valid_size=5, test_size=5)
 
 
-def test_it_is_quick():
-    start = time.process_time()
-    build_corpus(train_size=10_000, valid_size=250, test_size=250)
-    assert time.process_time() - start < 4  # a quarter of the default corpus, with much room for slow machines
+def test_a_sentence_takes_few_calls():
+    """No draws in vain, and no work that grows faster than the corpus: it is quick."""
+    assert calls_in(lambda: build_corpus(train_size=1000, valid_size=25, test_size=25)) < 300 * 1050
+    assert calls_in(lambda: build_corpus(train_size=4000, valid_size=100, test_size=100)) < 300 * 4200
 
 
 @pytest.mark.parametrize(
