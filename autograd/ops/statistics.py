@@ -113,20 +113,18 @@ class LogSumExp(Reduction):
         total = xp.exp(wide - top).sum(axis=self.axis, keepdims=True)
         with np.errstate(divide="ignore"):
             out = narrowed(xp.log(total) + top, x)
-        out = out if self.keepdims else xp.squeeze(out, normalized_axes(self.axis, x.ndim))
-        self.save(x, out)
-        self.keep(top, xp.where(total == 0, 1, total))
-        return out
+        self.save(x)
+        self.keep(top, total + (total == 0))
+        return out if self.keepdims else xp.squeeze(out, normalized_axes(self.axis, x.ndim))
 
     def backward(self, g):
-        x, out = self.saved
-        g = spread(g, self.axis, x.shape)
-        xp = array_module(g)
-        if isinstance(x, Tensor):
-            finite = xp.where(array_of(out) == -np.inf, 0.0, out)
-            return g * xp.exp(x - spread(finite, self.axis, x.shape))
-        top, total = self.kept  # more exact than the logarithm of their product, where that is large
-        return g * (xp.exp(widened(x) - top) / total)
+        (x,) = self.saved
+        top, total = self.kept  # which tell more digits than their logarithm, where that is large
+        e = array_module(x).exp(widened(x) - top)
+        if isinstance(x, Tensor):  # recorded: it depends on x
+            total = e.sum(axis=self.axis, keepdims=True)
+            total = total + (total == 0)
+        return spread(g, self.axis, x.shape) * (e / total)
 
 
 @declare(lambda x, axis=None, keepdims=False: np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)))

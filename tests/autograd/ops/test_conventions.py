@@ -72,6 +72,13 @@ def test_products_with_zeros_have_the_right_second_derivative() -> None:
     assert grad(first, x, np.array([1.0, 0.0, 0.0, 0.0])).data.tolist() == [0.0, 0.0, 6.0, 0.0]
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_the_gradient_of_log_sum_exp_sums_to_one_however_large_the_numbers_are(create_graph: bool) -> None:
+    for size in (1e8, -1e8, 1e300):
+        x = Tensor(np.full(3, size), requires_grad=True)
+        assert grad(ops.logsumexp(x), x, create_graph=create_graph).data.tolist() == [1 / 3, 1 / 3, 1 / 3]
+
+
 def test_log_sum_exp_of_nothing_but_minus_infinity() -> None:
     x = Tensor(np.array([[-np.inf, -np.inf], [0.0, -np.inf]]), requires_grad=True)
     out = ops.logsumexp(x, axis=1)
