@@ -1,7 +1,7 @@
 """Layers. Names, layouts and initial values are PyTorch's, so that weights and habits carry over."""
 
 from . import init
-from .attention import MultiHeadAttention, attention_maps
+from .attention import AttentionCall, MultiHeadAttention, attention_maps, observe_attention
 from .dropout import Dropout
 from .embedding import Embedding
 from .feed_forward import FeedForward
@@ -24,6 +24,7 @@ __all__ = [
     "LSTM",
     "POSITIONS",
     "RNN",
+    "AttentionCall",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
@@ -44,5 +45,6 @@ __all__ = [
     "checkpoint_activations",
     "embedding_positions",
     "init",
+    "observe_attention",
     "sinusoidal_table",
 ]

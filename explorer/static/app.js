@@ -1,0 +1,68 @@
+// The page: which view is shown, what all views share, and where the keyboard goes.
+
+import { ask, Problem } from "./api.js";
+import { count, h } from "./dom.js";
+import * as head from "./head.js";
+import * as translate from "./translate.js";
+
+const VIEWS = [translate, head];
+
+// What views share: the text, its pass through the model, and the cell that was chosen last.
+export const shared = { facts: null, text: null, pass: null, layer: null, head: 0, row: 0, column: 0 };
+
+const main = document.getElementById("main");
+const sections = new Map();
+const links = new Map();
+
+const named = (id) => VIEWS.find((view) => view.id === id) || VIEWS[0];
+
+function show(view, focus) {
+  let section = sections.get(view.id);
+  if (!section) {
+    section = h("section", { id: `view-${view.id}`, "aria-labelledby": `title-${view.id}` },
+      h("h2", { id: `title-${view.id}` }, view.title), h("p", { class: "lead" }, view.lead));
+    sections.set(view.id, section);
+    view.mount(section, { shared, go });
+  }
+  for (const [id, link] of links) link.toggleAttribute("aria-current", false);
+  links.get(view.id).setAttribute("aria-current", "page");
+  main.replaceChildren(section);
+  document.title = `${view.title} – handloom explorer`;
+  view.show({ shared, go });
+  if (focus) {
+    main.focus({ preventScroll: true });
+    window.scrollTo(0, 0);
+  }
+}
+
+// Another view, with what it shall show.
+export function go(id, changes = {}) {
+  Object.assign(shared, changes);
+  if (location.hash === `#${id}`) show(named(id), true);
+  else location.hash = id;
+}
+
+function describe({ model, problem, run }) {
+  shared.facts = model;
+  const facts = document.getElementById("facts");
+  facts.textContent = model
+    ? `${model.kind} · ${model.run} · ${count(model.parameters)} parameters · ${count(model.vocabulary)} tokens`
+    : `${run}: ${problem}`;
+}
+
+for (const view of VIEWS) {
+  const link = h("a", { href: `#${view.id}` }, view.name);
+  links.set(view.id, link);
+  document.getElementById("views").append(h("li", {}, link));
+}
+window.addEventListener("hashchange", () => show(named(location.hash.slice(1)), true));
+
+try {
+  describe(await ask("state"));
+} catch (error) {
+  if (!(error instanceof Problem)) throw error;
+  document.getElementById("facts").textContent = error.message;
+}
+shared.text = shared.facts?.example ?? "";
+show(named(location.hash.slice(1)), false);
+document.documentElement.dataset.ready = "yes";
