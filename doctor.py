@@ -56,7 +56,7 @@ print(2 * 1024**3 / best / 1e9)
 _FRESH = """
 import resource, sys, time, numpy as np
 if sys.argv[1] == "keep":
-    from handloom.train.memory import keep_freed_memory
+    from handloom.train.allocator import keep_freed_memory
     keep_freed_memory()
 def fill():
     np.empty(1 << 22, np.float32).fill(1)
@@ -183,7 +183,7 @@ def page_fault_findings(plain: list[float], kept: list[float]) -> Iterator[Findi
     text = f"a fresh array of 16 MiB costs {plain[0]:.1f} ms ({plain[1]:.0f} page faults), "
     if kept[1] <= plain[1] / 2:
         text += f"{kept[0]:.1f} ms in memory that was kept; the Trainer keeps it"
-        yield Finding("page faults", "ok", text, "in a loop of your own: handloom.train.memory.keep_freed_memory()")
+        yield Finding("page faults", "ok", text, "in a loop of your own: handloom.train.allocator.keep_freed_memory()")
     else:
         text += f"{kept[0]:.1f} ms where freed memory should be kept"
         yield Finding("page faults", "note", text, "handloom can tell only glibc (Linux) to keep freed memory")

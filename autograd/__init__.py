@@ -1,14 +1,17 @@
 """Reverse-mode automatic differentiation on NumPy and CuPy arrays."""
 
-from .tensor import Parameter, Tensor  # isort: skip  (first: every other module of the engine needs it)
-from . import ops
+from . import engine, ops
 from .anomaly import AnomalyError, detect_anomaly
 from .checkpoint import checkpoint
 from .drawing import draw_graph
-from .engine import enable_grad, grad, is_grad_enabled, no_grad
+from .engine import grad
 from .function import Function
+from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .gradcheck import assert_gradients, gradcheck, gradgradcheck
 from .random import Generator, default_generator, manual_seed
+from .tensor import Parameter, Tensor, bind
+
+bind(ops, engine)
 
 __all__ = [
     "AnomalyError",

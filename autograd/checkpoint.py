@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .engine import enable_grad, grad, grad_mode
+from .engine import grad
 from .function import Function
+from .grad_mode import enable_grad, grad_mode
 from .origin import Leaf, call_numbers
 from .random import Generator, default_generator
 from .tensor import Tensor

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from .backend import DeviceError, check_device, import_cupy, to_device
-from .engine import grad, no_grad
+from .engine import grad
+from .grad_mode import no_grad
 from .ops import attention
 from .random import Generator
 from .tensor import Tensor

@@ -1,4 +1,4 @@
-"""The backward pass, and whether operations are recorded for one.
+"""The backward pass.
 
 Calls are numbered as they are made and an input is always older than the call that uses it, so going through the
 calls from the newest to the oldest meets each one after everything that used its result. A heap holds the calls that
@@ -8,70 +8,18 @@ wait; nothing is recursive, so a graph may be as deep as memory allows.
 from __future__ import annotations
 
 import heapq
-import inspect
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import ContextDecorator
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from .backend import array_module, is_array
+from .function import Function
+from .grad_mode import enable_grad, no_grad
 from .origin import Leaf, Origin, leaf_lock
 from .row_gradient import RowGradient, as_array
 from .tensor import Tensor
-
-if TYPE_CHECKING:
-    from .function import Function
-
-
-class _GradMode(threading.local):
-    enabled = True
-
-
-grad_mode = _GradMode()
-
-
-def is_grad_enabled() -> bool:
-    """Whether operations in this thread are being recorded."""
-    return grad_mode.enabled
-
-
-class _SetGradMode(ContextDecorator):
-    value: ClassVar[bool]
-
-    def __init__(self) -> None:
-        self._previous: list[bool] = []
-
-    def __enter__(self) -> None:
-        self._previous.append(grad_mode.enabled)
-        grad_mode.enabled = self.value
-
-    def __exit__(self, *exception: object) -> None:
-        grad_mode.enabled = self._previous.pop()
-
-    def __call__(self, function: Any) -> Any:
-        if inspect.isgeneratorfunction(function):
-            raise TypeError(
-                f"{type(self).__name__} can't decorate the generator {function.__name__}: its body runs later, piece "
-                "by piece. Use a with statement inside, around each computation"
-            )
-        return super().__call__(function)
-
-    def _recreate_cm(self) -> _SetGradMode:
-        return type(self)()  # a decorated function may run in several threads at once
-
-
-class no_grad(_SetGradMode):  # noqa: N801  (reads as a statement: `with no_grad():`)
-    """Context manager and decorator: operations inside are not recorded, in this thread."""
-
-    value = False
-
-
-class enable_grad(_SetGradMode):  # noqa: N801
-    """Context manager and decorator: operations inside are recorded, even within `no_grad`."""
-
-    value = True
 
 
 class _Gradient:
@@ -197,7 +145,9 @@ class _Pass:
             ]
         if node.number == oldest:
             return
-        outgoing = node.input_gradients(incoming, self.create_graph)
+        composed = self.create_graph and node.composed is not None
+        rule = partial(_backward_composed, node) if composed else node.backward
+        outgoing = node.input_gradients(rule, incoming, self.create_graph)
         for position, origin in enumerate(node.inputs):
             value = outgoing[position]
             if origin is not None and value is not None:
@@ -375,6 +325,29 @@ def grad(
         value = work.found.get(places[_key(tensor.origin)])
         results.append(Tensor(array_module(tensor.data).zeros_like(tensor.data)) if value is None else _own(value))
     return results[0] if isinstance(inputs, Tensor) else results
+
+
+class Alias(Function):
+    """The same values under a new name: a place in the graph where a walk can stop."""
+
+    def forward(self, x):
+        return x[...]
+
+    def backward(self, g):
+        return g
+
+
+def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
+    """The backward rule of a fused op whose gradient is to be recorded: the gradient of its composed form."""
+    # Through aliases, newer than every input: the walk stops at them. One input may be computed from another, or be
+    # the same tensor, and each is owed its own part only.
+    tensors = [Alias()(tensor) for tensor in node.saved]
+    wanted = [tensor for tensor, needed in zip(tensors, node.needs, strict=True) if needed]
+    made = node.composed(*tensors)
+    outputs = zip(made if isinstance(made, tuple) else (made,), gradients, strict=True)
+    used = [(output, gradient) for output, gradient in outputs if gradient is not None]
+    found = iter(grad([output for output, _ in used], wanted, [g for _, g in used], create_graph=True))
+    return tuple(next(found) if needed else None for needed in node.needs)
 
 
 def _own(value: Any) -> Tensor:

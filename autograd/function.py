@@ -7,13 +7,13 @@ is done here, once: recording, summing a broadcast gradient back, and checking e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .backend import Array, array_module, device_of, is_array
-from .engine import grad, grad_mode
+from .grad_mode import grad_mode
 from .origin import Leaf, Memory, Origin, call_numbers
 from .tensor import Tensor
 
@@ -180,8 +180,9 @@ class Function:
 
     # -- what the engine calls -------------------------------------------------------------------------------------
 
-    def input_gradients(self, gradients: list[Any], as_tensors: bool) -> list[Any]:
-        """Run `backward` on the output gradients (None where an output was not used) and check what it returns."""
+    def input_gradients(self, rule: Callable[..., Any], gradients: list[Any], as_tensors: bool) -> list[Any]:
+        """Run `rule`, which is `backward` or the engine's for the composed form, on the output gradients (None where an
+        output was not used) and check what it returns."""
         if self._saved is None:
             raise RuntimeError(
                 f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, "
@@ -194,7 +195,6 @@ class Function:
             for position, memory in self._watched.items():
                 if memory is not None and memory.changed > self.number:
                     self._refuse_if_saved(position)
-        rule = self._backward_composed if as_tensors and self.composed else self.backward
         self._as_tensors = as_tensors
         try:
             results = rule(*gradients) if observer is None else observer.backward(self, rule, gradients)
@@ -226,17 +226,6 @@ class Function:
                     f"{self.name}: its input {position} of shape {value.shape} was changed in place after the forward "
                     "pass, so its gradient would be wrong. Change it after backward(), or change a copy."
                 )
-
-    def _backward_composed(self, *gradients: Any) -> tuple[Any, ...]:
-        # Through aliases, newer than every input: the walk stops at them. One input may be computed from another, or be
-        # the same tensor, and each is owed its own part only.
-        tensors = [Alias()(tensor) for tensor in self.saved]
-        wanted = [tensor for tensor, needed in zip(tensors, self.needs, strict=True) if needed]
-        made = self.composed(*tensors)
-        outputs = zip(made if isinstance(made, tuple) else (made,), gradients, strict=True)
-        used = [(output, gradient) for output, gradient in outputs if gradient is not None]
-        found = iter(grad([output for output, _ in used], wanted, [g for _, g in used], create_graph=True))
-        return tuple(next(found) if needed else None for needed in self.needs)
 
     def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
         """The gradient for one input, with the input's shape and dtype. RuntimeError if the rule is wrong."""
@@ -271,16 +260,6 @@ class Function:
         if self.hooks is None:
             self.hooks = {}
         return self.hooks.setdefault(slot, {})
-
-
-class Alias(Function):
-    """The same values under a new name: a place in the graph where a walk can stop."""
-
-    def forward(self, x):
-        return x[...]
-
-    def backward(self, g):
-        return g
 
 
 def run(function: Function, *operands: Any) -> Any:

@@ -7,13 +7,19 @@ NumPy's; so are the dtypes, with Python scalars weak (float32 * 2.0 is float32).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .backend import device_of, is_array, register_namespace, to_device
+from .grad_mode import is_grad_enabled
 from .origin import Leaf, Memory, Origin, call_numbers, leaf_lock
 from .row_gradient import as_array
+
+if TYPE_CHECKING:  # what a Tensor's methods call stands on floors above; `bind` brings it
+    from . import engine as _engine
+    from . import ops as _ops
 
 
 class Tensor:
@@ -307,7 +313,7 @@ class Tensor:
         `no_grad`. Raises RuntimeError for such a leaf while operations are recorded, and for a recorded result while
         they are not: either would lose a gradient silently.
         """
-        if not self.requires_grad or (not self.is_leaf and _engine.is_grad_enabled()):
+        if not self.requires_grad or (not self.is_leaf and is_grad_enabled()):
             result = _ops.setitem(self, index, value)
             self.data, self.requires_grad, self._origin = result.data, result.requires_grad, result._origin
         elif not self.is_leaf:
@@ -315,7 +321,7 @@ class Tensor:
                 "setting elements of a recorded result under no_grad() would cut it from its graph: set them outside, "
                 "or in its detach()"
             )
-        elif _engine.is_grad_enabled():
+        elif is_grad_enabled():
             raise RuntimeError(
                 "setting elements of a leaf that requires a gradient would cut it from its own gradient: set them "
                 "under no_grad(), or in a result computed from it (x * 1), or use setitem(x, index, value)"
@@ -413,9 +419,11 @@ def _array(value: Any) -> Any:
     return value.data if isinstance(value, Tensor) else value
 
 
-# These modules need Tensor, and Tensor's methods need them.
-from . import engine as _engine  # noqa: E402
-from . import ops as _ops  # noqa: E402
+def bind(ops: ModuleType, engine: ModuleType) -> None:
+    """Give Tensor's methods the ops and the engine, which are written with Tensor themselves.
 
-register_namespace(Tensor, _ops)
-register_namespace(Parameter, _ops)
+    `autograd/__init__.py` calls this, so it has happened before anyone can make a Tensor.
+    """
+    globals().update(_ops=ops, _engine=engine)
+    register_namespace(Tensor, ops)
+    register_namespace(Parameter, ops)

@@ -33,15 +33,15 @@ def worker(preset_name: str, data: str, steps: int) -> None:
     from handloom.models import Seq2SeqTransformer
     from handloom.models.presets import translation_preset
     from handloom.tokenizer import BPETokenizer
-    from handloom.train.batching import TokenBatches
-    from handloom.train.datasets import load_translation_data
+    from handloom.train.allocator import keep_freed_memory
+    from handloom.train.data.batches import TokenBatches
+    from handloom.train.data.translation import load_translation_data
     from handloom.train.distributed import find_ranks
-    from handloom.train.memory import keep_freed_memory
-    from handloom.train.optimizers import Adam
-    from handloom.train.run_folder import RunFolder
-    from handloom.train.schedules import noam
+    from handloom.train.optim.optimizers import Adam
+    from handloom.train.optim.schedules import noam
+    from handloom.train.runs.folder import RunFolder
+    from handloom.train.tasks.translation import translation_loss
     from handloom.train.trainer import Trainer
-    from handloom.train.translation import translation_loss
 
     ranks, preset = find_ranks(), translation_preset(preset_name, data)
     pairs = load_translation_data("embedded", train_size=8000).train

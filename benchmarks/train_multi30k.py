@@ -46,8 +46,8 @@ def prepare(data: str, preset_name: str, count: int, file: Path) -> dict[str, An
     from handloom.errors import InputError
     from handloom.models.presets import translation_preset
     from handloom.tokenizer import BPETokenizer
-    from handloom.train.batching import TokenBatches
-    from handloom.train.datasets import load_translation_data
+    from handloom.train.data.batches import TokenBatches
+    from handloom.train.data.translation import load_translation_data
 
     try:
         pairs = load_translation_data(data).train

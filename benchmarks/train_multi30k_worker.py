@@ -33,7 +33,7 @@ def learning_rate(d_model: int, step: int, warm_up: int = WARM_UP) -> float:
 
 
 def save_batches(file: Path, size: Size, batches: Sequence[Any]) -> None:
-    """Write batches (`handloom.train.batching.Batch`) and the model's size."""
+    """Write batches (`handloom.train.data.batches.Batch`) and the model's size."""
     arrays = {
         f"{number}.{field.name}": getattr(batch, field.name)
         for number, batch in enumerate(batches)
@@ -97,12 +97,12 @@ class RealHandloom(HandloomSubject):
     """The Trainer's own update."""
 
     def __init__(self, size: Size, batches: list[Arrays], folder: str, warm_up: int = WARM_UP):
-        from handloom.train.batching import Batch
-        from handloom.train.optimizers import Adam
-        from handloom.train.run_folder import RunFolder
-        from handloom.train.schedules import noam
+        from handloom.train.data.batches import Batch
+        from handloom.train.optim.optimizers import Adam
+        from handloom.train.optim.schedules import noam
+        from handloom.train.runs.folder import RunFolder
+        from handloom.train.tasks.translation import translation_loss
         from handloom.train.trainer import MicroBatch, Trainer
-        from handloom.train.translation import translation_loss
 
         super().__init__(size)
         made = [Batch(**arrays) for arrays in batches]
@@ -123,7 +123,7 @@ class RealHandloom(HandloomSubject):
 
     def gradients(self) -> Arrays:
         from benchmarks.train_step_models import build
-        from handloom.train.optimizers import clip_grad_norm
+        from handloom.train.optim.optimizers import clip_grad_norm
 
         model = build(dataclasses.replace(self.size, dropout=0.0))
         model.load_state_dict(self.model.state_dict())

@@ -53,8 +53,8 @@ class HandloomOnDevice:
         from benchmarks.train_step_models import build, loss
         from handloom.autograd import default_generator
         from handloom.train.distributed import find_ranks
-        from handloom.train.loss_scaling import LossScaler
-        from handloom.train.optimizers import Adam
+        from handloom.train.optim.loss_scaling import LossScaler
+        from handloom.train.optim.optimizers import Adam
         from handloom.train.updates import DeviceUpdates, MicroBatch, choose_updates
 
         handloom.manual_seed(0)

@@ -71,8 +71,8 @@ class HandloomSubject:
     def __init__(self, size: Size):
         import handloom
         from benchmarks.train_step_models import build
-        from handloom.train.memory import keep_freed_memory
-        from handloom.train.optimizers import Adam
+        from handloom.train.allocator import keep_freed_memory
+        from handloom.train.optim.optimizers import Adam
 
         keep_freed_memory()
         handloom.manual_seed(0)

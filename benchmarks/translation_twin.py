@@ -30,9 +30,9 @@ def prepare(data_name: str, preset_name: str, changes: list[str], steps: int) ->
     """The data, the tokenizer, the models' size, and the batches of `steps` updates."""
     from handloom.models.presets import translation_preset
     from handloom.tokenizer import BPETokenizer
-    from handloom.train.datasets import load_translation_data
-    from handloom.train.regimes import changed
-    from handloom.train.translation import translation_batches
+    from handloom.train.cli.training import changed
+    from handloom.train.data.translation import load_translation_data
+    from handloom.train.tasks.translation import translation_batches
 
     data = load_translation_data(data_name)
     preset = changed(translation_preset(preset_name, data.name), changes)
@@ -59,9 +59,9 @@ def train(subject: Any, steps: int, side: str) -> float:
 
 def evaluate(model: Any, tokenizer: Any, data: Any, tests: int, beam: int) -> dict[str, float]:
     """Loss on the validation pairs, in nats per token, and BLEU on the first test pairs."""
-    from handloom.train.long_sentences import mean_loss
-    from handloom.train.metrics import bleu
-    from handloom.train.translation import Translator
+    from handloom.train.tables.long_sentences import mean_loss
+    from handloom.train.tasks.metrics import bleu
+    from handloom.train.tasks.translation import Translator
 
     translator, pairs = Translator(model.eval(), tokenizer), data.test[:tests]
     texts = translator.translate([source for source, _ in pairs], beam=beam, too_long="truncate")
@@ -72,7 +72,7 @@ def evaluate(model: Any, tokenizer: Any, data: Any, tests: int, beam: int) -> di
 def adopt(model: Any, twin: RealTorch, batch: Any) -> float:
     """Load PyTorch's weights into handloom's model; returns how far the losses on a batch are then apart."""
     from handloom.autograd import no_grad
-    from handloom.train.translation import translation_loss
+    from handloom.train.tasks.translation import translation_loss
 
     state = {name: tensor.numpy() for name, tensor in twin.model.state_dict().items()}
     model.load_state_dict({name: state[name] for name in model.state_dict()})

@@ -15,17 +15,16 @@ from typing import Any
 from handloom.autograd import manual_seed
 from handloom.autograd.backend import check_device
 from handloom.models.presets import ClassifierPreset, classifier_preset
-from handloom.train.ablations import ABLATIONS, ablation_cells
-from handloom.train.cells import markdown_table, run_cells
-from handloom.train.classification import Classifier, train_classifier
-from handloom.train.classification_report import CLASSIFIER_COLUMNS, EPOCH_COLUMNS, baselines, figures, sample_errors
-from handloom.train.command_line import run_main, start_run
-from handloom.train.example_options import example_parser, parse_example, use
-from handloom.train.metrics import confusion_matrix
-from handloom.train.news_data import NEWS_NAMES, load_news
-from handloom.train.plots import plot_confusion, plot_heads
-from handloom.train.regimes import changed, run_options
-from handloom.train.run_folder import RunFolder
+from handloom.train.cli.command_line import run_main, start_run
+from handloom.train.cli.examples import example_parser, parse_example, use
+from handloom.train.cli.training import changed, run_options
+from handloom.train.data.news import NEWS_NAMES, load_news
+from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.plots import plot_confusion, plot_heads
+from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_table, run_cells
+from handloom.train.tables.classification import CLASSIFIER_COLUMNS, EPOCH_COLUMNS, baselines, figures, sample_errors
+from handloom.train.tasks.classification import Classifier, train_classifier
+from handloom.train.tasks.metrics import confusion_matrix
 
 
 def parse_arguments() -> Any:

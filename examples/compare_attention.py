@@ -27,11 +27,11 @@ from handloom.models import Seq2SeqTransformer
 from handloom.models.presets import translation_preset
 from handloom.nn import MultiHeadAttention
 from handloom.tokenizer import BPETokenizer
-from handloom.train.batching import TokenBatches
-from handloom.train.command_line import free_run_folder, positive, run_main
-from handloom.train.datasets import load_translation_data
-from handloom.train.optimizers import Adam
-from handloom.train.translation import translation_loss
+from handloom.train.cli.command_line import free_run_folder, positive, run_main
+from handloom.train.data.batches import TokenBatches
+from handloom.train.data.translation import load_translation_data
+from handloom.train.optim.optimizers import Adam
+from handloom.train.tasks.translation import translation_loss
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"steps": 60, "batch": 512, "lengths": [2**n for n in range(6, 14)]},

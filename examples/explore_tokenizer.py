@@ -25,9 +25,9 @@ from handloom.tokenizer.explore import (
 )
 from handloom.tokenizer.pictures import draw_exploration
 from handloom.tokenizer.pre_tokenizer import PATTERNS
-from handloom.train.command_line import free_run_folder, run_main
-from handloom.train.grammar import build_corpus
-from handloom.train.text_files import iter_lines
+from handloom.train.cli.command_line import free_run_folder, run_main
+from handloom.train.data.files import iter_lines
+from handloom.train.data.grammar import build_corpus
 
 SHOWN_MERGES = 30
 

@@ -20,17 +20,17 @@ from handloom.autograd.backend import check_device
 from handloom.models.presets import LanguageModelPreset, language_model_preset
 from handloom.nn import POSITIONS
 from handloom.tokenizer import load_tokenizer
-from handloom.train.back_translation import round_trips
-from handloom.train.cells import markdown_table
-from handloom.train.command_line import positive, run_main, share, start_run
-from handloom.train.example_options import example_parser, parse_example, use
-from handloom.train.generation_options import strategy_of
-from handloom.train.language_modelling import TOKENIZERS, TokenizedText, Writer, tokenize, train_language_model
-from handloom.train.language_tables import COLUMNS, TABLES, draw_comparison, figures, make_table
-from handloom.train.regimes import changed, run_options
-from handloom.train.run_folder import RunFolder
-from handloom.train.text_data import TEXT_NAMES, TextData, load_text_data
-from handloom.train.translation import Translator
+from handloom.train.cli.command_line import positive, run_main, share, start_run
+from handloom.train.cli.examples import example_parser, parse_example, use
+from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.training import changed, run_options
+from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tables.cells import markdown_table
+from handloom.train.tables.language_models import COLUMNS, TABLES, draw_comparison, figures, make_table
+from handloom.train.tasks.back_translation import round_trips
+from handloom.train.tasks.language_modelling import TOKENIZERS, TokenizedText, Writer, tokenize, train_language_model
+from handloom.train.tasks.translation import Translator
 
 PROMPT = "This is a"
 

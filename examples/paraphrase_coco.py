@@ -13,18 +13,18 @@ from typing import Any
 
 from handloom.models import Strategy
 from handloom.models.presets import TranslationPreset, paraphrase_preset
-from handloom.train.caption_data import CAPTION_NAMES, Captions, caption_pairs, load_captions
-from handloom.train.cells import markdown_table
-from handloom.train.command_line import run_main
-from handloom.train.example_options import example_parser, parse_example
-from handloom.train.generation_options import strategy_of
-from handloom.train.metrics import bleu, bleu_of_several
-from handloom.train.pair_task import draw_attention, train_pairs, use_checkpoint
-from handloom.train.regimes import changed
-from handloom.train.run_folder import RunFolder
-from handloom.train.step_memory import MEMORY_COLUMNS, step_memory
-from handloom.train.text_files import Pair
-from handloom.train.translation import Translator, translation_batches, translation_loss
+from handloom.train.cli.command_line import run_main
+from handloom.train.cli.examples import example_parser, parse_example
+from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
+from handloom.train.cli.training import changed
+from handloom.train.data.captions import CAPTION_NAMES, Captions, caption_pairs, load_captions
+from handloom.train.data.files import Pair
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tables.cells import markdown_table
+from handloom.train.tables.step_memory import MEMORY_COLUMNS, step_memory
+from handloom.train.tasks.metrics import bleu, bleu_of_several
+from handloom.train.tasks.translation import Translator, translation_batches, translation_loss
 
 #: The first is the report's, spelling mistake included.
 PROBES = (

@@ -14,17 +14,16 @@ from typing import Any
 
 from handloom.models import Strategy
 from handloom.models.presets import summary_preset
-from handloom.train.ablations import ABLATIONS, ablation_cells
-from handloom.train.cells import markdown_table
-from handloom.train.command_line import run_main
-from handloom.train.example_options import example_parser, parse_example
-from handloom.train.generation_options import strategy_of
-from handloom.train.metrics import best_and_worst, bleu, rouge, samples_table
-from handloom.train.news_data import NEWS_NAMES, News, load_news
-from handloom.train.pair_task import compare_presets, draw_attention, train_pairs, use_checkpoint
-from handloom.train.regimes import changed
-from handloom.train.run_folder import RunFolder
-from handloom.train.translation import Translator
+from handloom.train.cli.command_line import run_main
+from handloom.train.cli.examples import example_parser, parse_example
+from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.pairs import compare_presets, draw_attention, train_pairs, use_checkpoint
+from handloom.train.cli.training import changed
+from handloom.train.data.news import NEWS_NAMES, News, load_news
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_table
+from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_table
+from handloom.train.tasks.translation import Translator
 
 COLUMNS = {
     "cell": "headlines",

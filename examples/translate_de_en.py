@@ -13,19 +13,19 @@ from __future__ import annotations
 from typing import Any
 
 from handloom.models.presets import translation_preset
-from handloom.train.back_translation import back_translate
-from handloom.train.cleaning import clean_pairs
-from handloom.train.command_line import run_main
-from handloom.train.datasets import DATA_NAMES, load_translation_data
-from handloom.train.example_options import example_parser, parse_example
-from handloom.train.generation_options import strategy_of
-from handloom.train.metrics import best_and_worst, bleu, chrf, samples_table
-from handloom.train.pair_task import draw_attention, train_pairs, use_checkpoint
-from handloom.train.regimes import changed
-from handloom.train.run_folder import RunFolder
-from handloom.train.text_files import Pair, read_lines
-from handloom.train.translation import Translator
-from handloom.train.translation_data import TranslationData
+from handloom.train.cli.command_line import run_main
+from handloom.train.cli.examples import example_parser, parse_example
+from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
+from handloom.train.cli.training import changed
+from handloom.train.data.cleaning import clean_pairs
+from handloom.train.data.files import Pair, read_lines
+from handloom.train.data.pairs import TranslationData
+from handloom.train.data.translation import DATA_NAMES, load_translation_data
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tasks.back_translation import back_translate
+from handloom.train.tasks.metrics import best_and_worst, bleu, chrf, samples_table
+from handloom.train.tasks.translation import Translator
 
 
 def parse_arguments() -> Any:

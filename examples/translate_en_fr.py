@@ -13,18 +13,18 @@ from typing import Any
 
 from handloom.models.presets import en_fr_preset
 from handloom.nn import POSITIONS
-from handloom.train.cells import markdown_table
-from handloom.train.command_line import run_main
-from handloom.train.datasets import DATA_NAMES, load_translation_data
-from handloom.train.example_options import example_parser, parse_example
-from handloom.train.generation_options import strategy_of
-from handloom.train.long_sentences import figures, set_long_apart
-from handloom.train.metrics import best_and_worst, bleu, samples_table
-from handloom.train.pair_task import compare_presets, draw_attention, train_pairs, use_checkpoint
-from handloom.train.regimes import changed
-from handloom.train.run_folder import RunFolder
-from handloom.train.translation import Translator
-from handloom.train.translation_data import TranslationData
+from handloom.train.cli.command_line import run_main
+from handloom.train.cli.examples import example_parser, parse_example
+from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.pairs import compare_presets, draw_attention, train_pairs, use_checkpoint
+from handloom.train.cli.training import changed
+from handloom.train.data.pairs import TranslationData
+from handloom.train.data.translation import DATA_NAMES, load_translation_data
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tables.cells import markdown_table
+from handloom.train.tables.long_sentences import figures, set_long_apart
+from handloom.train.tasks.metrics import best_and_worst, bleu, samples_table
+from handloom.train.tasks.translation import Translator
 
 COLUMNS = {
     "cell": "positions",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -20,16 +22,60 @@ ALLOWED = {
     "tokenizer": {"errors"},
     "train": {"models", "nn", "autograd", "tokenizer", "errors"},
 }
+# The floors of a folder, from the ground up, each with its rooms: files or folders that stand in it. A room may import
+# from the rooms of the floors below its own, and from nothing else in the folder.
+FLOORS = {
+    "autograd": [
+        ["backend", "blas", "grad_mode"],
+        ["graphs", "kernels", "origin", "parallel", "row_gradient"],
+        ["random", "tensor"],
+        ["drawing", "function"],
+        ["anomaly", "engine", "ops"],
+        ["catalogue", "checkpoint", "compare_attention"],
+        ["gradcheck"],
+    ],
+    "train": [
+        ["optim", "runs"],
+        ["allocator", "data", "distributed"],
+        ["updates"],
+        ["trainer"],
+        ["tasks"],
+        ["tables"],
+        ["cli"],
+        ["report"],
+        ["sweep"],
+    ],
+}
 FILES = sorted(
     path for part in ALLOWED for path in [ROOT / f"{part}.py", *(ROOT / part).rglob("*.py")] if path.is_file()
 )
 
 
-def imports(path: Path) -> list[tuple[int, str]]:
+def name_of(path: Path) -> str:
+    """The module's name, "handloom.nn" for nn/__init__.py."""
+    return ".".join(["handloom", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__")
+
+
+MODULES = {name_of(path): path for path in [ROOT / "__init__.py", *FILES]}
+
+
+def nodes(tree: ast.AST, typing: bool) -> Iterator[ast.AST]:
+    """Everything in a file, lazy imports in functions too; without `typing` all but `if TYPE_CHECKING:`."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not typing and isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)
+
+
+def imports(path: Path, typing: bool = True) -> list[tuple[int, str]]:
     """The line and the absolute name of everything that a file imports, at any depth."""
     package = ("handloom", *path.relative_to(ROOT).parent.parts)
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(ast.parse(path.read_text(encoding="utf-8")), typing):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -37,6 +83,37 @@ def imports(path: Path) -> list[tuple[int, str]]:
             module = ".".join([*base, *([node.module] if node.module else [])])
             found += [(node.lineno, f"{module}.{alias.name}") for alias in node.names]
     return found
+
+
+def arrows(name: str) -> dict[str, int]:
+    """The modules of the package that `name` runs when all its imports are done, each with the line that asks for it.
+
+    A name that is no module is taken from the `__init__.py` of its package, which runs what it gathers. Above a
+    module, the packages that it does not stand in run too; those it stands in run already.
+    """
+    found = {}
+    for line, target in imports(MODULES[name], typing=False):
+        package = target.rpartition(".")[0]
+        if target not in MODULES:
+            target, package = package, package.rpartition(".")[0]
+        if target in MODULES:
+            found[target] = line
+        while package in MODULES and not f"{name}.".startswith(f"{package}."):
+            found[package] = line
+            package = package.rpartition(".")[0]
+    return found
+
+
+GRAPH = {name: arrows(name) for name in MODULES}
+
+
+def circle(graph: dict[str, dict[str, int]]) -> list[str]:
+    """One circle among the modules, the first named again at the end; empty if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]  # graphlib names what is imported before what imports it
+    return []
 
 
 def test_there_is_something_to_look_at() -> None:
@@ -55,6 +132,62 @@ def test_imports_point_one_way(path) -> None:
         assert top not in ("torch", "tests", "examples", "benchmarks"), (
             f"{path}:{line}: the package must not import {name}"
         )
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Not even later, in a function: so each file can be read after those that it imports."""
+    assert not (found := circle(GRAPH)), " -> ".join(found)
+
+
+@pytest.mark.parametrize("folder", FLOORS)
+def test_no_room_imports_a_floor_above_it(folder) -> None:
+    inside = f"handloom.{folder.replace('/', '.')}."
+
+    def room(name: str) -> str:
+        return name.removeprefix(inside).partition(".")[0]
+
+    floor = {room: number for number, rooms in enumerate(FLOORS[folder]) for room in rooms}
+    assert sum(map(len, FLOORS[folder])) == len(floor), "a room stands on two floors"
+    assert set(floor) == {room(name) for name in MODULES if name.startswith(inside)}
+    up = [
+        f"{MODULES[name]}:{line}: {room(name)} must not import {room(target)}"
+        for name in MODULES
+        for target, line in GRAPH[name].items()
+        if name.startswith(inside) and target.startswith(inside)
+        if room(name) != room(target) and floor[room(name)] <= floor[room(target)]
+    ]
+    assert not up, "\n".join(up)
+
+
+def test_which_imports_count(tmp_path, monkeypatch) -> None:
+    """Lazy ones do, those for type checkers don't; a name from an `__init__.py` counts with all that it gathers."""
+    here = sys.modules[__name__]
+    (tmp_path / "low").mkdir()
+    files = {
+        "__init__": "from .high import f",
+        "low/__init__": "from .a import a\nfrom . import b",
+        "low/a": "if TYPE_CHECKING:\n    from ..high import f\nelse:\n    import numpy",
+        "low/b": "from .a import a",
+        "high": "def f():\n    from .low.b import b",
+    }
+    for name, text in files.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(here, "ROOT", tmp_path)
+    monkeypatch.setattr(here, "MODULES", {name_of(tmp_path / f"{name}.py"): tmp_path / f"{name}.py" for name in files})
+
+    def graph() -> dict[str, dict[str, int]]:
+        return {name: arrows(name) for name in here.MODULES}
+
+    assert {name: set(found) for name, found in graph().items()} == {
+        "handloom": {"handloom.high"},
+        "handloom.low": {"handloom.low.a", "handloom.low.b"},
+        "handloom.low.a": set(),
+        "handloom.low.b": {"handloom.low.a"},
+        "handloom.high": {"handloom.low.b", "handloom.low"},
+    }
+    assert circle(graph()) == []
+    (tmp_path / "low/b.py").write_text("def g():\n    from . import a, c", encoding="utf-8")  # c: of low/__init__.py
+    assert set(circle(graph())) == {"handloom.low", "handloom.low.b"}
 
 
 def test_inside_the_package_imports_are_relative() -> None:

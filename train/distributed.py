@@ -18,7 +18,7 @@ import numpy as np
 
 from ..autograd.backend import array_module
 from ..errors import InputError
-from .saved_states import digest
+from .runs.saves import digest
 
 # Set by the mpirun of MPICH, Open MPI, MVAPICH and Slurm's PMI for each process that they start.
 _LAUNCHED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .atomic_files import atomic_path
-from .cells import markdown_table
-from .command_line import run_main
-from .plots import plot_lines
-from .run_folder import RunFolder, read_metrics
+from .cli.command_line import run_main
+from .runs.atomic_files import atomic_path
+from .runs.folder import RunFolder, read_metrics
+from .runs.plots import plot_lines
+from .tables.cells import markdown_table
 
 _COLUMNS = {
     "steps": "steps:,",

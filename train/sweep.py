@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .atomic_files import atomic_path
-from .cells import FINISHED, finish_cells, markdown_table
-from .checkpoints import make_folder
-from .command_line import run_main
+from .cli.command_line import run_main
 from .distributed import find_ranks
-from .plots import plot_lines
 from .report import compare, summary
-from .run_folder import RunFolder, read_metrics
-from .saved_states import SavedStates
+from .runs.atomic_files import atomic_path
+from .runs.checkpoints import make_folder
+from .runs.folder import RunFolder, read_metrics
+from .runs.plots import plot_lines
+from .runs.saves import SavedStates
+from .tables.cells import FINISHED, finish_cells, markdown_table
 
 
 def grid_cells(grids: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -13,19 +13,19 @@ from ..autograd import Generator, Tensor, default_generator, no_grad
 from ..autograd.backend import to_device, use_device
 from ..errors import InputError
 from ..nn import Module
-from .averaging import ExponentialAverage
-from .checkpoints import check_shapes, load_checkpoint, save_checkpoint
-from .display import Display
+from .allocator import keep_freed_memory
+from .data.prefetch import prefetch
 from .distributed import Ranks, find_ranks
-from .loss_scaling import LossScaler
-from .memory import keep_freed_memory
-from .optimizers import Optimizer
-from .prefetching import prefetch
-from .progress import Progress
-from .run_folder import RunFolder
-from .saved_states import SavedStates
-from .schedules import Plateau, Schedule
-from .stopping import StopSignals, TrainingStopped
+from .optim.averaging import ExponentialAverage
+from .optim.loss_scaling import LossScaler
+from .optim.optimizers import Optimizer
+from .optim.schedules import Plateau, Schedule
+from .runs.checkpoints import check_shapes, load_checkpoint, save_checkpoint
+from .runs.display import Display
+from .runs.folder import RunFolder
+from .runs.progress import Progress
+from .runs.saves import SavedStates
+from .runs.stopping import StopSignals, TrainingStopped
 from .updates import MicroBatch, Reading, choose_updates
 
 

@@ -21,11 +21,11 @@ from ..autograd.graphs import GraphError, Graphs
 from ..autograd.kernels.update import read_state
 from ..errors import InputError
 from ..nn import Module
-from .averaging import ExponentialAverage
 from .distributed import GradientSum, Ranks
-from .flat_update import FlatAdam, flat_form
-from .loss_scaling import HalfPrecision, LossScaler, first_overflow, float_constants
-from .optimizers import Optimizer, clip_grad_norm
+from .optim.averaging import ExponentialAverage
+from .optim.flat_adam import FlatAdam, flat_form
+from .optim.loss_scaling import HalfPrecision, LossScaler, first_overflow, float_constants
+from .optim.optimizers import Optimizer, clip_grad_norm
 
 # With several batches an update, each one's gradient is of its summed loss over this many tokens; what is missing to
 # the mean is made up for at the end. A power of two: it rounds nothing.

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import is_array, to_device
-from ..engine import enable_grad, grad, is_grad_enabled, no_grad
+from ..engine import grad
+from ..grad_mode import enable_grad, is_grad_enabled, no_grad
 from ..random import default_generator
 from ..tensor import Tensor
 from .differences import Estimate, central_difference, complex_step

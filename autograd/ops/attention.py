@@ -1,9 +1,8 @@
 """Scaled dot-product attention.
 
 softmax(Q K^T scale + bias) V with positions that may not be attended to at -infinity. (Vaswani et al. 2017,
-arXiv 1706.03762, equation 1.) `StandardAttention` forms all weights; `attention_composed` is the same text in small
-ops, which serves as its truth and as its second derivative. `attention_blocked.py` holds the kind for long sequences,
-`attention_fused.py` that for GPUs.
+arXiv 1706.03762, equation 1.) `StandardAttention` forms all weights. `attention_composed.py` holds the same text in
+small ops, `attention_blocked.py` the kind for long sequences, `attention_fused.py` that for GPUs.
 """
 
 from __future__ import annotations
@@ -18,54 +17,15 @@ from ..parallel import pieces, split
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .attention_blocked import BlockedAttention, Conditions
+from .attention_composed import alibi_bias, attention_composed, attention_mask
 from .attention_fused import FusedAttention, why_not_fused
-from .exponential import exp
 from .heads import empty_heads, empty_like_heads
-from .linalg import matmul
 from .reduction import row_dots
 from .registry import declare
-from .selection import where
 
 METHODS = ("auto", "standard", "blocked", "fused")
 # From this many scores a head on, "auto" takes blocks.
 LONG = 1 << 18
-
-
-def attention_mask(
-    query_length: int,
-    key_length: int,
-    *,
-    mask: Any = None,
-    key_lengths: Any = None,
-    causal: bool = False,
-    window: int | None = None,
-    xp: Any = np,
-) -> Any:
-    """All conditions in one boolean array (True = may attend) that broadcasts to (batch, heads, query, key), or None.
-
-    Causal and window count from the end: the last query stands at the last key's position.
-    """
-    parts = []
-    if mask is not None:
-        parts.append(mask)
-    if key_lengths is not None:
-        parts.append((xp.arange(key_length) < key_lengths[:, None])[:, None, None, :])
-    if causal or window is not None:
-        distance = (xp.arange(query_length)[:, None] + key_length - query_length) - xp.arange(key_length)
-        if causal:
-            parts.append((distance >= 0)[None, None])
-        if window is not None:
-            parts.append((xp.abs(distance) <= window)[None, None])
-    combined = None
-    for part in parts:
-        combined = part if combined is None else combined & part
-    return combined
-
-
-def alibi_bias(slopes: Any, query_length: int, key_length: int, dtype: Any, xp: Any = np) -> Any:
-    """-slope |distance|, (1, heads, query, key). (Press et al. 2022, arXiv 2108.12409; both directions.)"""
-    distance = xp.arange(query_length)[:, None] + (key_length - query_length) - xp.arange(key_length)
-    return (-slopes[:, None, None].astype(dtype) * abs(distance).astype(dtype))[None]
 
 
 class StandardAttention(Function):
@@ -180,21 +140,6 @@ def _wide(dtype: Any) -> Any:
 def _four_axes(array: Any) -> Any:
     """With ones in front, to (batch, heads, query, key)."""
     return array.reshape((1,) * (4 - array.ndim) + array.shape)
-
-
-def attention_composed(
-    query: Any, key: Any, value: Any, bias: Any = None, *, mask: Any, scale: float, keep: Any = None
-) -> tuple[Tensor, Tensor]:
-    """Attention in small ops: the output and the weights before dropout. `keep` is dropout's mask with its scale."""
-    scores = matmul(query, key.swapaxes(-1, -2)) * scale
-    if bias is not None:
-        scores = scores + bias
-    allowed = np.True_ if mask is None else mask
-    finite = where(allowed, scores, 0.0)
-    e = where(allowed, exp(finite - finite.max(axis=-1, keepdims=True).detach()), 0.0)
-    total = e.sum(axis=-1, keepdims=True)
-    weights = e / (total + (total == 0))
-    return matmul(weights if keep is None else weights * keep, value), weights
 
 
 def _attention_reference(

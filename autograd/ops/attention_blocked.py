@@ -24,6 +24,7 @@ from ..backend import array_module
 from ..function import Function, unbroadcast
 from ..parallel import split
 from ..random import Generator
+from .attention_composed import alibi_bias, attention_composed, attention_mask
 from .heads import empty_heads, empty_like_heads
 
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full pace
@@ -220,8 +221,6 @@ class BlockedAttention(Function):
         return self.weights_block((rows, heads, q, k), scaled, room).swapaxes(-1, -2).astype(query.dtype)
 
     def composed(self, query, key, value, bias=None):
-        from .attention import alibi_bias, attention_composed, attention_mask  # that file imports this one
-
         conditions, keep = self.conditions, None
         if conditions.slopes is not None:
             alibi = alibi_bias(conditions.slopes, *self.lengths, query.dtype, array_module(query.data))

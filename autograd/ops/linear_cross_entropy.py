@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..engine import is_grad_enabled
 from ..function import Function, raw
+from ..grad_mode import is_grad_enabled
 from ..parallel import pieces, split
 from ..tensor import Tensor
 from .linalg import rows_of

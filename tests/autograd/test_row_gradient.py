@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from handloom.autograd import Tensor, detect_anomaly, grad, ops
 from handloom.autograd.row_gradient import RowGradient, sum_rows
-from handloom.train.optimizers import SGD, Adam, clip_grad_norm
+from handloom.train.optim.optimizers import SGD, Adam, clip_grad_norm
 
 ids_of_7_rows = st.lists(st.integers(0, 6), max_size=12).map(lambda ids: np.array(ids, dtype=np.int64))
 

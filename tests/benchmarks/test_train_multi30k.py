@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import side_by_side, train_multi30k_worker
 from benchmarks.train_step_sizes import Size
-from handloom.train.batching import TokenBatches
+from handloom.train.data.batches import TokenBatches
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = Size("seq2seq", 0, 0, 0, 40, 16, 32, 1, 2, 0.3, norm_first=True, tied=True, label_smoothing=0.1)

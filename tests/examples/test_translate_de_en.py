@@ -248,7 +248,7 @@ def test_damaged_checkpoints(trained: Path) -> None:
 
 
 def test_a_checkpoint_of_another_shape(trained: Path) -> None:
-    from handloom.train.checkpoints import load_checkpoint, save_checkpoint
+    from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 
     shutil.copytree(trained / "run", trained / "reshaped")
     tensors, config = load_checkpoint(trained / "reshaped")

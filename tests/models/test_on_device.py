@@ -25,7 +25,7 @@ from handloom.models import (
 )
 from handloom.models.generation import sample
 from handloom.nn import Module, MultiHeadAttention
-from handloom.train.optimizers import SGD, AdamW
+from handloom.train.optim.optimizers import SGD, AdamW
 from tests.support.decoding import BOS, EOS, build, random_source
 
 VARIANTS = [

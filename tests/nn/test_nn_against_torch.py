@@ -142,7 +142,7 @@ def test_stacks_carry_pytorch_names() -> None:
 
 
 def test_adam_follows_pytorch() -> None:
-    from handloom.train.optimizers import Adam, clip_grad_norm
+    from handloom.train.optim.optimizers import Adam, clip_grad_norm
 
     module, peer = nn.Linear(D, 4).astype(np.float64), torch.nn.Linear(D, 4).double()
     load_into_torch(peer, module)
@@ -163,7 +163,7 @@ def test_adam_follows_pytorch() -> None:
 
 
 def test_adamw_decays_matrices_only() -> None:
-    from handloom.train.optimizers import Adam
+    from handloom.train.optim.optimizers import Adam
 
     module, peer = nn.Linear(D, 4).astype(np.float64), torch.nn.Linear(D, 4).double()
     load_into_torch(peer, module)

@@ -158,10 +158,10 @@ MUTANTS = (
     # Attention.
     M("attention", "attention", "ops.attention:StandardAttention.backward", "d_scores *= d_scores.dtype.type(self.scale)", "pass"),
     M("attention", "attention", "ops.attention:StandardAttention.backward", "d_scores -= row_sums[:, None].astype(d_scores.dtype, copy=False)", "pass"),
-    M("attention", "attention", "ops.attention:attention_composed", "total + (total == 0)", "total + 1"),
-    M("attention", "attention", "ops.attention:attention_mask", "+ key_length - query_length", ""),
+    M("attention", "attention", "ops.attention_composed:attention_composed", "total + (total == 0)", "total + 1"),
+    M("attention", "attention", "ops.attention_composed:attention_mask", "+ key_length - query_length", ""),
     M("attention", lambda: composed.test_fused_equals_composed_to_second_order("attention"), "ops.attention:StandardAttention.backward", "d_scores *= keep[rows]", "pass"),
-    M("attention", "attention", "ops.attention:alibi_bias", "abs(distance)", "distance"),
+    M("attention", "attention", "ops.attention_composed:alibi_bias", "abs(distance)", "distance"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.forward", "o *= rescale.swapaxes(-1, -2)", "pass"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.forward", "m + xp.log(total)", "m"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.backward", "d_key[(*group, k)] += ds", "d_key[(*group, k)] = ds"),
@@ -186,7 +186,7 @@ MUTANTS = (
     M("engine", "graph", "engine:_Pass.give", "-node.number, node", "node.number, node"),
     M("engine", "graph", "engine:_is_unshared", "if isinstance(value, Tensor) or value.base is not None:\n        return False", "if isinstance(value, Tensor):\n        return False"),
     M("engine", "exp", "function:Function._restore", "if id(value) not in self._identities or not", "if isinstance(value, np.ndarray) or not"),
-    M("engine", composed.test_one_tensor_in_all_places_of_a_fused_op, "function:Function._backward_composed", "Alias()(tensor)", "tensor"),
+    M("engine", composed.test_one_tensor_in_all_places_of_a_fused_op, "engine:_backward_composed", "Alias()(tensor)", "tensor"),
 )
 
 CONTROLS = (

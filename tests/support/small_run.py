@@ -14,14 +14,14 @@ import numpy as np
 
 from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
-from handloom.train.batching import TokenBatches
-from handloom.train.command_line import run_main
+from handloom.train.cli.command_line import run_main
+from handloom.train.data.batches import TokenBatches
 from handloom.train.distributed import find_ranks
-from handloom.train.optimizers import Adam
-from handloom.train.run_folder import RunFolder
-from handloom.train.schedules import noam
+from handloom.train.optim.optimizers import Adam
+from handloom.train.optim.schedules import noam
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tasks.translation import translation_loss
 from handloom.train.trainer import Trainer
-from handloom.train.translation import translation_loss
 
 VOCABULARY, STEPS = 24, 24
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.train import atomic_files
-from handloom.train.run_folder import RunFolder, read_metrics
-from handloom.train.saved_states import SavedStates, digest
-from handloom.train.stopping import TrainingStopped
+from handloom.train.runs import atomic_files
+from handloom.train.runs.folder import RunFolder, read_metrics
+from handloom.train.runs.saves import SavedStates, digest
+from handloom.train.runs.stopping import TrainingStopped
 from tests.support.small_run import small_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KILLER = """
 import contextlib, json, os, random, signal, sys, time
 from pathlib import Path
-from handloom.train.saved_states import SavedStates
+from handloom.train.runs.saves import SavedStates
 from tests.support.small_run import small_run
 
 folder, options, draw = Path(sys.argv[1]), json.loads(sys.argv[2]), random.Random(0)

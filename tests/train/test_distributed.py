@@ -20,7 +20,7 @@ from handloom.autograd.engine import backward
 from handloom.errors import InputError
 from handloom.train import distributed
 from handloom.train.distributed import GradientSum, MpiRanks, NcclSums, Ranks, find_ranks, local_device
-from handloom.train.saved_states import SavedStates
+from handloom.train.runs.saves import SavedStates
 from tests.support.small_run import small_run
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,10 +14,10 @@ from handloom.autograd.graphs import GraphError
 from handloom.errors import InputError
 from handloom.nn import MultiHeadAttention
 from handloom.nn.transformer import checkpoint_activations
-from handloom.train.checkpoints import load_checkpoint
-from handloom.train.optimizers import SGD
-from handloom.train.run_folder import RunFolder
-from handloom.train.stopping import TrainingStopped
+from handloom.train.optim.optimizers import SGD
+from handloom.train.runs.checkpoints import load_checkpoint
+from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.stopping import TrainingStopped
 from handloom.train.trainer import Trainer
 from handloom.train.updates import DeviceUpdates
 from tests.support.fake_cupy import kernels, operations

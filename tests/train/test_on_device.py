@@ -9,10 +9,10 @@ import pytest
 
 from handloom.autograd.backend import DeviceError
 from handloom.nn import MultiHeadAttention
-from handloom.train.checkpoints import load_checkpoint
-from handloom.train.optimizers import SGD
-from handloom.train.run_folder import RunFolder
-from handloom.train.stopping import TrainingStopped
+from handloom.train.optim.optimizers import SGD
+from handloom.train.runs.checkpoints import load_checkpoint
+from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.stopping import TrainingStopped
 from handloom.train.trainer import Trainer
 from tests.support.fake_cupy import array as fake_array
 from tests.support.fake_cupy import cupyx

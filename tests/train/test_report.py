@@ -13,11 +13,12 @@ from handloom.errors import InputError
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.models.presets import SMOKE
 from handloom.nn import MultiHeadAttention
-from handloom.train.optimizers import SGD, AdamW
-from handloom.train.regimes import Regime, add_regime_options, changed, regime_of
+from handloom.train.cli.training import add_regime_options, changed, regime_of
+from handloom.train.optim.optimizers import SGD, AdamW
+from handloom.train.optim.schedules import Plateau
 from handloom.train.report import compare, summary
-from handloom.train.run_folder import RunFolder
-from handloom.train.schedules import Plateau
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tasks.regimes import Regime
 
 
 def make_run(path, seed: int, losses: list[float]) -> None:

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.optimizers import SGD, Adam
-from handloom.train.run_folder import RunFolder
-from handloom.train.saved_states import SavedStates
-from handloom.train.schedules import Plateau
-from handloom.train.stopping import TrainingStopped
+from handloom.train.optim.optimizers import SGD, Adam
+from handloom.train.optim.schedules import Plateau
+from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.saves import SavedStates
+from handloom.train.runs.stopping import TrainingStopped
 from handloom.train.trainer import MicroBatch, Trainer
 from tests.support.small_run import STEPS, small_run, small_trainer
 

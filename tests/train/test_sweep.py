@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.run_folder import read_metrics
-from handloom.train.saved_states import SavedStates
+from handloom.train.runs.folder import read_metrics
+from handloom.train.runs.saves import SavedStates
 from handloom.train.sweep import cell_command, grid_cells
 from tests.train.test_distributed import ENVIRONMENT, MPIRUN, needs_mpi
 
 # A training in the small: it leaves a run, and notes in "calls" how it was called. With a file "broken" seed 1 fails.
 SCRIPT = """
 import argparse, pathlib, sys
-from handloom.train.run_folder import RunFolder
+from handloom.train.runs.folder import RunFolder
 parser = argparse.ArgumentParser()
 parser.add_argument("--seed", type=int)
 parser.add_argument("--set")

@@ -10,10 +10,10 @@ import pytest
 from handloom import nn
 from handloom.autograd import Parameter, Tensor, manual_seed
 from handloom.errors import InputError
-from handloom.train.checkpoints import load_checkpoint
-from handloom.train.optimizers import SGD, Adam, clip_grad_norm
-from handloom.train.run_folder import RunFolder
-from handloom.train.schedules import constant, noam
+from handloom.train.optim.optimizers import SGD, Adam, clip_grad_norm
+from handloom.train.optim.schedules import constant, noam
+from handloom.train.runs.checkpoints import load_checkpoint
+from handloom.train.runs.folder import RunFolder
 from handloom.train.trainer import Trainer
 
 

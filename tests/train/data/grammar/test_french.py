@@ -1,0 +1,109 @@
+"""The English-French grammar: agreement, elision, contraction; and nothing that French does not allow."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+
+import pytest
+
+from handloom.train.data.grammar.french import (
+    FUTURE,
+    PAST,
+    PRESENT,
+    FrenchStories,
+    agree,
+    contract,
+    elide,
+    french_pairs,
+    noun_phrase,
+    verb_phrase,
+    with_subject,
+)
+from handloom.train.data.grammar.french_lexicon import (
+    ADJECTIVES,
+    INTRANSITIVE,
+    MOODS,
+    PEOPLE,
+    PLACES,
+    THINGS,
+    TRANSITIVE,
+)
+
+NOUNS = {noun.english: noun for noun in [*PEOPLE, *THINGS, *PLACES]}
+QUALITIES = {adjective.english: adjective for adjective in [*ADJECTIVES, *MOODS]}
+VERBS = {verb.english: verb for verb in [*TRANSITIVE, *INTRANSITIVE]}
+
+
+@pytest.mark.parametrize(
+    ("noun", "determiner", "plural", "adjective", "english", "french"),
+    [
+        ("tree", "the", False, None, "the tree", "l'arbre"),
+        ("tree", "the", False, "old", "the old tree", "le vieil arbre"),
+        ("tree", "this", False, "beautiful", "this beautiful tree", "ce bel arbre"),
+        ("tree", "this", False, "green", "this green tree", "cet arbre vert"),
+        ("tree", "a", True, "small", "small trees", "de petits arbres"),
+        ("tree", "a", True, "green", "green trees", "des arbres verts"),
+        ("picture", "my", False, None, "my picture", "mon image"),
+        ("picture", "my", False, "new", "my new picture", "ma nouvelle image"),
+        ("umbrella", "a", False, None, "an umbrella", "un parapluie"),
+        ("coat", "our", True, "old", "our old coats", "nos vieux manteaux"),
+        ("man", "the", True, "brave", "the brave men", "les hommes courageux"),
+    ],
+)
+def test_noun_phrases(noun, determiner, plural, adjective, english, french) -> None:
+    phrase = noun_phrase(NOUNS[noun], determiner, plural, adjective and QUALITIES[adjective])
+    assert (phrase.english, phrase.french) == (english, french)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "with_a", "with_de"),
+    [
+        ("le jardin", "au jardin", "du jardin"),
+        ("les rois", "aux rois", "des rois"),
+        ("la gare", "à la gare", "de la gare"),
+        ("l'école", "à l'école", "de l'école"),
+    ],
+)
+def test_contractions(phrase: str, with_a: str, with_de: str) -> None:
+    assert (contract("à", phrase), contract("de", phrase)) == (with_a, with_de)
+
+
+def test_verbs_agree_and_are_negated() -> None:
+    queen, men = noun_phrase(NOUNS["queen"], "the"), noun_phrase(NOUNS["man"], "the", True)
+    arrive, forget = VERBS["arrive"], VERBS["forget"]
+    assert verb_phrase(arrive, PAST, queen, False) == ("arrived", "est arrivée")
+    assert verb_phrase(arrive, PAST, men, True) == ("did not arrive", "ne sont pas arrivés")
+    assert verb_phrase(forget, PAST, queen, True) == ("did not forget", "n'a pas oublié")
+    assert verb_phrase(forget, PRESENT, queen, True) == ("does not forget", "n'oublie pas")
+    assert verb_phrase(forget, PRESENT, men, False) == ("forget", "oublient")
+    assert verb_phrase(forget, FUTURE, men, True) == ("will not forget", "n'oublieront pas")
+    assert agree(QUALITIES["happy"], True, True) == "heureuses"
+    first = next(p for p in (FrenchStories(random.Random(n)).person() for n in range(200)) if p.english == "I")
+    assert with_subject(first, "oublie la clé") == "j'oublie la clé"
+    assert with_subject(first, "cherche la clé") == "je cherche la clé"
+    assert elide("parce que", "elle chante") == "parce qu'elle chante"
+
+
+def test_the_same_seed_gives_the_same_pairs() -> None:
+    first, again, other = (list(itertools.islice(french_pairs(seed), 50)) for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_no_sentence_breaks_a_rule() -> None:
+    vowel = "[aeiouyéèêâîôh]"
+    forbidden = [
+        rf"\b(je|ne|de|la|le|que|ma|ce) {vowel}",  # not elided
+        r"\b(à|de) les?\b",  # not contracted
+        r"\b(beau|nouveau|vieux) (arbre|enfant|ami|oiseau|homme)\b",
+        r"  |,,| ,| \.",
+        r"\bdes (petits|petites|grands|grandes|vieux|vieilles|nouveaux|nouvelles|beaux|belles)\b",
+    ]
+    for english, french in itertools.islice(french_pairs(2), 4000):
+        for pattern in forbidden:
+            assert not re.search(pattern, french, re.IGNORECASE), (pattern, french)
+        assert re.fullmatch(r"[A-Z][\w' ,]*\.", english), english
+        assert re.fullmatch(r"[A-Z][\w' ,]*\.", french), french
+        assert not re.search(r"\ba [aeiou]|\ban [^aeiou]", english), english
+        assert ("not" in english.split()) == ("pas" in french.split()), (english, french)

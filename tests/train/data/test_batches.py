@@ -1,0 +1,217 @@
+"""Padded batches of token sequences."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handloom.errors import InputError
+from handloom.train.data.batches import TokenBatches, TokenSequences, fit_lengths, source_batches
+
+PAD, BOS, EOS = 0, 2, 3
+SPECIAL = {"pad_id": PAD, "bos_id": BOS, "eos_id": EOS}
+
+tokens = st.integers(4, 99)
+sources = st.lists(tokens, min_size=1, max_size=12)
+targets = st.lists(tokens, max_size=12)
+corpora = st.lists(st.tuples(sources, targets), min_size=1, max_size=60)
+
+
+def random_corpus(pairs: int, seed: int = 0) -> tuple[list[list[int]], list[list[int]]]:
+    """Pairs whose two sides are about equally long, like translations."""
+    generator = np.random.default_rng(seed)
+    lengths = np.clip(generator.gamma(6, 2.5, pairs), 2, 60)
+    ratio = generator.normal(1, 0.15, pairs).clip(0.5, 2)
+    return (
+        [generator.integers(4, 8000, int(n)).tolist() for n in lengths],
+        [generator.integers(4, 8000, int(n)).tolist() for n in lengths * ratio],
+    )
+
+
+@given(corpora, st.integers(13, 60), st.integers(0, 5), st.integers(0, 3), st.booleans())
+def test_every_pair_comes_back_exactly_once(corpus, budget, seed, epoch, shuffle):
+    source_ids, target_ids = [s for s, _ in corpus], [t for _, t in corpus]
+    batches = TokenBatches(source_ids, target_ids, tokens_per_batch=budget, seed=seed, shuffle=shuffle, **SPECIAL)
+    seen = []
+    for batch in batches.epoch(epoch):
+        rows, width = len(batch), max(batch.source.shape[1], batch.target_input.shape[1])
+        assert rows * width <= budget
+        assert batch.source.dtype == batch.target_input.dtype == batch.target_output.dtype == np.int64
+        assert batch.source.shape == (rows, batch.source_lengths.max())
+        assert batch.target_input.shape == batch.target_output.shape == (rows, batch.target_lengths.max())
+        assert batch.target_tokens == (batch.target_output != PAD).sum()
+        for row, i in enumerate(batch.indices):
+            s, t = batch.source_lengths[row], batch.target_lengths[row]
+            assert batch.source[row, :s].tolist() == source_ids[i]
+            assert batch.target_input[row, :t].tolist() == [BOS, *target_ids[i]]
+            assert batch.target_output[row, :t].tolist() == [*target_ids[i], EOS]
+            padding = [batch.source[row, s:], batch.target_input[row, t:], batch.target_output[row, t:]]
+            assert all((rest == PAD).all() for rest in padding)
+        seen.extend(batch.indices.tolist())
+    assert sorted(seen) == list(range(len(corpus)))
+
+
+@given(corpora, st.integers(13, 60), st.integers(2, 9))
+def test_lengths_are_padded_to_a_multiple(corpus, budget, multiple):
+    source_ids, target_ids = [s for s, _ in corpus], [t for _, t in corpus]
+    batches = TokenBatches(source_ids, target_ids, tokens_per_batch=budget, seed=0, pad_to=multiple, **SPECIAL)
+    longest = max(max(len(s), len(t) + 1) for s, t in corpus)
+    positions, seen = 0, []
+    for batch in batches.epoch(1):
+        for array, lengths in ((batch.source, batch.source_lengths), (batch.target_input, batch.target_lengths)):
+            assert array.shape[1] == min(-(-int(lengths.max()) // multiple) * multiple, longest)
+            assert all(row[:n].min() > PAD for row, n in zip(array, lengths, strict=True))
+            assert not any(row[n:].any() for row, n in zip(array, lengths, strict=True))
+            positions += array.size
+        assert len(batch) * max(batch.source.shape[1], batch.target_input.shape[1]) <= budget
+        assert batch.target_output.shape == batch.target_input.shape
+        seen += batch.indices.tolist()
+    assert sorted(seen) == list(range(len(corpus)))
+    filled = sum(len(s) + len(t) + 1 for s, t in corpus)
+    assert len(batches) > 1 or batches.padding_fraction == pytest.approx(1 - filled / positions)
+
+
+def test_padded_to_a_multiple_batches_have_few_shapes():
+    corpus = random_corpus(5000)
+
+    def shapes(multiple):
+        batches = TokenBatches(*corpus, tokens_per_batch=512, seed=0, pad_to=multiple, **SPECIAL)
+        return {batch.source.shape + batch.target_input.shape for epoch in range(2) for batch in batches.epoch(epoch)}
+
+    assert len(shapes(8)) < len(shapes(1)) / 4
+    names = [TokenBatches(*corpus, tokens_per_batch=512, seed=0, pad_to=n, **SPECIAL).fingerprint() for n in (1, 8)]
+    assert names[0] != names[1], "a run can't go on with other batches"
+
+
+def test_order_depends_on_seed_and_epoch_alone():
+    corpus = random_corpus(500)
+
+    def order(seed, epoch):
+        plan = TokenBatches(*corpus, tokens_per_batch=512, seed=seed, **SPECIAL).plan(epoch)
+        return [batch.tolist() for batch in plan]
+
+    assert order(1, 4) == order(1, 4)
+    assert order(1, 4) != order(1, 5)
+    assert order(1, 4) != order(2, 4)
+    members = [{frozenset(batch) for batch in order(1, epoch)} for epoch in (0, 1)]
+    assert members[0] != members[1], "batches have other members in another epoch, not just another order"
+
+
+def test_all_epochs_have_equally_many_batches():
+    batches = TokenBatches(*random_corpus(700), tokens_per_batch=300, seed=0, **SPECIAL)
+    assert {len(batches.plan(epoch)) for epoch in range(5)} == {len(batches)}
+
+
+def test_resuming_inside_an_epoch_gives_the_rest():
+    batches = TokenBatches(*random_corpus(200), tokens_per_batch=200, seed=0, **SPECIAL)
+    whole = [batch.indices.tolist() for batch in batches.epoch(1)]
+    rest = [batch.indices.tolist() for batch in batches.epoch(1, start=4)]
+    assert rest == whole[4:]
+    assert rest
+
+
+def test_without_shuffling_short_pairs_come_first_in_every_epoch():
+    batches = TokenBatches(*random_corpus(300), tokens_per_batch=256, seed=0, shuffle=False, **SPECIAL)
+    orders = [[batch.tolist() for batch in batches.plan(epoch)] for epoch in (0, 1)]
+    assert orders[0] == orders[1]
+    widths = [max(b.source.shape[1], b.target_input.shape[1]) for b in batches.epoch(0)]
+    assert widths == sorted(widths)
+
+
+def test_little_padding():
+    batches = TokenBatches(*random_corpus(5000), tokens_per_batch=4096, seed=0, **SPECIAL)
+    filled = sum((b.source != PAD).sum() + (b.target_input != PAD).sum() for b in batches.epoch(0))
+    positions = sum(b.source.size + b.target_input.size for b in batches.epoch(0))
+    assert batches.padding_fraction == pytest.approx(1 - filled / positions)
+    assert batches.padding_fraction < 0.1
+    used = sum(len(b) * max(b.source.shape[1], b.target_input.shape[1]) for b in batches.epoch(0))
+    assert used > 0.9 * 4096 * (len(batches) - 1), "batches fill their budget"
+
+
+def test_pairs_over_the_limit_are_dropped_and_counted():
+    source_ids = [[5] * n for n in (3, 4, 5, 2)]
+    target_ids = [[6] * n for n in (3, 4, 1, 4)]  # with <bos> or <eos>: 4, 5, 2, 5
+    batches = TokenBatches(source_ids, target_ids, tokens_per_batch=100, seed=0, max_length=4, **SPECIAL)
+    assert batches.dropped.tolist() == [1, 2, 3]
+    assert batches.note() == "Left out 3 of 4 pairs that are longer than 4 tokens."
+    assert list(itertools.chain(*batches.plan(0))) == [0]
+    everything = TokenBatches(source_ids, target_ids, tokens_per_batch=100, seed=0, max_length=5, **SPECIAL)
+    assert everything.note() == ""
+
+
+def test_all_pairs_over_the_limit():
+    with pytest.raises(InputError, match=r"All 2 sentence pairs are longer than the limit of 3 tokens.*Raise"):
+        TokenBatches([[5] * 4] * 2, [[5]] * 2, tokens_per_batch=100, seed=0, max_length=3, **SPECIAL)
+
+
+def test_a_pair_over_the_budget():
+    with pytest.raises(InputError, match=r"has 8 tokens, more than the budget of 7 .*Raise the tokens per batch"):
+        TokenBatches([[5]], [[5] * 7], tokens_per_batch=7, seed=0, **SPECIAL)
+
+
+@pytest.mark.parametrize(
+    ("source_ids", "target_ids", "message"),
+    [
+        ([[5]], [[5], [6]], "got 1 and 2"),
+        ([], [], "got 0 and 0"),
+        ([[5], []], [[5], [5]], "source sequence 1 is empty"),
+    ],
+)
+def test_lists_that_do_not_fit(source_ids, target_ids, message):
+    with pytest.raises(ValueError, match=message):
+        TokenBatches(source_ids, target_ids, tokens_per_batch=9, seed=0, **SPECIAL)
+
+
+def test_an_epoch_of_29000_pairs_is_quick():
+    import time
+
+    source_ids, target_ids = random_corpus(29_000)
+    start = time.perf_counter()
+    batches = TokenBatches(source_ids, target_ids, tokens_per_batch=4096, seed=0, **SPECIAL)
+    pairs = sum(len(batch) for batch in batches.epoch(0))
+    assert pairs == 29_000
+    assert time.perf_counter() - start < 2.0  # 0.1 s on a quiet machine
+
+
+def test_sequences_from_a_flat_array():
+    flat = TokenSequences(np.array([4, 5, 6, 7], dtype=np.uint16), np.array([0, 1, 1, 4]))
+    assert len(flat) == 3
+    assert flat.pad(np.array([2, 0, 1]), 0).tolist() == [[5, 6, 7], [4, 0, 0], [0, 0, 0]]
+    assert flat.pad(np.array([1, 0]), 0, first=1, last=9).tolist() == [[1, 9, 0], [1, 4, 9]]
+
+
+@given(st.lists(sources, max_size=40), st.integers(1, 40))
+def test_source_batches_hold_every_sentence_once(source_ids, budget):
+    seen = []
+    widths = []
+    for batch in source_batches(source_ids, tokens_per_batch=budget, pad_id=PAD):
+        assert len(batch) == 1 or batch.source.size <= budget
+        for row, length, i in zip(batch.source, batch.source_lengths, batch.indices, strict=True):
+            assert row[:length].tolist() == source_ids[i]
+            assert (row[length:] == PAD).all()
+        seen.extend(batch.indices.tolist())
+        widths.append(batch.source.shape[1])
+    assert sorted(seen) == list(range(len(source_ids)))
+    assert widths == sorted(widths, reverse=True)
+
+
+class TestFitLengths:
+    def test_short_sentences_pass(self):
+        assert fit_lengths([[1, 2], [3]], 2) == [[1, 2], [3]]
+
+    def test_error_names_the_sentence(self):
+        with pytest.raises(InputError, match=r"Sentence 2 has 3 tokens; the model takes at most 2. Split it"):
+            fit_lengths([[1], [1, 2, 3]], 2)
+
+    def test_truncation_warns_and_keeps_the_end_token(self):
+        with pytest.warns(UserWarning, match=r"Sentence 2 has 4 tokens.* cut off .* 1 more were cut off too"):
+            fitted = fit_lengths([[1, EOS], [4, 5, 6, EOS], [7, 8, 9, EOS]], 3, too_long="truncate", eos_id=EOS)
+        assert fitted == [[1, EOS], [4, 5, EOS], [7, 8, EOS]]
+
+    def test_truncation_without_an_end_token(self):
+        with pytest.warns(UserWarning, match="its end is not translated"):
+            assert fit_lengths([[4, 5, 6]], 2, too_long="truncate") == [[4, 5]]

@@ -1,0 +1,65 @@
+"""Captions by name and by path, split by picture."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import pytest
+
+from handloom.errors import InputError
+from handloom.train.data.captions import caption_pairs, load_captions, read_captions
+from handloom.train.data.grammar.captions import scenes
+
+
+def test_scenes_are_five_captions_of_one_picture() -> None:
+    first, again, other = (list(itertools.islice(scenes(seed), 200)) for seed in (0, 0, 1))
+    assert first == again != other
+    for captions in first:
+        assert len(set(captions)) == 5
+        assert all(caption[0].isupper() and caption.endswith(".") for caption in captions)
+
+
+def test_no_caption_is_in_two_parts() -> None:
+    data = load_captions("embedded")
+    parts = [{caption for group in part for caption in group} for part in (data.train, data.valid, data.test)]
+    assert not parts[0] & parts[1]
+    assert not parts[0] & parts[2]
+    assert len(data.test) > 50
+    assert all(len(group) > 1 for group in data.test)
+
+
+def test_each_caption_is_once_on_either_side() -> None:
+    assert caption_pairs([["a", "b", "c"], ["d", "e"]]) == [
+        ("a", "b"), ("b", "c"), ("c", "a"), ("d", "e"), ("e", "d"),
+    ]  # fmt: skip
+
+
+def test_files_of_ones_own(tmp_path) -> None:
+    path = tmp_path / "captions.tsv"
+    path.write_text("".join(f"{i}\tpicture {i} so\n{i}\tpicture {i} or so\n{i}\tpicture {i} so\n" for i in range(200)))
+    groups = read_captions(path)
+    assert groups[3] == ["picture 3 so", "picture 3 or so"]
+    data = load_captions(str(path))
+    assert len(data.train) + len(data.valid) + len(data.test) == 200
+    path.write_text("1\tone\n2 two\n")
+    with pytest.raises(InputError, match="line 2"):
+        load_captions(str(path))
+    path.write_text("1\tone\n1\ttwo\n")
+    with pytest.raises(InputError, match="too few"):
+        load_captions(str(path))
+    with pytest.raises(InputError, match="neither a known set"):
+        load_captions("cocoa")
+
+
+def test_coco_without_its_file_says_where_to_get_it(monkeypatch) -> None:
+    monkeypatch.delenv("HANDLOOM_DATA", raising=False)
+    with pytest.raises(InputError, match="cocodataset"):
+        load_captions("coco")
+
+
+@pytest.mark.skipif(not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data")
+def test_coco() -> None:
+    data = load_captions("coco")
+    assert len(data.train) > 4000
+    assert min(len(data.valid), len(data.test)) > 150

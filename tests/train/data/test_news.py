@@ -1,0 +1,76 @@
+"""News by name and by path."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+
+import pytest
+
+from handloom.errors import InputError
+from handloom.train.data.grammar.headlines import DESKS, articles
+from handloom.train.data.news import load_news
+
+
+def test_embedded_articles_are_the_same_for_a_seed_and_well_formed() -> None:
+    first, again, other = (list(itertools.islice(articles(seed), 500)) for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+    assert {article.category for article in first} == set(DESKS)
+    for article in first:
+        assert article.headline[0].isupper()
+        assert article.description.endswith(".")
+        assert "  " not in article.headline + article.description
+
+
+def test_no_headline_is_in_two_parts() -> None:
+    news = load_news("embedded", descriptions=True)
+    parts = [{article.headline for article in part} for part in (news.train, news.valid, news.test)]
+    assert not parts[0] & parts[1]
+    assert not (parts[0] | parts[1]) & parts[2]
+    assert len(news.train) == 8100
+    assert "8 categories" in news.summary()
+
+
+def test_files_of_ones_own(tmp_path) -> None:
+    rows = [
+        {"category": "AB"[i % 2], "headline": f"h{i}", "short_description": f"d{i}" if i % 4 else ""}
+        for i in range(80)
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "a.tsv").write_text("\n".join("\t".join(row.values()) for row in rows))
+    json_news, table = (load_news(str(tmp_path / name), descriptions=False) for name in ("a.jsonl", "a.tsv"))
+    assert json_news.train == table.train
+    assert sum(len(part) for part in (table.train, table.valid, table.test)) == 80
+    told = load_news(str(tmp_path / "a.tsv"), descriptions=True)
+    assert sum(len(part) for part in (told.train, told.valid, told.test)) == 60
+    assert "left out 20" in told.notes[0]
+
+
+def test_headlines_are_written_for_articles_of_one_category_too(tmp_path) -> None:
+    (tmp_path / "one.tsv").write_text("".join(f"A\theadline {i}\twhat happened {i}\n" for i in range(40)))
+    assert load_news(str(tmp_path / "one.tsv"), descriptions=True).categories == ["A"]
+
+
+def test_what_is_refused(tmp_path) -> None:
+    def refused(text: str, match: str) -> None:
+        (tmp_path / "x.tsv").write_text(text)
+        with pytest.raises(InputError, match=match):
+            load_news(str(tmp_path / "x.tsv"), descriptions=False)
+
+    refused("A\n", "category")
+    refused('{"category": "A"}\n', "line 1.*headline")
+    refused('{"category": "A", "headline": 3}\n', "line 1")
+    refused("A\tone\nA\ttwo\n", "nothing to tell")
+    refused("".join(f"category {i}\theadline {i}\n" for i in range(40)), "too few articles for so many categories")
+    with pytest.raises(InputError, match="neither a known set"):
+        load_news("newz", descriptions=False)
+
+
+@pytest.mark.skipif(not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data")
+def test_huffpost() -> None:
+    headlines, told = load_news("news", descriptions=False), load_news("news", descriptions=True)
+    assert len(headlines.categories) == 41
+    assert len(told.train) > 20_000
+    assert all(article.description for article in told.test)

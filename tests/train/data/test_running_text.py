@@ -1,0 +1,76 @@
+"""Texts by name and by path."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from handloom.errors import InputError
+from handloom.train.data.running_text import load_text_data, without_licence
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()))
+
+
+def test_embedded_text_is_the_same_for_a_seed() -> None:
+    first, again, other = load_text_data("embedded"), load_text_data("embedded"), load_text_data("embedded", seed=1)
+    assert first == again
+    assert first.train != other.train
+    assert len(first.train) > 500_000
+    assert "\n\n" in first.train
+
+
+def test_a_file_is_cut_at_90_and_95_percent(tmp_path) -> None:
+    text = "".join(chr(97 + i % 26) for i in range(999)) + "\n"
+    write(tmp_path / "own.txt.gz", text)
+    data = load_text_data(str(tmp_path / "own.txt.gz"))
+    assert data.train + data.valid + data.test == text
+    assert [len(data.train), len(data.valid), len(data.test)] == [900, 50, 50]
+
+
+def test_shakespeare_and_gutenberg_from_the_data_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path))
+    write(tmp_path / "tinyshakespeare/input.txt.gz", "To be, or not to be.\n" * 20)
+    assert load_text_data("shakespeare").train.startswith("To be")
+
+
+def test_wikitext_without_a_training_part_says_so(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path))
+    for part in ("valid", "test"):
+        write(tmp_path / f"wikitext2/wiki.{part}.raw.gz", f" = {part} = \n" * 50)
+    data = load_text_data("wikitext2")
+    assert "no training part" in data.notes[0]
+    assert (data.train + data.valid).count("valid") == 50
+    write(tmp_path / "wikitext2/wiki.train.raw.gz", " = train = \n")
+    data = load_text_data("wikitext2")
+    assert data.train == " = train = \n"
+    assert not data.notes
+
+
+def test_project_gutenberg_frames_are_cut_off() -> None:
+    text = "Licence\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\nOnce upon a time.\n*** END OF THE X ***\nMore\n"
+    assert without_licence(text) == "Once upon a time.\n"
+    assert without_licence("Once.\n") == "Once.\n"
+
+
+@pytest.mark.skipif(not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data")
+@pytest.mark.parametrize("name", ["shakespeare", "wikitext2", "gutenberg"])
+def test_real_texts(name: str) -> None:
+    data = load_text_data(name)
+    assert len(data.train) > 900_000
+    assert min(len(data.valid), len(data.test)) > 50_000
+
+
+def test_what_is_refused(tmp_path) -> None:
+    (tmp_path / "blank.txt").write_text(" \n \n")
+    with pytest.raises(InputError, match="holds no text"):
+        load_text_data(str(tmp_path / "blank.txt"))
+    with pytest.raises(InputError, match="neither a known text"):
+        load_text_data("nothing")
+    with pytest.raises(InputError, match="folder"):
+        load_text_data(str(tmp_path))

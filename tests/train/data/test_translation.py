@@ -1,0 +1,417 @@
+"""Translation data by name and by path."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import types
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handloom.errors import InputError
+from handloom.train.data import named
+from handloom.train.data.pairs import choose, split_by_sentence
+from handloom.train.data.translation import load_translation_data
+
+REAL_DATA = os.environ.get("HANDLOOM_DATA")
+PAIRS = [(f"Satz {i}.", f"Sentence {i}.") for i in range(200)]
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch) -> Path:
+    """An empty HANDLOOM_DATA, and no way to the net."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("HANDLOOM_DATA", str(folder))
+    monkeypatch.setattr("handloom.train.data.named.MULTI30K_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr("handloom.train.data.named.TATOEBA_URL", "http://127.0.0.1:9/")
+    return folder
+
+
+def write_pairs(prefix: Path, pairs, languages=("de", "en")) -> str:
+    for side, language in enumerate(languages):
+        Path(f"{prefix}.{language}").write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    return str(prefix)
+
+
+def refusal(*args, **kwargs) -> str:
+    with pytest.raises(InputError) as caught:
+        load_translation_data(*args, **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+class TestSplit:
+    @given(st.lists(st.tuples(st.text("abc. ", min_size=1, max_size=3), st.text("AbC! ", min_size=1, max_size=2))))
+    def test_parts_share_no_sentence_and_lose_no_pair(self, pairs):
+        def key(pair):
+            return re.sub(r"\W", "", pair[1].casefold()) or pair[1]
+
+        if len({key(pair) for pair in pairs}) < 3:
+            with pytest.raises(InputError, match="too few to set some aside"):
+                split_by_sentence(pairs, side=1)
+            return
+        parts = split_by_sentence(pairs, side=1)
+        assert all(parts)
+        assert Counter(pair for part in parts for pair in part) == Counter(pairs)
+        keys = [{key(pair) for pair in part} for part in parts]
+        assert not keys[0] & keys[1]
+        assert not keys[0] & keys[2]
+        assert not keys[1] & keys[2]
+
+    def test_sizes_and_order(self):
+        train, valid, test = split_by_sentence(PAIRS, side=1)
+        assert (len(train), len(valid), len(test)) == (180, 10, 10)
+        assert all(part == sorted(part, key=PAIRS.index) for part in (train, valid, test))
+
+    def test_one_sentence_nearly_everywhere(self):
+        pairs = [("a", "often")] * 98 + [("b", "rare"), ("c", "seldom")]
+        with pytest.raises(InputError, match="98 of the 100 sentence pairs have the same sentence, 'often'"):
+            split_by_sentence(pairs, side=1)
+
+    def test_at_most_2000(self):
+        pairs = [(f"a{i}", f"b{i}") for i in range(50_000)]
+        assert [len(part) for part in split_by_sentence(pairs, side=0)] == [46_000, 2_000, 2_000]
+
+    def test_does_not_depend_on_the_order(self):
+        straight, reversed_ = split_by_sentence(PAIRS, side=1), split_by_sentence(PAIRS[::-1], side=1)
+        assert [set(part) for part in straight] == [set(part) for part in reversed_]
+
+    def test_is_the_same_in_every_process_and_release(self):
+        test = split_by_sentence(PAIRS, side=1)[2]
+        digest = hashlib.sha256(repr(test).encode()).hexdigest()
+        assert digest[:8] == "13eb69b1", "a changed split makes scores incomparable with those of older releases"
+
+
+class TestChoose:
+    def test_in_order_and_by_seed(self):
+        chosen = choose(PAIRS, 20, seed=1)
+        assert len(chosen) == 20
+        assert chosen == sorted(chosen, key=PAIRS.index)
+        assert chosen == choose(PAIRS, 20, seed=1) != choose(PAIRS, 20, seed=2)
+
+    @pytest.mark.parametrize("size", [None, 200, 1000])
+    def test_all(self, size):
+        assert choose(PAIRS, size, seed=1) == PAIRS
+
+
+class TestPath:
+    def test_prefix(self, tmp_path):
+        data = load_translation_data(write_pairs(tmp_path / "c", PAIRS))
+        assert sorted(data.train + data.valid + data.test, key=PAIRS.index) == PAIRS
+        assert (
+            data.summary()
+            == f"{tmp_path / 'c'}, de-en: 180 training, 10 validation and 10 test pairs (held-out sentences)"
+        )
+        assert data.notes == ()
+
+    @pytest.mark.parametrize("name", ["c.tsv", "c.tsv.gz", "c.txt", "c"])
+    def test_table(self, tmp_path, name):
+        content = "".join(f"{de}\t{en}\n" for de, en in PAIRS).encode()
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        data = load_translation_data(str(tmp_path / name))
+        assert (len(data.train), len(data.valid), len(data.test)) == (180, 10, 10)
+
+    def test_prefix_and_table_give_the_same_split(self, tmp_path):
+        (tmp_path / "c.tsv").write_text("".join(f"{en}\t{de}\n" for de, en in [("de", "en"), *PAIRS]), encoding="utf-8")
+        table = load_translation_data(str(tmp_path / "c.tsv"))
+        prefix = load_translation_data(write_pairs(tmp_path / "c", PAIRS))
+        assert (table.train, table.valid, table.test) == (prefix.train, prefix.valid, prefix.test)
+
+    def test_other_direction_and_languages(self, tmp_path):
+        prefix = write_pairs(tmp_path / "c", PAIRS, ("fr", "en"))
+        data = load_translation_data(prefix, source="en", target="fr")
+        assert data.train[0][0].startswith("Sentence")
+        assert (data.source, data.target) == ("en", "fr")
+
+    def test_own_held_out_files(self, tmp_path):
+        prefix = write_pairs(tmp_path / "c", PAIRS)
+        write_pairs(tmp_path / "c.valid", [("v", "w")])
+        write_pairs(tmp_path / "c.test", [("t", "u")])
+        data = load_translation_data(prefix)
+        assert (data.train, data.valid, data.test) == (PAIRS, [("v", "w")], [("t", "u")])
+        assert data.test_name.endswith("c.test.de and " + f"{prefix}.test.en")
+
+    @pytest.mark.parametrize("own", ["valid", "test"])
+    def test_one_held_out_file(self, tmp_path, own):
+        prefix = write_pairs(tmp_path / "c", PAIRS)
+        split = load_translation_data(prefix)
+        write_pairs(tmp_path / f"c.{own}", [("v", "w")])
+        data = load_translation_data(prefix)
+        other = "test" if own == "valid" else "valid"
+        assert getattr(data, own) == [("v", "w")]
+        assert getattr(data, other) == getattr(split, other)
+        assert sorted(data.train + getattr(data, other), key=PAIRS.index) == PAIRS
+
+    def test_held_out_table(self, tmp_path):
+        for name, pairs in (("c.tsv", PAIRS), ("c.valid.tsv", [("v", "w")]), ("c.test.tsv", [("t", "u")])):
+            (tmp_path / name).write_text("".join(f"{de}\t{en}\n" for de, en in pairs), encoding="utf-8")
+        data = load_translation_data(str(tmp_path / "c.tsv"))
+        assert (data.train, data.valid, data.test) == (PAIRS, [("v", "w")], [("t", "u")])
+
+    def test_blank_sides_are_noted(self, tmp_path):
+        data = load_translation_data(write_pairs(tmp_path / "c", [*PAIRS, ("nur deutsch", " ")]))
+        assert len(data.notes) == 1
+        assert "left out 1 pair with a blank side (line 201)" in data.notes[0]
+
+    def test_sizes(self, tmp_path):
+        data = load_translation_data(write_pairs(tmp_path / "c", PAIRS), train_size=7, valid_size=3)
+        assert (len(data.train), len(data.valid), len(data.test)) == (7, 3, 10)
+
+    def test_a_name_with_a_path_is_a_path(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        write_pairs(Path("multi30k"), PAIRS)
+        assert len(load_translation_data("./multi30k").train) == 180
+
+    def test_three_pairs_are_enough_and_two_are_not(self, tmp_path):
+        data = load_translation_data(write_pairs(tmp_path / "c", PAIRS[:3]))
+        assert (len(data.train), len(data.valid), len(data.test)) == (1, 1, 1)
+        assert "only 2 different sentences" in refusal(write_pairs(tmp_path / "d", PAIRS[:2]))
+
+    def test_the_readers_errors_come_through(self, tmp_path):
+        write_pairs(tmp_path / "c", PAIRS)
+        (tmp_path / "c.en").write_text("too short\n")
+        assert "c.de has 200 lines" in refusal(str(tmp_path / "c"))
+        (tmp_path / "c.en").unlink()
+        assert "c.en.gz) does not exist" in refusal(str(tmp_path / "c"))
+
+
+class TestMistakes:
+    def test_unknown_name(self):
+        message = refusal("multi_30k")
+        assert "neither a known data set (embedded, multi30k, tatoeba, wmt17) nor a file" in message
+        assert "Did you mean multi30k?" in message
+        assert "Did you mean" not in refusal("/no/such/corpus")
+
+    def test_a_folder(self, tmp_path):
+        write_pairs(tmp_path / "train", PAIRS)
+        prefix = tmp_path / "train"
+        assert (
+            f"is a folder. Give a tab-separated file in it, or what two parallel files have in common: --data {prefix}"
+            in refusal(str(tmp_path))
+        )
+
+    def test_one_side_of_parallel_text(self, tmp_path):
+        prefix = write_pairs(tmp_path / "c", PAIRS)
+        assert refusal(f"{prefix}.de").endswith(f"--data {prefix}")
+
+    def test_languages_that_are_equal(self):
+        assert "both 'de'" in refusal("embedded", target="de")
+
+    @pytest.mark.parametrize(
+        ("name", "source", "target"),
+        [("embedded", "de", "fr"), ("multi30k", "de", "it"), ("tatoeba", "de", "fr"), ("wmt17", "en", "fr")],
+    )
+    def test_languages_that_a_set_lacks(self, name, source, target):
+        assert f"{name} has no {source}-{target} pairs; it has " in refusal(name, source=source, target=target)
+
+
+class TestEmbedded:
+    def test_french_both_ways(self):
+        forth = load_translation_data("embedded", source="en", target="fr", train_size=50)
+        back = load_translation_data("embedded", source="fr", target="en", train_size=50)
+        assert [pair[::-1] for pair in forth.train] == back.train
+        assert not {english for english, _ in forth.test} & {english for english, _ in forth.train}
+
+    def test_both_directions_hold_the_same_pairs(self):
+        forth = load_translation_data("embedded", train_size=50, valid_size=10)
+        back = load_translation_data("embedded", source="en", target="de", train_size=50, valid_size=10)
+        assert forth.train == [(de, en) for en, de in back.train]
+        assert (len(forth.train), len(forth.valid)) == (50, 10)
+        assert forth.test
+        assert not set(forth.test) & set(forth.train)
+
+
+class TestMulti30k:
+    @pytest.fixture
+    def official(self, data, monkeypatch):
+        """Small files in the place of the official ones, with their checksums."""
+        (data / "multi30k").mkdir()
+        sums = {}
+        for part, n in (("train", 5), ("val", 2), ("test_2016_flickr", 3)):
+            for language in ("de", "en", "fr"):
+                packed = gzip.compress("".join(f"{part} {language} {i}\n" for i in range(n)).encode(), mtime=0)
+                name = f"{part}.{language}.gz"
+                (data / "multi30k" / name).write_bytes(packed)
+                sums[name] = hashlib.sha256(packed).hexdigest()
+        monkeypatch.setattr(named, "MULTI30K_SHA256", sums)
+        return data / "multi30k"
+
+    @pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "de"), ("en", "fr"), ("fr", "de")])
+    def test_from_the_data_folder(self, official, source, target):
+        data = load_translation_data("multi30k", source=source, target=target)
+        assert data.train[4] == (f"train {source} 4", f"train {target} 4")
+        assert (len(data.train), len(data.valid), len(data.test)) == (5, 2, 3)
+        assert data.test_name == "test_2016_flickr"
+
+    def test_a_changed_file_is_refused(self, official):
+        (official / "val.en.gz").write_bytes(gzip.compress(b"x\ny\n"))
+        assert "val.en.gz is not the official file" in refusal("multi30k")
+
+    def test_no_file_and_no_network(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("pooch.os_cache", lambda project: tmp_path / "cache")
+        monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
+        message = refusal("multi30k")
+        names = "train.de.gz, train.en.gz, val.de.gz, val.en.gz, test_2016_flickr.de.gz, test_2016_flickr.en.gz"
+        assert f"fetch {names} from http" in message
+        assert "--data embedded works without any download" in message
+
+    @pytest.mark.skipif(not REAL_DATA, reason="HANDLOOM_DATA is not set: no real data here")
+    def test_real(self, monkeypatch):
+        monkeypatch.setenv("HANDLOOM_DATA", str(REAL_DATA))
+        data = load_translation_data("multi30k")
+        assert (len(data.train), len(data.valid), len(data.test)) == (29_000, 1_014, 1_000)
+        assert data.notes == ()
+        assert data.train[0] == (
+            "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
+            "Two young, White males are outside near many bushes.",
+        )
+
+
+ROWS = [(f"Sentence {i // 2}.", f"Satz {i}.") for i in range(200)]
+
+
+class TestTatoeba:
+    def write_zip(self, data, rows, member="deu.txt"):
+        (data / "tatoeba_en_de").mkdir()
+        with zipfile.ZipFile(data / "tatoeba_en_de" / "deu-eng.zip", "w") as archive:
+            archive.writestr("_about.txt", "about")
+            archive.writestr(member, "".join("\t".join(row) + "\n" for row in rows))
+
+    @pytest.mark.parametrize("attribution", [(), ("CC-BY 2.0 (France)",)])
+    def test_official_archive_of_either_edition(self, data, attribution):
+        self.write_zip(data, [row + attribution for row in ROWS])
+        loaded = load_translation_data("tatoeba")
+        assert Counter(loaded.train + loaded.valid + loaded.test) == Counter((de, en) for en, de in ROWS)
+        assert "CC BY" in loaded.description
+
+    @pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "de")])
+    def test_parts_share_no_english_sentence(self, data, source, target):
+        (data / "tatoeba_en_de").mkdir()
+        content = "".join("\t".join(row) + "\n" for row in ROWS)
+        (data / "tatoeba_en_de" / "eng-deu.tsv.gz").write_bytes(gzip.compress(content.encode()))
+        loaded = load_translation_data("tatoeba", source=source, target=target)
+        side = 0 if source == "en" else 1
+        english = [{pair[side] for pair in part} for part in (loaded.train, loaded.valid, loaded.test)]
+        assert all(sentence.startswith("Sentence") for part in english for sentence in part)
+        assert [len(part) for part in english] == [90, 5, 5]
+        assert len(english[0] | english[1] | english[2]) == 100
+
+    def test_archive_without_the_member(self, data):
+        self.write_zip(data, ROWS, member="readme.txt")
+        assert "damaged or not the archive expected, which holds deu.txt" in refusal("tatoeba")
+
+    def test_file_that_is_no_archive(self, data):
+        (data / "tatoeba_en_de").mkdir()
+        (data / "tatoeba_en_de" / "deu-eng.zip").write_text("<html>")
+        assert "damaged or not the archive expected" in refusal("tatoeba")
+
+    @pytest.mark.skipif(not REAL_DATA, reason="HANDLOOM_DATA is not set: no real data here")
+    @pytest.mark.parametrize(("other", "pairs"), [("de", 169_813), ("fr", 167_130)])
+    def test_real(self, monkeypatch, other, pairs):
+        monkeypatch.setenv("HANDLOOM_DATA", str(REAL_DATA))
+        loaded = load_translation_data("tatoeba", source="en", target=other)
+        parts = [loaded.train, loaded.valid, loaded.test]
+        assert sum(map(len, parts)) == pairs
+        assert 2_000 <= len(loaded.test) < 2_100
+        assert 2_000 <= len(loaded.valid) < 2_100
+        english = [{source for source, _ in part} for part in parts]
+        assert not english[0] & english[1] | english[0] & english[2] | english[1] & english[2]
+
+
+class FakeRows:
+    """What the data set of the `datasets` library offers and the loader uses."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def select(self, indices):
+        return FakeRows([self.rows[i] for i in indices])
+
+    def iter(self, batch_size):
+        for start in range(0, len(self.rows), batch_size):
+            yield {"translation": self.rows[start : start + batch_size]}
+
+
+class TestWMT17:
+    @pytest.fixture
+    def hub(self, monkeypatch):
+        def rows(part, n):
+            return FakeRows([{"de": f"{part} deutsch {i}", "en": f"{part} english {i}"} for i in range(n)])
+
+        library = types.ModuleType("datasets")
+        library.load_dataset = lambda name, configuration: {  # type: ignore[attr-defined]
+            ("wmt/wmt17", "de-en"): {
+                "train": rows("train", 100),
+                "validation": rows("valid", 5),
+                "test": rows("test", 6),
+            }
+        }[name, configuration]
+        monkeypatch.setitem(sys.modules, "datasets", library)
+        return library
+
+    def test_a_part_of_the_training_text(self, hub):
+        data = load_translation_data("wmt17", train_size=30, seed=1)
+        assert (len(data.train), len(data.valid), len(data.test)) == (30, 5, 6)
+        assert data.train == load_translation_data("wmt17", train_size=30, seed=1).train
+        assert data.train != load_translation_data("wmt17", train_size=30, seed=2).train
+        assert data.test[0] == ("test deutsch 0", "test english 0")
+        assert data.test_name == "newstest2017"
+
+    def test_validation_set_aside_from_training(self, hub):
+        data = load_translation_data("wmt17", train_size=70, valid_size=20)
+        assert (len(data.train), len(data.valid)) == (70, 20)
+        assert not set(data.train) & set(data.valid)
+        assert all(source.startswith("train") for source, _ in data.valid)
+
+    def test_english_to_german_and_a_size_beyond_the_set(self, hub):
+        data = load_translation_data("wmt17", source="en", target="de", train_size=1000)
+        assert len(data.train) == 100
+        assert data.train[7] == ("train english 7", "train deutsch 7")
+
+    def test_library_missing(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "datasets", None)
+        message = refusal("wmt17")
+        assert "not installed. Install it with pip install 'handloom[hub]'" in message
+        assert "--data embedded works" in message
+
+    def test_no_network(self, hub):
+        def fail(*_):
+            raise ConnectionError("Couldn't reach 'wmt/wmt17' on the Hub\nmore lines")
+
+        hub.load_dataset = fail
+        message = refusal("wmt17")
+        assert "could not be loaded from the Hugging Face hub: Couldn't reach 'wmt/wmt17' on the Hub. Check" in message
+        assert "statmt.org/wmt17" in message
+        assert "--data embedded works" in message
+
+
+def test_other_sets_do_not_pay_for_imports(tmp_path):
+    prefix = write_pairs(tmp_path / "c", PAIRS)
+    code = (
+        "import sys\nfrom handloom.train.data.translation import load_translation_data\n"
+        f"load_translation_data({prefix!r})\n"
+        "assert not {'pooch', 'datasets', 'requests'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_json_lines_are_told_by_their_ending(tmp_path):
+    lines = [f'{{"de": "Satz {number}", "en": "sentence {number}"}}' for number in range(60)]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "own.valid.jsonl").write_text('{"de": "a", "en": "b"}\n', encoding="utf-8")
+    data = load_translation_data(str(tmp_path / "own.jsonl"))
+    assert ("Satz 7", "sentence 7") in data.train + data.test
+    assert data.valid == [("a", "b")]

@@ -1,0 +1,208 @@
+"""Training in fp16 whose update stays on the device: the whole step on the CPU and on the stand-in for a GPU."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator, Parameter, Tensor, default_generator, manual_seed, ops
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+from handloom.nn import MultiHeadAttention
+from handloom.train.optim.flat_adam import FlatAdam
+from handloom.train.optim.loss_scaling import float_constants
+from handloom.train.optim.optimizers import AdamW, clip_grad_norm
+from tests.support.fake_cupy import cublas, cupyx, kernels, operations
+
+STEPS = 14
+
+
+def build(layers: int = 2, dropout: float = 0.1) -> Seq2SeqTransformer:
+    """A translator."""
+    manual_seed(3)
+    sizes = {"d_model": 16, "nhead": 2, "encoder_layers": layers, "decoder_layers": layers, "dim_feedforward": 24}
+    model = Seq2SeqTransformer(Seq2SeqConfig(24, 24, **sizes, dropout=dropout, max_length=12, tie_output=True))
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.dropout = 0.0  # on a device its kernels draw masks of their own
+    return model
+
+
+def train(device: str, half: bool = True) -> tuple[np.ndarray, FlatAdam, list[int]]:
+    """Losses of updates of two batches each, of sequences to be turned round; the optimiser; launches an update."""
+    model = build().to(device)
+    optimizer = FlatAdam(
+        model.parameters(), half=half, constants=float_constants(model), betas=(0.9, 0.98), eps=1e-9
+    )
+    rng, losses, launches = np.random.default_rng(0), [], []
+    default_generator.set_state(Generator(5).get_state())
+    with cupyx.allow_synchronize(False):  # from the first step to the last
+        for _ in range(STEPS):
+            before = len(kernels.launches)
+            for _ in range(2):
+                source, lengths = rng.integers(3, 24, (4, 6)), np.array([6, 4, 5, 6])
+                source[np.arange(6) >= lengths[:, None]] = 0
+                target = np.concatenate([np.full((4, 1), 1), source[:, ::-1]], axis=1)
+                with optimizer.passes():
+                    loss = ops.cross_entropy(
+                        model(source, target[:, :-1], lengths), target[:, 1:], ignore_index=0, label_smoothing=0.1
+                    )
+                    optimizer.backward(loss, 0.5)
+                losses.append(loss.data)
+            optimizer.step(0.004, max_norm=1.0)
+            launches.append(len(kernels.launches) - before)
+    return np.array([float(loss) for loss in losses]), optimizer, launches
+
+
+def test_fp16_steps_on_the_device_are_those_of_the_cpu_and_nothing_waits(fake_cupy, counted_masks) -> None:
+    want, on_cpu, _ = train("cpu")
+    found, on_device, launches = train("cuda")
+    assert on_device.weights.device.id == 0
+    np.testing.assert_allclose(found, want, rtol=0.02)  # fp16 rounds to 1/2048, here over many passes
+    assert want[-6:].mean() < want[:6].mean() - 0.1  # and it learns
+    for name, value in on_cpu.report().items():
+        assert on_device.report()[name] == pytest.approx(value, rel=0.1)
+    assert set(launches) == {launches[0]}
+    assert kernels.launches[-3:] == ["squared_norm", "prepare_update", "adam"]
+
+
+def test_launches_of_a_step(fake_cupy) -> None:
+    """A bound on what a step of two batches starts on the device: kernels of its own, CuPy's, products."""
+    model = build().to("cuda")
+    optimizer = FlatAdam(model.parameters(), half=True, constants=float_constants(model))
+    rng, counts = np.random.default_rng(0), []
+    for _ in range(3):
+        before = len(kernels.launches), len(operations)
+        for _ in range(2):
+            ids = rng.integers(3, 24, (4, 6))
+            with optimizer.passes():
+                loss = model.loss(ids, ids[:, :-1], ids[:, 1:], np.array([6, 4, 5, 6]), label_smoothing=0.1)
+                optimizer.backward(loss, 0.5)
+        optimizer.step(0.001, max_norm=1.0)
+        counts.append((len(kernels.launches) - before[0], len(operations) - before[1]))
+    assert counts[1] == counts[2], "every step starts the same"
+    own, cupys = counts[1]
+    assert own <= 237
+    assert cupys <= 183
+    assert not [name for name in operations if name.startswith("matmul")]
+    assert {(call[0], call[5]) for call in cublas.calls} == {("gemmEx", "float16")}
+    assert len(cublas.calls) == 3 * 2 * 69
+
+
+def test_arrays_of_a_step_are_given_back(fake_cupy) -> None:
+    """CuPy's pool hands the memory of one step to the next: nothing of a step may outlive it but what is flat."""
+    model = build(layers=1).to("cuda")
+    optimizer, held = FlatAdam(model.parameters(), half=True, constants=float_constants(model)), []
+    for _ in range(4):
+        ids = np.random.default_rng(0).integers(3, 24, (4, 6))
+        with optimizer.passes():
+            optimizer.backward(model.loss(ids, ids[:, :-1], ids[:, 1:], np.array([6, 4, 5, 6])))
+        optimizer.step(0.001)
+        gc.collect()
+        held.append(sum(1 for thing in gc.get_objects() if type(thing) is fake_cupy.ndarray))
+    assert held[-1] == held[1]
+
+
+def test_fp16_learns_what_float32_learns(counted_masks) -> None:
+    wide, half = train("cpu", half=False)[0], train("cpu")[0]
+    np.testing.assert_allclose(half, wide, rtol=0.05)
+
+
+def test_float32_steps_are_those_of_the_plain_optimiser(counted_masks) -> None:
+    losses = []
+    for flat in (False, True):
+        model = build(layers=1)
+        parameters = list(model.parameters())
+        plain = AdamW(parameters, weight_decay=0.1)
+        fused = FlatAdam(parameters, weight_decay=0.1) if flat else None
+        rng, own = np.random.default_rng(0), []
+        default_generator.set_state(Generator(5).get_state())
+        for step in range(6):
+            source = rng.integers(3, 24, (4, 6))
+            loss = ops.cross_entropy(model(source, source[:, :-1]), source[:, 1:])
+            if fused:
+                fused.backward(loss)
+                fused.step(0.01 * step, max_norm=0.5)
+            else:
+                plain.zero_grad()
+                loss.backward()
+                clip_grad_norm(parameters, 0.5)
+                plain.lr = 0.01 * step
+                plain.step()
+            own.append(loss.item())
+        losses.append(own)
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_overflow_is_skipped_counted_and_named(device, fake_cupy) -> None:
+    first, second = Parameter(np.ones((2, 3), np.float32)), Parameter(np.ones(3, np.float32))
+    for parameter in (first, second):
+        parameter.data = Tensor(parameter.data).to(device).data
+    optimizer = FlatAdam([first, second], half=True, loss_scale=1024.0, interval=2)
+    named = [("first", first), ("second", second)]
+    scales, changed = [], []
+    for size in (1.0, 1.0, 100.0, 1.0, 1.0):
+        with optimizer.passes():
+            optimizer.backward(((first * second).sum() * size).astype(np.float16))
+        assert optimizer.first_overflow(named) == ("second" if size == 100 else None)
+        before = optimizer.state_dict()["weights"].copy()
+        optimizer.step(0.001)
+        scales.append(optimizer.report()["loss_scale"])
+        changed.append(bool((optimizer.state_dict()["weights"] != before).any()))
+    assert changed == [True, True, False, True, True]
+    assert scales == [1024, 2048, 1024, 1024, 2048]
+    assert optimizer.report()["skipped"] == 1
+    assert optimizer.report()["steps"] == 4
+
+
+def test_a_state_goes_on_exactly(counted_masks) -> None:
+    model = build(layers=1)
+    optimizer = FlatAdam(model.parameters(), half=True)
+    rng = np.random.default_rng(0)
+    gradients = [rng.standard_normal(optimizer.weights.size).astype(np.float16) for _ in range(4)]
+    saved: dict[str, Any] = {}
+    for round_ in range(2):
+        if round_:
+            optimizer.load_state_dict(saved)
+        for step in range(2 * round_, 4):
+            if step == 2 and not round_:
+                saved = copy.deepcopy(optimizer.state_dict())
+            optimizer.gradient[...] = gradients[step]
+            optimizer.step(0.01)
+        if not round_:
+            want = optimizer.weights.copy()
+    np.testing.assert_array_equal(optimizer.weights, want)
+    np.testing.assert_array_equal(optimizer.copy, want.astype(np.float16))
+    with pytest.raises(ValueError, match="another number"):
+        FlatAdam([Parameter(np.ones(3, np.float32))]).load_state_dict(saved)
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_parameters_begin_at_multiples_of_16_bytes(half) -> None:
+    rng = np.random.default_rng(0)
+    parameters = [Parameter(rng.normal(size=shape).astype(np.float32)) for shape in ((3,), (5, 3), (2, 4), (1,))]
+    want = [parameter.data.copy() for parameter in parameters]
+    optimizer = FlatAdam(parameters, half=half, weight_decay=0.5, loss_scale=64.0)
+    for parameter, array in zip(parameters, want, strict=True):
+        np.testing.assert_array_equal(parameter.data, array)
+    with optimizer.passes():
+        start = parameters[1].data.ctypes.data  # the first matrix is the first of all
+        assert {(p.data.ctypes.data - start) % 16 for p in parameters} == {0}
+        loss = sum((parameter * parameter).sum() for parameter in parameters[:3])
+        optimizer.backward(loss)
+    optimizer.step(0.01, max_norm=1e6)
+    norm = 2 * np.sqrt(sum((array**2).sum() for array in want[:3]))
+    assert optimizer.report()["norm"] == pytest.approx(norm, rel=2e-3)
+    for parameter, array in zip(parameters, want, strict=True):  # the first step is lr long, whatever the gradient
+        kept = array * (0.995 if parameter.ndim > 1 else 1)
+        np.testing.assert_allclose(parameter.data, kept - 0.01 * np.sign(array) * (parameter.size > 1), atol=1e-4)
+
+
+@pytest.mark.parametrize("wrong", [[], [Parameter(np.ones(3, np.float32)), Parameter(np.ones(3, np.float16))]])
+def test_mixed_parameters_and_none_are_refused(wrong) -> None:
+    with pytest.raises(ValueError, match="must be float32, on one device"):
+        FlatAdam(wrong)

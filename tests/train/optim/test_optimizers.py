@@ -1,0 +1,176 @@
+"""Optimisers beside PyTorch's, parameter groups, the average of the weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Parameter
+from handloom.train.optim.averaging import ExponentialAverage
+from handloom.train.optim.optimizers import SGD, Adam, AdamW, Optimizer, clip_grad_norm
+
+
+def parameters(seed: int = 0) -> list[Parameter]:
+    """A matrix larger than a block, and a vector."""
+    rng = np.random.default_rng(seed)
+    return [Parameter(rng.normal(size=shape).astype(np.float32)) for shape in [(300, 200), (7,)]]
+
+
+def give_gradients(own: list[Parameter], step: int) -> None:
+    rng = np.random.default_rng(step)
+    for parameter in own:
+        parameter.grad = rng.normal(size=parameter.shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "options"),
+    [
+        (SGD, "SGD", {"lr": 0.1}),
+        (SGD, "SGD", {"lr": 0.1, "momentum": 0.9}),
+        (SGD, "SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+        (Adam, "Adam", {"lr": 0.01, "betas": (0.9, 0.98), "eps": 1e-9}),
+        (AdamW, "AdamW", {"lr": 0.01}),
+        (AdamW, "AdamW", {"lr": 0.01, "weight_decay": 0.3}),
+    ],
+)
+def test_updates_are_those_of_pytorch(make, name, options) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is compared with where it is installed")
+    own = parameters()
+    theirs = [torch.nn.Parameter(torch.tensor(parameter.data.copy())) for parameter in own]
+    decay = options.get("weight_decay", 0.01 if name == "AdamW" else 0.0)
+    groups = [{"params": [theirs[0]], "weight_decay": decay}, {"params": [theirs[1]], "weight_decay": 0.0}]
+    optimizer, other = make(own, **options), getattr(torch.optim, name)(groups, **options)
+    for step in range(5):
+        give_gradients(own, step)
+        for parameter, their in zip(own, theirs, strict=True):
+            their.grad = torch.tensor(parameter.grad)
+        optimizer.step()
+        other.step()
+    for parameter, their in zip(own, theirs, strict=True):
+        np.testing.assert_allclose(parameter.data, their.detach().numpy(), rtol=2e-5, atol=2e-6)
+
+
+def test_sgd_is_its_formula() -> None:
+    own = parameters()
+    optimizer = SGD(own, lr=0.5, momentum=0.9)
+    expected, velocity = own[1].data.copy(), 0.0
+    for step in range(3):
+        give_gradients(own, step)
+        velocity = 0.9 * velocity + own[1].grad
+        expected = expected - 0.5 * velocity
+        optimizer.step()
+    np.testing.assert_allclose(own[1].data, expected, rtol=1e-6)
+
+
+def test_decay_leaves_biases_and_norms_alone_unless_a_group_says_otherwise() -> None:
+    def after_a_step(groups) -> list[np.ndarray]:
+        own = parameters()
+        optimizer = AdamW(groups(own), lr=0.1, weight_decay=0.5)
+        for parameter in own:
+            parameter.grad = np.zeros_like(parameter.data)
+        optimizer.step()
+        return [parameter.data for parameter in own]
+
+    matrix, vector = (parameter.data for parameter in parameters())
+    plain = after_a_step(lambda own: own)
+    np.testing.assert_allclose(plain[0], 0.95 * matrix, rtol=1e-6)
+    np.testing.assert_array_equal(plain[1], vector)
+    grouped = after_a_step(
+        lambda own: [
+            {"parameters": own[:1], "lr_scale": 0.5},
+            {"parameters": own[1:], "weight_decay": 0.2},
+        ]
+    )
+    np.testing.assert_allclose(grouped[0], 0.975 * matrix, rtol=1e-6)
+    np.testing.assert_allclose(grouped[1], 0.98 * vector, rtol=1e-6)
+
+
+def test_a_groups_scale_is_a_factor_on_the_schedules_rate() -> None:
+    one, other = parameters(), parameters()
+    fast, slow = SGD(one, lr=0.1), SGD([{"parameters": other, "lr_scale": 0.1}], lr=0.1)
+    for optimizer, own in ((fast, one), (slow, other)):
+        give_gradients(own, 0)
+        optimizer.lr = 0.2
+        optimizer.step()
+    start = parameters()
+    np.testing.assert_allclose(one[0].data - start[0].data, 10 * (other[0].data - start[0].data), rtol=1e-2, atol=1e-6)
+
+
+def test_what_is_refused() -> None:
+    own = parameters()
+    for groups, message in [
+        ([{"parameters": own, "learning_rate": 1}], "keys parameters, lr_scale and weight_decay"),
+        ([{"lr_scale": 1}], "keys parameters"),
+        ([{"parameters": own}, {"parameters": own[:1]}], "in two groups"),
+        ([{"parameters": own, "lr_scale": -1}], "can't be negative"),
+        ([], "no parameters"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            SGD(groups)
+    for make, options in [(SGD, {"momentum": 1.0}), (SGD, {"nesterov": True}), (Adam, {"betas": (1, 0.9)})]:
+        with pytest.raises(ValueError, match=r"must be in|out of range"):
+            make(own, **options)
+    with pytest.raises(ValueError, match="negative"):
+        Adam(own, lr=-1)
+
+
+@pytest.mark.parametrize("make", [lambda own: SGD(own, momentum=0.9), AdamW])
+def test_state_carries_over_and_a_stranger_is_refused(make) -> None:
+    own, copy = parameters(), parameters()
+    one, other = make(own), make(copy)
+    give_gradients(own, 0)
+    one.step()
+    for parameter, source in zip(copy, own, strict=True):
+        parameter.data[...] = source.data
+    other.load_state_dict(one.state_dict())
+    for optimizer, mine in ((one, own), (other, copy)):
+        give_gradients(mine, 1)
+        optimizer.step()
+    for parameter, source in zip(copy, own, strict=True):
+        np.testing.assert_array_equal(parameter.data, source.data)
+    stranger: Optimizer = SGD(parameters())
+    with pytest.raises(ValueError, match="another optimiser"):
+        stranger.load_state_dict(one.state_dict())
+
+
+def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:
+    own = parameters()
+    give_gradients(own, 0)
+    gradient, before = own[1].grad.copy(), clip_grad_norm(own, None)
+    assert clip_grad_norm(own, None, scale=0.5) == pytest.approx(before / 2)
+    np.testing.assert_allclose(own[1].grad, gradient / 2, rtol=1e-6)
+    assert clip_grad_norm(own, 1.0, scale=2.0) == pytest.approx(before)
+    assert clip_grad_norm(own, None) == pytest.approx(1.0, rel=1e-5)
+    own[0].grad[0, 0] = np.inf
+    kept = own[1].grad.copy()
+    assert clip_grad_norm(own, 1.0, scale=3.0) == np.inf
+    np.testing.assert_array_equal(own[1].grad, kept)
+
+
+class TestExponentialAverage:
+    def test_it_is_its_formula(self) -> None:
+        own = parameters()
+        average = ExponentialAverage(own, 0.5)
+        expected = own[0].data.copy()
+        for step in range(1, 20):
+            own[0].data += np.float32(step)
+            average.update()
+            decay = min(0.5, (1 + step) / (10 + step))
+            expected = decay * expected + (1 - decay) * own[0].data
+        np.testing.assert_allclose(average.averages[0], expected, rtol=1e-5)
+
+    def test_applied_swaps_and_gives_back(self) -> None:
+        own = parameters()
+        average = ExponentialAverage(own, 0.9)
+        before = own[0].data.copy()
+        own[0].data += 1
+        with average.applied():
+            np.testing.assert_array_equal(own[0].data, before)
+        np.testing.assert_array_equal(own[0].data, before + 1)
+        np.testing.assert_array_equal(average.averages[0], before)
+
+    def test_state_of_others_and_decay_out_of_range(self) -> None:
+        with pytest.raises(ValueError, match="other number or shapes"):
+            ExponentialAverage(parameters()).load_state_dict(ExponentialAverage(parameters()[:1]).state_dict())
+        with pytest.raises(ValueError, match=r"\[0, 1\)"):
+            ExponentialAverage(parameters(), 1.0)

@@ -1,0 +1,230 @@
+"""Checkpoints: bit-equal round trips, crashes that lose nothing, files that can't be loaded."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nps
+from safetensors.numpy import save_file
+
+from handloom.errors import InputError
+from handloom.train.runs import atomic_files
+from handloom.train.runs.checkpoints import MODEL_FILE, check_shapes, load_checkpoint, save_checkpoint
+
+TENSORS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "a.bias": np.ones(3)}
+CONFIG = {"model": {"d_model": 8}, "name": "Grüße", "step": 3}
+
+dtypes = st.one_of(nps.floating_dtypes(endianness="<"), nps.integer_dtypes(endianness="<"), st.just(np.dtype(bool)))
+arrays = dtypes.flatmap(
+    lambda dtype: nps.arrays(dtype, nps.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
+)
+
+
+def refusal(folder, **kwargs) -> str:
+    with pytest.raises(InputError) as caught:
+        load_checkpoint(folder, **kwargs)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@given(st.dictionaries(st.text(max_size=8), arrays, max_size=4))
+def test_round_trip_is_bit_equal(tmp_path_factory, tensors):
+    folder = tmp_path_factory.mktemp("checkpoint")
+    save_checkpoint(folder, tensors, CONFIG)
+    loaded, config = load_checkpoint(folder)
+    assert config == CONFIG
+    assert loaded.keys() == tensors.keys()
+    for name, array in tensors.items():
+        assert loaded[name].dtype == array.dtype
+        assert loaded[name].shape == array.shape
+        assert loaded[name].tobytes() == array.tobytes()
+
+
+def test_strided_views_and_big_endian_arrays_keep_their_values(tmp_path):
+    whole = np.arange(24.0).reshape(4, 6)
+    tensors = {
+        "transposed": whole.T,
+        "every other": whole[::2, ::-1],
+        "big": whole.astype(">f4"),
+        "scalar": whole[1, 1],
+    }
+    save_checkpoint(tmp_path, tensors, {})
+    for name, array in load_checkpoint(tmp_path).tensors.items():
+        np.testing.assert_array_equal(array, tensors[name])
+
+
+def test_makes_the_folder_and_returns_the_path(tmp_path):
+    path = save_checkpoint(tmp_path / "new" / "run", TENSORS, CONFIG)
+    assert path == tmp_path / "new" / "run" / MODEL_FILE
+    assert load_checkpoint(path).config == CONFIG
+    assert os.listdir(path.parent) == [MODEL_FILE]
+
+
+def test_several_checkpoints_in_one_folder(tmp_path):
+    for step in (1, 2):
+        save_checkpoint(tmp_path, TENSORS, {"step": step}, file_name=f"step-{step}.safetensors")
+    assert load_checkpoint(tmp_path, file_name="step-1.safetensors").config == {"step": 1}
+    assert "holds no model.safetensors. It holds step-1.safetensors, step-2.safetensors." in refusal(tmp_path)
+
+
+def test_others_may_read_the_file(tmp_path):
+    plain = tmp_path / "plain"
+    plain.write_text("x")
+    assert save_checkpoint(tmp_path, TENSORS, {}).stat().st_mode == plain.stat().st_mode
+
+
+@pytest.mark.parametrize("value", [[1.0], "x", np.array(["x"]), np.array([1j]), np.array([None])])
+def test_what_is_no_array_of_numbers(tmp_path, value):
+    with pytest.raises(TypeError, match=r"tensor 'w' is a .*NumPy arrays of real numbers"):
+        save_checkpoint(tmp_path, {"w": value}, {})
+    assert os.listdir(tmp_path) == []
+
+
+def test_config_that_json_cannot_hold(tmp_path):
+    for config, error in (({"x": float("inf")}, ValueError), ({"x": np.ones(2)}, TypeError)):
+        with pytest.raises(error):
+            save_checkpoint(tmp_path, TENSORS, config)
+
+
+def no_room(*_args, **_kwargs):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def room_for_half(path, content):
+    with open(path, "wb") as file:
+        file.write(content[: len(content) // 2])
+    no_room()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "failure"),
+    [
+        (atomic_files.os, "fsync", no_room),
+        (atomic_files.os, "replace", no_room),
+        (Path, "write_bytes", room_for_half),
+    ],
+)
+def test_full_disk_keeps_the_older_checkpoint(tmp_path, monkeypatch, module, name, failure):
+    save_checkpoint(tmp_path, TENSORS, CONFIG)
+    monkeypatch.setattr(module, name, failure)
+    with pytest.raises(InputError, match=r"No space left on device.*untouched.*Make room on the disk"):
+        save_checkpoint(tmp_path, {"a.weight": np.zeros((9, 9))}, {})
+    loaded = load_checkpoint(tmp_path)
+    assert loaded.config == CONFIG
+    np.testing.assert_array_equal(loaded.tensors["a.weight"], TENSORS["a.weight"])
+    assert os.listdir(tmp_path) == [MODEL_FILE]
+
+
+def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path):
+    code = (
+        "import itertools, sys, numpy as np\n"
+        "from handloom.train.runs.checkpoints import save_checkpoint\n"
+        "for step in itertools.count(1):\n"
+        "    save_checkpoint(sys.argv[1], {'w': np.full(500_000, step)}, {'step': step})\n"
+        "    print(step, flush=True)\n"
+    )
+    generator = random.Random(0)
+    for _ in range(4):
+        with subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(generator.uniform(0, 0.05))
+            process.kill()
+            saved = process.stdout.read().split()
+        tensors, config = load_checkpoint(tmp_path)
+        last = int(saved[-1]) if saved else 1
+        assert config["step"] in (last, last + 1)  # the newest may have been in place before it was announced
+        assert (tensors["w"] == config["step"]).all()
+    assert set(os.listdir(tmp_path)) <= {MODEL_FILE, atomic_files.temporary_name(MODEL_FILE)}
+
+
+def test_a_file_in_the_way_of_the_folder(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(InputError, match="can't be made: a file is in the way"):
+            save_checkpoint(folder, TENSORS, {})
+
+
+def test_missing_folder_and_file(tmp_path):
+    assert f"{tmp_path / 'none'} does not exist" in refusal(tmp_path / "none")
+    assert "holds no model.safetensors. The run may have ended before its first save" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [0, 4, 8, 40, 200, -1])
+def test_truncated(tmp_path, kept):
+    path = save_checkpoint(tmp_path, TENSORS, CONFIG)
+    path.write_bytes(path.read_bytes()[:kept])
+    message = refusal(tmp_path)
+    assert f"{path} is damaged or no safetensors file" in message
+    assert "copy it again" in message
+
+
+def test_safetensors_of_others(tmp_path):
+    save_file({"w": np.ones(2)}, tmp_path / MODEL_FILE)
+    assert "not a checkpoint that handloom saved" in refusal(tmp_path)
+
+
+def test_other_version(tmp_path):
+    metadata = {"format": "handloom-checkpoint", "version": "99", "config": "{}"}
+    save_file({"w": np.ones(2)}, tmp_path / MODEL_FILE, metadata=metadata)
+    assert "has checkpoint format 99; this handloom reads format 1" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("metadata", [{"config": "{not json"}, {}])
+def test_malformed_configuration(tmp_path, metadata):
+    full = {"format": "handloom-checkpoint", "version": "1", **metadata}
+    save_file({"w": np.ones(2)}, tmp_path / MODEL_FILE, metadata=full)
+    assert "is damaged" in refusal(tmp_path)
+
+
+def test_pickle_is_refused_unread(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "exploded"),)
+
+    (tmp_path / MODEL_FILE).write_bytes(pickle.dumps(Bomb()))
+    assert "looks like a PyTorch or pickle file" in refusal(tmp_path)
+    with zipfile.ZipFile(tmp_path / MODEL_FILE, "w") as archive:
+        archive.writestr("data.pkl", pickle.dumps(Bomb()))
+    assert "looks like a PyTorch or pickle file" in refusal(tmp_path)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_configuration_can_be_read_without_handloom(tmp_path):
+    path = save_checkpoint(tmp_path, TENSORS, CONFIG)
+    content = path.read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert json.loads(header["__metadata__"]["config"]) == CONFIG
+
+
+class TestCheckShapes:
+    def test_equal_shapes_pass(self):
+        check_shapes({"a": (2, 3), "b": ()}, {"b": (), "a": (2, 3)}, "runs/x")
+
+    def test_names_the_first_mismatches_and_counts_the_others(self):
+        expected = {"a": (2, 3), "b": (4,), "c": (5,), "d": (1,)}
+        found = {"a": (2, 9), "c": (7,), "d": (1,), "e": (1,)}
+        with pytest.raises(InputError) as caught:
+            check_shapes(expected, found, "runs/x")
+        message = str(caught.value)
+        assert message.startswith(
+            "The checkpoint runs/x does not fit the model: a is (2, 9), the model needs (2, 3); "
+            "c is (7,), the model needs (5,); b is missing; and 1 more. Build the model with the sizes"
+        )
+
+    def test_a_tensor_too_many(self):
+        with pytest.raises(InputError, match="e is unknown to the model"):
+            check_shapes({}, {"e": (1,)}, "runs/x")

@@ -1,0 +1,218 @@
+"""The folder of a run: what it holds, and what it never touches."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from handloom.errors import InputError
+from handloom.train.runs.atomic_files import temporary_name
+from handloom.train.runs.checkpoints import save_checkpoint
+from handloom.train.runs.folder import RunFolder, read_metrics
+
+CONFIG = {"preset": "smoke", "seed": 1}
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_create_and_open(tmp_path):
+    run = RunFolder.create(tmp_path / "runs" / "a", CONFIG)
+    assert json.loads((run.path / "config.json").read_text()) == run.config
+    assert run.config == {"format": "handloom-run", "version": 1, **CONFIG}
+    assert RunFolder.open(run.path).config == run.config
+    assert RunFolder.open(run.path).metrics() == []
+
+
+def test_the_files_are_those_of_the_contract(tmp_path):
+    run = RunFolder(tmp_path, {})
+    paths = (run.metrics_path, run.loss_picture, run.model_path, run.tokenizer_path, run.samples_path)
+    names = ["metrics.jsonl", "loss.png", "model.safetensors", "tokenizer.json", "samples.txt"]
+    assert [p.name for p in paths] == names
+    assert all(p.parent == tmp_path for p in paths)
+    assert save_checkpoint(run.path, {}, {}) == run.model_path
+
+
+def test_the_mark_of_a_run_cannot_be_overridden(tmp_path):
+    run = RunFolder.create(tmp_path / "a", {"format": "mine", "version": 7})
+    assert RunFolder.open(run.path).config == {"format": "handloom-run", "version": 1}
+
+
+def test_rows_are_on_disk_at_once_and_times_apart(tmp_path):
+    with RunFolder.create(tmp_path / "a", CONFIG) as run:
+        run.log({"step": 1, "loss": np.float32(0.1), "n": np.int64(3)}, {"seconds": 1.5})
+        run.log({"step": 2, "loss": float("nan"), "valid_loss": float("inf")})
+        rows = [{"step": 1, "loss": float(np.float32(0.1)), "n": 3}, {"step": 2, "loss": None, "valid_loss": None}]
+        assert read_metrics(run.metrics_path) == rows  # before the file is closed
+        assert read_metrics(run.timings_path) == [{"step": 1, "seconds": 1.5}]
+        assert b"seconds" not in run.metrics_path.read_bytes()
+        run.close()
+        run.log({"step": 3})
+    assert len(run.metrics()) == 3
+
+
+def test_same_numbers_same_bytes(tmp_path):
+    for name in "ab":
+        with RunFolder.create(tmp_path / name, CONFIG) as run:
+            for step in range(5):
+                run.log({"step": step, "loss": 1 / (step + 3)}, {"seconds": os.times().elapsed})
+    assert (tmp_path / "a" / "metrics.jsonl").read_bytes() == (tmp_path / "b" / "metrics.jsonl").read_bytes()
+
+
+def test_samples(tmp_path):
+    run = RunFolder.create(tmp_path / "a", CONFIG)
+    run.write_samples("Grüße\n\n")
+    assert run.samples_path.read_text(encoding="utf-8") == "Grüße\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device /dev/full of Linux")
+def test_full_disk_while_logging(tmp_path):
+    run = RunFolder.create(tmp_path / "a", CONFIG)
+    run.metrics_path.symlink_to("/dev/full")
+    with pytest.raises(InputError, match=r"metrics\.jsonl could not be written: No space left on device"):
+        run.log({"step": 1})
+
+
+def test_a_log_that_cannot_be_opened(tmp_path):
+    run = RunFolder.create(tmp_path / "a", CONFIG)
+    run.metrics_path.mkdir()
+    with pytest.raises(InputError, match=r"metrics\.jsonl could not be written: Is a directory"):
+        run.log({"step": 1})
+
+
+class TestExistingFolder:
+    def test_an_empty_folder_is_fine(self, tmp_path):
+        assert RunFolder.create(tmp_path, CONFIG).path == tmp_path
+
+    def test_a_run_is_not_overwritten(self, tmp_path):
+        with RunFolder.create(tmp_path / "a", CONFIG) as run:
+            run.log({"step": 1})
+        before = tree(tmp_path)
+        with pytest.raises(InputError, match=r"exists already; nothing was overwritten.*--out.*--overwrite"):
+            RunFolder.create(tmp_path / "a", {"other": True})
+        assert tree(tmp_path) == before
+
+    def test_overwrite_clears_the_run_and_nothing_else(self, tmp_path):
+        with RunFolder.create(tmp_path / "a", CONFIG) as old:
+            old.log({"step": 1}, {"seconds": 1})
+        save_checkpoint(old.path, {"w": np.ones(2)}, {})
+        for path in (old.loss_picture, old.attention_picture, old.samples_path, old.tokenizer_path):
+            path.write_text("old")
+        (old.path / "my notes.txt").write_text("keep me")
+        (old.path / "sub").mkdir()
+        (old.path / "sub" / "model.safetensors").write_text("keep me")
+        new = RunFolder.create(tmp_path / "a", {"new": True}, overwrite=True)
+        assert new.config["new"]
+        assert new.metrics() == []
+        assert sorted(tree(new.path)) == ["config.json", "my notes.txt", "sub/model.safetensors"]
+
+    @pytest.mark.parametrize("overwrite", [False, True])
+    @pytest.mark.parametrize(
+        "content",
+        [
+            {"thesis.tex": "years of work"},
+            {"model.safetensors": "weights of somebody"},
+            {"config.json": '{"model_type": "bert"}', "model.safetensors": "weights of somebody"},
+            {"config.json": "not JSON", "metrics.jsonl": "{}"},
+            {"config.json": "[]"},
+            {".hidden": ""},
+            {"sub/config.json": '{"format": "handloom-run", "version": 1}'},
+        ],
+    )
+    def test_any_other_folder_is_never_touched(self, tmp_path, content, overwrite):
+        for name, text in content.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        before = tree(tmp_path)
+        with pytest.raises(InputError, match="is not empty and is not the folder of a handloom run"):
+            RunFolder.create(tmp_path, CONFIG, overwrite=overwrite)
+        assert tree(tmp_path) == before
+
+    def test_overwrite_follows_no_link_out_of_the_folder(self, tmp_path):
+        run = RunFolder.create(tmp_path / "a", CONFIG)
+        (tmp_path / "precious.txt").write_text("keep me")
+        run.samples_path.symlink_to(tmp_path / "precious.txt")
+        RunFolder.create(tmp_path / "a", CONFIG, overwrite=True)
+        assert (tmp_path / "precious.txt").read_text() == "keep me"
+
+    def test_a_run_killed_at_its_very_start_is_no_obstacle(self, tmp_path):
+        (tmp_path / temporary_name("config.json")).write_text("{")
+        RunFolder.create(tmp_path, CONFIG)
+        assert os.listdir(tmp_path) == ["config.json"]
+
+    def test_a_file_in_the_way(self, tmp_path):
+        (tmp_path / "a").write_text("keep me")
+        for path in (tmp_path / "a", tmp_path / "a" / "b"):
+            with pytest.raises(InputError, match="can't be made: a file is in the way"):
+                RunFolder.create(path, CONFIG, overwrite=True)
+        assert (tmp_path / "a").read_text() == "keep me"
+
+
+class TestOpen:
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (None, r"holds no config\.json"),
+            ('{"format": "handloom-run", "ver', "not valid JSON"),
+            ('{"model_type": "bert"}', "is not a handloom run"),
+            ('{"format": "handloom-run", "version": 2}', "has format 2; this handloom reads format 1"),
+        ],
+    )
+    def test_what_is_no_run(self, tmp_path, content, message):
+        if content is not None:
+            (tmp_path / "config.json").write_text(content)
+        with pytest.raises(InputError, match=message):
+            RunFolder.open(tmp_path)
+
+    def test_missing(self, tmp_path):
+        with pytest.raises(InputError, match="is not an existing folder"):
+            RunFolder.open(tmp_path / "none")
+
+
+class TestReadMetrics:
+    def test_a_last_line_cut_short_is_left_out(self, tmp_path):
+        (tmp_path / "m").write_text('{"step": 1}\n{"step": 2}\n{"st')
+        assert read_metrics(tmp_path / "m") == [{"step": 1}, {"step": 2}]
+
+    @pytest.mark.parametrize("line", ['{"st', "[1]", ""])
+    def test_a_damaged_line_is_named(self, tmp_path, line):
+        (tmp_path / "m").write_text(f'{{"step": 1}}\n{line}\n{{"step": 3}}\n')
+        with pytest.raises(InputError, match=r"m, line 2: "):
+            read_metrics(tmp_path / "m")
+
+    def test_missing(self, tmp_path):
+        with pytest.raises(InputError, match="can't be read: No such file"):
+            read_metrics(tmp_path / "m")
+
+
+def stopped(run, name):
+    with run:
+        (run.path / name).write_text("{}")
+        raise KeyboardInterrupt
+
+
+class TestARunThatFailed:
+    def test_before_its_first_row_is_taken_away(self, tmp_path):
+        (tmp_path / "mine").mkdir()
+        for name, stays in [("new", False), ("mine", True)]:
+            with pytest.raises(KeyboardInterrupt):
+                stopped(RunFolder.create(tmp_path / name, CONFIG), "tokenizer.json")
+            assert (tmp_path / name).exists() == stays
+        assert not list((tmp_path / "mine").iterdir())
+
+    @pytest.mark.parametrize("name", ["metrics.jsonl", "model.safetensors"])
+    def test_after_it_stays(self, tmp_path, name):
+        with pytest.raises(KeyboardInterrupt):
+            stopped(RunFolder.create(tmp_path / "run", CONFIG), name)
+        assert {path.name for path in (tmp_path / "run").iterdir()} == {"config.json", name}
+
+    def test_an_opened_run_is_never_taken_away(self, tmp_path):
+        RunFolder.create(tmp_path / "run", CONFIG)
+        with pytest.raises(KeyboardInterrupt):
+            stopped(RunFolder.open(tmp_path / "run"), "tokenizer.json")
+        assert (tmp_path / "run/config.json").exists()

@@ -1,0 +1,158 @@
+"""Pictures: they come out, hold what was given, and leave matplotlib's global state alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from handloom.errors import InputError
+from handloom.train.runs import plots
+from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.plots import plot_attention, plot_confusion, plot_heads, plot_lines, plot_losses
+
+ROWS = [
+    {"step": 10, "loss": 5.0, "learning_rate": 1e-4},
+    {"step": 20, "loss": None, "learning_rate": 2e-4},
+    {"step": 20, "valid_loss": 4.0},
+    {"step": 30, "loss": 3.0, "learning_rate": 3e-4, "gradient_norm": 1.0},
+    {"step": 30, "valid_loss": 4.5},
+    {"note": "no step"},
+]
+
+
+@pytest.fixture
+def figure(monkeypatch) -> list[Figure]:
+    """The figures that are saved, to look into."""
+    saved: list[Figure] = []
+    save = plots._save
+    monkeypatch.setattr(plots, "_save", lambda drawn, path: (saved.append(drawn), save(drawn, path)))
+    return saved
+
+
+def is_png(path) -> bool:
+    return path.read_bytes().startswith(b"\x89PNG\r\n") and path.stat().st_size > 1000
+
+
+def test_losses(tmp_path, figure):
+    plot_losses(ROWS, tmp_path / "loss.png")
+    assert is_png(tmp_path / "loss.png")
+    assert os.listdir(tmp_path) == ["loss.png"]
+    losses, rate = figure[0].axes
+    lines = {str(line.get_label()): line.get_xydata().tolist() for line in losses.lines}
+    assert lines["training"] == [[10, 5.0], [30, 3.0]]
+    assert lines["validation (best 4.000 at step 20)"] == [[20, 4.0], [30, 4.5]]
+    assert rate.lines[0].get_xydata().tolist() == [[10, 1e-4], [20, 2e-4], [30, 3e-4]]
+    assert losses.get_ylabel() == "loss (nats per token)"
+    assert rate.get_xlabel() == "step (updates)"
+
+
+def test_losses_from_the_metrics_file(tmp_path):
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        run.log({"step": 1, "loss": 2.5})
+    plot_losses(run.metrics_path, run.loss_picture)
+    assert is_png(run.loss_picture)
+
+
+@pytest.mark.parametrize("key", ["loss", "valid_loss"])
+def test_one_kind_of_loss_alone(tmp_path, figure, key):
+    plot_losses([{"step": 1, key: 2.5}], tmp_path / "loss.png")
+    assert len(figure[0].axes) == 1
+
+
+@pytest.mark.parametrize("rows", [[], [{"step": 1, "learning_rate": 0.1}], [{"step": 1, "loss": float("nan")}]])
+def test_no_loss_to_draw(tmp_path, rows):
+    with pytest.raises(ValueError, match="no row of the metrics has a step and a loss"):
+        plot_losses(rows, tmp_path / "loss.png")
+
+
+def test_picture_that_cannot_be_written(tmp_path):
+    with pytest.raises(InputError, match=r"loss\.png could not be written"):
+        plot_losses(ROWS, tmp_path / "missing" / "loss.png")
+
+
+def test_attention(tmp_path, figure):
+    weights = np.random.default_rng(0).dirichlet(np.ones(4), size=3).astype(np.float32)
+    plot_attention(weights, ["Ein", " süßer", " Hund", "<eos>"], ["A", " dog", "<eos>"], tmp_path / "attention.png")
+    assert is_png(tmp_path / "attention.png")
+    grid, colours = figure[0].axes
+    np.testing.assert_array_equal(grid.images[0].get_array(), weights)
+    assert [label.get_text() for label in grid.get_xticklabels()] == ["Ein", "␣süßer", "␣Hund", "<eos>"]
+    assert [label.get_text() for label in grid.get_yticklabels()] == ["A", "␣dog", "<eos>"]
+    assert (grid.get_xlabel(), grid.get_ylabel()) == ("source token", "target token")
+    assert colours.get_ylabel() == "attention weight"
+
+
+def test_attention_with_tokens_that_are_hard_to_draw(tmp_path, figure):
+    tokens = ["$x", "$", "_^{", "犬", "😀", "\n", "\x00", "\u2028", "ab" * 50, ""]
+    plot_attention(np.eye(10), tokens, tokens, tmp_path / "attention.png")
+    shown = [label.get_text() for label in figure[0].axes[0].get_xticklabels()]
+    assert shown[:8] == ["$x", "$", "_^{", "犬", "😀", r"\n", r"\x00", r"\u2028"]
+    assert len(shown[8]) == 24
+
+
+@pytest.mark.parametrize(
+    ("shape", "source", "target"), [((2, 3), "ab", "abc"), ((6,), "abc", "ab"), ((0, 3), "abc", "")]
+)
+def test_attention_that_does_not_fit(tmp_path, shape, source, target):
+    with pytest.raises(ValueError, match="don't fit"):
+        plot_attention(np.ones(shape), list(source), list(target), tmp_path / "attention.png")
+
+
+def test_no_global_state_and_no_display(tmp_path):
+    code = (
+        "import sys, handloom.train.runs.plots as plots\n"
+        "assert 'matplotlib' not in sys.modules, 'only drawing should import it'\n"
+        f"plots.plot_losses([dict(step=1, loss=2.0)], {str(tmp_path / 'loss.png')!r})\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND")}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=60)
+    assert is_png(tmp_path / "loss.png")
+    assert matplotlib.get_backend().lower() == "agg"
+
+
+def test_lines_are_drawn_and_nothing_is_refused(tmp_path) -> None:
+    lines = {"one": ([1, 2, 3], [3.0, float("nan"), 1.0]), "none": ([1], [float("inf")]), "two": ([1, 2], [2.0, 2.5])}
+    plot_lines(lines, tmp_path / "lines.png", x_label="step", y_label="loss")
+    plot_lines(lines, tmp_path / "log.png", x_label="step", y_label="loss", log_x=True)
+    assert (tmp_path / "lines.png").stat().st_size > 5_000
+    assert (tmp_path / "log.png").stat().st_size > 5_000
+    with pytest.raises(ValueError, match="no point"):
+        plot_lines({"none": ([1], [float("inf")])}, tmp_path / "x.png", x_label="step", y_label="loss")
+
+
+@pytest.mark.parametrize("classes", [1, 5, 41])
+def test_a_confusion_matrix_is_drawn(tmp_path, classes: int) -> None:
+    matrix = np.random.default_rng(0).integers(0, 20, (classes, classes))
+    matrix[0] = 0
+    plot_confusion(matrix, [f"CLASS ${i}$" for i in range(classes)], tmp_path / "confusion.png")
+    assert (tmp_path / "confusion.png").stat().st_size > 5_000
+    with pytest.raises(ValueError, match="does not fit"):
+        plot_confusion(matrix, ["one", "two"], tmp_path / "x.png")
+
+
+@pytest.mark.parametrize("heads", [1, 4, 5, 8])
+def test_each_head_has_a_panel_with_its_tokens(heads: int, tmp_path, figure) -> None:
+    weights = np.random.default_rng(0).dirichlet(np.ones(4), (heads, 3))
+    plot_heads(weights, ["a", "$b$", " c"], ["v", "w", "x", "y"], tmp_path / "heads.png", "Last layer")
+    assert is_png(tmp_path / "heads.png")
+    assert figure[0].get_suptitle() == "Last layer"
+    panels = [panel for panel in figure[0].axes if panel.get_title()]
+    assert [panel.get_title() for panel in panels] == [f"head {n}" for n in range(1, heads + 1)]
+    for panel, own in zip(panels, weights, strict=True):
+        np.testing.assert_array_equal(panel.images[0].get_array(), own)
+    lowest = [panel for number, panel in enumerate(panels) if number + min(heads, 4) >= heads]
+    assert all(panel.xaxis.get_tick_params()["labelbottom"] for panel in lowest)
+
+
+def test_heads_need_their_tokens(tmp_path) -> None:
+    with pytest.raises(ValueError, match="don't fit 2 queries and 4 keys"):
+        plot_heads(np.ones((2, 3, 4)), ["a", "b"], ["v", "w", "x", "y"], tmp_path / "heads.png")
+    with pytest.raises(ValueError, match="don't fit 0 queries"):
+        plot_heads(np.ones((2, 0, 4)), [], ["v", "w", "x", "y"], tmp_path / "heads.png")

@@ -1,0 +1,76 @@
+"""Tables of runs: none twice, in order, and readable."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.errors import InputError
+from handloom.train.runs.folder import RunFolder
+from handloom.train.runs.saves import SavedStates
+from handloom.train.runs.stopping import TrainingStopped
+from handloom.train.tables.cells import markdown_table, run_cells
+
+
+def test_finished_cells_are_kept_and_one_without_a_save_starts_anew(tmp_path) -> None:
+    made = []
+
+    def make(own: RunFolder, options: int, resume: bool) -> dict:
+        assert not resume
+        made.append(options)
+        own.write_samples(str(options))
+        if options == 2 and made.count(2) == 1:
+            raise KeyboardInterrupt
+        return {"square": options**2}
+
+    cells = {"one": 1, "two": 2, "three": 3}
+    with RunFolder.create(tmp_path / "run", {}) as run, pytest.raises(KeyboardInterrupt):
+        run_cells(run, cells, make, say=lambda text: None)
+    run = RunFolder.open(tmp_path / "run")
+    rows = run_cells(run, cells, make, say=lambda text: None)
+    assert made == [1, 2, 2, 3]
+    assert [(row["cell"], row["square"]) for row in rows] == [("one", 1), ("two", 4), ("three", 9)]
+    assert all(row["seconds"] >= 0 for row in rows)
+    run.close()
+    with RunFolder.create(tmp_path / "run", {}, overwrite=True) as run:
+        assert run.cells() == []
+        assert not (run.path / "cells").exists()
+
+
+def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
+    resumed = []
+
+    def make(own: RunFolder, options: int, resume: bool) -> dict:
+        resumed.append(resume)
+        if not resume:
+            SavedStates(own.saves_path).save(5, {"w": np.zeros(1, np.float32)}, {})
+            raise TrainingStopped("stopped. Go on: --resume run/cells/one", 5, 2)
+        return {"square": options**2}
+
+    run = RunFolder.create(tmp_path / "run", {})
+    with pytest.raises(TrainingStopped) as stop:
+        run_cells(run, {"one": 3}, make, say=lambda text: None)
+    assert str(stop.value) == f"stopped at step 5 of one, all saved. Go on: --resume {run.path}"
+    assert stop.value.exit_code == 130
+    (row,) = run_cells(run, {"one": 3}, make, say=lambda text: None)
+    assert resumed == [False, True]
+    assert row == {"cell": "one", "square": 9, "seconds": None}, "the seconds of the first part are not known"
+
+
+def test_a_file_of_the_user_in_a_cell_is_not_removed(tmp_path) -> None:
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        run_cells(run, {"one": 1}, lambda own, options, resume: {}, say=lambda text: None)
+    (tmp_path / "run/cells/one/notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="can't be cleared"):
+        RunFolder.create(tmp_path / "run", {}, overwrite=True)
+    assert (tmp_path / "run/cells/one/notes.txt").read_text() == "mine"
+
+
+def test_a_table_in_markdown() -> None:
+    rows = [{"cell": "a", "loss": 1.23456, "n": 12345}, {"cell": "bb", "loss": None, "n": 7}]
+    assert markdown_table(rows, {"cell": "model", "n": "parameters:,", "loss": "loss:.2f"}) == (
+        "| model | parameters | loss |\n"
+        "| ----- | ---------: | ---: |\n"
+        "| a     |     12,345 | 1.23 |\n"
+        "| bb    |          7 |      |"
+    )

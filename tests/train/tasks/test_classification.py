@@ -1,0 +1,132 @@
+"""Labelled batches, class weights, the loss, and a classifier that learns and comes back from disk."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, manual_seed
+from handloom.errors import InputError
+from handloom.models.presets import CLASSIFIER_PRESETS
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tables.cells import ablation_cells
+from handloom.train.tables.classification import baselines, figures, sample_errors, tf_idf_regression
+from handloom.train.tasks.classification import (
+    Classifier,
+    LabelledBatch,
+    LabelledBatches,
+    classification_loss,
+    train_classifier,
+)
+
+COLOURS, THINGS = ["red", "blue", "green", "old", "new"], {"animal": ["dog", "cat", "cow"], "plant": ["tree", "fern"]}
+PAIRS = [
+    (f"a {colour} {thing} {verb}", label)
+    for label, things in THINGS.items()
+    for colour, thing, verb in itertools.product(COLOURS, things, ["sleeps", "grows", "is here", "is gone"])
+]
+
+
+def test_every_text_occurs_once_an_epoch_and_orders_repeat() -> None:
+    rng = np.random.default_rng(0)
+    ids = [[2, *rng.integers(4, 9, n).tolist()] for n in rng.integers(0, 12, 103)]
+    batches = LabelledBatches(ids, np.arange(103), batch_size=8, seed=1, pad_id=0)
+    first, again, other = (list(batches.epoch(epoch)) for epoch in (0, 0, 1))
+    assert len(first) == len(batches) == 13
+    assert sorted(i for batch in first for i in batch.indices) == list(range(103))
+    assert all((a.ids == b.ids).all() for a, b in zip(first, again, strict=True))
+    assert [b.indices.tolist() for b in first] != [b.indices.tolist() for b in other]
+    for batch in first:
+        assert (batch.labels == batch.indices).all()
+        assert batch.ids.shape[1] == batch.lengths.max()
+        assert all(row[:n].tolist() == ids[i] and not row[n:].any()
+                   for row, n, i in zip(batch.ids, batch.lengths, batch.indices, strict=True))  # fmt: skip
+    part = [b.indices.tolist() for b in batches.epoch(0, 2, 3)]
+    assert part == [b.indices.tolist() for b in first[2::3]]
+    padded = sum(b.ids.size for b in first)
+    assert padded < 103 * 12 * 0.75, "like lengths stand together"
+
+
+def test_a_curriculum_begins_with_short_texts() -> None:
+    rng = np.random.default_rng(0)
+    ids = [[2] * n for n in rng.integers(1, 30, 100)]
+    batches = LabelledBatches(ids, np.arange(100), batch_size=8, seed=1, pad_id=0, curriculum=1)
+    longest = [batch.lengths.max() for batch in batches.epoch(0)]
+    assert longest == sorted(longest)
+    assert sorted(i for batch in batches.epoch(0) for i in batch.indices) == list(range(100))
+    later = [batch.lengths.max() for batch in batches.epoch(1)]
+    assert later != sorted(later)
+
+
+def test_the_loss_is_a_weighted_mean_over_texts() -> None:
+    logits = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    batch = LabelledBatch(logits, np.array([2, 2, 2]), np.array([0, 1, 1]), np.arange(3))
+    loss, count, more = classification_loss(np.array([0.5, 2.0]))(lambda ids, lengths: Tensor(ids), batch)
+    by_hand = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(3), batch.labels]
+    assert loss.item() == pytest.approx((by_hand * [0.5, 2.0, 2.0]).sum() / 3)
+    assert (count, more["accuracy"]) == (3, pytest.approx(2 / 3))
+
+
+def test_a_classifier_learns_stops_early_and_comes_back(tmp_path) -> None:
+    manual_seed(0)
+    preset = CLASSIFIER_PRESETS["smoke"]
+    shuffled = [PAIRS[i] for i in np.random.default_rng(0).permutation(len(PAIRS))]
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        said: list[str] = []
+        trained = train_classifier(shuffled[:80], shuffled[80:], preset, run, seed=0, steps=200, say=said.append)
+        steps = [row["step"] for row in run.metrics() if "valid_accuracy" in row]
+    assert steps[-1] < 200, "three epochs without a better accuracy are enough"
+    assert "2 classes" in said[0]
+    texts = [text for text, _ in shuffled[80:]]
+    assert figures(trained.predict(texts), [label for _, label in shuffled[80:]])["accuracy"] > 0.9
+    loaded = Classifier.load(tmp_path / "run")
+    np.testing.assert_array_equal(loaded.probabilities(texts), trained.probabilities(texts))
+    np.testing.assert_allclose(loaded.probabilities(texts, 1), trained.probabilities(texts), atol=1e-6)
+    np.testing.assert_allclose(loaded.probabilities(texts).sum(axis=1), 1.0, rtol=1e-5)
+
+
+def test_what_is_no_classifier_is_refused(tmp_path) -> None:
+    with pytest.raises(InputError, match="not an existing folder"):
+        Classifier.load(tmp_path / "nothing")
+
+
+def test_baselines() -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: no logistic regression")
+    rows = baselines(PAIRS[::2], PAIRS[1::2])
+    assert rows[0]["cell"] == "always animal"
+    assert rows[0]["accuracy"] == pytest.approx(0.6)
+    assert rows[1]["accuracy"] == 1.0
+    assert tf_idf_regression(PAIRS, ["a red dog sleeps", "a new fern grows"]) == ["animal", "plant"]
+
+
+def test_errors_are_listed() -> None:
+    listed = sample_errors(["one", "two"], ["a", "b"], ["a", "a"])
+    assert listed.startswith("1 of 2")
+    assert "b > a\ttwo" in listed
+    assert "one" not in listed
+
+
+def test_ablations_name_their_cells() -> None:
+    assert ablation_cells("heads", 24) == {"1 head": {"nhead": 1}, "4 heads": {"nhead": 4}, "8 heads": {"nhead": 8}}
+    assert list(ablation_cells("layers", 24)) == ["1 layer", "2 layers", "4 layers", "6 layers"]
+    with pytest.raises(ValueError, match="unknown ablation"):
+        ablation_cells("width", 24)
+
+
+def test_a_teacher_of_other_classes_is_refused(tmp_path) -> None:
+    manual_seed(0)
+    preset = CLASSIFIER_PRESETS["smoke"]
+    options = {"seed": 0, "steps": 2, "say": lambda text: None}
+    with RunFolder.create(tmp_path / "teacher", {}) as run:
+        teacher = train_classifier(PAIRS[:80], PAIRS[80:], preset, run, **options)
+    weights, tokens = teacher.attention_maps("a red dog sleeps")
+    assert weights.shape == (preset.nhead, 5, 5)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
+    assert len(tokens) == 5
+    with RunFolder.create(tmp_path / "run", {}) as run, pytest.raises(InputError, match="other classes"):
+        train_classifier([("a dog", "dog"), ("a cat", "cat")], PAIRS[80:], preset, run, teacher=teacher, **options)
+    with RunFolder.create(tmp_path / "student", {}) as run:
+        student = train_classifier(PAIRS[:80], PAIRS[80:], preset, run, teacher=teacher, **options)
+    assert student.tokenizer is teacher.tokenizer

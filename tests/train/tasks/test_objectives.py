@@ -1,0 +1,79 @@
+"""Class weights and distillation: their formulas, and that a student learns from its teacher."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Parameter, assert_gradients, ops
+from handloom.train.optim.optimizers import Adam
+from handloom.train.tasks.objectives import class_weights, distillation_loss
+
+
+def test_weights_give_every_class_the_same_total() -> None:
+    labels = np.array([0] * 6 + [1] * 3 + [3])
+    weights = class_weights(labels, 4)
+    assert weights.dtype == np.float32
+    totals = [weights[c] * (labels == c).sum() for c in (0, 1, 3)]
+    np.testing.assert_allclose(totals, totals[0])
+    assert weights[2] == 0
+    np.testing.assert_allclose(class_weights(labels, 4, power=0.5)[[0, 1, 3]] ** 2, weights[[0, 1, 3]], rtol=1e-6)
+    np.testing.assert_array_equal(class_weights(labels[:9], 2, power=0.0), [1, 1])
+
+
+@pytest.mark.parametrize("labels", [[], [0, 4], [-1]])
+def test_labels_out_of_range(labels) -> None:
+    with pytest.raises(ValueError, match=r"in 0 \.\. 3"):
+        class_weights(labels, 4)
+
+
+def test_weighted_loss_ignores_how_often_a_class_occurs() -> None:
+    """Ten times the examples of one class leave the weighted mean where it was."""
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
+    often = np.concatenate([np.arange(6), np.repeat([0, 3], 9)])
+    losses = [
+        ops.cross_entropy(logits[rows], labels[rows], weight=class_weights(labels[rows], 3).astype(np.float64)).item()
+        for rows in (np.arange(6), often)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+class TestDistillation:
+    rng = np.random.default_rng(1)
+    student, teacher = rng.normal(size=(2, 3, 5)), rng.normal(size=(2, 3, 5))
+    counted = np.array([[True, True, True], [True, False, False]])
+
+    def test_it_is_its_formula(self) -> None:
+        def softened(logits):
+            raised = np.exp(logits / 2.0)
+            return raised / raised.sum(axis=-1, keepdims=True)
+
+        p, q = softened(self.teacher), softened(self.student)
+        expected = 4.0 * (p * np.log(p / q)).sum(axis=-1)[self.counted].mean()
+        found = distillation_loss(Parameter(self.student), self.teacher, self.counted, 2.0)
+        assert found.item() == pytest.approx(expected, rel=1e-10)
+        same = distillation_loss(Parameter(self.teacher), self.teacher, self.counted)
+        assert same.item() == pytest.approx(0, abs=1e-12)
+
+    def test_its_gradient(self) -> None:
+        assert_gradients(lambda logits: distillation_loss(logits, self.teacher, self.counted, 3.0), [self.student])
+
+    def test_a_student_becomes_like_its_teacher(self) -> None:
+        logits = Parameter(self.student.copy())
+        optimizer = Adam([logits], lr=0.1)
+        for _ in range(300):
+            optimizer.zero_grad()
+            distillation_loss(logits, self.teacher, self.counted).backward()
+            optimizer.step()
+        probabilities = [ops.softmax(x).data[self.counted] for x in (logits, self.teacher)]
+        np.testing.assert_allclose(*probabilities, atol=1e-3)
+
+    def test_what_does_not_fit(self) -> None:
+        for teacher, counted, temperature in [
+            (self.teacher[..., :4], self.counted, 2.0),
+            (self.teacher, self.counted & False, 2.0),
+            (self.teacher, self.counted, 0.0),
+        ]:
+            with pytest.raises(ValueError, match="same tokenizer"):
+                distillation_loss(Parameter(self.student), teacher, counted, temperature)

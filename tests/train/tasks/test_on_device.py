@@ -1,0 +1,95 @@
+"""The tasks of the six examples with --device cuda --precision fp16: steps never wait, losses are those of the CPU.
+
+The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import manual_seed
+from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, SMOKE
+from handloom.train.data.running_text import TextData
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tasks.classification import train_classifier
+from handloom.train.tasks.language_modelling import tokenize, train_language_model
+from handloom.train.tasks.regimes import Regime
+from handloom.train.tasks.translation import train_translator
+from handloom.train.trainer import Trainer
+
+WORDS = ["red", "green", "dog", "cat", "sleeps", "runs"]
+TEXTS = [" ".join(WORDS[i % k] for i in range(k, 2 * k)) for k in (2, 3, 4, 5, 6)] * 6
+PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS]
+LABELLED = [(text, "short" if len(text) < 20 else "long") for text in TEXTS]
+
+
+def translator(run: RunFolder, **options: Any) -> list[str]:
+    preset = dataclasses.replace(SMOKE, tokens_per_batch=64, vocab_size=290)
+    return train_translator(PAIRS, PAIRS[:5], preset, run, **options).translate(TEXTS[:2], beam=2)
+
+
+def classifier(run: RunFolder, **options: Any) -> list[str]:
+    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], batch_size=10)
+    teacher = None
+    if options["device"] == "cuda":  # to learn from
+        with RunFolder.create(run.path / "teacher", {}) as own:
+            teacher = train_classifier(LABELLED, LABELLED[:5], preset, own, **{**options, "regime": None, "steps": 1})
+        run_options = {**options, "steps": 1}
+        with RunFolder.create(run.path / "student", {}) as own:
+            train_classifier(LABELLED, LABELLED[:5], preset, own, teacher=teacher, **run_options)
+        manual_seed(0)
+    return train_classifier(LABELLED, LABELLED[:5], preset, run, **options).predict(TEXTS[:3])
+
+
+def language_model(run: RunFolder, kind: str = "transformer", **options: Any) -> list[str]:
+    preset = dataclasses.replace(LANGUAGE_MODEL_PRESETS["smoke"], length=12, batch_size=4, recurrent_size=8)
+    text = tokenize(TextData(*([" ".join(TEXTS)] * 3), "text", ""), "character", 100)
+    build = preset.transformer if kind == "transformer" else lambda size: preset.recurrent(size, kind)
+    config = build(text.tokenizer.vocab_size)
+    return [train_language_model(text, config, preset, run, **options).write("red", 6, temperature=0)]
+
+
+def recurrent(run: RunFolder, **options: Any) -> list[str]:
+    return language_model(run, "gru", **options)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("task", [translator, classifier, language_model, recurrent], ids=lambda task: task.__name__)
+def test_a_task_on_the_device(task: Callable[..., list[str]], precision, cuda, tmp_path: Path, monkeypatch) -> None:
+    import cupyx
+
+    update = Trainer.update
+
+    def silent_update(self: Trainer, *arguments: Any) -> float:
+        with cupyx.allow_synchronize(False):
+            return update(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "update", silent_update)
+    losses = {}
+    for device in ("cpu", "cuda"):
+        manual_seed(0)
+        with RunFolder.create(tmp_path / device, {}) as run:
+            regime = Regime(precision=precision, name_overflows=True)
+            texts = task(run, seed=0, steps=4, device=device, regime=regime, say=lambda text: None)
+            losses[device] = [row["loss"] for row in run.metrics() if "loss" in row]
+        assert all(isinstance(text, str) for text in texts)
+    assert losses["cuda"]
+    np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=2e-2 if precision == "fp16" else 1e-4)
+
+
+@pytest.mark.parametrize("task", [translator, classifier, language_model, recurrent], ids=lambda task: task.__name__)
+def test_a_task_with_graphs_is_that_without(task: Callable[..., list[str]], fake_cupy, tmp_path: Path) -> None:
+    rows = []
+    for graphs in (False, True):
+        manual_seed(0)
+        with RunFolder.create(tmp_path / str(graphs), {}) as run:
+            regime = Regime(precision="fp16", graphs=graphs)
+            task(run, seed=0, steps=6, device="cuda", regime=regime, say=lambda text: None)
+            rows.append([{**row, "tokens_per_second": 0} for row in run.metrics()])
+    assert rows[0] == rows[1]

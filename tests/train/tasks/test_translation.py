@@ -1,0 +1,102 @@
+"""The translation task in the small: a Translator around an untrained model, and what train_translator promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import manual_seed, no_grad
+from handloom.errors import InputError
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer, Strategy
+from handloom.models.presets import PAPER, SMOKE, translation_preset
+from handloom.tokenizer import BPETokenizer
+from handloom.train.data.batches import TokenBatches
+from handloom.train.runs.checkpoints import save_checkpoint
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tasks.translation import Translator, translation_loss
+
+TEXTS = ["Der Hund läuft.", "Die Katze schläft.", "The dog runs.", "The cat sleeps."]
+
+
+@pytest.fixture
+def translator() -> Translator:
+    manual_seed(0)
+    tokenizer = BPETokenizer.train(TEXTS, 280)
+    size = tokenizer.vocab_size
+    config = Seq2SeqConfig(size, size, 8, 2, 1, 2, 12, 0.0, max_length=24, share_embeddings=True, tie_output=True)
+    return Translator(Seq2SeqTransformer(config).eval(), tokenizer)
+
+
+def test_attention_has_a_row_for_each_target_token(translator: Translator) -> None:
+    weights, source, target = translator.attention("Der Hund schläft.")
+    assert weights.shape == (len(target), len(source))
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
+    assert source[-1] == "<eos>"
+
+
+def test_order_and_batching_do_not_matter(translator: Translator) -> None:
+    sentences = ["Die Katze läuft.", "Der Hund", "Der Hund läuft.", "Die Katze schläft. Der Hund läuft."]
+    together = translator.translate(sentences, beam=2)
+    assert together == [translator.translate([sentence], beam=2)[0] for sentence in sentences]
+    assert together[::-1] == translator.translate(sentences[::-1], beam=2)
+
+
+def test_a_saved_translator_comes_back_the_same(translator: Translator, tmp_path) -> None:
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        translator.tokenizer.save(run.tokenizer_path)
+        save_checkpoint(run.path, translator.model.state_dict(), {"model": translator.model.config.to_dict()})
+    loaded = Translator.load(tmp_path / "run")
+    assert loaded.translate(TEXTS[:2]) == translator.translate(TEXTS[:2])
+    BPETokenizer.train(TEXTS, 270).save(tmp_path / "run/tokenizer.json")
+    with pytest.raises(InputError, match="files are of two runs"):
+        Translator.load(tmp_path / "run")
+
+
+def test_every_choice_of_a_strategy_reaches_the_search(translator: Translator) -> None:
+    """The coverage penalty is never above 0, and asks the model for its attention."""
+    plain, covered = (
+        translator.hypotheses(["Der Hund läuft."], strategy=Strategy(beam=200, coverage=weight, max_length=2, n_best=5))
+        for weight in (0.0, 0.5)
+    )
+    assert covered[0][0].score < plain[0][0].score
+
+
+def test_what_cannot_be_translated_is_refused(translator: Translator) -> None:
+    with pytest.raises(InputError, match="Sentence 2 is empty"):
+        translator.translate(["Der Hund", "  "])
+    with pytest.raises(InputError, match="takes at most 24"):
+        translator.translate(["Der Hund läuft. " * 20])
+
+
+def test_the_loss_is_per_token_without_padding_and_smoothed_only_in_training(translator: Translator) -> None:
+    tokenizer, model = translator.tokenizer, translator.model
+    special = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+
+    def batch_of(pairs: list[tuple[str, str]]):
+        source = tokenizer.encode_batch([s for s, _ in pairs], add_eos=True)
+        target = tokenizer.encode_batch([t for _, t in pairs])
+        return TokenBatches(source, target, tokens_per_batch=999, seed=0, shuffle=False, **special).batch(
+            np.arange(len(pairs))
+        )
+
+    loss = translation_loss(0.1, tokenizer.pad_id)
+    pairs = [("Der Hund läuft.", "The dog runs."), ("Die Katze", "The cat sleeps. The dog runs.")]
+    with no_grad():
+        model.eval()
+        total, count, further = loss(model, batch_of(pairs))
+        alone = [loss(model, batch_of([pair])) for pair in pairs]
+        assert count == sum(n for _, n, _ in alone)
+        assert total.item() == pytest.approx(sum(value.item() * n for value, n, _ in alone) / count, rel=1e-5)
+        right = sum(more["accuracy"] * n for _, n, more in alone)
+        assert further["accuracy"] == pytest.approx(right / count)
+        model.train()
+        assert loss(model, batch_of(pairs))[0].item() != pytest.approx(total.item(), rel=1e-4)
+
+
+def test_presets() -> None:
+    assert translation_preset("smoke", "embedded") is SMOKE
+    assert translation_preset("laptop", "embedded") != translation_preset("laptop", "multi30k")
+    paper = PAPER.model_config(50_000, 0)
+    assert (paper.d_model, paper.nhead, paper.encoder_layers, paper.decoder_layers) == (512, 8, 6, 6)
+    assert (paper.dim_feedforward, paper.dropout, paper.max_length) == (2048, 0.1, 64)
+    assert (PAPER.vocab_size, PAPER.warmup, PAPER.betas, PAPER.eps) == (50_000, 4000, (0.9, 0.98), 1e-9)

@@ -1,0 +1,1 @@
+"""Texts: found, read, split, made into batches."""

@@ -1,0 +1,98 @@
+"""Captions of the same picture as paraphrases: the embedded grammar, COCO, or a file of one's own."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import InputError
+from .downloads import EMBEDDED_WORKS, find_local
+from .files import Pair, iter_lines
+from .grammar.captions import scenes
+
+CAPTION_NAMES = ("embedded", "coco")
+EMBEDDED_SCENES = 4_000
+
+_COCO = "coco_captions/captions_val2017.tsv.gz"
+
+
+@dataclass(frozen=True)
+class Captions:
+    """Groups of captions, one a picture; no picture, and no caption, is in two parts."""
+
+    train: list[list[str]]
+    valid: list[list[str]]
+    test: list[list[str]]
+    name: str
+    description: str
+
+    def summary(self) -> str:
+        """One line: the set and the sizes of its parts."""
+        return (
+            f"{self.name}: {len(self.train):,} training, {len(self.valid):,} validation and {len(self.test):,} test "
+            f"pictures with {sum(map(len, self.train)):,} captions to train on"
+        )
+
+
+def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
+    """One of `CAPTION_NAMES`, or a file of rows picture<TAB>caption (gzipped or not), the rows of a picture together.
+
+    A hash of the picture's first caption decides its part: 90 % train, 5 % validate, 5 % test. Held-out pictures with a
+    caption that training has too are left out. `seed` is that of the embedded grammar.
+
+    Raises InputError if the set can't be had or the file can't be used.
+    """
+    if name_or_path == "embedded":
+        groups = list(itertools.islice(scenes(seed), EMBEDDED_SCENES))
+        return _split(groups, "embedded", "Captions of handloom's grammar; nothing is downloaded.")
+    if name_or_path == "coco":
+        path = find_local(_COCO)
+        if path is None:
+            raise InputError(
+                "coco is read from a folder of yours: take annotations_trainval2014.zip or 2017 from "
+                f"https://cocodataset.org/#download, write its captions as rows image_id<TAB>caption to DATA/{_COCO} "
+                f"(or any path for --data), and set HANDLOOM_DATA to DATA. {EMBEDDED_WORKS}"
+            )
+        return _split(read_captions(path), "coco", "MS COCO captions (Lin et al. 2014, arXiv 1405.0312), val2017.")
+    if not Path(name_or_path).is_file():
+        known = ", ".join(CAPTION_NAMES)
+        raise InputError(f"{name_or_path or '--data'} is neither a known set of captions ({known}) nor a file.")
+    return _split(read_captions(name_or_path), name_or_path, f"The captions of {name_or_path}.")
+
+
+def read_captions(path: str | Path) -> list[list[str]]:
+    """The captions of each picture with two or more. Raises InputError with the line that can't be used."""
+    rows = []
+    for number, line in enumerate(iter_lines(path), 1):
+        if line.strip():
+            picture, tab, caption = line.partition("\t")
+            if not tab or "\t" in caption:
+                raise InputError(f"{path}, line {number:,}: expected picture<TAB>caption.")
+            rows.append((picture, caption.strip()))
+    groups = [[caption for _, caption in group] for _, group in itertools.groupby(rows, key=lambda row: row[0])]
+    return [distinct for group in groups if len(distinct := list(dict.fromkeys(group))) > 1]
+
+
+def caption_pairs(groups: list[list[str]]) -> list[Pair]:
+    """Each caption with the next of its picture, the last with the first: every caption once on either side."""
+    return [pair for group in groups for pair in zip(group, [*group[1:], group[0]], strict=True)]
+
+
+def _split(groups: list[list[str]], name: str, description: str) -> Captions:
+    parts: dict[str, list[list[str]]] = {"train": [], "valid": [], "test": []}
+    for group in groups:
+        place = int.from_bytes(hashlib.blake2b(group[0].encode(), digest_size=8).digest()) % 20
+        parts["valid" if place == 0 else "test" if place == 1 else "train"].append(group)
+    seen = {caption for group in parts["train"] for caption in group}
+    held_out = {part: [group for group in parts[part] if seen.isdisjoint(group)] for part in ("valid", "test")}
+    if name == "embedded":  # so few words make many captions twice: the scene is new, not each caption
+        held_out = {part: [[c for c in group if c not in seen] for group in parts[part]] for part in held_out}
+        held_out = {part: [group for group in held_out[part] if len(group) > 1] for part in held_out}
+    if not parts["train"] or not all(held_out.values()):
+        raise InputError(
+            f"{name}: {len(groups)} pictures with two captions are too few to train and test on. "
+            "Give some dozens more, the rows of a picture one after the other."
+        )
+    return Captions(parts["train"], held_out["valid"], held_out["test"], name, description)

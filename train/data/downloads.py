@@ -1,0 +1,86 @@
+"""Files of named data sets: from the folder named by HANDLOOM_DATA, from the cache, or from the net, with checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import InputError
+
+EMBEDDED_WORKS = "--data embedded works without any download."
+
+
+def data_folder() -> Path | None:
+    """The folder named by the environment variable HANDLOOM_DATA, where people keep data sets; None if it isn't set.
+
+    Raises:
+        InputError: the variable names something that is not a folder.
+    """
+    named = os.environ.get("HANDLOOM_DATA")
+    if not named:
+        return None
+    if not Path(named).is_dir():
+        raise InputError(
+            f"HANDLOOM_DATA is set to {named}, which is not a folder. Set it to the folder that holds your data sets, "
+            "or unset it."
+        )
+    return Path(named)
+
+
+def find_local(relative: str) -> Path | None:
+    """The file `relative` in the folder HANDLOOM_DATA; None if it isn't there."""
+    folder = data_folder()
+    return folder / relative if folder is not None and (folder / relative).is_file() else None
+
+
+def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_names: Sequence[str] = ()) -> Path:
+    """A file of a data set: `$HANDLOOM_DATA/folder/name` if it is there, else from the cache, else from the net.
+
+    A download shows its progress, is tried three times, and enters the cache whole and checked or not at all.
+
+    Args:
+        base_url: where the official files are, up to the last slash.
+        folder: of the set, in HANDLOOM_DATA and in the cache.
+        name: of the file.
+        sha256: its checksum in hexadecimal; None for a file that its publishers renew from time to time.
+        all_names: all files that the set needs, for the message.
+
+    Raises:
+        InputError: the local file has another checksum, or the download failed; says what to do instead.
+    """
+    local = find_local(f"{folder}/{name}")
+    if local is not None:
+        if sha256 is not None and hashlib.sha256(local.read_bytes()).hexdigest() != sha256:
+            raise InputError(
+                f"{local} is not the official file: its SHA-256 checksum is not {sha256}. Replace it by "
+                f"{base_url}{name}, or remove it to have it downloaded."
+            )
+        return local
+    import pooch  # only a run that downloads pays for the import
+
+    registry = {name: f"sha256:{sha256}" if sha256 else None}
+    store = pooch.create(pooch.os_cache("handloom") / folder, base_url, registry=registry, retry_if_failed=2)
+    # Some servers turn away clients that don't say who they are.
+    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), headers={"User-Agent": "handloom/0.1"})
+    try:
+        return Path(store.fetch(name, downloader=downloader))
+    except (OSError, ValueError) as error:  # requests' errors are OSErrors, a wrong checksum is a ValueError
+        raise InputError(
+            f"{base_url}{name} could not be downloaded: {_reason(error)}. Try again, or fetch "
+            f"{', '.join(all_names) or name} from {base_url} by other means, put them into a folder DATA/{folder}, "
+            f"DATA being any folder of yours, and set the environment variable HANDLOOM_DATA to DATA. {EMBEDDED_WORKS}"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """The heart of a network error; requests and urllib3 wrap it in several layers of repr."""
+    if isinstance(error, ValueError):
+        return "what arrived has a wrong checksum, so it is not the official file"
+    while True:
+        inner = getattr(error, "reason", None) or (error.args[0] if error.args else None)
+        if not isinstance(inner, Exception):
+            return str(error).rstrip(".")
+        error = inner

@@ -1,0 +1,273 @@
+"""Readers for text that people bring along: plain lines, parallel files, tab-separated tables and JSON Lines.
+
+A line ends at a line feed and nowhere else; a carriage return before it belongs to the line end. U+2028, U+0085,
+vertical tab and form feed occur inside real sentences, and `str.splitlines` would break a parallel corpus at each of
+them.
+
+Everything that can be wrong with such a file is an `InputError` that names the file, the line, the cause and the cure.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from ...errors import InputError
+
+Pair = tuple[str, str]
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_UTF8_BOM = b"\xef\xbb\xbf"
+
+# How people head a column of a table; a language that is not listed goes by its code alone.
+_COLUMN_NAMES = {
+    "de": {"de", "deu", "ger", "german", "deutsch"},
+    "en": {"en", "eng", "english", "englisch"},
+    "fr": {"fr", "fra", "fre", "french", "französisch", "français"},
+}
+
+
+@dataclass(frozen=True)
+class ParallelText:
+    """Sentence pairs (source, target) in file order.
+
+    `dropped` holds the line numbers, from 1, of pairs that were left out because one side or both were blank.
+    """
+
+    pairs: list[Pair]
+    dropped: list[int]
+    origin: str
+
+    def note(self) -> str:
+        """One sentence on what was left out; empty if nothing was."""
+        if not self.dropped:
+            return ""
+        first = ", ".join(str(number) for number in self.dropped[:5])
+        more = ", ..." if len(self.dropped) > 5 else ""
+        pairs = "1 pair" if len(self.dropped) == 1 else f"{len(self.dropped):,} pairs"
+        return f"{self.origin}: left out {pairs} with a blank side (line {first}{more})."
+
+
+def iter_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 text file, gzipped or not, without their line ends.
+
+    gzip is recognised by its first two bytes. A byte order mark at the start is skipped, and so is the empty piece
+    after the last line feed.
+
+    Raises:
+        InputError: the file can't be opened, is a folder, is a damaged gzip file, or holds bytes that are not UTF-8.
+    """
+    with _open_binary(Path(path)) as stream:
+        yield from decode_lines(stream, str(path))
+
+
+def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """As `iter_lines`, for a binary stream that is open already; `name` stands for it in messages."""
+    offset = 0
+    for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        if number == 1:
+            line = line.removeprefix(_UTF8_BOM)
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(_not_utf8(name, number, offset, raw, error)) from None
+        offset += len(raw)
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """The lines of a text file as a list, blank lines included.
+
+    Raises:
+        InputError: as `iter_lines`, or the file holds no line at all.
+    """
+    lines = list(iter_lines(path))
+    if not lines:
+        raise InputError(f"{path} is empty: it holds no line of text. Give a file with one sentence a line.")
+    return lines
+
+
+def find_parallel(prefix: str | Path, language: str) -> Path | None:
+    """The file `PREFIX.language` or, failing that, `PREFIX.language.gz`; None if neither exists."""
+    for name in (f"{prefix}.{language}", f"{prefix}.{language}.gz"):
+        if Path(name).is_file():
+            return Path(name)
+    return None
+
+
+def read_parallel(prefix: str | Path, source: str = "de", target: str = "en") -> ParallelText:
+    """Read `PREFIX.de` and `PREFIX.en` (or `.de.gz`, `.en.gz`), where line i of one translates line i of the other.
+
+    Raises:
+        InputError: a file is missing or unreadable, their numbers of lines differ, or no pair has text on both sides.
+    """
+    paths = []
+    for language in (source, target):
+        path = find_parallel(prefix, language)
+        if path is None:
+            raise InputError(
+                f"The file {prefix}.{language} (or {prefix}.{language}.gz) does not exist. Parallel text is read from "
+                f"two files, {prefix}.{source} and {prefix}.{target}, with one sentence a line."
+            )
+        paths.append(path)
+    return read_parallel_files(*paths)
+
+
+def read_parallel_files(source_path: str | Path, target_path: str | Path) -> ParallelText:
+    """As `read_parallel`, for two files named outright."""
+    sources, targets = read_lines(source_path), read_lines(target_path)
+    if len(sources) != len(targets):
+        raise InputError(
+            f"{source_path} has {len(sources):,} lines and {target_path} has {len(targets):,}. Line i of one must be "
+            "the translation of line i of the other: look for a lost or doubled line, or a blank line that one of "
+            "them lacks."
+        )
+    return with_text_on_both_sides(list(zip(sources, targets, strict=True)), f"{source_path} and {target_path}")
+
+
+def read_tsv(
+    path: str | Path, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
+) -> ParallelText:
+    """Read a tab-separated table of sentence pairs, one pair a row; there is no quoting.
+
+    Args:
+        path: the table, plain or gzipped.
+        source, target: codes of the two languages.
+        columns: what each column holds, such as `("en", "de", "licence")`. None: a first row that names both languages
+            (`de<TAB>en`, `English<TAB>German<TAB>Source`) says it; without one the table has two columns, source then
+            target.
+
+    Raises:
+        InputError: as `iter_lines`; a row has another number of columns; no row has text on both sides.
+    """
+    return parse_tsv(read_lines(path), str(path), source, target, columns=columns)
+
+
+def parse_tsv(
+    rows: list[str], name: str, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
+) -> ParallelText:
+    """As `read_tsv`, for rows read already; `name` stands for their file in messages."""
+    header = _header(rows[0], source, target) if columns is None else None
+    columns = columns or header or (source, target)
+    first = 2 if header else 1
+    pairs = [_row(name, number, row, columns, source, target) for number, row in enumerate(rows[first - 1 :], first)]
+    return with_text_on_both_sides(pairs, name, first)
+
+
+def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> ParallelText:
+    """Read sentence pairs from JSON Lines: `{"de": ..., "en": ...}`, or the same under "translation", a pair a line.
+
+    Raises:
+        InputError: as `iter_lines`; a line is not such an object; no line has text on both sides.
+    """
+    pairs = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            pairs.append(("", ""))
+            continue
+        try:
+            row = json.loads(line)
+            row = row.get("translation", row)
+            pair = row[source], row[target]
+        except (ValueError, AttributeError, KeyError, TypeError):
+            pair = (None, None)
+        if not all(isinstance(side, str) for side in pair):
+            raise InputError(
+                f"{path}, line {number:,}: {line[:40]!r} is not a JSON object with the texts {source!r} and {target!r}."
+            )
+        pairs.append(pair)
+    return with_text_on_both_sides(pairs, str(path))
+
+
+def with_text_on_both_sides(pairs: list[Pair], origin: str, first_line: int = 1) -> ParallelText:
+    """Leave out pairs with a blank side, remembering their line numbers; `first_line` is the first pair's.
+
+    Raises:
+        InputError: no pair is left.
+    """
+    kept, dropped = [], []
+    for number, pair in enumerate(pairs, start=first_line):
+        if pair[0].strip() and pair[1].strip():
+            kept.append(pair)
+        else:
+            dropped.append(number)
+    if not kept:
+        raise InputError(
+            f"{origin}: none of the {len(pairs):,} pairs has text on both sides. Give sentence pairs in which neither "
+            "side is blank."
+        )
+    return ParallelText(kept, dropped, origin)
+
+
+def _header(first_row: str, source: str, target: str) -> tuple[str, ...] | None:
+    """The columns as language codes if the row names both languages, else None."""
+    cells = [cell.strip().casefold() for cell in first_row.split("\t")]
+    columns = list(cells)
+    for language in (source, target):
+        names = _COLUMN_NAMES.get(language, {language})
+        found = [i for i, cell in enumerate(cells) if cell in names]
+        if len(found) != 1:
+            return None
+        columns[found[0]] = language
+    return tuple(columns)
+
+
+def _row(path: str, number: int, row: str, columns: tuple[str, ...], source: str, target: str) -> Pair:
+    cells = row.split("\t")
+    if len(cells) == len(columns):
+        return cells[columns.index(source)], cells[columns.index(target)]
+    if not row.strip():
+        return "", ""  # a blank row is counted and left out like a blank line
+    raise InputError(
+        f"{path}, line {number:,}: {len(cells)} column{'s' if len(cells) > 1 else ''} where {len(columns)} are "
+        f"expected ({'<TAB>'.join(columns)}). Columns are separated by one tab. If the table has more columns or "
+        f"another order, name them in its first row, for example {target}<TAB>{source}<TAB>origin."
+    )
+
+
+@contextmanager
+def _open_binary(path: Path) -> Iterator[BinaryIO]:
+    """Open for reading, unpacking gzip; turn what can go wrong while opening and reading into `InputError`."""
+    try:
+        with open(path, "rb") as file:
+            packed = file.read(2) == _GZIP_MAGIC
+            file.seek(0)
+            if packed:
+                with gzip.open(file) as unpacked:
+                    yield unpacked  # type: ignore[misc]
+            elif path.suffix == ".gz":
+                raise InputError(
+                    f"{path} is named .gz but is not a gzip file. A download that failed often leaves a web page under "
+                    "the file's name: fetch it again, or drop the .gz from its name if it is plain text."
+                )
+            else:
+                yield file
+    except FileNotFoundError:
+        raise InputError(f"The file {path} does not exist. Check the path.") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder; a text file is needed here. Name a file inside it.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path} is a damaged or truncated gzip file ({error}). Fetch or pack it again.") from None
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
+
+
+def _not_utf8(path: str, number: int, offset: int, raw: bytes, error: UnicodeDecodeError) -> str:
+    if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return (
+            f"{path} looks like UTF-16 (it starts with a UTF-16 byte order mark); UTF-8 is needed. Convert it: "
+            f"iconv -f UTF-16 -t UTF-8 {path} > NEW_FILE"
+        )
+    bom = len(raw) - len(raw.removeprefix(_UTF8_BOM)) if number == 1 else 0
+    column = bom + error.start
+    return (
+        f"{path}, line {number:,}, byte {column + 1:,} of the line (byte {offset + column + 1:,} of the text): "
+        f"0x{raw[column]:02x} is not valid UTF-8 here ({error.reason}). If the file is Latin-1 or Windows-1252, "
+        f"convert it: iconv -f WINDOWS-1252 -t UTF-8 {path} > NEW_FILE"
+    )

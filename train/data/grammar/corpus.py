@@ -1,0 +1,116 @@
+"""A parallel corpus from the grammar, split so that the test measures composition and not memory.
+
+Some combinations of words are held out: a verb with one of its subjects, objects or places, an adjective with one of
+its nouns. They never occur in training; every sentence of the validation and test sets contains at least one. Each
+word of those sets does occur in training, form for form. So a model has met "Drache" and "reparieren" but never a
+dragon that repairs something, and has to translate that.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from ....errors import InputError
+from .lexicon import ADJECTIVES, ALL_NOUNS
+from .phrases import Combination
+from .sentences import Sentence, SentenceMaker
+from .verbs import ACTIONS, STATES, TURNED
+
+Pair = tuple[str, str]
+
+MOST_PAIRS = 500_000  # what one corpus may ask for; beyond it, new sentences differ from old ones in little
+_GROUP = 24  # one noun in so many is held out from each verb slot and each adjective
+_PATIENCE = 20_000  # draws without a usable sentence before the grammar counts as exhausted
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Pairs (German, English), no German sentence twice within or across the splits.
+
+    `held_out` are the combinations (kind, word, noun) that training lacks, with kind "subject", "object", "place" or
+    "adjective".
+    """
+
+    train: list[Pair]
+    valid: list[Pair]
+    test: list[Pair]
+    held_out: frozenset[Combination]
+
+
+def possible_combinations() -> list[list[Combination]]:
+    """All combinations that the lexicon admits, grouped by verb slot and by adjective, in a fixed order."""
+    groups: dict[tuple[str, str], dict[Combination, None]] = {}
+    for verb in [*ACTIONS, *STATES, *TURNED]:
+        filled = [("subject", verb.subjects)]
+        filled += [("place" if slot.case in ("goal", "place") else "object", slot.nouns) for slot in verb.slots]
+        for kind, nouns in filled:
+            group = groups.setdefault((kind, verb.name), {})
+            group.update({(kind, verb.name, noun.german): None for noun in nouns})
+    for adjective in ADJECTIVES:
+        fitting = [noun for noun in ALL_NOUNS if adjective.classes & noun.classes]
+        groups["adjective", adjective.german] = {("adjective", adjective.german, noun.german): None for noun in fitting}
+    return [list(group) for group in groups.values()]
+
+
+def choose_held_out(rng: random.Random) -> frozenset[Combination]:
+    """One combination in every started 24 of each group; small groups stay whole, so that each word keeps company."""
+    held_out: set[Combination] = set()
+    for group in possible_combinations():
+        if len(group) >= _GROUP // 3:
+            held_out.update(rng.sample(group, -(-len(group) // _GROUP)))
+    return frozenset(held_out)
+
+
+def generate(seed: int = 0) -> Iterator[Sentence]:
+    """Endless random sentences with their combinations; the same seed gives the same sentences."""
+    maker = SentenceMaker(random.Random(seed))
+    while True:
+        yield maker.sentence()
+
+
+def words(text: str) -> list[str]:
+    """The word forms of a sentence as written, without punctuation."""
+    return re.findall(r"[\w']+", text)
+
+
+def build_corpus(seed: int = 0, *, train_size: int = 40_000, valid_size: int = 1_000, test_size: int = 1_000) -> Corpus:
+    """Draw a corpus with the given numbers of pairs.
+
+    The same arguments give the same corpus on every machine. Raises InputError (a ValueError) for a negative size and
+    for more pairs than the grammar can give; a very small training set has too few words to test on.
+    """
+    if min(train_size, valid_size, test_size) < 0:
+        raise InputError(f"Corpus sizes can't be negative: {train_size}, {valid_size}, {test_size}.")
+    if (total := train_size + valid_size + test_size) > MOST_PAIRS:
+        raise InputError(f"The grammar gives up to {MOST_PAIRS:,} pairs, but {total:,} were asked for; ask for fewer.")
+    held_out = choose_held_out(random.Random(seed))
+    train: dict[str, str] = {}
+    tests: dict[str, str] = {}
+    waiting: list[Sentence] = []  # with a held-out combination, until the words of the training set are known
+    sentences = generate(seed)
+    while len(train) < train_size:
+        sentence = next(sentences)
+        if held_out.isdisjoint(sentence.combinations):
+            train.setdefault(sentence.german, sentence.english)
+        else:
+            waiting.append(sentence)
+    known = {word for pair in train.items() for text in pair for word in words(text)}
+    fruitless = 0
+    for sentence in chain(waiting, sentences):
+        if len(tests) == valid_size + test_size:
+            break
+        novel = not held_out.isdisjoint(sentence.combinations) and sentence.german not in tests
+        if novel and known.issuperset(words(sentence.german) + words(sentence.english)):
+            tests[sentence.german] = sentence.english
+            fruitless = 0
+        elif (fruitless := fruitless + 1) > _PATIENCE:
+            raise InputError(
+                f"{train_size:,} training pairs hold too few words for {valid_size + test_size:,} validation and test "
+                "pairs, whose words must all occur in training; ask for more training pairs or fewer of the others."
+            )
+    pairs = list(tests.items())
+    return Corpus(list(train.items()), pairs[:valid_size], pairs[valid_size:], held_out)

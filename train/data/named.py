@@ -1,0 +1,205 @@
+"""The data sets that have a name: the embedded grammar, Multi30k, Tatoeba and WMT17."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from .downloads import EMBEDDED_WORKS, fetch, find_local
+from .files import decode_lines, parse_tsv, read_lines, read_parallel_files, with_text_on_both_sides
+from .pairs import TranslationData, split_by_sentence
+
+MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
+MULTI30K_SHA256 = {
+    "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+    "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+    "train.fr.gz": "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c",
+    "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+    "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+    "val.fr.gz": "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9",
+    "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+    "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "test_2016_flickr.fr.gz": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
+}
+TATOEBA_URL = "https://www.manythings.org/anki/"
+TATOEBA_NAMES = {"de": "deu", "fr": "fra"}
+
+
+def load_embedded(source: str, target: str, seed: int) -> TranslationData:
+    """The bilingual grammars in the package; English and German or French, either way."""
+    _check_languages("embedded", source, target, [{"de", "en"}, {"en", "fr"}])
+    if "fr" in (source, target):
+        return _embedded_french(source, target, seed)
+    from .grammar import build_corpus  # other sets don't pay for the import
+
+    corpus = build_corpus(seed)
+    german_first = source == "de"
+    train, valid, test = (
+        [(german, english) if german_first else (english, german) for german, english in part]
+        for part in (corpus.train, corpus.valid, corpus.test)
+    )
+    return TranslationData(
+        train,
+        valid,
+        test,
+        name="embedded",
+        description="Sentence pairs from handloom's bilingual grammar; nothing is downloaded. Validation and test "
+        "combine words in ways that training never does.",
+        test_name="held-out combinations",
+        source=source,
+        target=target,
+    )
+
+
+def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
+    """20,000 pairs of the small English-French grammar, and 500 and 500 other ones to validate and test with."""
+    from .grammar.french import french_pairs
+
+    found: dict[str, str] = {}
+    for english, french in french_pairs(seed):
+        found.setdefault(english, french)
+        if len(found) == 21_000:
+            break
+    pairs = [(english, french) if source == "en" else (french, english) for english, french in found.items()]
+    return TranslationData(
+        pairs[1000:],
+        pairs[:500],
+        pairs[500:1000],
+        name="embedded",
+        description="Sentence pairs from handloom's English-French grammar; nothing is downloaded. Validation and test "
+        "sentences are not in training.",
+        test_name="held-out sentences",
+        source=source,
+        target=target,
+    )
+
+
+def load_multi30k(source: str, target: str) -> TranslationData:
+    """Multi30k, task 1: descriptions of images in English, German and French; 29,000, 1,014 and 1,000 pairs."""
+    _check_languages("multi30k", source, target, [{"de", "en"}, {"de", "fr"}, {"en", "fr"}])
+    names = [f"{part}.{code}.gz" for part in ("train", "val", "test_2016_flickr") for code in (source, target)]
+    paths = [fetch(MULTI30K_URL, "multi30k", name, MULTI30K_SHA256[name], all_names=names) for name in names]
+    parts = [read_parallel_files(*sides) for sides in zip(paths[::2], paths[1::2], strict=True)]
+    train, valid, test = (part.pairs for part in parts)
+    return TranslationData(
+        train,
+        valid,
+        test,
+        name="multi30k",
+        description="Multi30k (Elliott et al. 2016, W16-3210; French: Elliott et al. 2017, W17-4718), raw text, from "
+        "github.com/multi30k/dataset. The English side comes from Flickr30k, which is for research and education.",
+        test_name="test_2016_flickr",
+        source=source,
+        target=target,
+        notes=tuple(filter(None, (part.note() for part in parts))),
+    )
+
+
+def load_tatoeba(source: str, target: str) -> TranslationData:
+    """Sentence pairs of tatoeba.org as manythings.org offers them, split by English sentence."""
+    _check_languages("tatoeba", source, target, [{"en", "de"}, {"en", "fr"}])
+    other = target if source == "en" else source
+    code, folder = TATOEBA_NAMES[other], f"tatoeba_en_{other}"
+    path = find_local(f"{folder}/eng-{code}.tsv.gz")
+    if path is None:
+        # No checksum: the file is renewed every few weeks.
+        path = fetch(TATOEBA_URL, folder, f"{code}-eng.zip", None)
+        rows = _zip_lines(path, f"{code}.txt")
+    else:
+        rows = read_lines(path)
+    columns = ("en", other, "attribution")[: rows[0].count("\t") + 1]  # older editions don't have the third
+    text = parse_tsv(rows, str(path), source, target, columns=columns)
+    train, valid, test = split_by_sentence(text.pairs, side=0 if source == "en" else 1)
+    return TranslationData(
+        train,
+        valid,
+        test,
+        name="tatoeba",
+        description="Sentence pairs from tatoeba.org through www.manythings.org/anki, licence CC BY 2.0.",
+        test_name="tatoeba, held-out English sentences",
+        source=source,
+        target=target,
+        notes=tuple(filter(None, [text.note()])),
+    )
+
+
+def load_wmt17(source: str, target: str, seed: int, train_size: int | None, valid_size: int | None) -> TranslationData:
+    """The news task of WMT17, German and English, through the `datasets` library.
+
+    Training takes `train_size` (1,000,000 unless given) of the 5.9 million pairs, chosen by `seed`. Validation is
+    newstest2016, or with a `valid_size` as many other pairs of the training text; test is newstest2017.
+    """
+    _check_languages("wmt17", source, target, [{"de", "en"}])
+    hub = load_hub("wmt/wmt17", "de-en")
+    order = np.random.default_rng(seed).permutation(len(hub["train"]))
+    train_size = min(1_000_000 if train_size is None else train_size, len(order))
+    rows = {"train": hub["train"].select(np.sort(order[:train_size])), "valid": hub["validation"], "test": hub["test"]}
+    if valid_size is not None:
+        rows["valid"] = hub["train"].select(np.sort(order[train_size : train_size + valid_size]))
+    parts = [
+        with_text_on_both_sides([(row[source], row[target]) for row in _translations(part)], f"wmt17 ({name})")
+        for name, part in rows.items()
+    ]
+    train, valid, test = (part.pairs for part in parts)
+    return TranslationData(
+        train,
+        valid,
+        test,
+        name="wmt17",
+        description="WMT17 news translation task (Bojar et al. 2017, W17-4717) from the Hugging Face hub, wmt/wmt17.",
+        test_name="newstest2017",
+        source=source,
+        target=target,
+        notes=tuple(filter(None, (part.note() for part in parts))),
+    )
+
+
+def load_hub(name: str, configuration: str) -> Any:
+    """A data set of the Hugging Face hub: a dict of its parts."""
+    try:
+        import datasets
+    except ImportError:
+        raise InputError(
+            f"{name} is read through the library datasets, which is not installed. Install it with "
+            f"pip install 'handloom[hub]'. {EMBEDDED_WORKS}"
+        ) from None
+    try:
+        return datasets.load_dataset(name, configuration)
+    except Exception as error:  # the library and its HTTP client raise dozens of kinds, all meaning "can't be had"
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise InputError(
+            f"{name} could not be loaded from the Hugging Face hub: {reason}. Check the network and the room on the "
+            "disk. Or download the training text from https://www.statmt.org/wmt17/translation-task.html, save it as "
+            f"PATH.de and PATH.en with one sentence a line, and give --data PATH. {EMBEDDED_WORKS}"
+        ) from error
+
+
+def _translations(part: Any) -> Iterator[dict[str, str]]:
+    for rows in part.iter(batch_size=10_000):  # row by row takes thirty times as long
+        yield from rows["translation"]
+
+
+def _zip_lines(path: Path, member: str) -> list[str]:
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
+            return list(decode_lines(stream, f"{path}/{member}"))
+    except (zipfile.BadZipFile, KeyError, EOFError, zlib.error) as error:
+        raise InputError(
+            f"{path} is damaged or not the archive expected, which holds {member} ({error}). Delete it to have it "
+            f"downloaded again. {EMBEDDED_WORKS}"
+        ) from None
+
+
+def _check_languages(name: str, source: str, target: str, offered: list[set[str]]) -> None:
+    if {source, target} not in offered:
+        pairs = ", ".join("-".join(sorted(pair)) for pair in offered)
+        raise InputError(
+            f"{name} has no {source}-{target} pairs; it has {pairs} (either way). Choose one of these, or give your "
+            "own files with --data PATH."
+        )

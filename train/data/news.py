@@ -1,0 +1,140 @@
+"""News with categories, headlines and descriptions: the embedded grammar, the HuffPost sets, or a file of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import InputError
+from .downloads import find_local
+from .files import iter_lines
+from .grammar.headlines import Article, articles
+from .named import load_hub
+from .pairs import split_by_sentence
+
+NEWS_NAMES = ("embedded", "news")
+EMBEDDED_ARTICLES = 9_000
+
+_HEADLINES = "news_category/huffpost41_headlines.jsonl.gz"
+_ARTICLES = ("news_category/news_v3_head10k.jsonl.gz", "news_category/news_v2_2017_2018_resplit.jsonl.gz")
+
+
+@dataclass(frozen=True)
+class News:
+    """Articles for training, validation and test, no headline in two parts; `notes` say what was left out."""
+
+    train: list[Article]
+    valid: list[Article]
+    test: list[Article]
+    name: str
+    description: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories of the training articles, in alphabetical order."""
+        return sorted({article.category for article in self.train})
+
+    def summary(self) -> str:
+        """One line: the set and the sizes of its parts."""
+        return (
+            f"{self.name}: {len(self.train):,} training, {len(self.valid):,} validation and {len(self.test):,} test "
+            f"articles in {len(self.categories)} categories"
+        )
+
+
+def load_news(name_or_path: str, *, descriptions: bool, seed: int = 0) -> News:
+    """One of `NEWS_NAMES`, or a file of your own, split by headline (see `split_by_sentence`).
+
+    "news" is the HuffPost set (Misra 2022, arXiv 2209.11429): all of it through the hub, or what HANDLOOM_DATA holds:
+    headlines of 41 categories, or with `descriptions` 26,000 articles of 2017 to 2022.
+
+    Args:
+        name_or_path: a path is that of a JSON Lines file whose objects have "category", "headline" and
+            "short_description" (or "description"), or of a table category<TAB>headline<TAB>description. It may be
+            gzipped.
+        descriptions: keep only articles that have one.
+        seed: of the embedded grammar.
+
+    Raises InputError if the set can't be had or the file can't be used.
+    """
+    if name_or_path == "embedded":
+        found: dict[str, Article] = {}
+        for article in articles(seed):
+            found.setdefault(article.headline, article)
+            if len(found) == EMBEDDED_ARTICLES:
+                break
+        return _split(list(found.values()), "embedded", "Articles of handloom's grammar; nothing is downloaded.", False)
+    if name_or_path == "news":
+        description = "News Category Dataset (Misra 2022, arXiv 2209.11429), HuffPost 2012 to 2022, CC BY 4.0."
+        return _split(list(_huffpost(descriptions)), "news", description, descriptions)
+    if not Path(name_or_path).is_file():
+        known = ", ".join(NEWS_NAMES)
+        raise InputError(f"{name_or_path or '--data'} is neither a known set of news ({known}) nor a file.")
+    return _split(list(read_articles(name_or_path)), name_or_path, f"The articles of {name_or_path}.", descriptions)
+
+
+def read_articles(path: str | Path) -> Iterator[Article]:
+    """The articles of a JSON Lines file or a table. Raises InputError with the line that can't be used."""
+    for number, line in enumerate(iter_lines(path), 1):
+        if not line.strip():
+            continue
+        if line.lstrip().startswith("{"):
+            try:
+                row = json.loads(line)
+                description = row.get("short_description") or row.get("description") or ""
+                fields = [row["category"], row["headline"], description]
+            except (json.JSONDecodeError, KeyError, AttributeError) as error:
+                raise InputError(
+                    f'{path}, line {number:,}: {error!r}. Each line must be an object with "category" and "headline".'
+                ) from None
+        else:
+            fields = [*line.split("\t"), ""][:3]
+        if len(fields) < 3 or not all(isinstance(field, str) for field in fields):
+            raise InputError(
+                f"{path}, line {number:,}: expected category<TAB>headline<TAB>description, or a JSON object with these "
+                "as texts."
+            )
+        yield Article(*(field.strip() for field in fields))
+
+
+def _huffpost(descriptions: bool) -> Iterator[Article]:
+    local = [find_local(name) for name in (_ARTICLES if descriptions else (_HEADLINES,))]
+    if all(local):
+        for path in local:
+            yield from read_articles(path)  # type: ignore[arg-type]
+        return
+    for row in load_hub("heegyu/news-category-dataset", "default")["train"]:
+        yield Article(row["category"], row["headline"].strip(), row["short_description"].strip())
+
+
+def _split(found: list[Article], name: str, description: str, descriptions: bool) -> News:
+    usable = [a for a in found if a.category and a.headline and (a.description or not descriptions)]
+    if not usable:
+        need = "category, headline and description" if descriptions else "category and headline"
+        raise InputError(f"{name}: no article has {need}. Give a file in which they do.")
+    counts = Counter(article.category for article in usable)
+    if len(counts) < 2 and not descriptions:
+        raise InputError(
+            f"{name}: all articles are of the category {next(iter(counts))!r}; there is nothing to tell. Give articles "
+            "of two or more."
+        )
+    # The split keeps pairs together: a number stands for the article beside its headline.
+    pairs = [(str(number), article.headline) for number, article in enumerate(usable)]
+    parts = [[usable[int(number)] for number, _ in part] for part in split_by_sentence(pairs, side=1)]
+    known = {article.category for article in parts[0]}
+    kept = [[article for article in part if article.category in known] for part in parts]
+    if not kept[1] or not kept[2]:
+        raise InputError(
+            f"{name}: too few articles for so many categories; none could be held out whose category is also trained "
+            "on. Give more articles of each."
+        )
+    notes = []
+    if missing := len(found) - len(usable):
+        notes.append(f"{name}: left out {missing:,} articles without a headline, a category or a description.")
+    if lost := sum(map(len, parts)) - sum(map(len, kept)):
+        notes.append(f"{name}: left out {lost} held-out articles whose category has no other article.")
+    return News(kept[0], kept[1], kept[2], name, description, tuple(notes))

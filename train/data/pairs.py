@@ -1,0 +1,98 @@
+"""A data set for translation: three lists of sentence pairs, and how one list is split into three."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import InputError
+from .files import Pair
+
+HELD_OUT_FRACTION = 0.05
+HELD_OUT_MOST = 2_000
+
+
+@dataclass(frozen=True)
+class TranslationData:
+    """Sentence pairs (source, target) for training, validation and test.
+
+    Attributes:
+        train, valid, test: lists of (source, target).
+        name: "embedded", "multi30k", "tatoeba", "wmt17", or the path.
+        description: origin, licence and what to cite, a sentence or two.
+        test_name: what a score on `test` is a score on, such as "test_2016_flickr".
+        source, target: codes of the languages, such as "de" and "en".
+        notes: what was left out and why, a sentence each.
+    """
+
+    train: list[Pair]
+    valid: list[Pair]
+    test: list[Pair]
+    name: str
+    description: str
+    test_name: str
+    source: str
+    target: str
+    notes: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """One line: the set, its languages and the sizes of its parts."""
+        return (
+            f"{self.name}, {self.source}-{self.target}: {len(self.train):,} training, {len(self.valid):,} validation "
+            f"and {len(self.test):,} test pairs ({self.test_name})"
+        )
+
+
+def split_by_sentence(pairs: list[Pair], side: int) -> tuple[list[Pair], list[Pair], list[Pair]]:
+    """Split into (train, valid, test) so that no sentence of one side is in two parts.
+
+    Validation and test get 5 % of the pairs each, at most 2,000, rounded up to all translations of a sentence. A hash
+    of the sentence decides, not a generator: it stays in its part when the file grows or changes order.
+
+    Args:
+        pairs: (source, target); each part keeps their order.
+        side: 0 or 1, the side by which to split. Sentences that differ only in case and punctuation count as one.
+
+    Raises:
+        InputError: there are fewer than three different sentences, or one makes up nearly all of the pairs.
+    """
+    keys = [re.sub(r"\W+", "", pair[side].casefold()) or pair[side] for pair in pairs]
+    counts: dict[str, int] = {}
+    for key in keys:
+        counts[key] = counts.get(key, 0) + 1
+    if len(counts) < 3:
+        raise InputError(
+            f"The data hold only {len(counts)} different sentence{'s' if len(counts) > 1 else ''}, too few to set some "
+            "aside for validation and test. Give more sentence pairs."
+        )
+    wanted = max(1, min(HELD_OUT_MOST, round(HELD_OUT_FRACTION * len(pairs))))
+    sizes = {"test": 0, "valid": 0}
+    part_of: dict[str, str] = {}
+    for key in sorted(counts, key=lambda key: hashlib.blake2b(key.encode(), digest_size=8).digest()):
+        part = next((name for name, size in sizes.items() if size < wanted), None)
+        if part is None:
+            break
+        part_of[key] = part
+        sizes[part] += counts[key]
+    parts: dict[str, list[Pair]] = {"train": [], "valid": [], "test": []}
+    for key, pair in zip(keys, pairs, strict=True):
+        parts[part_of.get(key, "train")].append(pair)
+    if not all(parts.values()):
+        often = max(counts, key=lambda key: counts[key])
+        text = next(pair[side] for key, pair in zip(keys, pairs, strict=True) if key == often)
+        raise InputError(
+            f"{counts[often]:,} of the {len(pairs):,} sentence pairs have the same sentence, {text[:40]!r}, on one "
+            "side: the rest is too little for training, validation and test. Give pairs of more varied sentences."
+        )
+    return parts["train"], parts["valid"], parts["test"]
+
+
+def choose(pairs: list[Pair], size: int | None, seed: int) -> list[Pair]:
+    """`size` of the pairs at random, in their order; all of them if there are no more or `size` is None."""
+    if size is None or size >= len(pairs):
+        return pairs
+    chosen = np.random.default_rng(seed).permutation(len(pairs))[:size]
+    return [pairs[i] for i in np.sort(chosen)]

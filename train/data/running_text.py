@@ -1,0 +1,157 @@
+"""Running text for language models, by name or by path: the embedded grammar, Shakespeare, WikiText-2, Gutenberg."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import InputError
+from .downloads import EMBEDDED_WORKS, fetch, find_local
+from .files import iter_lines
+from .named import load_hub
+
+TEXT_NAMES = ("embedded", "shakespeare", "wikitext2", "gutenberg")
+
+SHAKESPEARE_URL = (
+    "https://raw.githubusercontent.com/karpathy/char-rnn/6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/"
+)
+SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+GUTENBERG_URL = "https://www.gutenberg.org/cache/epub/"
+#: Number and name of each book, all in the public domain of the United States.
+GUTENBERG_BOOKS = {
+    11: "alice",
+    55: "wizard_of_oz",
+    78: "tarzan_of_the_apes",
+    98: "a_tale_of_two_cities",
+    514: "little_women",
+    541: "the_age_of_innocence",
+    910: "white_fang",
+    1661: "sherlock_holmes",
+    1703: "dead_men_tell_no_tales",
+    2500: "siddhartha",
+    2554: "crime_and_punishment",
+    2600: "war_and_peace",
+    2641: "a_room_with_a_view",
+    2814: "dubliners",
+    64317: "the_great_gatsby",
+}
+EMBEDDED_SENTENCES = 20_000
+
+
+@dataclass(frozen=True)
+class TextData:
+    """Three texts for training, validation and test; `notes` say what is unusual about them, a sentence each."""
+
+    train: str
+    valid: str
+    test: str
+    name: str
+    description: str
+    notes: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """One line: the set and the sizes of its parts."""
+        return (
+            f"{self.name}: {len(self.train):,} characters for training, {len(self.valid):,} for validation, "
+            f"{len(self.test):,} for test"
+        )
+
+
+def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
+    """One of `TEXT_NAMES`, or a UTF-8 text file of your own, gzipped or not.
+
+    A text without official parts gives its first 90 % for training, the next 5 % for validation and the last 5 % for
+    test; of Gutenberg, each book does. `seed` is that of the embedded grammar.
+
+    Raises InputError if the set can't be had or the file can't be used.
+    """
+    if name_or_path == "embedded":
+        return load_embedded_text(seed)
+    if name_or_path == "shakespeare":
+        local = find_local("tinyshakespeare/input.txt.gz")
+        path = local or fetch(SHAKESPEARE_URL, "tinyshakespeare", "input.txt", SHAKESPEARE_SHA256)
+        description = "Shakespeare's plays, 1.1 million characters, from github.com/karpathy/char-rnn; public domain."
+        return _from_parts([read_text(path)], "shakespeare", description)
+    if name_or_path == "wikitext2":
+        return load_wikitext2()
+    if name_or_path == "gutenberg":
+        books = [_gutenberg_book(number, name) for number, name in GUTENBERG_BOOKS.items()]
+        return _from_parts(books, "gutenberg", "15 novels from Project Gutenberg; public domain in the US.")
+    if not Path(name_or_path).exists():
+        known = ", ".join(TEXT_NAMES)
+        raise InputError(
+            f"{name_or_path or '--data'} is neither a known text ({known}) nor a file. Give one of these names, or the "
+            "path of a text file."
+        )
+    return _from_parts([read_text(name_or_path)], name_or_path, f"The text of {name_or_path}.")
+
+
+def load_embedded_text(seed: int) -> TextData:
+    """English sentences of the bilingual grammar, in paragraphs of three to eight; nothing is downloaded."""
+    from .grammar import generate  # other texts don't pay for the import
+
+    sentences = (sentence.english for sentence in itertools.islice(generate(seed), EMBEDDED_SENTENCES))
+    rng, paragraphs = random.Random(seed), []
+    while paragraph := list(itertools.islice(sentences, rng.randint(3, 8))):
+        paragraphs.append(" ".join(paragraph))
+    return _from_parts(["\n\n".join(paragraphs)], "embedded", "English sentences of handloom's grammar.")
+
+
+def load_wikitext2() -> TextData:
+    """WikiText-2, raw: the official parts, or what HANDLOOM_DATA holds of them (Merity et al. 2016, arXiv 1609.07843).
+
+    Without a training part (files `wikitext2/wiki.{train,valid,test}.raw.gz`) the beginning of the validation part
+    stands in for it, and a note says so.
+    """
+    description = "WikiText-2 (Merity et al. 2016, arXiv 1609.07843), raw text of Wikipedia, CC BY-SA."
+    paths = [find_local(f"wikitext2/wiki.{part}.raw.gz") for part in ("train", "valid", "test")]
+    if paths[1] and paths[2]:
+        valid, test = read_text(paths[1]), read_text(paths[2])
+        if paths[0]:
+            return TextData(read_text(paths[0]), valid, test, "wikitext2", description)
+        cut = valid.rindex("\n", 0, len(valid) * 9 // 10) + 1
+        note = (
+            "wikitext2: there is no training part; the first 90 % of the validation part serve as one. The figures "
+            "can't be compared with those of others."
+        )
+        return TextData(valid[:cut], valid[cut:], test, "wikitext2", description, (note,))
+    hub = load_hub("Salesforce/wikitext", "wikitext-2-raw-v1")
+    train, valid, test = ("".join(hub[part]["text"]) for part in ("train", "validation", "test"))
+    return TextData(train, valid, test, "wikitext2", description)
+
+
+def read_text(path: str | Path) -> str:
+    """The whole text of a UTF-8 file, gzipped or not. Raises InputError as `iter_lines`, or if it is blank."""
+    text = "\n".join(iter_lines(path)) + "\n"
+    if not text.strip():
+        raise InputError(f"{path} holds no text. Give a file with some thousands of characters.")
+    return text
+
+
+def _gutenberg_book(number: int, name: str) -> str:
+    local = find_local(f"gutenberg/pg{number}_{name}.txt.gz")
+    if local:
+        return read_text(local)
+    # No checksum: the files are renewed from time to time.
+    return without_licence(read_text(fetch(f"{GUTENBERG_URL}{number}/", "gutenberg", f"pg{number}.txt", None)))
+
+
+def without_licence(text: str) -> str:
+    """An e-text without what Project Gutenberg writes before and after it."""
+    start, end = text.find("*** START OF"), text.find("*** END OF")
+    text = text[text.find("\n", start) + 1 :] if start >= 0 else text
+    return text[: text.find("*** END OF")].strip() + "\n" if end >= 0 else text
+
+
+def _from_parts(texts: list[str], name: str, description: str) -> TextData:
+    """Each text's first 90 %, next 5 % and last 5 %, cut by characters."""
+    if min(map(len, texts)) < 100:
+        raise InputError(f"{name} holds fewer than 100 characters, too few to train on. {EMBEDDED_WORKS}")
+    cuts = [(len(text) * 90 // 100, len(text) * 95 // 100) for text in texts]
+    parts = [
+        "\n\n".join(part)
+        for part in zip(*((t[:a], t[a:b], t[b:]) for t, (a, b) in zip(texts, cuts, strict=True)), strict=True)
+    ]
+    return TextData(parts[0], parts[1], parts[2], name, description)

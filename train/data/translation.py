@@ -1,0 +1,131 @@
+"""Translation data by name or by path: the embedded grammar, Multi30k, Tatoeba, WMT17, or the user's own files."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+from pathlib import Path
+
+from ...errors import InputError
+from .files import ParallelText, find_parallel, read_jsonl, read_parallel, read_tsv
+from .named import load_embedded, load_multi30k, load_tatoeba, load_wmt17
+from .pairs import TranslationData, choose, split_by_sentence
+
+DATA_NAMES = ("embedded", "multi30k", "tatoeba", "wmt17")
+
+_TABLE_ENDINGS = (".tsv.gz", ".txt.gz", ".jsonl.gz", ".tsv", ".txt", ".jsonl", ".gz")
+
+
+def load_translation_data(
+    name_or_path: str,
+    *,
+    seed: int = 0,
+    source: str = "de",
+    target: str = "en",
+    train_size: int | None = None,
+    valid_size: int | None = None,
+) -> TranslationData:
+    """Load a data set for translation from `source` to `target`.
+
+    Own files are split by `split_by_sentence` on the target side, unless held-out files stand beside them:
+    PATH.valid.de and PATH.valid.en (or corpus.valid.tsv beside corpus.tsv), and the same with `test`. The named sets
+    have their official parts or, tatoeba, the same kind of split. No split depends on `seed`, so scores of runs with
+    different seeds can be compared; only the embedded grammar makes other sentences of another seed.
+
+    Args:
+        name_or_path: one of `DATA_NAMES`; or a tab-separated file (see `read_tsv`); or a .jsonl file (see
+            `read_jsonl`); or a prefix of two parallel files,
+            PATH for PATH.de and PATH.en. Files may be gzipped. Write ./NAME for a path that equals a name.
+        seed: of the embedded grammar, and of the choice where a size asks for a part.
+        source, target: language codes. embedded and tatoeba have en with de or fr; wmt17 de and en; multi30k de, en and
+            fr. Of own files they are the endings, or the columns.
+        train_size, valid_size: at most this many pairs, chosen at random, in the order of the set. For wmt17 see
+            `load_wmt17`.
+
+    Raises:
+        InputError: the name is unknown, the set lacks these languages or can't be had, or a file can't be used.
+    """
+    if source == target:
+        raise InputError(f"Source and target language are both {source!r}. Give two different languages.")
+    if name_or_path == "embedded":
+        data = load_embedded(source, target, seed)
+    elif name_or_path == "multi30k":
+        data = load_multi30k(source, target)
+    elif name_or_path == "tatoeba":
+        data = load_tatoeba(source, target)
+    elif name_or_path == "wmt17":
+        data = load_wmt17(source, target, seed, train_size, valid_size)
+    else:
+        data = _load_path(name_or_path, source, target)
+    return replace(data, train=choose(data.train, train_size, seed), valid=choose(data.valid, valid_size, seed))
+
+
+def _load_path(path: str, source: str, target: str) -> TranslationData:
+    text = _read(path, source, target)
+    if text is None:
+        raise InputError(_not_found(path, source, target))
+    own_valid, own_test = (_read(_beside(path, part), source, target) for part in ("valid", "test"))
+    if own_valid and own_test:
+        train, valid, test = text.pairs, own_valid.pairs, own_test.pairs
+    else:
+        train, valid, test = split_by_sentence(text.pairs, side=1)
+        if own_valid:
+            train, valid = train + valid, own_valid.pairs
+        if own_test:
+            train, test = train + test, own_test.pairs
+    return TranslationData(
+        train,
+        valid,
+        test,
+        name=path,
+        description=f"Sentence pairs of {text.origin}.",
+        test_name=own_test.origin if own_test else "held-out sentences",
+        source=source,
+        target=target,
+        notes=tuple(part.note() for part in (text, own_valid, own_test) if part and part.note()),
+    )
+
+
+def _read(path: str, source: str, target: str) -> ParallelText | None:
+    """A table or a pair of parallel files; None if neither is there."""
+    if Path(path).is_file():
+        if path.removesuffix(".gz").endswith((f".{source}", f".{target}")):
+            prefix = path.removesuffix(".gz").rpartition(".")[0]
+            raise InputError(
+                f"{path} is one side of parallel text. Give what both sides have in common: --data {prefix}"
+            )
+        if path.removesuffix(".gz").endswith(".jsonl"):
+            return read_jsonl(path, source, target)
+        return read_tsv(path, source, target)
+    if find_parallel(path, source) or find_parallel(path, target):
+        return read_parallel(path, source, target)
+    return None
+
+
+def _beside(path: str, part: str) -> str:
+    """corpus.tsv.gz -> corpus.valid.tsv.gz; the prefix corpus -> corpus.valid."""
+    ending = next((ending for ending in _TABLE_ENDINGS if path.endswith(ending)), "")
+    return f"{path.removesuffix(ending)}.{part}{ending}"
+
+
+def _not_found(path: str, source: str, target: str) -> str:
+    if not path:
+        return f"--data is empty. Give {', '.join(DATA_NAMES)}, or the path of your own sentence pairs."
+    if Path(path).is_dir():
+        prefixes = {
+            str(file).removesuffix(".gz").removesuffix(f".{source}")
+            for file in [*Path(path).glob(f"*.{source}"), *Path(path).glob(f"*.{source}.gz")]
+        }
+        example = min(prefixes, default=str(Path(path) / "train"))
+        return (
+            f"{path} is a folder. Give a tab-separated file in it, or what two parallel files have in common: --data "
+            f"{example} for {example}.{source} and {example}.{target}."
+        )
+    known = ", ".join(DATA_NAMES)
+    close = difflib.get_close_matches(path, DATA_NAMES, n=1)
+    guess = f" Did you mean {close[0]}?" if close else ""
+    return (
+        f"{path} is neither a known data set ({known}) nor a file, and there are no files {path}.{source} and "
+        f"{path}.{target}.{guess} Give one of these names, a tab-separated file, or the common beginning of two "
+        "parallel files."
+    )

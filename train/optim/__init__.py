@@ -1,0 +1,1 @@
+"""Optimisers, schedules, loss scaling and averages of weights."""

@@ -1,0 +1,76 @@
+"""An exponential average of the weights, which often validates better than the weights themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ...autograd import Parameter
+from ...autograd.backend import array_module, to_device
+
+_BLOCK = 1 << 15  # elements worked on at a time, so that they stay in the processor's cache
+
+
+class ExponentialAverage:
+    """average = d average + (1 - d) weights after each update, with d = min(decay, (1 + n) / (10 + n)) at update n.
+
+    The smaller d of the first updates lets the average forget the initial weights. Source: Polyak and Juditsky 1992
+    (SIAM J. Control Optim. 30); the ramp is TensorFlow's ExponentialMovingAverage's.
+
+    Args:
+        parameters: whose weights to average; the average starts as a copy.
+        decay: in [0, 1).
+
+    Raises ValueError for a decay out of range.
+    """
+
+    def __init__(self, parameters: Iterable[Parameter], decay: float = 0.999):
+        if not 0 <= decay < 1:
+            raise ValueError(f"ExponentialAverage: decay = {decay} must be in [0, 1)")
+        self.parameters, self.decay, self.updates = list(parameters), decay, 0
+        self.averages = [parameter.data.copy() for parameter in self.parameters]
+
+    def update(self) -> None:
+        """Take in the weights as they are now."""
+        self.updates += 1
+        share = 1 - min(self.decay, (1 + self.updates) / (10 + self.updates))
+        for parameter, average in zip(self.parameters, self.averages, strict=True):
+            if not (parameter.data.flags.c_contiguous and average.flags.c_contiguous):
+                average += share * (parameter.data - average)
+                continue
+            weights, flat = parameter.data.reshape(-1), average.reshape(-1)
+            for start in range(0, parameter.size, _BLOCK):
+                block = flat[start : start + _BLOCK]
+                difference = weights[start : start + _BLOCK] - block
+                difference *= share
+                block += difference
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Within the block the parameters hold the average; afterwards their own weights again."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def _swap(self) -> None:
+        for parameter, average in zip(self.parameters, self.averages, strict=True):
+            weights = parameter.data.copy()
+            parameter.data[...] = average
+            average[...] = weights
+            parameter.mark_changed()
+
+    def state_dict(self) -> dict[str, Any]:
+        averages = {str(i): to_device(average, "cpu") for i, average in enumerate(self.averages)}
+        return {"updates": self.updates, "averages": averages}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state_dict`. Raises ValueError if it is of other parameters."""
+        saved = [state["averages"].get(str(i)) for i in range(len(self.averages))]
+        if [getattr(array, "shape", None) for array in saved] != [average.shape for average in self.averages]:
+            raise ValueError("ExponentialAverage: this state belongs to parameters of other number or shapes")
+        self.updates = state["updates"]
+        for average, array in zip(self.averages, saved, strict=True):
+            average[...] = array_module(average).asarray(array)

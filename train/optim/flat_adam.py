@@ -1,0 +1,217 @@
+"""The whole update as one operation on flat arrays: fp16 or fp32 training on a device without waiting for it.
+
+Parameters become views of one array of float32 weights; their float16 copies, for the passes of fp16 training, and
+Adam's moments lie in others beside it. The loss scale, the number of updates and the decision to skip a step that
+overflowed are numbers on the device. On the CPU the same text runs on NumPy arrays. Source: Micikevicius et al. 2018,
+arXiv 1710.03740, sections 3.1 and 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ...autograd import Parameter, Tensor
+from ...autograd.backend import array_module, is_array, to_device
+from ...autograd.kernels.update import PARTS, STATE, adam, add_parts, new_state, prepare_update, read_state
+from .optimizers import Adam
+
+_NEVER = 2**31 - 1
+# Parameters begin at multiples of so many elements: 16 bytes of float16, at which cuBLAS is fastest.
+_STEP = 8
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _STEP) * _STEP
+
+
+class FlatAdam:
+    """Adam or AdamW over all parameters in three kernels.
+
+    Attributes:
+        gradient: flat, in the dtype of the passes: what `backward` has added up since the last step.
+        settings: (2,) float32 on the device, learning rate and average; see `step`.
+
+    Args:
+        parameters: what to update, float32, all on one device. Their `data` become views of one array.
+        half: fp16 training: within `passes` the parameters hold float16 copies.
+        constants: further float32 tensors of the model that the passes need in float16.
+        betas, eps: as of `Adam`.
+        weight_decay: for matrices, as of `Optimizer`.
+        loss_scale: the first one; 1 without `half`.
+        interval, least: good steps before the scale doubles, and what it does not fall below.
+
+    Raises ValueError for no parameters, or ones that are not float32 or not on one device.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        *,
+        half: bool = False,
+        constants: Iterable[Tensor] = (),
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        loss_scale: float = 2.0**15,
+        interval: int = 1000,
+        least: float = 1.0,
+    ):
+        given = list(parameters)
+        if {(p.dtype, p.device) for p in given} != {(np.dtype(np.float32), given[0].device if given else None)}:
+            raise ValueError("FlatAdam: parameters must be float32, on one device, and at least one")
+        # Matrices first: a weight decay covers the beginning of the array.
+        self.parameters = sorted(given, key=lambda p: p.ndim < 2)
+        self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
+        self.half, self.interval, self.least = half, interval if half else _NEVER, least
+        xp = self.xp = array_module(given[0].data)
+        starts = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
+        places = np.array([(start, p.size) for start, p in zip(starts, self.parameters, strict=False)], np.int64)
+        self._places = xp.asarray(places)  # (start, size) of each
+        self.weights = xp.zeros(starts[-1], np.float32)
+        for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
+            own[...] = parameter.data
+        self.copy = self.weights.astype(np.float16) if half else self.weights
+        self.m, self.v = xp.zeros_like(self.weights), xp.zeros_like(self.weights)
+        self.decayed = sum(_rounded(p.size) for p in self.parameters if p.ndim > 1)
+        self.state = new_state(xp, loss_scale if half else 1.0)
+        self.gradient = xp.zeros_like(self.copy)
+        self.settings = xp.zeros(2, np.float32)
+        for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
+            parameter.data = own
+        # What holds other arrays during the passes, with these.
+        self._halves: list[tuple[Tensor, Any]] = []
+        if half:
+            self._halves += zip(self.parameters, self.views(self.copy), strict=True)
+        self._halves += [(tensor, tensor.data.astype(np.float16)) for tensor in constants if half]
+
+    def views(self, flat: Any) -> list[Any]:
+        """The parts of a flat array that belong to each of `parameters`, in their shapes."""
+        starts = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
+        return [flat[a : a + p.size].reshape(p.shape) for p, a in zip(self.parameters, starts, strict=False)]
+
+    @contextmanager
+    def passes(self) -> Iterator[None]:
+        """The forward and backward passes belong into this block, where fp16 training has its float16 weights."""
+        wide = [tensor.data for tensor, _ in self._halves]
+        for tensor, narrow in self._halves:
+            tensor.data = narrow
+        try:
+            yield
+        finally:
+            for (tensor, _), data in zip(self._halves, wide, strict=True):
+                tensor.data = data
+
+    def backward(self, loss: Tensor, share: Any = 1.0) -> None:
+        """Add the gradient of `share` times the loss, multiplied by the loss scale, to `gradient`.
+
+        `share` is a number, or an array with one.
+        """
+        scale = self.state[:1] * (share.astype(np.float32) if is_array(share) else np.float32(share))
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is what the loss scale is there for
+            loss.backward(scale.astype(loss.dtype).reshape(loss.shape))
+            for first in range(0, len(self.parameters), PARTS):
+                group = self.parameters[first : first + PARTS]
+                add_parts(self.gradient, self._places, first, [parameter.grad for parameter in group])
+                for parameter in group:
+                    parameter.grad = None
+
+    def step(self, lr: float, *, average: float = 1.0, max_norm: float | None = None) -> None:
+        """Update all parameters from the gradient and forget it; skip it if the gradient overflowed.
+
+        Args:
+            lr: learning rate.
+            average: what the gradient is to be multiplied by, beside undoing the loss scale.
+            max_norm: bound on its norm.
+        """
+        self.settings[...] = self.xp.asarray(np.array([lr, average], np.float32))
+        self.apply(max_norm)
+        self.mark_changed()
+
+    def apply(self, max_norm: float | None = None) -> None:
+        """What of a step runs on the device, with the learning rate and average that `settings` holds."""
+        prepare_update(
+            self.gradient, self.state, self.settings, max_norm=max_norm, interval=self.interval, least=self.least
+        )
+        adam(
+            self.weights, self.gradient, self.m, self.v, self.copy, self.state, self.settings,
+            betas=self.betas, eps=self.eps, weight_decay=self.weight_decay, decayed=self.decayed,
+        )  # fmt: skip
+        self.gradient.fill(0)
+
+    def report(self) -> dict[str, float]:
+        """Loss scale, gradient norm, updates made and skipped; waits for the device."""
+        state = read_state(self.state)
+        return {name: state[name] for name in ("loss_scale", "norm", "steps", "skipped")}
+
+    def write_state(self, **values: float) -> None:
+        """Set fields of the state on the device, by name."""
+        state = np.array([tuple({**read_state(self.state), **values}[name] for name in STATE.names or ())], STATE)
+        self.state[...] = self.xp.asarray(state.view(np.float32))
+
+    def overflowed(self) -> Any:
+        """For each of `parameters` whether its gradient overflowed: (n,) booleans on the device.
+
+        To be asked between `backward` and `step`.
+        """
+        finite = self.xp.empty(len(self.parameters), bool)
+        for place, part in enumerate(self.views(self.gradient)):
+            finite[place] = self.xp.isfinite(part).all()
+        return ~finite
+
+    def first_overflow(self, named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:
+        """The name of the parameter whose gradient overflowed first: the last one, since gradients come from the end.
+
+        To be asked between `backward` and `step`; waits for the device.
+        """
+        overflowed = to_device(self.overflowed(), "cpu").tolist()
+        found = {id(p) for p, bad in zip(self.parameters, overflowed, strict=True) if bad}
+        return next((name for name, p in reversed(list(named_parameters)) if id(p) in found), None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next step depends on, on the host."""
+        flat = {name: to_device(getattr(self, name), "cpu") for name in ("weights", "m", "v")}
+        return {**flat, "state": read_state(self.state)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a `state_dict`. Raises ValueError, and changes nothing, if it is of other parameters."""
+        if state["weights"].shape != self.weights.shape:
+            raise ValueError("FlatAdam: this state belongs to parameters of another number or other shapes")
+        for name in ("weights", "m", "v"):
+            getattr(self, name)[...] = self.xp.asarray(state[name])
+        self.write_state(**state["state"])
+        self.weights_changed()
+
+    def weights_changed(self) -> None:
+        """To be called when something else has written into the parameters."""
+        if self.half:
+            self.copy[...] = self.weights.astype(self.copy.dtype)
+        self.mark_changed()
+
+    def mark_changed(self) -> None:
+        """Tell the parameters that their arrays have changed."""
+        for parameter in self.parameters:
+            parameter.mark_changed()
+
+
+def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: Any) -> FlatAdam | None:
+    """A FlatAdam that goes on where `optimizer` stands and shares its moments; `options` are FlatAdam's.
+
+    None if it can't: for other optimisers than Adam and AdamW, for learning rates or weight decays of groups, and for
+    parameters that are not float32 on one device.
+    """
+    parameters, decay = optimizer.parameters, optimizer.common_decay()
+    kinds = {(p.dtype, p.device) for p in parameters}
+    if not isinstance(optimizer, Adam) or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
+        return None
+    flat = FlatAdam(
+        parameters, betas=optimizer.betas, eps=optimizer.eps, weight_decay=decay, constants=constants, **options
+    )
+    flat.write_state(steps=optimizer.steps)
+    for name, whole in (("m", flat.m), ("v", flat.v)):
+        own = {id(p): view for p, view in zip(flat.parameters, flat.views(whole), strict=True)}
+        optimizer.share_moment(name, [own[id(p)] for p in parameters])
+    return flat

@@ -1,0 +1,1 @@
+"""The folder of a run: what is saved, shown and drawn."""

@@ -1,0 +1,95 @@
+"""Files that appear whole or not at all: written beside their place, synced to disk, then renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path in the same folder; on leaving the block without an error it takes `path`'s place.
+
+    Rename is atomic on POSIX and on Windows (`os.replace`): a reader, or a crash at any moment, sees the old file or
+    the new one, never a part. The file's bytes are synced before the rename and the folder's entry after it. The
+    temporary name is fixed, so that what a killed process left behind is overwritten by the next write.
+
+    Raises:
+        InputError: the disk is full, the folder is missing or read-only, or another failure to write; what stood under
+            `path` before is untouched.
+    """
+    path = Path(path)
+    temporary = path.with_name(temporary_name(path.name))
+    kept = "The file that was there is untouched. " if path.exists() else ""
+    try:
+        try:
+            yield temporary
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            kept = ""
+            _sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{path} could not be written: {error}. {kept}Make room on the disk, or choose another folder."
+        ) from error
+
+
+def temporary_name(name: str) -> str:
+    """The hidden name under which `name` is written before it is renamed."""
+    return f".{name}.tmp"
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write `value` as indented JSON, atomically.
+
+    Raises:
+        InputError: as `atomic_path`.
+        TypeError, ValueError: `value` holds something JSON can't, NaN and infinity included.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    with atomic_path(path) as temporary:
+        # Half of a surrogate pair, as in a path that is not UTF-8, becomes \\udcff: an escape that JSON reads back.
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read a file that must hold one JSON object.
+
+    Raises:
+        InputError: the file is missing, unreadable, not UTF-8, not JSON, or its value is not an object.
+    """
+    try:
+        value = json.loads(Path(path).read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"The file {path} does not exist. Check the path.") from None
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}. Restore the file from "
+            "a copy; it may have been edited or cut short."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not JSON: its byte {error.start + 1:,} is not UTF-8. Restore a copy.") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds a JSON {type(value).__name__} where an object {{...}} is expected.")
+    return value
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":  # Windows can't open a folder, and its rename is durable without
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,185 @@
+"""Named arrays and their configuration in one safetensors file, saved so that a crash loses nothing.
+
+The configuration travels inside the safetensors file, in its header, as JSON: weights and configuration can't come
+from two different saves, however a run ends. Nothing here reads or writes pickle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from ...errors import InputError
+from .atomic_files import atomic_path
+
+FORMAT = "handloom-checkpoint"
+VERSION = 1
+MODEL_FILE = "model.safetensors"
+
+
+class Checkpoint(NamedTuple):
+    """What `load_checkpoint` gives: arrays by name, and the configuration they were saved with."""
+
+    tensors: dict[str, np.ndarray]
+    config: dict[str, Any]
+
+
+def save_checkpoint(
+    folder: str | Path, tensors: Mapping[str, np.ndarray], config: Mapping[str, Any], *, file_name: str = MODEL_FILE
+) -> Path:
+    """Save arrays and configuration as `folder/file_name`, replacing an older save only once the new one is on disk.
+
+    Args:
+        folder: made if it doesn't exist.
+        tensors: NumPy arrays of any shape with a real or boolean dtype; device arrays must be copied to the host first.
+        config: anything JSON can hold, such as the model's sizes and the step.
+        file_name: another name keeps several saves in one folder.
+
+    Returns:
+        the path written.
+
+    Raises:
+        InputError: the folder can't be made or written to, or the disk is full; an older save is untouched.
+        TypeError, ValueError: a tensor is not such an array, or `config` holds something JSON can't (NaN, an array).
+    """
+    contiguous = {}
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, (np.ndarray, np.generic)) or tensor.dtype.kind not in "fiub":
+            kind = f"{getattr(tensor, 'dtype', '')} {type(tensor).__name__}".strip()
+            raise TypeError(f"tensor {name!r} is a {kind}; a checkpoint holds NumPy arrays of real numbers or bools.")
+        contiguous[name] = np.asarray(tensor, order="C")  # safetensors writes a strided view's memory as it lies
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "config": json.dumps(dict(config), ensure_ascii=False, allow_nan=False),
+    }
+    # save_file would write to a temporary file of its own, under a new name each time, and leave it behind when killed.
+    content = save(contiguous, metadata=metadata)
+    folder = make_folder(folder)
+    with atomic_path(folder / file_name) as temporary:
+        temporary.write_bytes(content)
+    return folder / file_name
+
+
+def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Checkpoint:
+    """Load what `save_checkpoint` saved; bit for bit the same arrays, dtypes and shapes.
+
+    Args:
+        folder: the folder, or the safetensors file itself.
+
+    Raises:
+        InputError: folder or file is missing, truncated, not a safetensors file, not one of handloom's, or of a format
+            version this handloom doesn't know.
+    """
+    with _open(folder, file_name) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        return Checkpoint(tensors, json.loads(file.metadata()["config"]))
+
+
+def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str, Any]:
+    """The configuration of a checkpoint alone, without its arrays. Raises InputError as `load_checkpoint`."""
+    with _open(folder, file_name) as file:
+        return json.loads(file.metadata()["config"])
+
+
+@contextmanager
+def _open(folder: str | Path, file_name: str) -> Iterator[Any]:
+    """The safetensors file, known to be a checkpoint; what goes wrong while it is read becomes an InputError."""
+    path = Path(folder)
+    if path.is_dir():
+        path = path / file_name
+    if not path.is_file():
+        raise InputError(_missing(Path(folder), path))
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise InputError(
+                    f"{path} is a safetensors file, but not a checkpoint that handloom saved: its header lacks "
+                    "handloom's configuration, so the model can't be built from it. Give the folder of a handloom run."
+                )
+            if metadata.get("version") != str(VERSION):
+                raise InputError(
+                    f"{path} has checkpoint format {metadata.get('version')}; this handloom reads format {VERSION}. "
+                    "Install the version of handloom that saved it, or train again."
+                )
+            yield file
+    except (SafetensorError, json.JSONDecodeError, KeyError) as error:
+        raise InputError(_unreadable(path, error)) from None
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
+
+
+def check_shapes(
+    expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: str | Path
+) -> None:
+    """Compare the shapes a model needs with those a checkpoint holds, before anything is loaded.
+
+    Args:
+        expected: name -> shape, of the model.
+        found: name -> shape, of the checkpoint.
+        where: the checkpoint, for the message.
+
+    Raises:
+        InputError: names the first tensors that differ in shape, are missing or are too many.
+    """
+    shapes = [
+        f"{name} is {found[name]}, the model needs {shape}"
+        for name, shape in expected.items()
+        if name in found and found[name] != shape
+    ]
+    missing = [f"{name} is missing" for name in expected if name not in found]
+    extra = [f"{name} is unknown to the model" for name in found if name not in expected]
+    problems = shapes + missing + extra
+    if problems:
+        more = f"; and {len(problems) - 3:,} more" if len(problems) > 3 else ""
+        raise InputError(
+            f"The checkpoint {where} does not fit the model: {'; '.join(problems[:3])}{more}. Build the model with the "
+            "sizes and the vocabulary the checkpoint was trained with (they stand in its configuration), or give "
+            "another checkpoint."
+        )
+
+
+def make_folder(folder: str | Path) -> Path:
+    """Make a folder and its parents if they don't exist.
+
+    Raises:
+        InputError: a file is in the way, or the parent can't be written to.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"The folder {folder} can't be made: a file is in the way. Choose another path.") from None
+    except OSError as error:
+        raise InputError(f"The folder {folder} can't be made: {error.strerror}. Choose another path.") from None
+    return folder
+
+
+def _missing(folder: Path, path: Path) -> str:
+    if not folder.exists():
+        return f"The checkpoint {folder} does not exist. Give the folder of a run, such as runs/NAME."
+    others = sorted(p.name for p in folder.glob("*.safetensors") if p.is_file())
+    held = f"It holds {', '.join(others[:3])}." if others else "The run may have ended before its first save."
+    return f"The folder {folder} holds no {path.name}. {held} Give the folder of a run that saved its model."
+
+
+def _unreadable(path: Path, error: Exception) -> str:
+    with open(path, "rb") as file:
+        start = file.read(4)
+    if start[:2] == b"PK" or start[:1] == b"\x80":
+        return (
+            f"{path} looks like a PyTorch or pickle file. handloom reads safetensors only, because unpickling a file "
+            "can run any code hidden in it. Give the folder of a handloom run."
+        )
+    return (
+        f"{path} is damaged or no safetensors file ({error}). It may have been cut short while it was copied: copy it "
+        "again, or give another checkpoint."
+    )

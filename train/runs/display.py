@@ -1,0 +1,76 @@
+"""What a run shows while it trains: a progress bar in a terminal, lines in a log file, a picture that is redrawn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tqdm import tqdm
+
+from .folder import RunFolder
+from .plots import plot_losses
+
+
+class Display:
+    """Shows a run's progress; a context manager.
+
+    In a terminal a bar says loss, best validation, learning rate, tokens/s and the time left; elsewhere (a log file,
+    a pipe) there is one line for each validation. loss.png is redrawn from the log.
+
+    Args:
+        run: whose log and picture it is.
+        steps, done: updates in all, and made so far.
+        training_label, unit: what the picture calls the training loss, and what a loss is a mean over.
+        silent: show and draw nothing.
+    """
+
+    def __init__(self, run: RunFolder, steps: int, done: int, training_label: str, unit: str, silent: bool = False):
+        self.run, self.steps, self.silent = run, steps, silent
+        self.training_label, self.unit = training_label, unit
+        disable = True if silent else None  # None: where standard error is no terminal
+        self.bar = tqdm(total=steps, initial=done, unit="step", disable=disable, dynamic_ncols=True)
+        self._next_picture = 0.0  # on time.perf_counter's clock
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.close()
+
+    def step(self) -> None:
+        """One more update was made."""
+        self.bar.update()
+
+    def row(self, row: Mapping[str, Any], speed: float, best: float | None) -> None:
+        """A row of the log: shown behind the bar."""
+        parts = [f"loss {row['loss']:.3f}"]
+        if best is not None:
+            parts.append(f"best valid {best:.3f}")
+        parts.append(f"lr {row['learning_rate']:.1e}")
+        if "loss_scale" in row:
+            parts.append(f"scale {row['loss_scale']:g}")
+        if row.get("skipped"):
+            parts.append(f"{row['skipped']} skipped")
+        if "overflowed" in row:
+            parts.append(f"first {row['overflowed']}")
+        self.bar.set_postfix_str(f"{', '.join(parts)}, {speed:,.0f} {self.unit}s/s")
+
+    def validation(self, step: int, what: str, values: Mapping[str, float]) -> None:
+        """A validation: a line where there is no bar; the picture, if that takes less than a twentieth of the time."""
+        if self.bar.disable and not self.silent:
+            further = [f", {name.removeprefix('valid_')} {value:.4g}" for name, value in values.items()][1:]
+            loss = f"validation loss {values['valid_loss']:.4f} nats per {self.unit}"
+            print(f"step {step}/{self.steps}, {what}: {loss}{''.join(further)}", flush=True)
+        if time.perf_counter() >= self._next_picture:
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw the picture anew."""
+        start = time.perf_counter()
+        if not self.silent and self.run.metrics_path.exists():
+            plot_losses(
+                self.run.metrics_path, self.run.loss_picture, training_label=self.training_label, unit=self.unit
+            )
+        end = time.perf_counter()
+        self._next_picture = end + 20 * (end - start)

@@ -1,0 +1,291 @@
+"""Pictures of a run: the losses over the steps, and what a sentence attends to.
+
+matplotlib is used through its object-oriented interface on the Agg canvas: no display is needed, and the global state
+of pyplot, which a user's own script may hold, is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .atomic_files import atomic_path
+from .folder import read_metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TRAIN_COLOUR, VALID_COLOUR, RATE_COLOUR, GRID_COLOUR = "#4477aa", "#cc3311", "#228833", "#dddddd"
+LINE_STYLES = ("-", "--", ":")
+LINE_COLOURS = ("#4477aa", "#cc3311", "#228833", "#ee7733", "#aa3377", "#33bbee", "#777777")
+
+
+def plot_losses(
+    metrics: str | Path | Iterable[Mapping[str, Any]],
+    out_png: str | Path,
+    *,
+    training_label: str = "training",
+    unit: str = "token",
+) -> None:
+    """Draw training and validation loss over the steps, and below them accuracy and learning rate if they were logged.
+
+    Args:
+        metrics: rows with "step" and any of "loss", "valid_loss" (nats per token), "accuracy", "valid_accuracy" and
+            "learning_rate"; or the path of their metrics.jsonl. A row without one of the numbers, or with null, is left
+            out of that line.
+        out_png: written atomically.
+        training_label: legend of the training loss; a regularised loss should say so, it stays above the other.
+        unit: what the loss is a mean over.
+
+    Raises:
+        InputError: metrics.jsonl can't be read, or the picture can't be written.
+        ValueError: no row has a loss.
+    """
+    rows = read_metrics(metrics) if isinstance(metrics, (str, Path)) else list(metrics)
+    train, valid, rate = (_line(rows, key) for key in ("loss", "valid_loss", "learning_rate"))
+    accuracies = _line(rows, "accuracy"), _line(rows, "valid_accuracy")
+    if not train[0] and not valid[0]:
+        raise ValueError("no row of the metrics has a step and a loss")
+    below = [name for name, there in (("accuracy", any(a[0] for a in accuracies)), ("rate", rate[0])) if there]
+    figure = _new_figure(8.0, 4.2 + 1.4 * len(below))
+    panels = figure.subplots(
+        1 + len(below), 1, sharex=True, squeeze=False, height_ratios=[3] + [1] * len(below)
+    )[:, 0]
+    losses = panels[0]
+    if train[0]:
+        losses.plot(*train, color=TRAIN_COLOUR, linewidth=1.2, marker=_dots(train), label=training_label)
+    if valid[0]:
+        best = int(np.argmin(valid[1]))
+        label = f"validation (best {valid[1][best]:.3f} at step {valid[0][best]:,})"
+        losses.plot(*valid, color=VALID_COLOUR, linewidth=1.6, marker="o", markersize=3.5, label=label)
+        losses.plot(valid[0][best], valid[1][best], color=VALID_COLOUR, marker="o", markersize=8, fillstyle="none")
+    losses.set_ylabel(f"loss (nats per {unit})")
+    losses.legend(frameon=False)
+    if "accuracy" in below:
+        for line, colour in zip(accuracies, (TRAIN_COLOUR, VALID_COLOUR), strict=True):
+            if line[0]:
+                panels[1].plot(*line, color=colour, linewidth=1.2, marker=_dots(line))
+        panels[1].set_ylabel("accuracy")
+    if rate[0]:
+        panels[-1].plot(*rate, color=RATE_COLOUR, linewidth=1.2, marker=_dots(rate))
+        panels[-1].set_ylabel("learning rate")
+        panels[-1].set_ylim(bottom=0)
+        panels[-1].yaxis.set_major_formatter("{x:g}")
+    for panel in panels:
+        _calm(panel)
+    panels[-1].set_xlabel("step (updates)")
+    panels[-1].xaxis.set_major_formatter("{x:,.0f}")
+    panels[-1].xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    _save(figure, out_png)
+
+
+def plot_attention(
+    weights: np.ndarray, source_tokens: Sequence[str], target_tokens: Sequence[str], out_png: str | Path
+) -> None:
+    """Draw attention weights as a grid of shades, source tokens along the top and target tokens down the side.
+
+    Args:
+        weights: (target, source) float array, each row summing to 1 or less.
+        source_tokens, target_tokens: the texts of the tokens. A blank in one is drawn as an open box, so that " Hund"
+            (the start of a word) and "hund" can be told apart.
+        out_png: written atomically.
+
+    Raises:
+        InputError: the picture can't be written.
+        ValueError: the shape of `weights` does not match the tokens, or one of the sides is empty.
+    """
+    weights = np.asarray(weights)
+    if weights.shape != (len(target_tokens), len(source_tokens)) or not weights.size:
+        raise ValueError(
+            f"weights of shape {weights.shape} don't fit {len(target_tokens)} target tokens (rows) and "
+            f"{len(source_tokens)} source tokens (columns)"
+        )
+    cell = 0.34  # inches; a token's letters stay readable at this size
+    figure = _new_figure(2.6 + cell * len(source_tokens), 2.0 + cell * len(target_tokens))
+    grid = figure.subplots()
+    image = grid.imshow(weights, cmap="Blues", vmin=0.0, vmax=max(float(weights.max()), 1e-6), aspect="equal")
+    grid.set_xticks(range(len(source_tokens)), [_visible(token) for token in source_tokens], rotation=60)
+    grid.set_yticks(range(len(target_tokens)), [_visible(token) for token in target_tokens])
+    grid.xaxis.tick_top()
+    grid.xaxis.set_label_position("top")
+    for label in grid.get_xticklabels():
+        label.set(horizontalalignment="left", rotation_mode="anchor")
+    for label in [*grid.get_xticklabels(), *grid.get_yticklabels()]:
+        label.set_parse_math(False)  # "$" is a token, not TeX
+    grid.set_xlabel("source token")
+    grid.set_ylabel("target token")
+    grid.tick_params(length=2)
+    figure.colorbar(image, ax=grid, label="attention weight", shrink=0.8, aspect=20)
+    _save(figure, out_png)
+
+
+def plot_heads(
+    weights: np.ndarray, query_tokens: Sequence[str], key_tokens: Sequence[str], out_png: str | Path, title: str = ""
+) -> None:
+    """Draw the attention weights of each head of a layer, side by side: queries down the side, keys along the bottom.
+
+    Args:
+        weights: (heads, queries, keys) float array, each row summing to 1 or less.
+        query_tokens, key_tokens: the texts of the tokens; a blank in one is drawn as an open box.
+        out_png: written atomically.
+        title: above all heads, such as which layer they are of.
+
+    Raises:
+        InputError: the picture can't be written.
+        ValueError: the shape of `weights` does not match the tokens, or one of the sides is empty.
+    """
+    weights = np.asarray(weights)
+    if weights.shape[1:] != (len(query_tokens), len(key_tokens)) or not weights.size:
+        raise ValueError(
+            f"weights of shape {weights.shape} don't fit {len(query_tokens)} queries and {len(key_tokens)} keys"
+        )
+    heads, cell = len(weights), 0.17
+    columns = min(heads, 4)
+    rows = -(-heads // columns)
+    size = columns * (0.3 + cell * len(key_tokens)), rows * (0.5 + cell * len(query_tokens))
+    figure = _new_figure(max(2.2 + size[0], 3.4), 1.6 + size[1])
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for number, panel in enumerate(panels.flat):
+        if number >= heads:
+            panel.set_axis_off()
+            continue
+        image = panel.imshow(weights[number], cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
+        panel.set_title(f"head {number + 1}", fontsize=9)
+        panel.set_xticks(range(len(key_tokens)), [_visible(token) for token in key_tokens], rotation=90, fontsize=7)
+        panel.set_yticks(range(len(query_tokens)), [_visible(token) for token in query_tokens], fontsize=7)
+        panel.tick_params(length=2, labelbottom=number + columns >= heads)
+        for label in [*panel.get_xticklabels(), *panel.get_yticklabels()]:
+            label.set_parse_math(False)
+    figure.suptitle(title, fontsize=10)
+    figure.supxlabel("token that is looked at (key)", fontsize=9)
+    figure.supylabel("token that looks (query)", fontsize=9)
+    figure.colorbar(image, ax=panels, label="attention weight", shrink=0.8, aspect=25)
+    _save(figure, out_png)
+
+
+def plot_lines(
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    out_png: str | Path,
+    *,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+) -> None:
+    """Draw lines that are to be compared, each with its name in the legend.
+
+    Args:
+        lines: name -> (x, y); points that are not finite are left out.
+        out_png: written atomically.
+        log_x: a logarithmic x axis.
+
+    Raises:
+        InputError: the picture can't be written.
+        ValueError: there is no point to draw.
+    """
+    figure = _new_figure(8.0, 4.6)
+    panel = figure.subplots()
+    drawn = False
+    for number, (name, points) in enumerate(lines.items()):
+        finite = [(x, y) for x, y in zip(*points, strict=True) if math.isfinite(x) and math.isfinite(y)]
+        if not finite:
+            continue
+        line = [x for x, _ in finite], [y for _, y in finite]
+        colour = LINE_COLOURS[number % len(LINE_COLOURS)]
+        style = LINE_STYLES[number // len(LINE_COLOURS) % len(LINE_STYLES)]
+        panel.plot(*line, color=colour, linestyle=style, linewidth=1.5, marker=_dots(line), label=name)
+        drawn = True
+    if not drawn:
+        raise ValueError("there is no point to draw")
+    if log_x:
+        panel.set_xscale("log")
+    elif all(float(x).is_integer() for points in lines.values() for x in points[0]):
+        panel.xaxis.set_major_formatter("{x:,.0f}")
+        panel.locator_params("x", integer=True, min_n_ticks=1)
+    panel.set_xlabel(x_label)
+    panel.set_ylabel(y_label)
+    panel.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    _calm(panel)
+    _save(figure, out_png)
+
+
+def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Path) -> None:
+    """Draw a confusion matrix: each row's shares in shades, actual classes down the side, predicted ones on top.
+
+    Args:
+        matrix: (labels, labels) counts; row = actual class.
+        out_png: written atomically.
+
+    Raises:
+        InputError: the picture can't be written.
+        ValueError: the shape does not match the labels.
+    """
+    matrix = np.asarray(matrix)
+    if matrix.shape != (len(labels), len(labels)) or not matrix.size:
+        raise ValueError(f"a matrix of shape {matrix.shape} does not fit {len(labels)} labels")
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    cell = 0.5 if len(labels) <= 15 else 0.24
+    size = cell * len(labels)
+    figure = _new_figure(3.2 + size, 2.2 + size)
+    grid = figure.subplots()
+    image = grid.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
+    if len(labels) <= 15:
+        for row, column in np.argwhere(matrix):
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            grid.text(column, row, f"{matrix[row, column]}", ha="center", va="center", fontsize=8, color=colour)
+    font = 9 if len(labels) <= 15 else 7
+    grid.set_xticks(range(len(labels)), list(labels), rotation=60, fontsize=font)
+    grid.set_yticks(range(len(labels)), list(labels), fontsize=font)
+    for label in grid.get_xticklabels():
+        label.set(horizontalalignment="right", rotation_mode="anchor")
+    for label in [*grid.get_xticklabels(), *grid.get_yticklabels()]:
+        label.set_parse_math(False)
+    grid.set_xlabel("predicted class")
+    grid.set_ylabel("actual class")
+    grid.tick_params(length=2)
+    figure.colorbar(image, ax=grid, label="share of the actual class", shrink=0.7, aspect=25)
+    _save(figure, out_png)
+
+
+def _line(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
+    """Steps and values of the rows that have a finite value under this key."""
+    points = [(row["step"], row[key]) for row in rows if "step" in row and row.get(key) is not None]
+    points = [(step, value) for step, value in points if math.isfinite(value)]
+    return [step for step, _ in points], [value for _, value in points]
+
+
+def _dots(line: tuple[list[float], list[float]]) -> str:
+    """A marker for lines of a few points, which would otherwise hardly show, or not at all."""
+    return "." if len(line[0]) < 10 else ""
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes half a second; translating does without
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _calm(panel: Axes) -> None:
+    panel.grid(color=GRID_COLOUR, linewidth=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _visible(token: str) -> str:
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in token.replace(" ", "\N{OPEN BOX}"))
+    return shown if len(shown) <= 24 else shown[:23] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _save(figure: Figure, out_png: str | Path) -> None:
+    with atomic_path(out_png) as temporary, warnings.catch_warnings():
+        # The font has no Chinese or emoji; a box in their place is no reason to stop a training run.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(temporary, format="png")

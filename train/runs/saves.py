@@ -1,0 +1,165 @@
+"""What a run needs to go on exactly where it stopped: saved whole, the last few kept, the newest whole one found again.
+
+A save is two files in the run's folder `checkpoints`: `weights-STEP.safetensors` holds the parameters,
+`state-STEP.safetensors` all else. The state is written last and counts only with its weights, whose SHA-256 it holds,
+so a crash between the two leaves the save before. Weights that a state wants to average later stay as long as it does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import InputError
+from .checkpoints import load_checkpoint, read_config, save_checkpoint
+
+_NAME = re.compile(r"(state|weights)-(\d+)\.safetensors")
+
+
+class SavedState(NamedTuple):
+    """A save as it was found: `damaged` says what was passed over because it could not be read, newest first."""
+
+    step: int
+    weights: dict[str, np.ndarray]
+    state: dict[str, Any]
+    damaged: list[str]
+
+
+class SavedStates:
+    """The saves of one run.
+
+    Args:
+        folder: where they lie; made with the first save.
+        keep: how many saves to keep, the newest ones.
+    """
+
+    def __init__(self, folder: str | Path, keep: int = 2):
+        if keep < 1:
+            raise ValueError(f"SavedStates: keep = {keep}; at least the newest save must stay")
+        self.folder, self.keep = Path(folder), keep
+
+    def save(
+        self, step: int, weights: Mapping[str, np.ndarray], state: Mapping[str, Any], snapshots: Sequence[int] = ()
+    ) -> None:
+        """Save; only then remove what is no longer wanted.
+
+        Args:
+            weights: the parameters by name.
+            state: nested dicts (keys are strings without "/") of arrays and of anything JSON can hold.
+            snapshots: earlier steps whose weights this state needs; their files stay as long as this save.
+
+        Raises:
+            InputError: the disk is full or the folder read-only; the earlier saves are untouched.
+        """
+        flat = dict(_flatten(state))
+        tensors = {key: value for key, value in flat.items() if isinstance(value, np.ndarray)}
+        plain = {key: value for key, value in flat.items() if key not in tensors}
+        config = {"step": step, "snapshots": list(snapshots), "weights": digest(weights), "state": plain}
+        save_checkpoint(self.folder, weights, {"step": step}, file_name=f"weights-{step:08}.safetensors")
+        save_checkpoint(self.folder, tensors, config, file_name=f"state-{step:08}.safetensors")
+        self._prune(newest=step)
+
+    def steps(self) -> list[int]:
+        """The steps of the saves, oldest first, damaged ones included."""
+        return sorted(self._files("state"))
+
+    def load(self) -> SavedState:
+        """The newest save that is whole.
+
+        Raises:
+            InputError: there is none; says why for the newest.
+        """
+        damaged: list[str] = []
+        for step in reversed(self.steps()):
+            try:
+                weights = self.weights(step)
+                tensors, config = load_checkpoint(self.folder, file_name=f"state-{step:08}.safetensors")
+                if config.get("step") != step or "state" not in config or config.get("weights") != digest(weights):
+                    raise InputError(
+                        f"The two files of step {step} in {self.folder} do not belong together: the weights are not "
+                        "those that the state was saved with. Restore both from one copy."
+                    )
+            except InputError as error:
+                damaged.append(str(error))
+                continue
+            return SavedState(step, weights, _nest({**config["state"], **tensors}), damaged)
+        if damaged:
+            raise InputError(f"No save in {self.folder} can be used. The newest: {damaged[0]}")
+        raise InputError(
+            f"{self.folder} holds no save to go on from: the run ended before its first one, or the folder was "
+            "cleared. Start the run again."
+        )
+
+    def weights(self, step: int) -> dict[str, np.ndarray]:
+        """The parameters as they were saved at `step`. Raises InputError if the file is missing or damaged."""
+        return load_checkpoint(self.folder, file_name=f"weights-{step:08}.safetensors").tensors
+
+    def mean_weights(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
+        """The mean of the parameters saved at these steps. Raises InputError as `weights`."""
+        snapshots = [self.weights(step) for step in steps]
+        total = snapshots[0]
+        for snapshot in snapshots[1:]:
+            for name, array in snapshot.items():
+                total[name] += array
+        return {name: array / len(steps) for name, array in total.items()}
+
+    def clear(self) -> None:
+        """Remove all saves, and the folder if nothing else is in it."""
+        for path in [*self._files("state").values(), *self._files("weights").values(), *self.folder.glob(".*.tmp")]:
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it is not empty, or was never made
+            self.folder.rmdir()
+
+    def _files(self, kind: str) -> dict[int, Path]:
+        found = ((_NAME.fullmatch(path.name), path) for path in self.folder.glob(f"{kind}-*.safetensors"))
+        return {int(match[2]): path for match, path in found if match}
+
+    def _prune(self, newest: int) -> None:
+        states, weights = self._files("state"), self._files("weights")
+        # After a resume from an older save, saves of later steps belong to steps that are about to be made again.
+        kept = [step for step in sorted(states) if step <= newest][-self.keep :]
+        wanted = set(kept)
+        for step in kept:
+            try:
+                wanted.update(read_config(states[step])["snapshots"])
+            except InputError:
+                continue  # damaged: it wants nothing any more
+        removed = [path for step, path in states.items() if step not in kept]
+        removed += [path for step, path in weights.items() if step not in wanted]
+        for path in [*removed, *self.folder.glob(".*.tmp")]:  # states first: none is left without its weights
+            path.unlink(missing_ok=True)
+
+
+def digest(weights: Mapping[str, Any]) -> str:
+    """SHA-256 over names, dtypes, shapes and bytes of arrays, in hexadecimal: equal only for bit-equal weights."""
+    total = hashlib.sha256()
+    for name in sorted(weights):
+        array = np.ascontiguousarray(weights[name])
+        total.update(f"{name} {array.dtype} {np.shape(weights[name])} ".encode())
+        total.update(array.reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def _flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:  # an empty one is a value like others
+            yield from _flatten(value, f"{path}{key}/")
+        else:
+            yield f"{path}{key}", value
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path, value in flat.items():
+        *parents, name = path.split("/")
+        place = tree
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[name] = value
+    return tree

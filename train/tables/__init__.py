@@ -1,0 +1,1 @@
+"""Tables and pictures of several runs, or of one finished model."""

@@ -1,0 +1,83 @@
+"""Where a translator looked: a picture for every attention layer, and which words belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import InputError
+from ..runs.plots import plot_heads
+from ..tasks.translation import Translator
+
+
+def draw_attention(
+    translator: Translator, sentence: str, folder: str | Path, target: Sequence[int] | None = None
+) -> list[Path]:
+    """Draw the weights of every layer and head for a sentence and its translation, one picture for each layer.
+
+    Args:
+        folder: where a new folder, named by the next free number, is made for the pictures, which are named after
+            the layers.
+        target: ids of the translation; the best one that the translator finds if None.
+
+    Returns the pictures in the order of the layers. Raises InputError for a sentence that can't be translated, or a
+    picture that can't be written.
+    """
+    maps, source, written = translator.attention_maps(sentence, target)
+    read = [*translator.tokenizer.token_strings([translator.tokenizer.bos_id]), *written[:-1]]
+    sides = {"encoder": (source, source), "self_attn": (read, read), "multihead_attn": (written, source)}
+    pictures: list[Path] = []
+    new = _new_folder(Path(folder))
+    for name, weights in maps.items():
+        queries, keys = sides["encoder" if name.startswith("encoder") else name.rsplit(".", 1)[1]]
+        pictures.append(new / f"{name}.png")
+        plot_heads(weights, queries, keys, pictures[-1])
+    return pictures
+
+
+def _new_folder(parent: Path) -> Path:
+    number = 1
+    while (parent / str(number)).exists():
+        number += 1
+    try:
+        (parent / str(number)).mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"No folder for pictures could be made in {parent}: {error.strerror}.") from None
+    return parent / str(number)
+
+
+def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> list[tuple[str, str]]:
+    """For each word of a translation the word of the source that it looked at most: (target word, source word).
+
+    Args:
+        weights: cross-attention (target tokens, source tokens), as `Translator.attention` gives it.
+        source, target: the tokens' texts; a word begins with a token that begins with a blank, and special tokens such
+            as <eos> belong to none.
+
+    The weight between two words is the mean over the target's tokens of the sum over the source's. Reading alignments
+    from attention is as old as attention (Bahdanau et al. 2015, arXiv 1409.0473, section 5.2.1); they are hints.
+    """
+    rows, columns = _words(target), _words(source)
+    if not rows or not columns:
+        return []
+    words = np.array([[weights[np.ix_(row, column)].sum(axis=1).mean() for column in columns] for row in rows])
+    looked_at = [columns[place] for place in words.argmax(axis=1)]
+    return [(_text(target, row), _text(source, column)) for row, column in zip(rows, looked_at, strict=True)]
+
+
+def _text(tokens: Sequence[str], word: list[int]) -> str:
+    return "".join(tokens[place] for place in word).strip()
+
+
+def _words(tokens: Iterable[str]) -> list[list[int]]:
+    """The places of the tokens of each word."""
+    words: list[list[int]] = []
+    for place, token in enumerate(tokens):
+        if token.startswith("<") and token.endswith(">"):
+            continue
+        if not words or token.startswith(" "):
+            words.append([])
+        words[-1].append(place)
+    return words

@@ -1,0 +1,132 @@
+"""Tables of runs: one cell after another, or several at a time, and none twice."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..runs.folder import RunFolder, jsonable, read_metrics
+from ..runs.saves import SavedStates
+from ..runs.stopping import TrainingStopped
+
+Row = dict[str, Any]
+FINISHED = "cells.jsonl"
+ABLATIONS = ("heads", "layers")
+HEADS, LAYERS = (1, 4, 8, 16), (1, 2, 4, 6)
+
+
+def finish_cells(
+    folder: Path,
+    cells: Mapping[str, Any],
+    make: Callable[[str, Any], Row | None],
+    *,
+    over: Callable[..., Any] = map,
+    tell: Callable[[str, Row | None], None] = lambda name, row: None,
+) -> list[Row]:
+    """Make the cells that `folder` does not have yet, and return the rows of all that are finished, in their order.
+
+    Args:
+        folder: its `cells.jsonl` receives a row for each finished cell as soon as there is one: started again, only
+            what is missing is made.
+        cells: name -> options.
+        make: (name, options) -> the cell's row, anything JSON can hold; None if it failed.
+        over: a function like `map`, which may call `make` in other processes.
+        tell: called in this one with each cell's name and row as it comes.
+
+    Each row holds "cell", its name, too.
+    """
+    file = folder / FINISHED
+    rows = {row["cell"]: row for row in (read_metrics(file) if file.exists() else [])}
+    waiting = [name for name in cells if name not in rows]
+    for name, row in zip(waiting, over(make, waiting, [cells[name] for name in waiting]), strict=True):
+        tell(name, row)
+        if row is not None:
+            rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}}
+            with open(file, "a", encoding="utf-8", newline="\n") as stream:
+                stream.write(json.dumps(rows[name]) + "\n")
+    return [rows[name] for name in cells if name in rows]
+
+
+def run_cells(
+    run: RunFolder,
+    cells: Mapping[str, Any],
+    make: Callable[[RunFolder, Any, bool], Mapping[str, Any]],
+    *,
+    say: Callable[[str], None] = print,
+) -> list[Row]:
+    """`finish_cells` in this process, for a table that belongs to `run`.
+
+    Args:
+        run: its folder `cells` receives a run folder for each cell. A table that was interrupted goes on with the cell
+            that it was at, from that cell's last save.
+        cells: name -> options; a name must serve as that of a folder.
+        make: (run folder, options, whether to resume what is in the folder) -> the cell's figures; "seconds" are added
+            to those of a cell that was made in one go.
+
+    Raises TrainingStopped as `make`, with a message that says how to go on with the table.
+    """
+    known = {row["cell"] for row in run.cells()}
+    numbers = {name: number for number, name in enumerate(cells, 1)}
+    for name in numbers.keys() & known:
+        say(f"{name}: made before")
+
+    def cell(name: str, options: Any) -> Row:
+        say(f"\n{name} ({numbers[name]} of {len(cells)})")
+        start, path = time.perf_counter(), run.cell_path(name)
+        resume = bool(SavedStates(path / "checkpoints").steps())
+        with RunFolder.open(path) if resume else RunFolder.create(path, {"cell": name}, overwrite=True) as own:
+            try:
+                figures = make(own, options, resume)
+            except TrainingStopped as stop:
+                message = f"stopped at step {stop.step:,} of {name}, all saved. Go on: --resume {run.path}"
+                raise TrainingStopped(message, stop.step, stop.signal) from None
+        return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
+
+    return finish_cells(run.path, cells, cell)
+
+
+def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
+    """Rows as a Markdown table with aligned columns.
+
+    Args:
+        rows: what to show; a missing value leaves its place empty.
+        columns: key -> title, with a format after a colon: {"loss": "validation loss:.3f"}.
+    """
+    titles, formats = [], []
+    for title in columns.values():
+        name, _, format_ = title.partition(":")
+        titles.append(name)
+        formats.append(format_)
+    body = [
+        ["" if row.get(key) is None else format(row[key], form) for key, form in zip(columns, formats, strict=True)]
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(titles, *body, strict=True)]
+    numbers = [bool(form) for form in formats]
+    lines = [titles, ["-" * (width - 1) + ":" if n else "-" * width for width, n in zip(widths, numbers, strict=True)]]
+    return "\n".join(
+        "| "
+        + " | ".join(
+            cell.rjust(width) if n else cell.ljust(width)
+            for cell, width, n in zip(line, widths, numbers, strict=True)
+        )
+        + " |"
+        for line in [*lines, *body]
+    )
+
+
+def ablation_cells(name: str, d_model: int) -> dict[str, dict[str, Any]]:
+    """Name of the cell -> changes to the model: 1, 4, 8 and 16 heads (those that divide d_model), or 1 to 6 layers."""
+    if name == "heads":
+        return {numbered(heads, "head"): {"nhead": heads} for heads in HEADS if d_model % heads == 0}
+    if name == "layers":
+        return {numbered(layers, "layer"): {"layers": layers} for layers in LAYERS}
+    raise ValueError(f"unknown ablation {name!r}: use one of {', '.join(ABLATIONS)}")
+
+
+def numbered(count: int, thing: str) -> str:
+    """1 head, 2 heads."""
+    return f"{count} {thing}{'s' if count > 1 else ''}"

@@ -1,0 +1,75 @@
+"""How a translator does on sentences longer than any it was trained on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...autograd import no_grad
+from ...models import Strategy
+from ..data.batches import TokenBatches
+from ..data.files import Pair
+from ..data.pairs import TranslationData
+from ..tasks.metrics import bleu
+from ..tasks.translation import Translator, translation_loss
+
+LONG_SHARE, LONG_MOST = 0.05, 400
+
+
+def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
+    """The data without its longest sentences, and up to 400 of these.
+
+    A sentence is long if its source has more words than those of 95 % of the training pairs. Those in the list come
+    from the test part first, then from what training gives up.
+    """
+    limit = int(np.quantile([len(source.split()) for source, _ in data.train], 1 - LONG_SHARE))
+    parts: dict[str, Any] = {}
+    long: list[Pair] = []
+    for name in ("test", "train", "valid"):
+        pairs = getattr(data, name)
+        short = [pair for pair in pairs if len(pair[0].split()) <= limit]
+        parts[name] = short or pairs
+        if short and name != "valid":
+            long += [pair for pair in pairs if len(pair[0].split()) > limit]
+    return dataclasses.replace(data, **parts), long[:LONG_MOST]
+
+
+def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
+    """Cross-entropy of the targets in nats per token, <eos> included and padding not."""
+    tokenizer = translator.tokenizer
+    batches = TokenBatches(
+        tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
+        tokenizer.encode_batch([target for _, target in pairs]),
+        tokens_per_batch=max(2048, translator.model.config.max_length),
+        seed=0,
+        max_length=translator.model.config.max_length,
+        shuffle=False,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        eos_id=tokenizer.eos_id,
+    )
+    loss = translation_loss(0.0, tokenizer.pad_id)
+    translator.model.eval()
+    with no_grad():
+        values = [loss(translator.model, batch) for batch in batches.epoch(0)]
+    return sum(value.item() * tokens for value, tokens, *_ in values) / sum(tokens for _, tokens, *_ in values)
+
+
+def figures(
+    translator: Translator,
+    test: Sequence[Pair],
+    long: Sequence[Pair],
+    strategy: Strategy,
+    translations: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """BLEU and loss on the test set and on the longer sentences; `translations` are those of the test set, if known."""
+    row: dict[str, Any] = {}
+    for prefix, pairs, known in (("", test, translations), ("long_", long, None)):
+        if pairs:
+            sources, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+            texts = known or translator.translate(sources, strategy=strategy, too_long="truncate", progress=True)
+            row |= {f"{prefix}bleu": bleu(texts, references).value, f"{prefix}loss": mean_loss(translator, pairs)}
+    return row

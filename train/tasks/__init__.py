@@ -1,0 +1,1 @@
+"""What is learnt: translation, classification, language models, and how well."""

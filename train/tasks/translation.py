@@ -1,0 +1,298 @@
+"""The translation task: a Translator (model and tokenizer), and `train_translator`, which makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from tqdm import tqdm
+
+from ...autograd import Tensor, no_grad, ops
+from ...autograd.backend import to_device
+from ...errors import InputError
+from ...models import Hypothesis, Seq2SeqConfig, Seq2SeqTransformer, Strategy
+from ...models.presets import TranslationPreset
+from ...nn import Module, attention_maps
+from ...tokenizer import BPETokenizer, Tokenizer, load_tokenizer
+from ..data.batches import Batch, TokenBatches, fit_lengths, source_batches
+from ..distributed import find_ranks, local_device
+from ..runs.checkpoints import check_shapes, load_checkpoint
+from ..runs.folder import RunFolder
+from ..trainer import Loss, Trainer
+from .objectives import taught
+from .regimes import Regime, fit
+
+Pair = tuple[str, str]
+TooLong = Literal["error", "truncate"]
+
+
+class Translator:
+    """A trained model and the tokenizer shared by its two languages."""
+
+    def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer):
+        self.model, self.tokenizer = model, tokenizer
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Translator:
+        """The translator that a run left in `folder`.
+
+        Raises InputError if the folder is not a run, or a file in it is missing, damaged or of another shape.
+        """
+        run = RunFolder.open(folder)
+        tensors, config = load_checkpoint(run.path)
+        tokenizer = load_tokenizer(run.tokenizer_path)
+        try:
+            model = Seq2SeqTransformer(Seq2SeqConfig(**config["model"]))
+        except (ArithmeticError, KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{run.model_path} does not say which translation model it holds ({error}). Give the folder of a "
+                "translation run made by this version of handloom, or train again."
+            ) from None
+        if tokenizer.vocab_size != model.config.source_vocab_size:
+            raise InputError(
+                f"{run.tokenizer_path} has {tokenizer.vocab_size} tokens but the model in {run.model_path} was trained "
+                f"with {model.config.source_vocab_size}: the files are of two runs. Take both from the same one."
+            )
+        expected = {name: array.shape for name, array in model.state_dict().items()}
+        check_shapes(expected, {name: array.shape for name, array in tensors.items()}, run.model_path)
+        model.load_state_dict(tensors)
+        return cls(model.eval(), tokenizer)
+
+    def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
+        """Sentences as the encoder takes them: token ids and <eos>. Raises InputError for empty and too long ones."""
+        for number, sentence in enumerate(sentences, 1):
+            if not sentence.strip():
+                raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
+        ids = self.tokenizer.encode_batch(sentences, add_eos=True)
+        limit, eos_id = self.model.config.max_length, self.tokenizer.eos_id
+        return fit_lengths(ids, limit, too_long=too_long, eos_id=eos_id, texts=sentences)
+
+    def hypotheses(
+        self,
+        sentences: Sequence[str],
+        *,
+        strategy: Strategy | None = None,
+        too_long: TooLong = "error",
+        progress: bool = False,
+    ) -> list[list[Hypothesis]]:
+        """The `n_best` hypotheses of the strategy for each sentence, best first; by default a beam search of width 5.
+
+        `too_long` and `progress` as in `translate`, and the same errors.
+        """
+        strategy = strategy or Strategy()
+        tokenizer = self.tokenizer
+        found: list[list[Hypothesis]] = [[] for _ in sentences]
+        self.model.eval()
+        decoder = self.model.raw_decoder(packed=len(sentences) > 100)  # a few sentences are translated before it pays
+        ids = self.source_ids(sentences, too_long)
+        tokens = max(4096 // strategy.width, 1)
+        with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
+            for batch in source_batches(ids, tokens_per_batch=tokens, pad_id=tokenizer.pad_id):
+                found_in_batch = strategy.generate(
+                    self.model.start(
+                        batch.source, batch.source_lengths, decoder=decoder, keep_attention=strategy.coverage > 0
+                    ),
+                    bos_id=tokenizer.bos_id,
+                    eos_id=tokenizer.eos_id,
+                    numbers=batch.indices.tolist(),
+                )
+                for index, result in zip(batch.indices, found_in_batch, strict=True):
+                    found[index] = result
+                bar.update(len(batch))
+        return found
+
+    def translate(
+        self,
+        sentences: Sequence[str],
+        *,
+        beam: int = 5,
+        alpha: float = 1.0,
+        strategy: Strategy | None = None,
+        too_long: TooLong = "error",
+        progress: bool = False,
+    ) -> list[str]:
+        """The best translation of each sentence.
+
+        Args:
+            beam: hypotheses kept at each step; 1 is greedy search.
+            alpha: exponent of the length penalty.
+            strategy: how to search, in place of these two.
+            too_long: what becomes of a sentence longer than the model takes: "error" refuses it, "truncate" translates
+                its beginning, with a warning.
+            progress: show a progress bar where there is a terminal.
+
+        Raises InputError for an empty sentence, or one longer than the model takes.
+        """
+        strategy = strategy or Strategy(beam=beam, alpha=alpha)
+        best = self.hypotheses(sentences, strategy=strategy, too_long=too_long, progress=progress)
+        return [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best]
+
+    def attention(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
+        """Cross-attention of a translation: weights, source tokens, target tokens.
+
+        The weights (target tokens, source tokens) are those of the last decoder layer, averaged over its heads; row t
+        is where the model looked when it wrote token t. `target` are the translation's ids, those of the best one if
+        None. Both lists end with <eos>, unless the length limit came first.
+        """
+        maps, source, written = self.attention_maps(sentence, target)
+        last = f"decoder.layers.{self.model.config.decoder_layers - 1}.multihead_attn"
+        return maps[last].mean(axis=0), source, written
+
+    def attention_maps(
+        self, sentence: str, target: Sequence[int] | None = None
+    ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
+        """As `attention`, but all weights: of each attention layer by its name, (heads, query tokens, key tokens).
+
+        Queries and keys of the encoder are source tokens; those of the decoder's self-attention are the tokens that it
+        has read, <bos> first, of which query t wrote target token t.
+        """
+        source = np.array(self.source_ids([sentence], too_long="truncate"))
+        if target is None:
+            target = self.hypotheses([sentence], too_long="truncate")[0][0].ids
+        inputs = [self.tokenizer.bos_id, *target][: self.model.config.max_length]
+        self.model.eval()
+        with no_grad(), attention_maps(self.model) as maps:
+            self.model(source, np.array([inputs]))
+        names = [
+            self.tokenizer.token_strings(ids)
+            for ids in (source[0].tolist(), [*target, self.tokenizer.eos_id][: len(inputs)])
+        ]
+        return {layer: weights[0][0] for layer, weights in maps.items()}, names[0], names[1]
+
+
+def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None = None) -> Loss:
+    """The Trainer's loss: cross-entropy in nats per target token, without padding; smoothed only in training.
+
+    In validation the accuracy is measured as well, the share of tokens that are the most probable. With a `teacher`,
+    training minimises the mean of this loss and of `distillation_loss` against the teacher.
+    """
+
+    def loss(model: Any, batch: Batch) -> tuple[Tensor, int, dict[str, float]]:
+        inputs = (batch.source, batch.target_input, batch.source_lengths)
+        if model.training and teacher is None:  # nothing else needs the logits
+            source, target, lengths = inputs
+            value = model.loss(source, target, batch.target_output, lengths, label_smoothing=label_smoothing)
+            return value, batch.target_tokens, {}
+        logits = model(*inputs)
+        smoothing = label_smoothing if model.training else 0.0
+        value = ops.cross_entropy(logits, batch.target_output, ignore_index=pad_id, label_smoothing=smoothing)
+        counted = batch.target_output != pad_id  # on the host, or the device if the batch is there
+        if not model.training:
+            right = (to_device(logits.data.argmax(axis=-1), "cpu") == batch.target_output) & counted
+            return value, batch.target_tokens, {"accuracy": float(right.sum() / counted.sum())}
+        assert teacher is not None
+        return taught(value, logits, teacher, inputs, counted), batch.target_tokens, {}
+
+    return loss
+
+
+def translation_batches(
+    pairs: Sequence[Pair],
+    tokenizer: Tokenizer,
+    preset: TranslationPreset,
+    *,
+    seed: int,
+    shuffle: bool = True,
+    curriculum: int = 0,
+    pad_to: int = 1,
+) -> TokenBatches:
+    """The pairs as batches of the preset's size, see `TokenBatches`."""
+    return TokenBatches(
+        tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
+        tokenizer.encode_batch([target for _, target in pairs]),
+        tokens_per_batch=preset.tokens_per_batch,
+        seed=seed,
+        max_length=preset.max_length,
+        shuffle=shuffle,
+        curriculum=curriculum,
+        pad_to=pad_to,
+        pad_id=tokenizer.pad_id,
+        bos_id=tokenizer.bos_id,
+        eos_id=tokenizer.eos_id,
+    )
+
+
+def train_translator(
+    train: Sequence[Pair],
+    valid: Sequence[Pair],
+    preset: TranslationPreset,
+    run: RunFolder,
+    *,
+    seed: int,
+    steps: int | None = None,
+    device: str = "cpu",
+    resume: bool = False,
+    stop_at: int | None = None,
+    regime: Regime | None = None,
+    teacher: Translator | None = None,
+    say: Callable[[str], None] = print,
+) -> Translator:
+    """Train a tokenizer and a model on (source, target) sentence pairs and leave both in the run's folder.
+
+    Args:
+        preset: sizes, optimiser and schedule; see `models.presets`.
+        seed: decides the order of the batches. (Initial weights and dropout follow `manual_seed`.)
+        steps: updates; the preset's number if None.
+        resume: go on from the last save in `run`, which was started with the same arguments.
+        stop_at: see `Trainer.fit`.
+        regime: how to train beside what the preset says; `Regime()` if None.
+        teacher: a translator to learn from as well; its tokenizer becomes this one's.
+        say: receives a line of text about each stage.
+
+    Raises InputError for data that can't be used, DeviceError for a device that isn't there, TrainingStopped as
+    `Trainer.fit`.
+    """
+
+    regime = regime or Regime()
+
+    def make_tokenizer() -> Tokenizer:
+        if resume:
+            return load_tokenizer(run.tokenizer_path)
+        trained = teacher.tokenizer if teacher else None
+        trained = trained or BPETokenizer.train([text for pair in train for text in pair], preset.vocab_size)
+        trained.save(run.tokenizer_path)
+        return trained
+
+    tokenizer: Tokenizer = find_ranks().from_first(make_tokenizer)
+    train_batches = translation_batches(
+        train, tokenizer, preset, seed=seed, curriculum=regime.curriculum, pad_to=regime.pad_to
+    )
+    valid_batches = translation_batches(valid, tokenizer, preset, seed=seed, shuffle=False)
+    for note in (train_batches.note(), valid_batches.note()):
+        if note:
+            say(note)
+    config = preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
+    model = regime.make_model(Seq2SeqTransformer, config, device)
+    if teacher is not None:
+        teacher.model.to(local_device(device)).eval()
+    steps = steps or preset.steps
+    accumulate = preset.accumulate * regime.accumulate
+    epochs = steps * find_ranks().size * accumulate / len(train_batches)
+    say(
+        f"model: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; {steps:,} "
+        f"steps of up to {preset.tokens_per_batch * preset.accumulate:,} tokens, {epochs:.1f} epochs, "
+        f"{train_batches.padding_fraction:.0%} padding"
+    )
+    trainer = Trainer(
+        model,
+        translation_loss(preset.label_smoothing, tokenizer.pad_id, teacher.model if teacher else None),
+        regime.make_optimizer(model, preset),
+        regime.make_schedule(preset, steps),
+        train_batches,
+        valid_batches.epoch(0),
+        run,
+        config={"model": config.to_dict()},
+        steps=steps,
+        clip_norm=preset.clip_norm,
+        validate_every=min(preset.validate_every, steps),
+        training_label=f"training (dropout {preset.dropout}, label smoothing {preset.label_smoothing})",
+        **{**regime.trainer_options(), "accumulate": accumulate},
+    )
+    best = fit(trainer, resume=resume, stop_at=stop_at, say=say)
+    if trainer.monitor == "valid_loss":
+        say(f"best validation loss {best:.4f} nats per token (perplexity {np.exp(best):.2f})")
+    else:
+        say(f"best {trainer.monitor}: {best:.4f}")
+    return Translator(model.eval(), tokenizer)
