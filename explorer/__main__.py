@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..train.command_line import run_main
+from ..train.cli.command_line import run_main
 from .serving import explore
 
 

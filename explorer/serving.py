@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import InputError
-from ..train.run_folder import RunFolder
+from ..train.runs.folder import RunFolder
 
 HOST = "127.0.0.1"
 
@@ -54,7 +54,7 @@ def serving(run: Path, port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
     session = Session(run)
     app = make_app(session, token, lambda: number)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1, lifespan="off"
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1, lifespan="off", ws="none"
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="explorer", daemon=True)

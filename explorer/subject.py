@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from ..autograd import no_grad
-from ..autograd.ops.attention import alibi_bias, attention_mask
+from ..autograd.ops.attention_composed import alibi_bias, attention_mask
 from ..errors import InputError
 from ..models import LanguageModel, Strategy
 from ..nn import AttentionCall, Module, observe_attention
 from ..tokenizer import Tokenizer
-from ..train.checkpoints import read_config
-from ..train.classification import Classifier, text_ids
-from ..train.language_modelling import Writer
-from ..train.run_folder import RunFolder
-from ..train.translation import Translator
+from ..train.runs.checkpoints import read_config
+from ..train.tasks.classification import Classifier, text_ids
+from ..train.tasks.language_modelling import Writer
+from ..train.runs.folder import RunFolder
+from ..train.tasks.translation import Translator
 
 CONTINUED = 12  # tokens that a language model adds to the text
 

@@ -21,6 +21,7 @@ ALLOWED = {
     "models": {"nn", "autograd", "errors"},
     "tokenizer": {"errors"},
     "train": {"models", "nn", "autograd", "tokenizer", "errors"},
+    "explorer": {"train", "models", "nn", "autograd", "tokenizer", "errors"},
 }
 # The floors of a folder, from the ground up, each with its rooms: files or folders that stand in it. A room may import
 # from the rooms of the floors below its own, and from nothing else in the folder.

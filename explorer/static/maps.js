@@ -16,13 +16,26 @@ function cells(values, offset, rows, columns) {
   return parts.join("");
 }
 
-// The markup of one head's map, one unit a cell.
+// One head's map as a canvas with one pixel a cell: thousands of elements would take longer to draw than the model to
+// compute. `data-values` holds the numbers, row by row.
 export function thumbnail(weights, head) {
   const [, rows, columns] = weights.shape;
-  return (
-    `<svg class="map cells" viewBox="0 0 ${columns} ${rows}" preserveAspectRatio="none" aria-hidden="true">` +
-    `${cells(weights, head * rows * columns, rows, columns)}</svg>`
-  );
+  const canvas = h("canvas", { class: "map", width: columns, height: rows, "aria-hidden": "true" });
+  canvas.own = weights.subarray(head * rows * columns, (head + 1) * rows * columns);
+  canvas.dataset.values = Array.from(canvas.own, (weight) => weight.toPrecision(8)).join(" ");
+  paint(canvas);
+  return canvas;
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+dark.addEventListener("change", () => document.querySelectorAll("canvas.map").forEach(paint));
+
+function paint(canvas) {
+  const hex = getComputedStyle(document.documentElement).getPropertyValue("--cool").trim();
+  const colour = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  const brush = canvas.getContext("2d"), image = brush.createImageData(canvas.width, canvas.height);
+  canvas.own.forEach((weight, i) => image.data.set([...colour, Math.round(255 * shade(weight))], 4 * i));
+  brush.putImageData(image, 0, 0);
 }
 
 export function legend() {

@@ -66,10 +66,12 @@ function layerRow(layer) {
       "aria-label": `${layer.title}, layer ${layer.number + 1}, head ${number + 1}`,
       onclick: () => { Object.assign(context.shared, { layer: layer.name, head: number }); choose(); },
     });
-    button.innerHTML = `${thumbnail(layer.weights, number)}<span>head ${number + 1}</span>`;
+    button.append(thumbnail(layer.weights, number), h("span", {}, `head ${number + 1}`));
     return button;
   });
-  return h("div", { class: "layer" }, h("span", {}, `layer ${layer.number + 1}`), h("div", { class: "heads" }, heads));
+  const row = h("div", { class: "heads" }, heads);
+  row.style.setProperty("--heads", layer.heads);
+  return h("div", { class: "layer" }, h("span", {}, `layer ${layer.number + 1}`), row);
 }
 
 // The chosen head large: its words with links, and its map.

@@ -1,0 +1,158 @@
+"""The page in a real browser: what it draws is what Python computes; everybody can use it; it asks nobody else."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
+
+from handloom.explorer.serving import serving
+from handloom.train.tasks.translation import Translator
+from tests.support.explorer_run import SENTENCE
+
+VIEWS = ("translate", "head")
+
+
+class Page:
+    """One page of the browser, and all that it asked for and complained about."""
+
+    def __init__(self, browser: Any, address: str):
+        self.address = address
+        self.page = browser.new_page(viewport={"width": 1280, "height": 900})
+        self.page.set_default_timeout(15_000)
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def open(self, view: str) -> Any:
+        """Show a view; returns playwright's page."""
+        self.page.evaluate(f"location.hash = '{view}'")
+        self.page.wait_for_selector(f"#view-{view}")
+        return self.page
+
+    def type(self, text: str) -> None:
+        """Type a text in the first view and wait for its answer."""
+        self.open("translate")
+        self.page.fill("#text", text)
+        self.page.wait_for_function("t => document.querySelector('#view-translate').dataset.text === t", arg=text)
+
+    def values(self, selector: str) -> np.ndarray:
+        """The values of all elements that a selector finds."""
+        found = self.page.eval_on_selector_all(selector, "all => all.map(one => one.dataset.value)")
+        return np.array([float(value) for value in found])
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, run_folder: Path) -> Iterator[Page]:
+    with serving(run_folder) as (address, _):
+        page = Page(browser, address)
+        page.page.goto(address)
+        page.page.wait_for_selector("html[data-ready]")
+        yield page
+        page.page.close()
+
+
+def test_every_cell_drawn_is_a_weight_of_attention_maps(page: Page, run_folder: Path) -> None:
+    page.type(SENTENCE)
+    maps, _, _ = Translator.load(run_folder).attention_maps(SENTENCE)
+    drawn, shades = {}, {}
+    for name, weights in maps.items():
+        for head in range(len(weights)):
+            values, alphas = page.page.eval_on_selector(
+                f'.thumb[data-layer="{name}"][data-head="{head}"] canvas',
+                """canvas => [canvas.dataset.values, [...canvas.getContext("2d")
+                    .getImageData(0, 0, canvas.width, canvas.height).data].filter((_, i) => i % 4 === 3)]""",
+            )
+            drawn[name, head] = np.array(values.split(), float).reshape(weights[head].shape)
+            shades[name, head] = np.array(alphas).reshape(weights[head].shape)
+            np.testing.assert_allclose(drawn[name, head].sum(axis=1), 1, atol=1e-5)
+    assert len(drawn) == 2 * 2 * 3
+    rng = np.random.default_rng(0)
+    for name, head in (list(drawn)[i] for i in rng.integers(len(drawn), size=50)):
+        row, column = (rng.integers(side) for side in drawn[name, head].shape)
+        weight = maps[name][head, row, column]
+        assert drawn[name, head][row, column] == pytest.approx(weight, rel=1e-6, abs=1e-12)
+        assert shades[name, head][row, column] == pytest.approx(255 * weight**0.5, abs=0.51)
+    name = "decoder.layers.1.self_attn"  # the large map has an element for each cell
+    page.page.click(f'.thumb[data-layer="{name}"][data-head="1"]')
+    np.testing.assert_allclose(page.values(".big .cells rect"), maps[name][1].ravel(), rtol=1e-6)
+    assert page.page.inner_text("#answer") == Translator.load(run_folder).translate([SENTENCE])[0]
+
+
+def test_a_cell_opens_its_head_and_the_browser_comes_to_the_same_numbers(page: Page, run_folder: Path) -> None:
+    page.type(SENTENCE)
+    page.page.click('.thumb[data-layer="encoder.layers.1.self_attn"][data-head="1"]')
+    application = page.page.locator("[role=application]")
+    application.press("ArrowDown")
+    application.press("ArrowRight")
+    application.press("Enter")
+    page.page.wait_for_selector('[data-ready="encoder.layers.1.self_attn/1/1"]')
+    maps, _, _ = Translator.load(run_folder).attention_maps(SENTENCE)
+    expected = maps["encoder.layers.1.self_attn"][1, 1]
+    np.testing.assert_allclose(page.values(".steps td.own"), expected, rtol=1e-6)
+    np.testing.assert_allclose(page.values(".steps td.weight"), expected, atol=1e-6)
+    assert page.values("#difference")[0] < 1e-5
+    page.page.locator(".steps input[type=checkbox]").nth(2).uncheck()
+    left = page.values(".steps td.weight")
+    assert left[2] == 0
+    others = np.delete(expected, 2)
+    np.testing.assert_allclose(np.delete(left, 2), others / others.sum(), atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "sehr lang " * 120, "🙂 ☃", "Πού είναι;"])
+def test_odd_texts_are_answered_in_the_page_as_on_the_command_line(page: Page, run_folder: Path, text: str) -> None:
+    translator = Translator.load(run_folder)
+    page.type(text)
+    problem = page.page.inner_text("#view-translate .problem")
+    try:
+        expected = translator.translate([text])[0]
+    except ValueError as error:
+        assert problem == str(error)
+    else:
+        assert not problem
+        assert page.page.text_content("#answer") == expected
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_is_for_everyone(page: Page, view: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page.type("Er.")
+    page.open(view)
+    page.page.wait_for_load_state("networkidle")
+    rules: dict[str, Any] = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+    for scheme in ("light", "dark"):
+        page.page.emulate_media(color_scheme=scheme)
+        results = axe.Axe().run(page.page, options=rules)
+        assert results.violations_count == 0, results.generate_report()
+        rules = {"runOnly": ["color-contrast"]}  # all that the scheme changes
+    page.page.set_viewport_size({"width": 380, "height": 800})
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 380
+    page.page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_no_request_leaves_the_machine_and_nothing_complains(page: Page) -> None:
+    for view in VIEWS:
+        page.open(view)
+    page.page.wait_for_load_state("networkidle")
+    assert page.requests
+    assert not [url for url in page.requests if not url.startswith((page.address, "data:"))]
+    assert [text for text in page.complaints if "422" not in text] == []  # the browser logs each refused request
+
+
+def test_the_time_from_typing_to_the_picture_is_known(page: Page) -> None:
+    """No bound: a test's verdict must not depend on the machine's load. `docs/explorer.md` has figures."""
+    times = []
+    for text in (SENTENCE, "Der Hund schläft.") * 2:
+        start = time.perf_counter()
+        page.type(text)
+        times.append(time.perf_counter() - start)
+    print(f"median {statistics.median(times) * 1e3:.0f} ms")
