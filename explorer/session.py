@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from . import attention
+from . import attention, beam, merges, tiles
 from .asking import Ask
 from .subject import Subject, load_subject
 
@@ -16,6 +16,9 @@ from .subject import Subject, load_subject
 VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
     "translate": attention.translate,
     "head": attention.head,
+    "beam": beam.beam,
+    "bpe": merges.merges,
+    "tiles": tiles.tiles,
 }
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from ..autograd import no_grad
 from ..autograd.ops.attention_composed import alibi_bias, attention_mask
 from ..errors import InputError
-from ..models import LanguageModel, Strategy
+from ..models import LanguageModel, Rules, Strategy
+from ..models.generation.cached import CachedState
 from ..nn import AttentionCall, Module, observe_attention
 from ..tokenizer import Tokenizer
 from ..train.runs.checkpoints import read_config
@@ -85,6 +86,28 @@ class Pass:
         raise InputError(f"This model has no attention layer {name!r}.")
 
 
+@dataclass(frozen=True)
+class Search:
+    """What a search needs to begin.
+
+    Attributes:
+        state, rules: of `models.generation`; the state has one row.
+        begins: how the page writes what all sequences begin with.
+        prefix: tokens of it that count as generated ones' predecessors.
+    """
+
+    state: CachedState
+    rules: Rules
+    begins: str
+    prefix: int = 0
+
+    @property
+    def bytes_per_node(self) -> int:
+        """Of the keys and values of one token, in all layers."""
+        layers, own = self.state.decoder.layers, self.state.decoder.layers[0].own
+        return 2 * len(layers) * own.heads * own.head_dim * np.dtype(self.state.decoder.dtype).itemsize
+
+
 class Subject:
     """A trained model of a run folder. A subclass says how a text goes through it."""
 
@@ -108,6 +131,10 @@ class Subject:
 
     def _watch(self, text: str) -> Pass:
         raise NotImplementedError
+
+    def search(self, text: str) -> Search:
+        """The beginning of a search for the answer to `text`. Raises InputError for a model that writes nothing."""
+        raise InputError(f"A {self.kind} writes nothing, so there is no search.")
 
     def _calls(self, *inputs: Any) -> dict[str, AttentionCall]:
         """What each attention layer did while the model computed on `inputs`."""
@@ -159,6 +186,12 @@ class TranslatorSubject(Subject):
         }
         return Pass(text, self.tokenizer.decode(target), tokens, [_layer(*item) for item in calls.items()])
 
+    def search(self, text: str) -> Search:
+        source = np.array(self.translator.source_ids([text]))
+        self.model.eval()
+        rules = Rules(self.tokenizer.bos_id, self.tokenizer.eos_id)
+        return Search(self.translator.model.start(source), rules, "<bos>")
+
 
 def _layer(name: str, call: AttentionCall) -> Layer:
     side, _, number, kind = name.split(".")
@@ -197,6 +230,16 @@ class WriterSubject(Subject):
             Layer(name, "Self-attention", int(name.split(".")[2]), "text", "text", call) for name, call in calls.items()
         ]
         return Pass(text, answer, {"text": self.shown(whole)}, layers)
+
+    def search(self, text: str) -> Search:
+        if not isinstance(self.model, LanguageModel):
+            raise InputError("This model is recurrent: it has no cache of keys and values to show.")
+        self._watch(text)  # refuses what has no room
+        ids = [id for id in self.tokenizer.encode(text) if id != self.tokenizer.unk_id]
+        room = min(CONTINUED, self.writer.length - len(ids))
+        special = tuple(self.tokenizer.special_ids.values())
+        rules = Rules(None, None, [ids], max_length=room, forbidden=special)
+        return Search(self.model.start(1), rules, "…" + self.shown(ids[-1:])[0], len(ids))
 
 
 class ClassifierSubject(Subject):

@@ -24,6 +24,7 @@ export function brief(x) {
   if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "–";
   if (x === 0) return "0";
   const size = Math.abs(x);
+  if (Number.isInteger(x) && size < 1e5) return String(x).replace("-", "−");
   const text = size >= 1e5 || size < 1e-4 ? x.toExponential(1) : x.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 4);
   return text.replace("-", "−");
 }
@@ -50,7 +51,7 @@ export function table(caption, head, rows, attributes = {}) {
   return h(
     "table", attributes,
     caption ? h("caption", {}, caption) : null,
-    h("thead", {}, h("tr", {}, head.map((name, i) => h("th", { scope: "col", class: i ? null : "left" }, name)))),
+    h("thead", {}, h("tr", {}, head.map((name, i) => h(name ? "th" : "td", name && { scope: "col", class: i && name !== "text" && name !== "token" ? null : "left" }, name)))),
     h("tbody", {}, rows),
   );
 }

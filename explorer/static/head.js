@@ -27,7 +27,7 @@ const query = latest("head");
 export function show({ shared }) {
   parts.section.dataset.ready = "";
   query(
-    { text: shared.text, layer: shared.layer ?? undefined, head: shared.head, query: shared.row },
+    { text: shared.text, layer: shared.layer ?? undefined, head: shared.head, query: shared.row ?? 0 },
     (answer) => {
       data = answer;
       for (const key of ["q", "k", "v", "added", "weights", "output"]) data[key] = unpack(data[key]);

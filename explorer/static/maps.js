@@ -39,7 +39,7 @@ function paint(canvas) {
 }
 
 export function legend() {
-  const stops = Array.from({ length: 40 }, (_, i) => s("rect", { x: i, y: 0, width: 1.05, height: 1, "fill-opacity": i / 39 }));
+  const stops = Array.from({ length: 40 }, (_, i) => s("rect", { x: i, y: 0, width: 1, height: 1, "fill-opacity": i / 39, "shape-rendering": "crispEdges" }));
   return h(
     "p", { class: "legend" }, "weight 0",
     s("svg", { viewBox: "0 0 40 1", preserveAspectRatio: "none", class: "cells", "aria-hidden": true }, stops),

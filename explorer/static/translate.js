@@ -84,15 +84,15 @@ function choose() {
   if (!layer) return parts.chosen.replaceChildren();
   const rows = shared.pass.tokens[layer.rows], columns = shared.pass.tokens[layer.columns];
   const open = (row, column) => go("head", { row, column });
-  shared.row = Math.min(shared.row, rows.length - 1);
-  shared.column = Math.min(shared.column, columns.length - 1);
-  const label = `${layer.title}, layer ${layer.number + 1}, head ${head + 1}`;
-  const map = largeMap({ ...layer, head, rows, columns, row: shared.row, column: shared.column, label, picked: open });
   const best = (i) => {
     const [, q, k] = layer.weights.shape;
     const row = layer.weights.subarray((head * q + i) * k, (head * q + i + 1) * k);
     return row.indexOf(Math.max(...row));
   };
+  shared.row = Math.min(shared.row ?? Math.floor(rows.length / 2), rows.length - 1);
+  shared.column = best(shared.row);
+  const label = `${layer.title}, layer ${layer.number + 1}, head ${head + 1}`;
+  const map = largeMap({ ...layer, head, rows, columns, row: shared.row, column: shared.column, label, picked: open });
   const words = links({ ...layer, head, rows, columns, pointed: (row) => map.point(row, best(row)), picked: (row) => open(row, best(row)) });
   parts.chosen.replaceChildren(
     h("div", {}, h("h3", {}, "Words"), words), h("div", {}, h("h3", { id: "chosen" }, label), map.element));

@@ -13,11 +13,13 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
 
+from handloom.explorer.merges import first_merges
 from handloom.explorer.serving import serving
+from handloom.models import Strategy
 from handloom.train.tasks.translation import Translator
 from tests.support.explorer_run import SENTENCE
 
-VIEWS = ("translate", "head")
+VIEWS = ("translate", "head", "beam", "bpe", "tiles")
 
 
 class Page:
@@ -95,9 +97,10 @@ def test_a_cell_opens_its_head_and_the_browser_comes_to_the_same_numbers(page: P
     application.press("ArrowDown")
     application.press("ArrowRight")
     application.press("Enter")
-    page.page.wait_for_selector('[data-ready="encoder.layers.1.self_attn/1/1"]')
+    view = page.page.wait_for_selector('#view-head[data-ready^="encoder.layers.1.self_attn/1/"]')
+    query = int(view.get_attribute("data-ready").rpartition("/")[2])
     maps, _, _ = Translator.load(run_folder).attention_maps(SENTENCE)
-    expected = maps["encoder.layers.1.self_attn"][1, 1]
+    expected = maps["encoder.layers.1.self_attn"][1, query]
     np.testing.assert_allclose(page.values(".steps td.own"), expected, rtol=1e-6)
     np.testing.assert_allclose(page.values(".steps td.weight"), expected, atol=1e-6)
     assert page.values("#difference")[0] < 1e-5
@@ -106,6 +109,42 @@ def test_a_cell_opens_its_head_and_the_browser_comes_to_the_same_numbers(page: P
     assert left[2] == 0
     others = np.delete(expected, 2)
     np.testing.assert_allclose(np.delete(left, 2), others / others.sum(), atol=1e-6)
+
+
+def test_the_leaves_drawn_are_what_beam_search_returns(page: Page, run_folder: Path) -> None:
+    page.type("Er.")
+    page.open("beam")
+    page.page.wait_for_selector('[data-ready="Er./4/1"]')
+    page.page.locator("#beam-width").press("ArrowLeft")
+    page.page.wait_for_selector('[data-ready="Er./3/1"]')
+    found = Translator.load(run_folder).hypotheses(["Er."], strategy=Strategy(beam=3, n_best=3))[0]
+    scores = {place: page.page.get_attribute(f'[data-rank="{place}"]', "data-score") for place in range(3)}
+    assert [float(scores[place]) for place in range(3)] == [hypothesis.score for hypothesis in found]
+    np.testing.assert_array_equal(page.values("td.score"), [hypothesis.score for hypothesis in found])
+
+
+def test_the_tokens_at_slider_n_are_the_tokenizers(page: Page, run_folder: Path) -> None:
+    page.open("bpe")
+    page.page.fill("#bpe-text", SENTENCE)
+    slider = page.page.locator("#bpe-merges")
+    tokenizer = Translator.load(run_folder).tokenizer
+    for key, n in (("Home", 0), ("ArrowRight", 1), ("End", len(tokenizer.merges))):
+        slider.press(key)
+        page.page.wait_for_selector(f'[data-ready="{n}/"]')
+        expected = first_merges(tokenizer, n).encode(SENTENCE)
+        np.testing.assert_array_equal(page.values("#bpe-tokens .token"), expected)
+        assert page.values("#bpe-count") == len(expected)
+
+
+def test_blocks_end_where_the_standard_method_does(page: Page, run_folder: Path) -> None:
+    page.type(SENTENCE)
+    page.page.click('.thumb[data-layer="encoder.layers.0.self_attn"][data-head="0"]')
+    page.open("tiles")
+    page.page.wait_for_selector('#view-tiles[data-ready^="encoder.layers.0.self_attn/0"]')
+    rows = page.page.locator("#view-tiles tbody tr:has(.strip)").count()
+    strips = page.values("#view-tiles td .strip rect").reshape(rows, -1)
+    np.testing.assert_allclose(strips[-3], strips[-2], atol=1e-6)  # o / l, and the standard method
+    np.testing.assert_allclose(strips[-1], strips[-2], atol=1e-6)
 
 
 @pytest.mark.parametrize("text", ["", "sehr lang " * 120, "🙂 ☃", "Πού είναι;"])
@@ -127,7 +166,8 @@ def test_a_view_is_for_everyone(page: Page, view: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page.type("Er.")
     page.open(view)
-    page.page.wait_for_load_state("networkidle")
+    page.page.wait_for_selector(f"#view-{view}:is([data-ready]:not([data-ready='']), [data-text])")
+    page.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     rules: dict[str, Any] = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
     for scheme in ("light", "dark"):
         page.page.emulate_media(color_scheme=scheme)
@@ -142,7 +182,6 @@ def test_a_view_is_for_everyone(page: Page, view: str) -> None:
 def test_no_request_leaves_the_machine_and_nothing_complains(page: Page) -> None:
     for view in VIEWS:
         page.open(view)
-    page.page.wait_for_load_state("networkidle")
     assert page.requests
     assert not [url for url in page.requests if not url.startswith((page.address, "data:"))]
     assert [text for text in page.complaints if "422" not in text] == []  # the browser logs each refused request

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.explorer import attention
+from handloom.explorer import attention, beam, merges, tiles
 from handloom.explorer.asking import Ask
 from handloom.explorer.subject import load_subject
+from handloom.models import beam_search, length_penalty
+from handloom.tokenizer import BPETokenizer
 from handloom.train.tasks.translation import Translator
 
 from tests.support.explorer_run import SENTENCE
@@ -77,3 +79,95 @@ def test_what_can_not_be_answered_is_said_as_the_command_line_says_it(subject: A
 def test_wrong_requests_are_refused(subject: Any, body: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         attention.head(subject, Ask({"text": SENTENCE, **body}))
+
+
+@pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (3, 1.0), (5, 0.6)])
+def test_the_leaves_of_the_tree_are_what_beam_search_returns(subject: Any, width: int, alpha: float) -> None:
+    shown = beam.beam(subject, Ask({"text": SENTENCE, "width": width, "alpha": alpha}))
+    search = subject.search(SENTENCE)
+    expected = beam_search(search.state, search.rules, width=width, alpha=alpha, n_best=width)[0]
+    nodes = shown["nodes"]
+    leaves = sorted((node for node in nodes if node["rank"] is not None), key=lambda node: node["rank"])
+    assert [leaf["score"] for leaf in leaves] == [hypothesis.score for hypothesis in expected]
+    for leaf, hypothesis in zip(leaves, expected, strict=True):
+        path, at = [], leaf
+        while at["parent"] is not None:
+            path.append(at["token"])
+            at = nodes[at["parent"]]
+        ids = hypothesis.ids if leaf["token"] != "<eos>" else [*hypothesis.ids, subject.tokenizer.eos_id]
+        assert path[::-1] == subject.shown(ids)
+        assert leaf["score"] == pytest.approx(leaf["log_probability"] / length_penalty(leaf["length"], alpha))
+    assert {node["kind"] for node in nodes} <= {"root", "open", "finished", "pruned"}
+    assert len({(node["x"], node["y"]) for node in nodes}) == len(nodes)  # none hides another
+
+
+def test_the_tree_knows_which_keys_and_values_the_cache_still_needs(subject: Any) -> None:
+    shown = beam.beam(subject, Ask({"text": SENTENCE, "width": 3}))
+    for step, held in enumerate(shown["held"], 1):
+        fed = [node for node in shown["nodes"] if node["kind"] in ("root", "open") and node["step"] < step]
+        assert sum(node["cached"] >= step for node in fed) == held["living"] <= held["nodes"]
+        assert held["nodes"] <= held["copies"]
+
+
+@pytest.mark.parametrize("n", [0, 1, 17, 66])
+def test_the_tokens_at_slider_n_are_those_of_the_first_n_merges(subject: Any, n: int) -> None:
+    tokenizer = subject.tokenizer
+    n = min(n, len(tokenizer.merges))
+    shown = merges.merges(subject, Ask({"text": SENTENCE, "merges": n}))
+    vocab = {token: i for token, i in tokenizer.vocab.items() if i < 260 + n}
+    own = BPETokenizer(vocab, tokenizer.merges[:n], added_tokens=tokenizer.added_tokens)
+    assert shown["ids"] == own.encode(SENTENCE)
+    assert [number for word in shown["words"] for number in word["ids"]] == shown["ids"]
+    assert "".join(word["word"] for word in shown["words"]) == SENTENCE
+    assert shown["bytes"] == len(SENTENCE.encode())
+    if n == 0:
+        assert len(shown["ids"]) == shown["bytes"]
+        assert shown["pairs"][0]["count"] >= 2
+
+
+def test_the_tree_of_a_word_is_how_the_encoder_merges_it(subject: Any) -> None:
+    for word in (" Ritter", " gesungen", "ä", "", "🙂"):
+        shown = merges.merges(subject, Ask({"text": SENTENCE, "word": word}))
+        nodes = shown["tree"]["nodes"]
+        used = {part for node in nodes for part in node["parts"]}
+        roots = [node for i, node in enumerate(nodes) if i not in used]
+        if word:
+            assert [node["text"] for node in roots] == subject.shown(subject.tokenizer.encode(word))
+        for node in nodes:
+            parts = [nodes[i] for i in node["parts"]]
+            assert all(part["merge"] < node["merge"] and part["y"] > node["y"] for part in parts)
+            assert node["made"] == (node["merge"] <= shown["merges"])
+        assert len({(node["x"], node["y"]) for node in nodes}) == len(nodes)
+
+
+@pytest.mark.parametrize("name", ["encoder.layers.0.self_attn", "decoder.layers.1.self_attn"])
+@pytest.mark.parametrize("block", [2, 5, 32])
+def test_blocked_attention_is_shown_as_it_runs(subject: Any, name: str, block: int) -> None:
+    query = 4
+    ask = Ask({"text": SENTENCE, "layer": name, "head": 1, "query": query, "block": block})
+    shown = tiles.tiles(subject, ask)
+    layer = subject.watched(SENTENCE).layer(name)
+    queries, keys = layer.weights.shape[1:]
+    weights = layer.weights[1].astype(np.float64)
+    covered = np.zeros((queries, keys), int)
+    for tile in shown["tiles"]:
+        place = slice(*tile["queries"]), slice(*tile["keys"])
+        covered[place] += 1
+        assert not tile["skipped"] or not weights[place].any()
+    assert (covered == 1).all()
+    mine = [tile for tile in shown["tiles"] if tile["queries"][0] <= query < tile["queries"][1] and not tile["skipped"]]
+    assert [row["keys"] for row in shown["trace"]] == [tile["keys"] for tile in mine]
+    scores = layer.call.key[0, 1].astype(np.float64) @ layer.call.query[0, 1, query] * layer.scale + layer.added()[1, query]
+    for row in shown["trace"]:
+        seen = scores[: row["keys"][1]]
+        assert row["m"] == pytest.approx(seen.max(), rel=1e-5)
+        assert row["l"] == pytest.approx(np.exp(seen - seen.max()).sum(), rel=1e-5)
+        np.testing.assert_allclose(
+            unpacked(row["o"]), np.exp(seen - seen.max()) @ layer.call.value[0, 1, : len(seen)], rtol=1e-4, atol=1e-5
+        )
+    for method in shown["methods"]:
+        if "refused" in method:
+            assert method["method"] == "fused"
+        else:
+            np.testing.assert_allclose(unpacked(method["output"]), layer.call.output[0, 1, query], atol=1e-5)
+            assert method["error"] < 1e-5
