@@ -1,4 +1,4 @@
-"""What the views "Translate" and "One head" show: every map of one pass, and one query of one head with all it needs."""
+"""What the views "Translate" and "One head" show: every map of one pass; one query of one head with all it needs."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from ..errors import InputError
@@ -65,7 +66,7 @@ def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> 
     counts: Counter[tuple[str, str]] = Counter()
     for word in PreTokenizer(tokenizer.pattern).split(text):
         tokens = [names[number] for number in smaller.encode(word)]
-        counts.update(zip(tokens, tokens[1:], strict=False))
+        counts.update(pairwise(tokens))
     found = sorted(counts.items(), key=lambda item: (-item[1], ranks.get(item[0], len(ranks))))[:MOST_PAIRS]
     return [
         {
@@ -133,7 +134,7 @@ def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int
     """
     parts = [Part(letter, _shown(tokenizer, letter), 0, ()) for letter in token]
     while len(parts) > 1:
-        neighbours = enumerate(zip(parts, parts[1:], strict=False))
+        neighbours = enumerate(pairwise(parts))
         rank, i = min((ranks.get((left.token, right.token), len(ranks)), i) for i, (left, right) in neighbours)
         if rank == len(ranks):  # a token that its own merges don't reach
             return Part(token, _shown(tokenizer, token), 0, tuple(parts))

@@ -54,7 +54,13 @@ def serving(run: Path, port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
     session = Session(run)
     app = make_app(session, token, lambda: number)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1, lifespan="off", ws="none"
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        lifespan="off",
+        ws="none",
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="explorer", daemon=True)

@@ -17,9 +17,9 @@ from ..models.generation.cached import CachedState
 from ..nn import AttentionCall, Module, observe_attention
 from ..tokenizer import Tokenizer
 from ..train.runs.checkpoints import read_config
+from ..train.runs.folder import RunFolder
 from ..train.tasks.classification import Classifier, text_ids
 from ..train.tasks.language_modelling import Writer
-from ..train.runs.folder import RunFolder
 from ..train.tasks.translation import Translator
 
 CONTINUED = 12  # tokens that a language model adds to the text

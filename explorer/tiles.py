@@ -1,4 +1,4 @@
-"""What the view "Attention three ways" shows: the same attention by each method, and blocked attention block by block."""
+"""What the view "Attention three ways" shows: one attention by each method; the blocked one block by block."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def past(queries: int, keys: int) -> np.ndarray:
 
 
 def grid(conditions: Conditions, queries: int, keys: int, size: int) -> list[dict[str, Any]]:
-    """Every block of queries and keys, in the order in which blocked attention comes to it, and whether it is skipped."""
+    """Every block of queries and keys, in the order in which they are worked on, and whether it is skipped."""
     size = min(size, max(queries, keys))
     found = []
     for q in blocks(queries, size):

@@ -11,6 +11,7 @@ from .module import Module, ModuleList, Sequential
 from .normalization import LayerNorm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
 from .recurrent import GRU, LSTM, RNN
+from .running import running_modules
 from .transformer import (
     TransformerDecoder,
     TransformerDecoderLayer,
@@ -46,5 +47,6 @@ __all__ = [
     "embedding_positions",
     "init",
     "observe_attention",
+    "running_modules",
     "sinusoidal_table",
 ]

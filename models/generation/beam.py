@@ -13,7 +13,6 @@ from .penalties import coverage_penalty, length_penalty
 from .rules import Hypothesis, Progress, Rules
 from .top import log_sum_exp, top_k
 
-
 # (log-probability, which of the sentence's open sequences it extends, token)
 Candidate = tuple[float, int, int]
 
