@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from . import attention, beam, merges, tiles
+from . import attention, beam, check, graph, merges, tiles
 from .asking import Ask
 from .subject import Subject, load_subject
 
@@ -17,6 +17,9 @@ VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
     "translate": attention.translate,
     "head": attention.head,
     "beam": beam.beam,
+    "graph": graph.graph,
+    "call": graph.call,
+    "check": check.check,
     "bpe": merges.merges,
     "tiles": tiles.tiles,
 }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..autograd import no_grad
+from ..autograd import Tensor, no_grad, ops
 from ..autograd.ops.attention_composed import alibi_bias, attention_mask
 from ..errors import InputError
 from ..models import LanguageModel, Rules, Strategy
@@ -19,8 +19,9 @@ from ..tokenizer import Tokenizer
 from ..train.runs.checkpoints import read_config
 from ..train.runs.folder import RunFolder
 from ..train.tasks.classification import Classifier, text_ids
-from ..train.tasks.language_modelling import Writer
+from ..train.tasks.language_modelling import Windows, Writer, language_model_loss
 from ..train.tasks.translation import Translator
+from .step import Step, recorded_step
 
 CONTINUED = 12  # tokens that a language model adds to the text
 
@@ -119,6 +120,7 @@ class Subject:
     def __init__(self, run: Path):
         self.run = run
         self._last: Pass | None = None
+        self._step: tuple[str, Step] | None = None
 
     def watched(self, text: str) -> Pass:
         """The pass over `text`; the last one is kept, since several views ask for the same.
@@ -130,6 +132,16 @@ class Subject:
         return self._last
 
     def _watch(self, text: str) -> Pass:
+        raise NotImplementedError
+
+    def step(self, text: str) -> Step:
+        """A training step on `text`, recorded; the last one is kept."""
+        if self._step is None or self._step[0] != text:
+            self._step = text, recorded_step(self.model, self.training_loss(text))
+        return self._step[1]
+
+    def training_loss(self, text: str) -> Callable[[], Tensor]:
+        """What computes the loss of a training step on `text` and what the model makes of it."""
         raise NotImplementedError
 
     def search(self, text: str) -> Search:
@@ -186,6 +198,13 @@ class TranslatorSubject(Subject):
         }
         return Pass(text, self.tokenizer.decode(target), tokens, [_layer(*item) for item in calls.items()])
 
+    def training_loss(self, text: str) -> Callable[[], Tensor]:
+        model, tokenizer = self.translator.model, self.tokenizer
+        target = self.translator.hypotheses([text], strategy=Strategy(beam=1))[0][0].ids
+        whole = [tokenizer.bos_id, *target, tokenizer.eos_id][: model.config.max_length + 1]
+        source, ids = np.array(self.translator.source_ids([text])), np.array([whole])
+        return lambda: model.loss(source, ids[:, :-1], ids[:, 1:])
+
     def search(self, text: str) -> Search:
         source = np.array(self.translator.source_ids([text]))
         self.model.eval()
@@ -231,6 +250,13 @@ class WriterSubject(Subject):
         ]
         return Pass(text, answer, {"text": self.shown(whole)}, layers)
 
+    def training_loss(self, text: str) -> Callable[[], Tensor]:
+        self._watch(text)  # refuses what can't be used
+        whole = self.tokenizer.encode(self.watched(text).answer)[: self.writer.length + 1]
+        batch = Windows(np.array([whole[:-1]]), np.array([whole[1:]]))
+        loss = language_model_loss()
+        return lambda: loss(self.model, batch)[0]
+
     def search(self, text: str) -> Search:
         if not isinstance(self.model, LanguageModel):
             raise InputError("This model is recurrent: it has no cache of keys and values to show.")
@@ -265,6 +291,11 @@ class ClassifierSubject(Subject):
             Layer(name, "Self-attention", int(name.split(".")[2]), "text", "text", call) for name, call in calls.items()
         ]
         return Pass(text, self.classifier.best(text), {"text": self.shown(ids)}, layers, ranked)
+
+    def training_loss(self, text: str) -> Callable[[], Tensor]:
+        label = np.array([self.classifier.labels.index(self.watched(text).shares[0][0])])  # type: ignore[index]
+        ids = np.array(text_ids(self.tokenizer, [text], self.model.config.max_length))  # type: ignore[attr-defined]
+        return lambda: ops.cross_entropy(self.model(ids), label)
 
 
 def load_subject(folder: str | Path) -> Subject:

@@ -5,13 +5,15 @@ import { count, h } from "./dom.js";
 import * as beam from "./beam.js";
 import * as bpe from "./bpe.js";
 import * as tiles from "./tiles.js";
+import * as check from "./check.js";
+import * as graph from "./graph.js";
 import * as head from "./head.js";
 import * as translate from "./translate.js";
 
-const VIEWS = [translate, head, beam, bpe, tiles];
+const VIEWS = [translate, head, beam, graph, check, bpe, tiles];
 
 // What views share: the text, its pass through the model, and the cell that was chosen last.
-export const shared = { facts: null, text: null, pass: null, layer: null, head: 0, row: null, column: 0 };
+export const shared = { facts: null, text: null, pass: null, layer: null, head: 0, row: null, column: 0, call: null };
 
 const main = document.getElementById("main");
 const sections = new Map();

@@ -51,7 +51,7 @@ export function table(caption, head, rows, attributes = {}) {
   return h(
     "table", attributes,
     caption ? h("caption", {}, caption) : null,
-    h("thead", {}, h("tr", {}, head.map((name, i) => h(name ? "th" : "td", name && { scope: "col", class: i && name !== "text" && name !== "token" ? null : "left" }, name)))),
+    h("thead", {}, h("tr", {}, head.map((name, i) => h(name ? "th" : "td", name && { scope: "col", class: i && !["text", "token", "from"].includes(name) ? null : "left" }, name)))),
     h("tbody", {}, rows),
   );
 }

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
 
+from handloom.autograd import record
 from handloom.errors import InputError
 from handloom.explorer.merges import first_merges
 from handloom.explorer.serving import serving
@@ -20,7 +21,7 @@ from handloom.models import Strategy
 from handloom.train.tasks.translation import Translator
 from tests.support.explorer_run import SENTENCE
 
-VIEWS = ("translate", "head", "beam", "bpe", "tiles")
+VIEWS = ("translate", "head", "beam", "graph", "check", "bpe", "tiles")
 
 
 class Page:
@@ -122,6 +123,49 @@ def test_the_leaves_drawn_are_what_beam_search_returns(page: Page, run_folder: P
     scores = {place: page.page.get_attribute(f'[data-rank="{place}"]', "data-score") for place in range(3)}
     assert [float(scores[place]) for place in range(3)] == [hypothesis.score for hypothesis in found]
     np.testing.assert_array_equal(page.values("td.score"), [hypothesis.score for hypothesis in found])
+
+
+def test_the_graph_counts_its_calls_and_shows_the_gradients_of_backward(page: Page, run_folder: Path) -> None:
+    page.type("Er.")
+    page.open("graph")
+    page.page.wait_for_selector('#view-graph[data-ready^="Er./"]')
+    translator = Translator.load(run_folder)
+    target = translator.hypotheses(["Er."], strategy=Strategy(beam=1))[0][0].ids
+    ids = np.array([[translator.tokenizer.bos_id, *target, translator.tokenizer.eos_id]])
+    loss = translator.model.train().loss(np.array(translator.source_ids(["Er."])), ids[:, :-1], ids[:, 1:])
+    with record() as recording:
+        loss.backward()
+    assert page.values("#graph-loss") == loss.item()
+    count = int(page.values("#graph-count")[0])
+    assert count == sum(int(rows) for rows in page.page.eval_on_selector_all(
+        ".calls li:not([data-kind=open])", "all => all.map(one => one.dataset.calls)"
+    ))  # fmt: skip
+    assert recording.calls == []  # all calls were made before
+    page.page.click("#view-graph details.numbers > summary >> nth=-1")
+    norms = {name: np.linalg.norm(parameter.grad) for name, parameter in translator.model.named_parameters()}
+    page.page.wait_for_selector("td.gradient")
+    read = "all => all.map(one => [one.dataset.name, one.dataset.value])"
+    shown = page.page.eval_on_selector_all("td.gradient", read)
+    assert {name: pytest.approx(float(value), rel=1e-6) for name, value in shown} == norms
+    page.page.click("#graph-back")
+    page.page.click("#graph-back")
+    page.page.wait_for_selector(f'#view-graph[data-done="2"][data-call="{count - 2}"]')
+    assert page.page.locator(".calls .here").count() == 1
+
+
+def test_a_mistake_planted_in_the_page_is_found(page: Page) -> None:
+    page.type("Er.")
+    page.open("check")
+    page.page.wait_for_selector('#view-check[data-ready$="/-1"]')
+    assert page.page.inner_text("#check-verdict") == "The gradient is right."
+    assert page.page.locator(".point.wrong").count() == 0
+    page.page.select_option("#check-plant", index=1)
+    page.page.wait_for_selector('#view-check[data-ready]:not([data-ready$="/-1"])')
+    assert page.page.inner_text("#check-verdict") == "Found."
+    assert page.page.locator(".point.wrong").count() > 0
+    page.page.select_option("#check-plant", index=0)
+    page.page.wait_for_selector('#view-check[data-ready$="/-1"]')
+    assert page.page.inner_text("#check-verdict") == "The gradient is right."
 
 
 def test_the_tokens_at_slider_n_are_the_tokenizers(page: Page, run_folder: Path) -> None:

@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from handloom.autograd import Tensor, default_generator
 from handloom.errors import InputError
-from handloom.explorer import attention, beam, merges, tiles
+from handloom.explorer import attention, beam, check, graph, merges, tiles
 from handloom.explorer.asking import Ask
+from handloom.explorer.mutants import MUTANTS
+from handloom.explorer.step import recorded_step
 from handloom.explorer.subject import load_subject
 from handloom.models import beam_search, length_penalty
+from handloom.nn import Dropout, Linear, Sequential
 from handloom.tokenizer import BPETokenizer
 from handloom.train.tasks.translation import Translator
 from tests.support.explorer_run import SENTENCE
+from tests.support.mutant_list import MUTANTS as KNOWN
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +177,95 @@ def test_blocked_attention_is_shown_as_it_runs(subject: Any, name: str, block: i
         else:
             np.testing.assert_allclose(unpacked(method["output"]), layer.call.output[0, 1, query], atol=1e-5)
             assert method["error"] < 1e-5
+
+
+@pytest.fixture(scope="module")
+def whole_graph(subject: Any) -> dict[str, Any]:
+    """The graph of a step with every module open."""
+    shown = graph.graph(subject, Ask({"text": "Er singt."}))
+    while any(row["kind"] == "closed" for row in shown["rows"]):
+        keys = [row["key"] for row in shown["rows"] if row["kind"] != "call"]
+        shown = graph.graph(subject, Ask({"text": "Er singt.", "open": keys}))
+    return shown
+
+
+def test_the_graph_is_the_trace_and_its_gradients_are_those_of_backward(
+    subject: Any, whole_graph: dict[str, Any]
+) -> None:
+    loss = subject.training_loss("Er singt.")()
+    found, waiting = set(), [loss.origin.node]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and id(node) not in found:
+            found.add(id(node))
+            waiting += [origin.node for origin in node.inputs if origin is not None]
+    rows = [row for row in whole_graph["rows"] if row["kind"] == "call"]
+    assert whole_graph["count"] == len(rows) == len(found)
+    assert [row["calls"] for row in rows] == [[i] for i in range(len(rows))]
+    assert whole_graph["loss"] == loss.item()
+    loss.backward()
+    expected = {name: parameter.grad.copy() for name, parameter in subject.model.named_parameters()}
+    subject.model.zero_grad()
+    shown = {one["name"]: one["norm"] for one in whole_graph["parameters"]}
+    assert set(shown) == set(expected)
+    step = subject.step("Er singt.")
+    for name, gradient in expected.items():
+        np.testing.assert_array_equal(step.gradients[name], gradient)
+        assert shown[name] == pytest.approx(np.linalg.norm(gradient))
+
+
+def test_folding_keeps_every_call_and_every_arc_runs_downwards(subject: Any, whole_graph: dict[str, Any]) -> None:
+    folded = graph.graph(subject, Ask({"text": "Er singt."}))
+    for shown in (folded, whole_graph):
+        calls = [number for row in shown["rows"] if row["kind"] != "open" for number in row["calls"]]
+        assert calls == list(range(shown["count"]))
+        assert all(arc["from"] < arc["to"] for arc in shown["arcs"])
+        assert all(shown["rows"][end]["kind"] != "open" for arc in shown["arcs"] for end in (arc["from"], arc["to"]))
+        for arc in shown["arcs"]:  # no two arcs in a lane pass the same row
+            for other in shown["arcs"]:
+                if other is not arc and other["lane"] == arc["lane"]:
+                    assert other["to"] <= arc["from"] or arc["to"] <= other["from"]
+    modules = {row["name"] for row in whole_graph["rows"] if row["kind"] == "open"}
+    assert {"encoder", "layers.0", "self_attn", "multihead_attn"} <= modules
+
+
+def test_a_fused_call_has_the_gradients_of_its_composed_form(subject: Any, whole_graph: dict[str, Any]) -> None:
+    fused = {row["name"]: row["calls"][0] for row in whole_graph["rows"] if row.get("form") == "fused"}
+    assert {"ResidualLayerNorm", "StandardAttention", "LinearCrossEntropy"} <= set(fused)
+    for number in fused.values():
+        shown = graph.call(subject, Ask({"text": "Er singt.", "call": number}))
+        assert shown["composed"]["gradients"]
+        assert all(one["relative"] < 1e-4 for one in shown["composed"]["gradients"])
+        assert [one["name"] for one in shown["sources"]] == ["forward", "backward", "composed"]
+        assert "def composed" in shown["sources"][2]["text"]
+
+
+def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, whole_graph: dict[str, Any]) -> None:
+    numbers = {row["name"]: row["calls"][0] for row in whole_graph["rows"] if row["kind"] == "call"}
+    for op in ("Linear", "ResidualLayerNorm", "StandardAttention", "SplitHeads"):
+        plain = check.check(subject, Ask({"text": "Er singt.", "call": numbers[op]}))
+        assert plain["ok"], plain
+        assert all(unpacked(one["analytic"]).shape == (len(one["positions"]),) for one in plain["inputs"])
+        for mutant in plain["mutants"]:
+            found = check.check(subject, Ask({"text": "Er singt.", "call": numbers[op], "plant": mutant["number"]}))
+            assert not found["ok"], mutant
+    again = check.check(subject, Ask({"text": "Er singt.", "call": numbers["Linear"]}))
+    assert again["ok"]  # what was planted is gone
+    with pytest.raises(InputError, match="can't be planted"):
+        check.check(subject, Ask({"text": "Er singt.", "call": numbers["Linear"], "plant": 0}))
+
+
+def test_what_can_be_planted_is_known_to_the_tests_of_the_engine() -> None:
+    known = {(mutant.where, mutant.old, mutant.new) for mutant in KNOWN}
+    for mutant in MUTANTS:
+        assert mutant[2:] in known, mutant
+
+
+def test_dropout_is_drawn_again_for_each_evaluation() -> None:
+    model = Sequential(Linear(6, 5), Dropout(0.5), Linear(5, 1))
+    x = Tensor(np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32))
+    state = default_generator.get_state()
+    step = recorded_step(model, lambda: (model(x) * 1.0).mean())
+    assert default_generator.get_state() == state
+    dropped = next(call for call in step.calls if "Dropout" in call.name)
+    assert check.checked(dropped).ok
