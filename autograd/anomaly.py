@@ -163,14 +163,14 @@ def _callers_line() -> str:
         if not module.startswith("handloom."):
             break
         if not module.startswith("handloom.autograd."):
-            inner.append(f"  through {_place(frame)}")
+            inner.append(f"  through {_location(frame)}")
         frame = frame.f_back
     if frame is None:
         return "\n".join(inner)
     path, number = frame.f_code.co_filename, frame.f_lineno
     text = linecache.getline(path, number).strip()
-    return "\n".join([f"  called at {_place(frame)}" + (f"\n    {text}" if text else ""), *inner[::-1]])
+    return "\n".join([f"  called at {_location(frame)}" + (f"\n    {text}" if text else ""), *inner[::-1]])
 
 
-def _place(frame: FrameType) -> str:
+def _location(frame: FrameType) -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_qualname}"

@@ -120,17 +120,17 @@ def _layout(boxes: dict[str, _Box], edges: list[_Edge]) -> dict[str, tuple[float
     for key, box in boxes.items():
         if box.kind == "leaf":
             row[key] = min(row[end] for start, end, _ in edges if start == key) - 1
-    place: dict[str, tuple[float, float]] = {}
+    centre: dict[str, tuple[float, float]] = {}
     for number in range(max(row.values()) + 1):
         wanted = {}
         for key in (key for key in boxes if row[key] == number):
-            above = [place[start][0] for start, end, _ in edges if end == key and start in place]
+            above = [centre[start][0] for start, end, _ in edges if end == key and start in centre]
             wanted[key] = sum(above) / max(len(above), 1)
         left = 20.0
         for key in sorted(wanted, key=wanted.__getitem__):
             x = max(left + boxes[key].width / 2, wanted[key])
-            place[key], left = (x, 30.0 + 90 * number), x + boxes[key].width / 2 + 30
-    return place
+            centre[key], left = (x, 30.0 + 90 * number), x + boxes[key].width / 2 + 30
+    return centre
 
 
 _STYLE = """<style>
@@ -144,16 +144,16 @@ _STYLE = """<style>
 
 
 def _svg(boxes: dict[str, _Box], edges: list[_Edge]) -> str:
-    place = _layout(boxes, edges)
-    width = max(x + boxes[key].width / 2 for key, (x, _) in place.items()) + 20
-    height = max(y for _, y in place.values()) + 30
+    centre = _layout(boxes, edges)
+    width = max(x + boxes[key].width / 2 for key, (x, _) in centre.items()) + 20
+    height = max(y for _, y in centre.values()) + 30
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}">', _STYLE]
     for start, end, label in edges:
-        (x1, y1), (x2, y2) = place[start], place[end]
+        (x1, y1), (x2, y2) = centre[start], centre[end]
         x, y = (x1 + x2) / 2 + 4, (y1 + y2) / 2 + 4
         parts.append(f'<line x1="{x1:.0f}" y1="{y1 + 18:.0f}" x2="{x2:.0f}" y2="{y2 - 19:.0f}"/>')
         parts.append(f'<text class="shape" x="{x:.0f}" y="{y:.0f}">{escape(label)}</text>')
-    for key, (x, y) in place.items():
+    for key, (x, y) in centre.items():
         box, lines = boxes[key], boxes[key].label.split("\n")
         corner = f'x="{x - box.width / 2:.0f}" y="{y - 18:.0f}"'
         parts.append(f'<rect class="{box.kind}" {corner} width="{box.width:.0f}" height="36"/>')

@@ -76,7 +76,7 @@ class _Pass:
         ready: Callable[[Tensor], Any] | None = None,
     ):
         self.create_graph = create_graph
-        self.targets = targets or {}  # results whose gradient is asked for, by call and output -> place in `found`
+        self.targets = targets or {}  # results whose gradient is asked for, by call and output -> key in `found`
         self.found: dict[int, Any] = {}
         self.nodes: dict[Function, list[_Gradient | None]] = {}
         self.leaves: dict[Leaf, _Gradient] = {}
@@ -161,10 +161,10 @@ class _Pass:
         """The whole gradient of one output is here: call its hooks and note it if it was asked for."""
         if node.hooks is not None:
             value = _run_hooks(node.hooks.get(slot), value)
-        place = self.targets.get((node, slot))
-        if place is not None:
+        index = self.targets.get((node, slot))
+        if index is not None:
             # The walk goes on with the array itself.
-            self.found[place] = value if self.create_graph else value.copy()
+            self.found[index] = value if self.create_graph else value.copy()
         return value
 
 
@@ -303,8 +303,8 @@ def grad(
     for position, tensor in enumerate(many_inputs):
         if not tensor.requires_grad:
             raise RuntimeError(f"grad: input {position} (shape {tensor.shape}) does not require a gradient")
-    places = {_key(tensor.origin): place for place, tensor in enumerate(many_inputs)}
-    work = _Pass(create_graph, places)
+    targets = {_key(tensor.origin): index for index, tensor in enumerate(many_inputs)}
+    work = _Pass(create_graph, targets)
     _start(many_outputs, gradients, work, "grad")
     with enable_grad() if create_graph else no_grad():
         work.run(
@@ -315,20 +315,20 @@ def grad(
             leaf = origin.tensor()
             if leaf is not None and leaf.requires_grad and leaf.origin is not origin:
                 raise _replaced("grad", leaf, collected.value)
-            if origin in places:
+            if origin in targets:
                 if create_graph:
-                    work.found[places[origin]] = _run_hooks(origin.hooks, collected.value)
+                    work.found[targets[origin]] = _run_hooks(origin.hooks, collected.value)
                 else:
-                    work.found[places[origin]] = as_array(collected.finished(origin.hooks))
+                    work.found[targets[origin]] = as_array(collected.finished(origin.hooks))
     results = []
     for tensor in many_inputs:
-        value = work.found.get(places[_key(tensor.origin)])
+        value = work.found.get(targets[_key(tensor.origin)])
         results.append(Tensor(array_module(tensor.data).zeros_like(tensor.data)) if value is None else _own(value))
     return results[0] if isinstance(inputs, Tensor) else results
 
 
 class Alias(Function):
-    """The same values under a new name: a place in the graph where a walk can stop."""
+    """The same values under a new name: a point of the graph where a walk can stop."""
 
     def forward(self, x):
         return x[...]

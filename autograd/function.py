@@ -14,7 +14,7 @@ import numpy as np
 
 from .backend import Array, array_module, device_of, is_array
 from .grad_mode import grad_mode
-from .origin import Leaf, Memory, Origin, call_numbers
+from .origin import Leaf, Origin, Storage, call_numbers
 from .tensor import Tensor
 
 # Runs the forward and backward computation of every call instead, while `detect_anomaly` is on.
@@ -48,7 +48,7 @@ class Function:
     _saved: tuple[Any, ...] | None = ()
     _kept: tuple[Any, ...] = ()
     _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
-    _watched: dict[int, Memory | None] | None = None  # inputs without a gradient that are views of a leaf's memory
+    _watched: dict[int, Storage | None] | None = None  # inputs without a gradient that are views of a leaf's storage
     _as_tensors = False
     _seen: Any = None  # what the observer noted of this call
 
@@ -107,7 +107,7 @@ class Function:
                     record = True
                     continue
                 if operand._origin is not None:
-                    self._watched = {**(self._watched or {}), len(origins): operand._origin.memory}
+                    self._watched = {**(self._watched or {}), len(origins): operand._origin.storage}
             else:
                 if isinstance(operand, np.generic):
                     scalars = True
@@ -148,16 +148,16 @@ class Function:
                 array = array[...]  # an own view: what is set on it must not reach the input
             self._identities.append(identity)
             record = array.dtype.kind == "f" or self._cuts_graph(array)
-        memory = None if array.base is None else _viewed_memory(array, operands, arrays)
+        storage = None if array.base is None else _viewed_storage(array, operands, arrays)
         result.data = array
         result.requires_grad = record
         if record:
-            result._origin = Origin(array, self, slot, memory)
+            result._origin = Origin(array, self, slot, storage)
             if isinstance(array, _ndarray):
                 # A backward rule may need it as it is now: writing into it raises instead of falsifying a gradient.
                 array.setflags(False)  # type: ignore[call-arg]  # writeable; by its place costs half as much
-        elif memory is not None:
-            result._origin = Leaf(result, memory)
+        elif storage is not None:
+            result._origin = Leaf(result, storage)
         return result
 
     def _cuts_graph(self, array: Any) -> bool:
@@ -189,11 +189,11 @@ class Function:
                 "or compute the result again before the second one."
             )
         for position, origin in enumerate(self.inputs):
-            if origin is not None and origin.memory is not None and origin.memory.changed > self.number:
+            if origin is not None and origin.storage is not None and origin.storage.changed > self.number:
                 self._refuse_if_saved(position)
         if self._watched is not None:
-            for position, memory in self._watched.items():
-                if memory is not None and memory.changed > self.number:
+            for position, storage in self._watched.items():
+                if storage is not None and storage.changed > self.number:
                     self._refuse_if_saved(position)
         self._as_tensors = as_tensors
         try:
@@ -303,16 +303,16 @@ def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
             arrays[position] = array[...]
 
 
-def _viewed_memory(array: Any, operands: tuple[Any, ...], arrays: list[Any]) -> Memory | None:
-    """The memory that `array` shares with a leaf among the operands, if it is a view of one."""
+def _viewed_storage(array: Any, operands: tuple[Any, ...], arrays: list[Any]) -> Storage | None:
+    """The storage that `array` shares with a leaf among the operands, if it is a view of one."""
     base = array.base
     for position, operand in enumerate(operands):
         if isinstance(operand, Tensor) and operand._origin is not None:
-            memory, data = operand._origin.memory, arrays[position]
-            if memory is not None and (
+            storage, data = operand._origin.storage, arrays[position]
+            if storage is not None and (
                 data is base or (data.base is base and array_module(array).may_share_memory(array, data))
             ):
-                return memory
+                return storage
     return None
 
 

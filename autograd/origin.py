@@ -21,8 +21,8 @@ call_numbers = itertools.count()
 leaf_lock = threading.Lock()
 
 
-class Memory:
-    """Memory of a leaf, shared by all tensors that are views of it; knows when it was last changed in place."""
+class Storage:
+    """The storage of a leaf, shared by all tensors that are views of it; knows when it was last changed in place."""
 
     __slots__ = ("changed",)
 
@@ -36,14 +36,14 @@ class Origin:
     A call keeps its inputs' origins, not the tensors: a value that no backward rule saved is free to go.
     """
 
-    __slots__ = ("dtype", "memory", "node", "shape", "slot")
+    __slots__ = ("dtype", "node", "shape", "slot", "storage")
 
-    def __init__(self, array: Array, node: Any, slot: int, memory: Memory | None):
+    def __init__(self, array: Array, node: Any, slot: int, storage: Storage | None):
         self.shape: tuple[int, ...] = array.shape
         self.dtype = array.dtype
         self.node = node  # the Function that made it; None for a leaf
         self.slot = slot  # which of the node's outputs it is
-        self.memory = memory  # where a change in place could reach it; None for a result in memory of its own
+        self.storage = storage  # shared with views of a leaf; None for a result whose array is its own
 
 
 class Leaf(Origin):
@@ -51,8 +51,8 @@ class Leaf(Origin):
 
     __slots__ = ("hooks", "number", "tensor")
 
-    def __init__(self, tensor: Tensor, memory: Memory | None = None):
-        super().__init__(tensor.data, None, 0, memory or Memory())
+    def __init__(self, tensor: Tensor, storage: Storage | None = None):
+        super().__init__(tensor.data, None, 0, storage or Storage())
         self.tensor = weakref.ref(tensor)  # a strong reference would be a cycle
         # Calls that use the tensor have larger numbers: a pass that looks for its gradient may stop here.
         self.number: int = next(call_numbers)

@@ -26,8 +26,8 @@ class RowGradient:
 
     def without(self, row: int) -> RowGradient:
         """The same with this row zero."""
-        keep = self.ids != row
-        return RowGradient(self.ids[keep], self.rows[keep], self.shape)
+        others = self.ids != row
+        return RowGradient(self.ids[others], self.rows[others], self.shape)
 
     def plus(self, other: RowGradient) -> RowGradient:
         """The sum of two."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from .backend import device_of, is_array, register_namespace, to_device
 from .grad_mode import is_grad_enabled
-from .origin import Leaf, Memory, Origin, call_numbers, leaf_lock
+from .origin import Leaf, Origin, Storage, call_numbers, leaf_lock
 from .row_gradient import as_array
 
 if TYPE_CHECKING:  # what a Tensor's methods call stands on floors above; `bind` brings it
@@ -51,7 +51,7 @@ class Tensor:
         shared = None
         if isinstance(data, Tensor):
             # A view of its own: what tells two inputs of a call apart is the array object.
-            shared, data = data.shared_memory(), data.data[...]
+            shared, data = data.shared_storage(), data.data[...]
         if not is_array(data):
             was_numpy = isinstance(data, np.generic)
             data = np.asarray(data)
@@ -119,16 +119,16 @@ class Tensor:
                 return renewed
             return origin
 
-    def shared_memory(self) -> Memory | None:
+    def shared_storage(self) -> Storage | None:
         """What views of this tensor share with it so that a change in place is noticed; None if none can happen."""
         origin = self.origin if self.requires_grad else self._origin
-        return None if origin is None else origin.memory
+        return None if origin is None else origin.storage
 
     def __repr__(self) -> str:
         text = np.array2string(np.asarray(to_device(self.data, "cpu")), separator=", ", prefix="Tensor(")
-        place = "" if self.device == "cpu" else f", device='{self.device}'"
+        device = "" if self.device == "cpu" else f", device='{self.device}'"
         node = "" if self.is_leaf else f", from={self.origin.node.name}"
-        return f"Tensor({text}, dtype={self.dtype}{place}{', requires_grad=True' if self.requires_grad else ''}{node})"
+        return f"Tensor({text}, dtype={self.dtype}{device}{', requires_grad=True' if self.requires_grad else ''}{node})"
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -202,8 +202,8 @@ class Tensor:
 
     def mark_changed(self) -> None:
         """Say that this leaf's array was changed in place, so that a graph that saved it refuses to use it."""
-        if self._origin is not None and self._origin.memory is not None:
-            self._origin.memory.changed = next(call_numbers)
+        if self._origin is not None and self._origin.storage is not None:
+            self._origin.storage.changed = next(call_numbers)
 
     def __getstate__(self) -> tuple[Any, Any, bool]:
         """For copy, deepcopy and pickle: a copy is a leaf of its own."""

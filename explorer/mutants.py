@@ -54,7 +54,7 @@ MUTANTS = (
     Mutant(("Embedding",), "a row that occurs twice counts once", "row_gradient:sum_rows",
            "np.add.reduceat(rows[order], starts, axis=0, dtype=wide)", "rows[order][starts]"),
     Mutant(("LinearCrossEntropy",), "a factor lost", "ops.linear_cross_entropy:LinearCrossEntropy.block",
-           "y[places] -= scale * a", "y[places] -= a"),
+           "y[at_target] -= scale * a", "y[at_target] -= a"),
     Mutant(("LinearCrossEntropy",), "a factor lost: the incoming gradient",
            "ops.linear_cross_entropy:LinearCrossEntropy.backward", "gradient *= g", "pass"),
     Mutant(("CrossEntropy",), "a mean's divisor lost", "ops.loss:CrossEntropy.backward", "g = g / count", "pass"),

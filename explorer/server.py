@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import mimetypes
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from importlib import resources
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ..errors import InputError
 from .guard import Guard
 from .packing import to_json
 from .session import Session
+
+POLL = 0.3  # seconds between two looks at the log
 
 mimetypes.add_type("text/javascript", ".js")  # what Windows has in its registry may be anything
 
@@ -62,12 +65,33 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
             return _problem(500, f"This broke inside handloom: {type(error).__name__}. The terminal says more.")
         return Response(await run_in_threadpool(to_json, answer), media_type="application/json")
 
+    async def events(request: Request) -> Response:
+        return StreamingResponse(news(session), media_type="text/event-stream")
+
     routes = [
         Route("/", file),
+        Route("/events", events),
         Route("/api/{view}", view, methods=["POST"]),
         Route("/{name}", file),
     ]
     return Guard(Starlette(routes=routes), token, port)
+
+
+async def news(session: Session) -> AsyncIterator[bytes]:
+    """Server-sent events: the log of the run as it grows, what trains it, and when there are other weights."""
+    version, known, model, before = -1, 0, -1, b""
+    while True:
+        try:
+            found = await run_in_threadpool(session.progress, version, known, model)
+            version, known, model = found["version"], found["from"] + len(found["rows"]), found["model"]
+        except InputError as error:
+            found = {"problem": str(error)}
+        message = to_json(found)
+        if message != before:
+            yield b"data: " + message + b"\n\n"
+            # The same state without the news: what is compared with the next one.
+            before = to_json({**found, "from": known, "rows": [], "changed": False})
+        await asyncio.sleep(POLL)
 
 
 def _problem(status: int, text: str) -> Response:

@@ -15,17 +15,18 @@ from ..train.runs.folder import RunFolder
 HOST = "127.0.0.1"
 
 
-def explore(run: Path, *, port: int = 0, browser: bool = True) -> None:
+def explore(run: Path | None, *, port: int = 0, browser: bool = True) -> None:
     """Show a run in the browser until the process is interrupted.
 
     Args:
-        run: folder of a run.
+        run: folder of a run; None trains one in sight.
         port: to serve on; 0 takes a free one.
         browser: open the page.
 
     Raises InputError if the run can't be used, the port is taken, or the extra `explorer` isn't installed.
     """
-    RunFolder.open(run)
+    if run is not None:
+        RunFolder.open(run)
     with serving(run, port) as (address, server):
         print(f"The explorer is at {address}\nThis address is for you alone. Ctrl-C ends.", flush=True)
         if browser:
@@ -34,7 +35,7 @@ def explore(run: Path, *, port: int = 0, browser: bool = True) -> None:
 
 
 @contextmanager
-def serving(run: Path, port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
+def serving(run: Path | None, port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
     """Serve in a thread for the time of the `with` block; yields the page's address and the thread.
 
     Raises InputError as `explore`.
@@ -69,6 +70,7 @@ def serving(run: Path, port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
         yield f"http://{HOST}:{number}/{token}/", thread
     finally:
         server.should_exit = True
+        session.close()
         thread.join()
         listening.close()
 

@@ -77,6 +77,7 @@ class Pass:
     answer: str
     tokens: dict[str, list[str]]
     layers: list[Layer]
+    inputs: tuple[np.ndarray, ...] = ()  # what the model was called with
     shares: list[tuple[str, float]] | None = None  # of a classifier: its classes and how likely each is
 
     def layer(self, name: str) -> Layer:
@@ -156,6 +157,23 @@ class Subject:
             self.model(*inputs)
         return calls
 
+    def with_weights(self, weights: dict[str, np.ndarray], seen: Pass, layer: str) -> np.ndarray:
+        """The weights (heads, queries, keys) of an attention layer in the same pass, had the model these parameters.
+
+        Raises InputError if they are another model's.
+        """
+        own = dict(self.model.named_parameters())
+        if {name: x.shape for name, x in own.items()} != {name: x.shape for name, x in weights.items()}:
+            raise InputError("The save is of another model than the run's.")
+        held = {name: parameter.data.copy() for name, parameter in own.items()}
+        try:
+            for name, parameter in own.items():
+                parameter.data[...] = weights[name]
+            return self._calls(*seen.inputs)[layer].weights[0]
+        finally:
+            for name, parameter in own.items():
+                parameter.data[...] = held[name]
+
     def shown(self, ids: Sequence[int]) -> list[str]:
         """Tokens for the page, `·` for a blank."""
         return [token.replace(" ", "·") or "·" for token in self.tokenizer.token_strings(ids)]
@@ -190,13 +208,15 @@ class TranslatorSubject(Subject):
         target = self.translator.hypotheses([text], strategy=Strategy())[0][0].ids
         source = self.translator.source_ids([text])[0]
         read = [self.tokenizer.bos_id, *target][: self.model.config.max_length]  # type: ignore[attr-defined]
-        calls = self._calls(np.array([source]), np.array([read]))
+        inputs = np.array([source]), np.array([read])
+        calls = self._calls(*inputs)
         tokens = {
             "source": self.shown(source),
             "read": self.shown(read),
             "written": self.shown([*target, self.tokenizer.eos_id][: len(read)]),
         }
-        return Pass(text, self.tokenizer.decode(target), tokens, [_layer(*item) for item in calls.items()])
+        layers = [_layer(*item) for item in calls.items()]
+        return Pass(text, self.tokenizer.decode(target), tokens, layers, inputs)
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
         model, tokenizer = self.translator.model, self.tokenizer
@@ -244,11 +264,12 @@ class WriterSubject(Subject):
             )
         answer = self.writer.best(text, room, Strategy(beam=1))[0][0]
         whole = self.tokenizer.encode(answer)[: self.writer.length]
-        calls = self._calls(np.array([whole])) if isinstance(self.model, LanguageModel) else {}
+        inputs = (np.array([whole]),)
+        calls = self._calls(*inputs) if isinstance(self.model, LanguageModel) else {}
         layers = [
             Layer(name, "Self-attention", int(name.split(".")[2]), "text", "text", call) for name, call in calls.items()
         ]
-        return Pass(text, answer, {"text": self.shown(whole)}, layers)
+        return Pass(text, answer, {"text": self.shown(whole)}, layers, inputs)
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
         self._watch(text)  # refuses what can't be used
@@ -286,11 +307,12 @@ class ClassifierSubject(Subject):
         order = shares.argsort()[::-1]
         ranked = [(self.classifier.labels[i], float(shares[i])) for i in order]
         ids = text_ids(self.tokenizer, [text], self.model.config.max_length)[0]  # type: ignore[attr-defined]
-        calls = self._calls(np.array([ids]))
+        inputs = (np.array([ids]),)
+        calls = self._calls(*inputs)
         layers = [
             Layer(name, "Self-attention", int(name.split(".")[2]), "text", "text", call) for name, call in calls.items()
         ]
-        return Pass(text, self.classifier.best(text), {"text": self.shown(ids)}, layers, ranked)
+        return Pass(text, self.classifier.best(text), {"text": self.shown(ids)}, layers, inputs, ranked)
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
         label = np.array([self.classifier.labels.index(self.watched(text).shares[0][0])])  # type: ignore[index]

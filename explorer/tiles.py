@@ -114,7 +114,7 @@ def whole_mask(conditions: Conditions) -> np.ndarray | None:
     """All conditions as one mask (1, 1, queries, keys)."""
     mask = conditions.mask
     if conditions.causal:
-        causal = past(conditions.query_length, conditions.key_length)
+        causal = past(conditions.query_length, conditions.key_length)[None, None]
         mask = causal if mask is None else mask & causal
     return mask
 

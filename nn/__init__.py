@@ -4,9 +4,7 @@ from . import init
 from .attention import AttentionCall, MultiHeadAttention, attention_maps, observe_attention
 from .dropout import Dropout
 from .embedding import Embedding
-from .feed_forward import FeedForward
 from .linear import Linear
-from .loss import CrossEntropyLoss
 from .module import Module, ModuleList, Sequential
 from .normalization import LayerNorm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
@@ -26,10 +24,8 @@ __all__ = [
     "POSITIONS",
     "RNN",
     "AttentionCall",
-    "CrossEntropyLoss",
     "Dropout",
     "Embedding",
-    "FeedForward",
     "LayerNorm",
     "LearnedPositions",
     "Linear",

@@ -6,7 +6,7 @@ Module, in the order in which they were set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -24,25 +24,7 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        output = self.forward(*args, **kwargs)
-        for hook in list(getattr(self, "_forward_hooks", {}).values()):
-            changed = hook(self, args, output)
-            output = output if changed is None else changed
-        return output
-
-    def register_forward_hook(self, hook: Callable[[Module, tuple, Any], Any]) -> Callable[[], None]:
-        """Call `hook(module, args, output)` after each forward; what it returns, unless None, replaces the output.
-
-        Returns a function that removes the hook.
-        """
-        hooks: dict[int, Any] = self.__dict__.setdefault("_forward_hooks", {})
-        key = max(hooks, default=0) + 1
-        hooks[key] = hook
-
-        def remove() -> None:
-            hooks.pop(key, None)
-
-        return remove
+        return self.forward(*args, **kwargs)
 
     # -- walking the tree --------------------------------------------------------------------------------------------
 

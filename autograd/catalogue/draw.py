@@ -101,9 +101,9 @@ class Draw:
     def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, avoid: Sequence[float] = ()) -> Any:
         """Uniform in [low, high], at least CLEARANCE away from each of `avoid` (where it may pass the bounds)."""
         values = self.rng.uniform(low, high, shape)
-        for place in avoid:
-            distance = values - place
-            pushed = place + np.where(distance < 0, distance - CLEARANCE, distance + CLEARANCE)
+        for point in avoid:
+            distance = values - point
+            pushed = point + np.where(distance < 0, distance - CLEARANCE, distance + CLEARANCE)
             values = np.where(np.abs(distance) < CLEARANCE, pushed, values)
         return np.asarray(values, dtype=self.dtype)
 

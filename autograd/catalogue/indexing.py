@@ -37,8 +37,8 @@ def index_of(d: Draw, shape: tuple[int, ...], *, repeated: bool = True) -> Any:
     if kind == "integer arrays":
         count = d.integer(1, ndim)
         if repeated:
-            places = d.shape(1, 2)
-            return tuple(d.indices(places, size, negative=True) for size in shape[:count])
+            chosen = d.shape(1, 2)
+            return tuple(d.indices(chosen, size, negative=True) for size in shape[:count])
         return (d.rng.permutation(shape[0])[: d.integer(1, shape[0])],)
     # Arrays and slices together; two arrays apart put their axis first.
     if ndim < 2:
@@ -57,13 +57,13 @@ def _getitem(d: Draw) -> Sample:
 
 
 def _value_for(d: Draw, shape: tuple[int, ...], index: Any) -> Any:
-    places = np.empty(shape)[index].shape
+    chosen = np.empty(shape)[index].shape
     kind = d.choice("value", ("array", "array", "number", "leading axis"))
     if kind == "number":
         return 0.5
-    # NumPy refuses a leading axis where the place is a single element or chosen by a mask.
-    leading = kind == "leading axis" and places and not isinstance(index, np.ndarray)
-    return d.array((1, *places) if leading else d.narrowed(places))
+    # NumPy refuses a leading axis where the target is a single element or chosen by a mask.
+    leading = kind == "leading axis" and chosen and not isinstance(index, np.ndarray)
+    return d.array((1, *chosen) if leading else d.narrowed(chosen))
 
 
 @spec("setitem")
@@ -78,8 +78,8 @@ def _setitem(d: Draw) -> Sample:
 def _scatter_add(d: Draw) -> Sample:
     shape = d.shape()
     index = index_of(d, shape)
-    places = np.empty(shape)[index].shape
-    return Sample((d.array(shape), index, d.array(d.narrowed(places))), differentiable=(0, 2))
+    chosen = np.empty(shape)[index].shape
+    return Sample((d.array(shape), index, d.array(d.narrowed(chosen))), differentiable=(0, 2))
 
 
 @spec("take")
@@ -101,9 +101,9 @@ def _take_along_axis(d: Draw) -> Sample:
         return Sample((d.array(shape), d.indices((d.integer(0, 4),), int(np.prod(shape)))), {"axis": None})
     # Every other axis may be stretched, of the indices as well as of x.
     x_shape = [1 if d.choice("stretched x", (False, False, True)) else side for side in shape]
-    places = [1 if d.choice("stretched indices", (False, False, True)) else side for side in shape]
-    x_shape[axis], places[axis] = shape[axis], d.integer(0, 4)
-    indices = d.indices(tuple(places), shape[axis], negative=True)
+    sizes = [1 if d.choice("stretched indices", (False, False, True)) else side for side in shape]
+    x_shape[axis], sizes[axis] = shape[axis], d.integer(0, 4)
+    indices = d.indices(tuple(sizes), shape[axis], negative=True)
     return Sample((d.array(tuple(x_shape)), indices), {"axis": axis}, differentiable=(0,))
 
 

@@ -67,9 +67,9 @@ def _expand_dims(d: Draw) -> Sample:
 @spec("squeeze", views=True)
 def _squeeze(d: Draw) -> Sample:
     shape = list(d.shape())
-    place = d.integer(0, len(shape))
-    shape.insert(place, 1)
-    axis = d.choice("axis", (None, place, place - len(shape), (place,)))
+    position = d.integer(0, len(shape))
+    shape.insert(position, 1)
+    axis = d.choice("axis", (None, position, position - len(shape), (position,)))
     return Sample((d.array(tuple(shape)),), {} if axis is None else {"axis": axis})
 
 

@@ -56,7 +56,7 @@ def _check_op(spec: OpSpec, seed: int, samples: int) -> tuple[str, list[str]]:
     for number, sample in enumerate(spec.samples(rng, np.float64, samples)):
         if not sample.differentiable:
             continue
-        inputs = [sample.args[place] for place in sample.differentiable]
+        inputs = [sample.args[index] for index in sample.differentiable]
         call, text = _of_differentiable(spec, sample), _text(spec, sample)
         first.append(gradcheck(call, inputs, seed=seed + number, name=text))
         if spec.second_order:
@@ -79,8 +79,8 @@ def _of_differentiable(spec: OpSpec, sample: Sample) -> Callable[..., Any]:
 
     def call(*tensors: Any) -> Any:
         arguments = list(sample.args)
-        for place, tensor in zip(sample.differentiable or (), tensors, strict=True):
-            arguments[place] = tensor
+        for index, tensor in zip(sample.differentiable or (), tensors, strict=True):
+            arguments[index] = tensor
         return spec.function(*arguments, **sample.kwargs)
 
     return call

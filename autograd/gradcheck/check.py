@@ -65,7 +65,7 @@ def gradcheck(
         check = _Check(fn, inputs, parameters, np.random.default_rng(seed), rtol, redraw)
         try:
             check.prepare()
-            report.checks = [check.entries(place, method, max_entries, choose) for place in range(len(check.leaves))]
+            report.checks = [check.entries(index, method, max_entries, choose) for index in range(len(check.leaves))]
         except _BackwardRaisedError as error:
             report.error = str(error)
     return report
@@ -83,7 +83,7 @@ def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> Gradch
     The output gradient is one more checked input, since the gradient depends on it as well.
     """
     inputs = list(inputs) if isinstance(inputs, Sequence) else [inputs]
-    wanted = [place for place, value in enumerate(inputs) if _is_checked(value)]
+    wanted = [index for index, value in enumerate(inputs) if _is_checked(value)]
     rng = np.random.default_rng(options.get("seed", 0))
     with no_grad(), _replayed():
         shapes = [out.shape for out in _floating(fn(*map(_as_leaf, inputs)))]
@@ -95,7 +95,7 @@ def gradgradcheck(fn: Callable[..., Any], inputs: Any, **options: Any) -> Gradch
         with enable_grad():
             results = zip(_floating(fn(*arguments)), output_gradients, strict=True)
             pairs = [(out, v) for out, v in results if out.requires_grad]
-            targets = [arguments[place] for place in wanted]
+            targets = [arguments[index] for index in wanted]
             if not pairs:
                 return [Tensor(np.zeros(target.shape)) for target in targets]
             outputs, vs = zip(*pairs, strict=True)
@@ -118,8 +118,8 @@ class _Check:
         self.fn, self.rng, self.rtol, self.redraw = fn, rng, rtol, redraw
         self.arguments = [_as_leaf(value) for value in inputs]
         self.leaves = {
-            f"input {place}": argument
-            for place, (value, argument) in enumerate(zip(inputs, self.arguments, strict=True))
+            f"input {index}": argument
+            for index, (value, argument) in enumerate(zip(inputs, self.arguments, strict=True))
             if _is_checked(value)
         }
         self.leaves.update(parameters)
@@ -172,23 +172,23 @@ class _Check:
         return [np.array(to_device(gradient.data, "cpu")) for gradient in found]
 
     def entries(
-        self, place: int, method: str, max_entries: int, choose: Callable[[np.ndarray], np.ndarray] | None = None
+        self, index: int, method: str, max_entries: int, choose: Callable[[np.ndarray], np.ndarray] | None = None
     ) -> EntryCheck:
         """Compare the entries of one leaf."""
-        name, leaf = list(self.leaves.items())[place]
+        name, leaf = list(self.leaves.items())[index]
         size = leaf.data.size
         if choose is not None:
-            positions = choose(self.gradients[place])
+            positions = choose(self.gradients[index])
         elif size <= max_entries:
             positions = np.arange(size)
         else:
             positions = np.sort(self.rng.choice(size, max_entries, replace=False))
-        analytic, numeric, noise = self.gradients[place].ravel()[positions], *np.full((2, positions.size), np.nan)
+        analytic, numeric, noise = self.gradients[index].ravel()[positions], *np.full((2, positions.size), np.nan)
         missing = np.arange(positions.size)
         for _ in range(REDRAWS):
             for i in missing:
                 estimate = self.numeric(leaf, positions[i], method)
-                analytic[i], numeric[i], noise[i] = self.gradients[place].ravel()[positions[i]], *estimate
+                analytic[i], numeric[i], noise[i] = self.gradients[index].ravel()[positions[i]], *estimate
             missing = np.flatnonzero(np.isnan(numeric))
             if missing.size == 0 or not self.redraw:
                 break

@@ -137,13 +137,13 @@ def _one_step(shape: tuple[int, ...], strides: list[int], own: tuple[int, ...]) 
     return axes[-1][1] if axes else 0
 
 
-def _multiply(x: _Stack, y: _Stack, out: Array, keep: float) -> None:
-    """out = x @ y + keep out. cuBLAS counts columns first: to it, each array is its transpose, and out^T = y^T x^T."""
+def _multiply(x: _Stack, y: _Stack, out: Array, old: float) -> None:
+    """out = x @ y + old out. cuBLAS counts columns first: to it, each array is its transpose, and out^T = y^T x^T."""
     library, cupy = load_cublas(), import_cupy()
     count, m, n = out.shape
     stacks: list[tuple[Any, ...]] = [(z.array.data.ptr, _TYPES[z.array.dtype], z.row, z.step) for z in (y, x)]
     stacks.append((out.data.ptr, _TYPES[out.dtype], n, m * n))
-    alpha, beta = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(keep))
+    alpha, beta = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(old))
     operations = [_TRANSPOSED if z.turned else _AS_IT_IS for z in (y, x)]
     handle = _handle(cupy, library, out.device.id).on(cupy.cuda.get_current_stream().ptr)
     begin = (handle, *operations, n, m, x.array.shape[-1], alpha)

@@ -17,7 +17,7 @@ from ..parallel import pieces, split
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .attention_blocked import BlockedAttention, Conditions
-from .attention_composed import alibi_bias, attention_composed, attention_mask
+from .attention_composed import alibi_bias, attention_composed, attention_mask, with_four_axes
 from .attention_fused import FusedAttention, why_not_fused
 from .heads import empty_heads, empty_like_heads
 from .reduction import row_dots
@@ -36,7 +36,7 @@ class StandardAttention(Function):
     dA the gradient at A, dS = A (dA - rowsum(dA A)), where rowsum(dA A) = rowsum(G O); dQ = dS K scale; dK = dS^T Q
     scale; the bias takes dS. (Dao et al. 2022, arXiv 2205.14135, appendix B.2, for the row sums.)
 
-    What is held is f A with dropout's factor f, so that D = f A keep: with X = (G V^T) keep, dA = f X, and dS =
+    What is held is f A with dropout's factor f and mask M, so that D = f A M: with X = (G V^T) M, dA = f X, and dS =
     f A (X - rowsum(G O) / f). A few batch rows are worked on at a time, from scores to output: they stay in the cache.
     """
 
@@ -51,13 +51,14 @@ class StandardAttention(Function):
         wide = _wide(np.result_type(query.dtype, key.dtype))
         weights = xp.empty(shape, query.dtype)
         out = empty_heads(xp, (batch, heads, queries, value.shape[3]), np.result_type(query.dtype, value.dtype))[0]
-        keep, factor = None, 1.0
+        keep_mask, factor = None, 1.0
         if self.dropout:
-            keep, factor = self.generator.keep_mask(shape, self.dropout)
-            keep = xp.asarray(keep)
-        added = [] if bias is None else [keys_first(_four_axes(bias.astype(wide, copy=False)))]
+            keep_mask, factor = self.generator.keep_mask(shape, self.dropout)
+            keep_mask = xp.asarray(keep_mask)
+        full = batch, heads, queries, key.shape[2]
+        added = [] if bias is None else [keys_first(with_four_axes("bias", bias.astype(wide, copy=False), full))]
         if self.mask is not None:
-            added.append(keys_first(_four_axes(xp.where(self.mask, 0, -np.inf).astype(wide))))
+            added.append(keys_first(xp.where(self.mask, 0, -np.inf).astype(wide)))
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
@@ -75,16 +76,16 @@ class StandardAttention(Function):
                 scores *= wide.type(factor) / xp.where(total == 0, 1, total)
                 if wide != weights.dtype:
                     weights[rows] = scores
-                dropped = weights[rows] if keep is None else weights[rows] * keep[rows]
+                dropped = weights[rows] if keep_mask is None else weights[rows] * keep_mask[rows]
                 xp.matmul(by_head(dropped).swapaxes(-1, -2), value[rows], out=out[rows])
 
         split(xp, batch, part, cost=4 * weights[:1].size)
-        self.keep(weights, keep, factor, out)
+        self.keep(weights, keep_mask, factor, out)
         return out
 
     def backward(self, g):
         query, key, value = self.saved[:3]
-        weights, keep, factor, out = self.kept
+        weights, keep_mask, factor, out = self.kept
         xp, wide = array_module(g), _wide(weights.dtype)
         d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
         all_d_scores = xp.empty(weights.shape, weights.dtype) if len(self.saved) == 4 and self.needs[3] else None
@@ -92,12 +93,12 @@ class StandardAttention(Function):
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
-                dropped = weights[rows] if keep is None else weights[rows] * keep[rows]
+                dropped = weights[rows] if keep_mask is None else weights[rows] * keep_mask[rows]
                 xp.matmul(by_head(dropped), g[rows], out=d_value[rows])
-                d_scores = dropped if keep is not None else xp.empty(dropped.shape, dropped.dtype)
+                d_scores = dropped if keep_mask is not None else xp.empty(dropped.shape, dropped.dtype)
                 xp.matmul(value[rows], g[rows].swapaxes(-1, -2), out=by_head(d_scores))
-                if keep is not None:
-                    d_scores *= keep[rows]
+                if keep_mask is not None:
+                    d_scores *= keep_mask[rows]
                 row_sums = row_dots(g[rows].astype(wide, copy=False), out[rows].astype(wide, copy=False)) / divisor
                 d_scores -= row_sums[:, None].astype(d_scores.dtype, copy=False)
                 d_scores *= weights[rows]
@@ -117,9 +118,9 @@ class StandardAttention(Function):
         return d_query, d_key, d_value, d_bias.astype(bias.dtype)
 
     def composed(self, query, key, value, bias=None):
-        _, keep, factor, _ = self.kept
-        keep = None if keep is None else by_head(keep).swapaxes(-1, -2) * query.dtype.type(factor)
-        return attention_composed(query, key, value, bias, mask=self.mask, scale=self.scale, keep=keep)[0]
+        _, keep_mask, factor, _ = self.kept
+        keep_mask = None if keep_mask is None else by_head(keep_mask).swapaxes(-1, -2) * query.dtype.type(factor)
+        return attention_composed(query, key, value, bias, mask=self.mask, scale=self.scale, keep_mask=keep_mask)[0]
 
 
 def keys_first(array: Any) -> Any:
@@ -135,11 +136,6 @@ def by_head(array: Any) -> Any:
 def _wide(dtype: Any) -> Any:
     """What scores are computed in: float32 for float16."""
     return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)
-
-
-def _four_axes(array: Any) -> Any:
-    """With ones in front, to (batch, heads, query, key)."""
-    return array.reshape((1,) * (4 - array.ndim) + array.shape)
 
 
 def _attention_reference(
@@ -177,9 +173,10 @@ def _attention_reference(
     added = np.broadcast_to(added, (batch, heads, queries, keys))
     if alibi_slopes is not None:
         added = added + alibi_bias(alibi_slopes, queries, keys, query.real.dtype)
-    keep, factor = np.ones((batch, keys, heads, queries)), 1.0  # weights are dropped in the layout they are held in
+    # Weights are dropped in the layout that they are held in.
+    keep_mask, factor = np.ones((batch, keys, heads, queries)), 1.0
     if dropout and generator is not None:
-        keep, factor = generator.keep_mask(keep.shape, dropout)
+        keep_mask, factor = generator.keep_mask(keep_mask.shape, dropout)
     for b, h, i in np.ndindex(batch, heads, queries):
         position = i + keys - queries
         pairs = [
@@ -191,7 +188,7 @@ def _attention_reference(
             and not (window is not None and abs(position - j) > window)
         ]
         for weight, j in pairs:
-            out[b, h, i] += weight / sum(w for w, _ in pairs) * keep[b, j, h, i] * factor * value[b, h, j]
+            out[b, h, i] += weight / sum(w for w, _ in pairs) * keep_mask[b, j, h, i] * factor * value[b, h, j]
     return out
 
 
@@ -257,11 +254,13 @@ def attention(
         method = "fused" if refused is None else "blocked" if queries * keys >= LONG else "standard"
         if return_weights is True:
             method = "standard"  # whose weights have a gradient
-    xp = array_module(raw(query))
+    xp, full = array_module(raw(query)), (*query.shape[:2], queries, keys)
+    if bias is not None:
+        with_four_axes("bias", raw(bias), full)
     conditions = Conditions(
         queries,
         keys,
-        mask=_checked_mask(raw(mask), xp),
+        mask=_checked_mask(raw(mask), full, xp),
         key_lengths=_per("batch row", "key_lengths", key_lengths, query.shape[0], xp),
         causal=causal,
         window=window,
@@ -317,12 +316,14 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
         raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} don't fit together")
 
 
-def _checked_mask(mask: Any, xp: Any) -> Any:
-    if mask is not None and mask.dtype != bool:
+def _checked_mask(mask: Any, full: tuple[int, ...], xp: Any) -> Any:
+    if mask is None:
+        return None
+    if mask.dtype != bool:
         raise TypeError(
             f"attention: the mask must be boolean (True = may attend), not {mask.dtype}; use bias to add numbers"
         )
-    return mask if mask is None else xp.asarray(mask)
+    return with_four_axes("mask", xp.asarray(mask), full)
 
 
 def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:

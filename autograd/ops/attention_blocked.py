@@ -157,8 +157,8 @@ class BlockedAttention(Function):
                     total *= rescale
                     total += p.sum(axis=-2, keepdims=True)
                     if self.dropout:
-                        keep, factor = self.keep_block(place, p)
-                        p *= keep
+                        keep_mask, factor = self.keep_block(place, p)
+                        p *= keep_mask
                     o *= rescale.swapaxes(-1, -2)
                     o += p.swapaxes(-1, -2) @ self.widened(value, (*group, place[3]))
                     m = new_m
@@ -198,15 +198,15 @@ class BlockedAttention(Function):
                     q = place[2]
                     p, g_block = self.weights_block(place, scaled[:, :, q], room), whole_g[:, :, q]
                     if self.dropout:  # its factor goes to the narrow side of both products
-                        keep, factor = self.keep_block(place, p)
+                        keep_mask, factor = self.keep_block(place, p)
                         g_block = g_block * self.wide.type(factor)
                     ds = xp.matmul(value_block, g_block.swapaxes(-1, -2), out=fitted(room_too, p.shape))
                     if self.dropout:
-                        ds *= keep
+                        ds *= keep_mask
                     ds -= delta[:, :, :, q]
                     ds *= p
                     if self.dropout:
-                        p *= keep
+                        p *= keep_mask
                     d_value[(*group, k)] += p @ g_block
                     d_query[(*group, q)] += ds.swapaxes(-1, -2) @ key_block
                     d_key[(*group, k)] += ds @ scaled[:, :, q]
@@ -228,13 +228,13 @@ class BlockedAttention(Function):
         return self.weights_block((rows, heads, q, k), scaled, room).swapaxes(-1, -2).astype(query.dtype)
 
     def composed(self, query, key, value, bias=None):
-        conditions, keep = self.conditions, None
+        conditions, keep_mask = self.conditions, None
         if conditions.slopes is not None:
             alibi = alibi_bias(conditions.slopes, *self.lengths, query.dtype, array_module(query.data))
             bias = alibi if bias is None else bias + alibi
         if self.dropout:
             xp = array_module(query.data)
-            keep = xp.asarray(self.keep_whole((*query.shape[:2], *self.lengths), query.dtype))
+            keep_mask = xp.asarray(self.keep_whole((*query.shape[:2], *self.lengths), query.dtype))
         mask = attention_mask(
             *self.lengths,
             mask=conditions.mask,
@@ -243,7 +243,7 @@ class BlockedAttention(Function):
             window=conditions.window,
             xp=array_module(query.data),
         )
-        return attention_composed(query, key, value, bias, mask=mask, scale=self.scale, keep=keep)[0]
+        return attention_composed(query, key, value, bias, mask=mask, scale=self.scale, keep_mask=keep_mask)[0]
 
     # -- blocks ----------------------------------------------------------------------------------------------------
 
@@ -314,13 +314,13 @@ class BlockedAttention(Function):
         for group, q, k in product(groups, blocks(shape[2], size), blocks(shape[3], size)):
             place = (*group, q, k)
             transposed = whole[place].swapaxes(-1, -2)
-            keep, factor = self.keep_block(place, transposed)
-            transposed[...] = keep * whole.dtype.type(factor)
+            keep_mask, factor = self.keep_block(place, transposed)
+            transposed[...] = keep_mask * whole.dtype.type(factor)
         return whole
 
     def keep_block(self, place: Place, p: Any) -> tuple[Any, float]:
         """Which weights of one block dropout keeps, and the factor by which those grow."""
         rows, heads, q, k = place
         where = ((rows.start * self.saved[0].shape[1] + heads.start) * self.lengths[0] + q.start) * self.lengths[1]
-        keep, factor = Generator((self.seed << 64) + where + k.start).keep_mask(p.shape, self.dropout, lanes=False)
-        return array_module(p).asarray(keep), factor
+        keep_mask, factor = Generator((self.seed << 64) + where + k.start).keep_mask(p.shape, self.dropout, lanes=False)
+        return array_module(p).asarray(keep_mask), factor

@@ -16,9 +16,9 @@ from .selection import where
 
 
 def attention_composed(
-    query: Any, key: Any, value: Any, bias: Any = None, *, mask: Any, scale: float, keep: Any = None
+    query: Any, key: Any, value: Any, bias: Any = None, *, mask: Any, scale: float, keep_mask: Any = None
 ) -> tuple[Tensor, Tensor]:
-    """Attention in small ops: the output and the weights before dropout. `keep` is dropout's mask with its scale."""
+    """Attention in small ops: the output and the weights before dropout. `keep_mask` holds dropout's factors."""
     scores = matmul(query, key.swapaxes(-1, -2)) * scale
     if bias is not None:
         scores = scores + bias
@@ -27,7 +27,7 @@ def attention_composed(
     e = where(allowed, exp(finite - finite.max(axis=-1, keepdims=True).detach()), 0.0)
     total = e.sum(axis=-1, keepdims=True)
     weights = e / (total + (total == 0))
-    return matmul(weights if keep is None else weights * keep, value), weights
+    return matmul(weights if keep_mask is None else weights * keep_mask, value), weights
 
 
 def attention_mask(
@@ -65,3 +65,11 @@ def alibi_bias(slopes: Any, query_length: int, key_length: int, dtype: Any, xp: 
     """-slope |distance|, (1, heads, query, key). (Press et al. 2022, arXiv 2108.12409; both directions.)"""
     distance = xp.arange(query_length)[:, None] + (key_length - query_length) - xp.arange(key_length)
     return (-slopes[:, None, None].astype(dtype) * abs(distance).astype(dtype))[None]
+
+
+def with_four_axes(name: str, array: Any, full: tuple[int, ...]) -> Any:
+    """A view with four axes. Raises ValueError if it doesn't broadcast to (batch, heads, query, key)."""
+    wide = array[(None,) * (4 - array.ndim)] if array.ndim < 4 else array
+    if wide.ndim > 4 or any(side not in (1, whole) for side, whole in zip(wide.shape, full, strict=True)):
+        raise ValueError(f"attention: the {name} of shape {array.shape} does not broadcast to {full}")
+    return wide

@@ -16,6 +16,7 @@ from ..function import unbroadcast
 from ..kernels.attention import DTYPES, LARGEST_HEAD_DIM, AttentionKernels, Call, device_kernels
 from ..kernels.philox import philox4x32_10
 from .attention_blocked import BlockedAttention
+from .attention_composed import with_four_axes
 from .heads import empty_like_heads
 
 
@@ -65,7 +66,7 @@ class FusedAttention(BlockedAttention):
         bias = others[0] if others else None
         call, d_bias = replace(self.call(query, bias), tiles=tiles), None
         if call.bias is not None and self.needs[3]:
-            # In a fixed order several pairs can't add to one number: each gets its own place first.
+            # In a fixed order several pairs can't add to one number: each pair gets an element of its own first.
             shape = (*query.shape[:2], *self.lengths) if self.deterministic else call.bias.shape
             d_bias = array_module(g).zeros(shape, dtype=self.wide)
         kernels = kernels_for(query)
@@ -88,11 +89,11 @@ class FusedAttention(BlockedAttention):
         lengths, slopes = conditions.key_lengths, conditions.slopes
         return Call(
             scale=self.scale,
-            mask=_four_axes("mask", conditions.mask, full),
+            mask=conditions.mask,
             key_lengths=None if lengths is None else xp.ascontiguousarray(lengths, dtype=np.int32),
             causal=conditions.causal,
             window=conditions.window,
-            bias=None if bias is None else _four_axes("bias", bias.astype(query.dtype, copy=False), full),
+            bias=None if bias is None else with_four_axes("bias", bias.astype(query.dtype, copy=False), full),
             slopes=None if slopes is None else xp.ascontiguousarray(slopes, dtype=np.float32),
             dropout=self.dropout,
             seed=self.random[0],
@@ -107,18 +108,8 @@ class FusedAttention(BlockedAttention):
         counter[..., 0], counter[..., 1], counter[..., 2] = j // 16 * 8 + j % 8, i // 16 * 8 + i % 8, head
         counter[..., 3], seed = self.random[1], int(to_device(self.random[0], "cpu")[0])
         words = philox4x32_10(counter, np.array([seed & 0xFFFFFFFF, seed >> 32], dtype=np.uint32))
-        place = (i // 8 % 2 * 2 + j // 8 % 2)[..., None] + np.zeros((batch * heads, 1, 1, 1), dtype=np.int64)
-        word = np.take_along_axis(words, place, axis=-1).reshape(shape)
+        lane = (i // 8 % 2 * 2 + j // 8 % 2)[..., None] + np.zeros((batch * heads, 1, 1, 1), dtype=np.int64)
+        word = np.take_along_axis(words, lane, axis=-1).reshape(shape)
         threshold = min(round(self.dropout * 2**32), 2**32 - 1)
         factor = 1 / (1 - threshold / 2**32) if self.dropout < 1 else 0.0
         return ((word >= threshold) * factor).astype(dtype)
-
-
-def _four_axes(name: str, array: Any, full: tuple[int, ...]) -> Any:
-    """A view with four axes. Raises ValueError if it doesn't broadcast to (batch, heads, query, key)."""
-    if array is None:
-        return None
-    wide = array[(None,) * (4 - array.ndim)] if array.ndim < 4 else array
-    if wide.ndim > 4 or any(side not in (1, whole) for side, whole in zip(wide.shape, full, strict=True)):
-        raise ValueError(f"attention: the {name} of shape {array.shape} does not broadcast to {full}")
-    return wide

@@ -97,7 +97,7 @@ class SetItem(Function):
 
     def backward(self, g):
         gradient_value = g[self.index]
-        if len(self.value_shape) > len(gradient_value.shape):  # NumPy lets a (1, 1, n) value into n places
+        if len(self.value_shape) > len(gradient_value.shape):  # NumPy lets a (1, 1, n) value into n elements
             gradient_value = gradient_value.reshape(
                 (1,) * (len(self.value_shape) - len(gradient_value.shape)) + gradient_value.shape
             )
@@ -120,10 +120,10 @@ class ZeroAt(Function):
 
 
 def _refuse_duplicates(index: Any, shape: tuple[int, ...], xp: Any) -> None:
-    """Which of two values wins at a place named twice is undefined on a GPU, and with it the gradient."""
+    """Which of two values wins at an element named twice is undefined on a GPU, and with it the gradient."""
     size = math.prod(shape)
-    places = xp.arange(size).reshape(shape)[index]
-    if xp.unique(places).size != places.size:
+    named = xp.arange(size).reshape(shape)[index]
+    if xp.unique(named).size != named.size:
         raise IndexError(
             "the index names an element twice; which value would stay is undefined. Use scatter_add to add them"
         )
@@ -137,12 +137,12 @@ def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
 
 @declare(_setitem_reference)
 def setitem(x: Any, index: Any, value: Any) -> Tensor:
-    """A copy of x in which x[index] is `value` (broadcast there). Raises IndexError if a place is named twice."""
+    """A copy of x in which x[index] is `value` (broadcast there). Raises IndexError if an element is named twice."""
     return SetItem(plain_index(index, x))(x, value)
 
 
 class ScatterAdd(Function):
-    """A copy of x with values added at an index, as often as it names a place."""
+    """A copy of x with values added at an index, as often as it names an element."""
 
     broadcasts = True
 
@@ -167,7 +167,7 @@ def _scatter_add_reference(x: np.ndarray, index: Any, values: Any) -> np.ndarray
 
 @declare(_scatter_add_reference)
 def scatter_add(x: Any, index: Any, values: Any) -> Tensor:
-    """A copy of x in which `values` (broadcast there) are added to x[index]; a place named twice gets both."""
+    """A copy of x in which `values` (broadcast there) are added to x[index]; an element named twice gets both."""
     return ScatterAdd(plain_index(index, x))(x, values)
 
 
@@ -203,11 +203,11 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
 
 
 def along_axis(name: str, shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:
-    """The index that reads or writes an array of `shape` at `indices` along `axis` and in place along the others."""
+    """The index that reads or writes an array of `shape` at `indices` along `axis`, and where they stand otherwise."""
     (axis,) = normalized_axes(axis, len(shape))
     if indices.ndim != len(shape):
         raise ValueError(f"{name}: indices of shape {indices.shape} for a tensor of shape {shape}")
     xp = array_module(indices)
-    places = [xp.arange(size).reshape((1,) * a + (size,) + (1,) * (len(shape) - a - 1)) for a, size in enumerate(shape)]
-    places[axis] = indices
-    return tuple(places)
+    index = [xp.arange(size).reshape((1,) * a + (size,) + (1,) * (len(shape) - a - 1)) for a, size in enumerate(shape)]
+    index[axis] = indices
+    return tuple(index)

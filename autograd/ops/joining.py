@@ -100,7 +100,7 @@ class Split(Function):
 
 @declare(np.split)
 def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """x cut along `axis`: into that many equal parts, or before each of the places in a list.
+    """x cut along `axis`: into that many equal parts, or before each of the indices in a list.
 
     Raises ValueError if it doesn't divide evenly.
     """
@@ -172,7 +172,7 @@ class Pad(Function):
 
 @declare(lambda x, pad_width, mode="constant", constant_values=0: _pad_reference(x, pad_width, mode, constant_values))
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0) -> Tensor:
-    """x with places added before and after along each axis.
+    """x with elements added before and after along each axis.
 
     Args:
         pad_width: (before, after) for each axis, one such pair for all, or one number for all.

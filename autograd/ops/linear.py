@@ -108,11 +108,11 @@ class LinearReLU(Linear):
         self.p, self.generator = p, generator
 
     def forward(self, x, weight, bias=None):
-        keep, self.scale = None, 1.0
+        keep_mask, self.scale = None, 1.0
         if self.p:
-            keep, self.scale = self.generator.keep_mask((math.prod(x.shape[:-1]), len(weight)), self.p)
-            keep = array_module(x).asarray(keep)
-        self.keep_rows = keep
+            keep_mask, self.scale = self.generator.keep_mask((math.prod(x.shape[:-1]), len(weight)), self.p)
+            keep_mask = array_module(x).asarray(keep_mask)
+        self.keep_rows = keep_mask
         out = super().forward(x, weight, bias)
         self.keep_rows = None
         self.save(x, weight, *(() if bias is None else (bias,)))
@@ -167,8 +167,8 @@ def _linear_relu_reference(
     out = _linear_reference(x, weight, bias)
     out = np.where(out > 0, out, 0.0)
     if dropout and generator is not None:
-        keep, scale = generator.keep_mask(out.shape, dropout)
-        out = np.where(keep, out * scale, 0.0)
+        keep_mask, scale = generator.keep_mask(out.shape, dropout)
+        out = np.where(keep_mask, out * scale, 0.0)
     return out
 
 

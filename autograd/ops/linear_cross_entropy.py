@@ -105,11 +105,11 @@ class LinearCrossEntropy(Function):
         def softmax(start, stop):
             for piece in pieces(start, stop, z.shape[1] // 4):
                 y, a = z[piece], own[piece]
-                places = xp.arange(len(y)), target[piece]
+                at_target = xp.arange(len(y)), target[piece]
                 if bias is not None:
                     y += bias
                 y -= y.max(axis=1, keepdims=True)
-                loss = -a * y[places]
+                loss = -a * y[at_target]
                 if self.label_smoothing:
                     loss -= y.sum(axis=1) * each if self.class_weight is None else y @ each
                 xp.exp(y, out=y)
@@ -121,7 +121,7 @@ class LinearCrossEntropy(Function):
                 scale = total / xp.where(k == 0, 1, k)
                 if self.label_smoothing:
                     y -= scale[:, None] * each
-                y[places] -= scale * a
+                y[at_target] -= scale * a
                 factor[piece] = (k / total / count)[:, None]
 
         # The product by classes: each thread brings its part of the weight into BLAS's own order, not all of it.

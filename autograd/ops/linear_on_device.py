@@ -14,7 +14,7 @@ from ..function import Function
 from ..kernels import fused
 from ..kernels.fused import Drop
 from ..kernels.products import add_product, product
-from .on_device import rows_of
+from .on_device import contiguous_rows
 
 #: Bytes of logits held at a time, and the most rows: the float16 sum of so many rows stays far from overflow.
 BLOCK_BYTES, MOST_ROWS = 1 << 28, 4096
@@ -37,7 +37,7 @@ class LinearActivationOnDevice(Function):
         if bias is not None and bias.shape != weight.shape[:1]:
             raise ValueError(f"a bias of shape {bias.shape} for {weight.shape[0]} output features")
         self.save(x, weight, *(() if bias is None else (bias,)))
-        linear = product(rows_of(x), weight.T)
+        linear = product(contiguous_rows(x), weight.T)
         zeros = xp.zeros(len(weight), x.dtype) if bias is None or self.activation == "relu" else None
         in_place = linear if self.activation == "relu" else None
         given = zeros if bias is None else bias
@@ -48,9 +48,9 @@ class LinearActivationOnDevice(Function):
 
     def backward(self, g):
         (x, weight), (linear, bias) = self.saved[:2], self.kept
-        dz, db = fused.bias_activation_dropout_backward(rows_of(g), linear, bias, self.activation, self.drop)
+        dz, db = fused.bias_activation_dropout_backward(contiguous_rows(g), linear, bias, self.activation, self.drop)
         dx = product(dz, weight).reshape(x.shape) if self.needs[0] else None
-        return (dx, product(dz.T, rows_of(x)), db)[: len(self.inputs)]
+        return (dx, product(dz.T, contiguous_rows(x)), db)[: len(self.inputs)]
 
 
 class LinearCrossEntropyOnDevice(Function):
@@ -80,7 +80,7 @@ class LinearCrossEntropyOnDevice(Function):
 
     def compute(self, x, weight, bias):
         """The sum of the losses and, if it is to be differentiated, dx, dW and db of it."""
-        xp, rows, (classes, features) = array_module(x), rows_of(x), weight.shape
+        xp, rows, (classes, features) = array_module(x), contiguous_rows(x), weight.shape
         count, weight = len(rows), xp.ascontiguousarray(weight)
         step = min(self.block_rows or max(BLOCK_BYTES // max(classes * x.itemsize, 1), 1), MOST_ROWS, max(count, 1))
         step = -(-count // max(-(-count // step), 1))  # blocks of equal size

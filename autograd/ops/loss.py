@@ -90,13 +90,13 @@ def _cross_entropy_reference(
         losses = -(soft * log_p * (1 if weight is None else weight)).sum(axis=-1)
         return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / (losses.size or 1)}[reduction]
     losses, weights = np.zeros(target.shape, dtype=logits.dtype), 0.0
-    for place in np.ndindex(target.shape):
-        t = target[place]
+    for position in np.ndindex(target.shape):
+        t = target[position]
         if t == ignore_index:
             continue
         w = np.ones(classes) if weight is None else weight
-        log_p = logits[place] - np.log(np.exp(logits[place]).sum())
-        losses[place] = -(1 - label_smoothing) * w[t] * log_p[t] - label_smoothing / classes * (w * log_p).sum()
+        log_p = logits[position] - np.log(np.exp(logits[position]).sum())
+        losses[position] = -(1 - label_smoothing) * w[t] * log_p[t] - label_smoothing / classes * (w * log_p).sum()
         weights += w[t]
     return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / (weights or 1.0)}[reduction]
 

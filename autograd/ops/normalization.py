@@ -116,48 +116,48 @@ class ResidualLayerNorm(Normalization):
             raise ValueError("x and the residual must have one shape and dtype")
         self.save(x, residual, weight, bias)
         xp, rows, past = array_module(x), rows_of(x), rows_of(residual)
-        keep, scale = None, 1.0
+        keep_mask, scale = None, 1.0
         if self.p:
-            keep, scale = self.generator.keep_mask(rows.shape, self.p)
-            keep, scale = xp.asarray(keep), x.dtype.type(scale)
+            keep_mask, scale = self.generator.keep_mask(rows.shape, self.p)
+            keep_mask, scale = xp.asarray(keep_mask), x.dtype.type(scale)
         total = xp.empty(x.shape, x.dtype) if self.both else None
 
         def summed(piece):
             out = None if total is None else rows_of(total)[piece]
-            if keep is None:
+            if keep_mask is None:
                 return xp.add(rows[piece], past[piece], out=out)
-            z = xp.multiply(rows[piece], keep[piece], out=out)
+            z = xp.multiply(rows[piece], keep_mask[piece], out=out)
             z *= scale
             z += past[piece]
             return z
 
         y = self.normalized(x, weight, bias, summed)
-        self.keep(*self.kept, keep, scale)
+        self.keep(*self.kept, keep_mask, scale)
         return (y, total) if self.both else y
 
     def backward(self, g, past=None):
-        """`past` is the gradient at the sum, from what else it is used for."""
+        """`past`: the gradient of the sum by its other use, the next layer's residual."""
         x, _, weight, _ = self.saved
-        _, _, keep, scale = self.kept
+        _, _, keep_mask, scale = self.kept
         xp = array_module(x)
         g = xp.zeros(x.shape, x.dtype) if g is None else g
         past = None if past is None else rows_of(past)
-        dx = None if keep is None else xp.empty(x.shape, x.dtype)
+        dx = None if keep_mask is None else xp.empty(x.shape, x.dtype)
 
         def finish(d_total, piece):
             if past is not None:
                 d_total += past[piece]
             if dx is not None:
                 d = rows_of(dx)[piece]
-                xp.multiply(d_total, keep[piece], out=d)
+                xp.multiply(d_total, keep_mask[piece], out=d)
                 d *= scale
 
         d_total, dw, db = self.gradients(g, x, weight, finish)
         return d_total if dx is None else dx, d_total, dw, db
 
     def composed(self, x, residual, weight, bias):
-        _, _, keep, scale = self.kept
-        total = residual + (x if keep is None else x * (keep * scale).reshape(x.shape))
+        _, _, keep_mask, scale = self.kept
+        total = residual + (x if keep_mask is None else x * (keep_mask * scale).reshape(x.shape))
         y = layer_norm_composed(total, weight, bias, self.eps)
         return (y, total) if self.both else y
 

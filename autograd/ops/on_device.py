@@ -25,7 +25,7 @@ def runs_kernels(*arrays: Any) -> bool:
     return first.dtype in (np.float16, np.float32) and all(array.dtype == first.dtype for array in arrays)
 
 
-def rows_of(x: Array) -> Array:
+def contiguous_rows(x: Array) -> Array:
     """x as contiguous rows (n, width)."""
     return array_module(x).ascontiguousarray(x).reshape(-1, x.shape[-1])
 
@@ -48,12 +48,13 @@ class LayerNormOnDevice(Function):
 
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
-        y, z, mean, rstd = fused.layer_norm(rows_of(x), weight, bias, self.eps)
+        y, z, mean, rstd = fused.layer_norm(contiguous_rows(x), weight, bias, self.eps)
         self.keep(z, mean, rstd)
         return y.reshape(x.shape)
 
     def backward(self, g):
-        _, dx, dweight, dbias = fused.layer_norm_backward(rows_of(g), self.kept[0], self.saved[1], *self.kept[1:])
+        rows, (z, mean, rstd) = contiguous_rows(g), self.kept
+        _, dx, dweight, dbias = fused.layer_norm_backward(rows, z, self.saved[1], mean, rstd)
         return dx.reshape(g.shape), dweight, dbias
 
 
@@ -66,15 +67,16 @@ class ResidualLayerNormOnDevice(Function):
 
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
-        y, z, mean, rstd = fused.layer_norm(rows_of(x), weight, bias, self.eps, rows_of(residual), self.drop)
+        rows, past = contiguous_rows(x), contiguous_rows(residual)
+        y, z, mean, rstd = fused.layer_norm(rows, weight, bias, self.eps, past, self.drop)
         self.keep(z, mean, rstd)
         return (y.reshape(x.shape), z.reshape(x.shape)) if self.both else y.reshape(x.shape)
 
     def backward(self, g, past=None):
         (x, _, weight, _), (z, mean, rstd) = self.saved, self.kept
         g = array_module(x).zeros_like(x) if g is None else g
-        past = None if past is None else rows_of(past)
-        dz, dx, dweight, dbias = fused.layer_norm_backward(rows_of(g), z, weight, mean, rstd, self.drop, past)
+        past = None if past is None else contiguous_rows(past)
+        dz, dx, dweight, dbias = fused.layer_norm_backward(contiguous_rows(g), z, weight, mean, rstd, self.drop, past)
         return dx.reshape(x.shape), dz.reshape(x.shape), dweight, dbias
 
 
@@ -121,7 +123,7 @@ class CrossEntropyOnDevice(Function):
     def forward(self, logits):
         self.save(logits)
         xp = array_module(logits)
-        rows = rows_of(logits)
+        rows = contiguous_rows(logits)
         loss = self.losses(rows, None)
         if self.reduction == "sum":
             return loss.sum().astype(logits.dtype)
@@ -138,7 +140,7 @@ class CrossEntropyOnDevice(Function):
         factor = g.astype(np.float32)
         if self.reduction == "mean":
             factor = factor / self.kept[0]
-        gradient = rows_of(logits).copy()
+        gradient = contiguous_rows(logits).copy()
         self.losses(gradient, factor.reshape(1))
         return gradient.reshape(logits.shape)
 
@@ -159,4 +161,4 @@ class EmbeddingOnDevice(Function):
         return array_module(self.ids).ascontiguousarray(self.ids.reshape(-1).astype(np.int64, copy=False))
 
     def backward(self, g):
-        return fused.embedding_backward(rows_of(g), self.flat_ids(), self.rows, padding=self.padding_id)
+        return fused.embedding_backward(contiguous_rows(g), self.flat_ids(), self.rows, padding=self.padding_id)

@@ -48,7 +48,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     if np.result_type(raw(value)).kind == "c":
         raise TypeError(f"masked_fill: a complex value ({value}) does not go into a real tensor")
     if np.ndim(raw(value)):
-        raise ValueError(f"masked_fill: one value fills all places, not an array of shape {np.shape(raw(value))}")
+        raise ValueError(f"masked_fill: one value fills all elements, not an array of shape {np.shape(raw(value))}")
     return Where()(mask, value, x)
 
 

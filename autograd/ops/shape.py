@@ -103,23 +103,23 @@ def _moved(x: Any, axes: Axis) -> tuple[int, ...]:
 
 @declare(np.moveaxis)
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-    """Axes `source` moved to the places `destination`, the others in their old order around them."""
+    """Axes `source` moved to the positions `destination`, the others in their old order around them."""
     old, new = _moved(x, source), _moved(x, destination)
     if len(old) != len(new):
-        raise ValueError(f"moveaxis: {len(old)} axes ({source}) can't go to {len(new)} places ({destination})")
+        raise ValueError(f"moveaxis: {len(old)} axes ({source}) can't go to {len(new)} positions ({destination})")
     order = [axis for axis in range(np.ndim(raw(x))) if axis not in old]
-    for place, axis in sorted(zip(new, old, strict=True)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(new, old, strict=True)):
+        order.insert(position, axis)
     return transpose(x, order)
 
 
 @declare(np.expand_dims)
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
-    """Axes of size 1 put in, at the places `axis` of the result."""
+    """Axes of size 1 put in, at the positions `axis` of the result."""
     shape = np.shape(raw(x))
-    places = normalized_axes(axis, len(shape) + (len(axis) if isinstance(axis, tuple) else 1))
+    added = normalized_axes(axis, len(shape) + (len(axis) if isinstance(axis, tuple) else 1))
     sizes = iter(shape)
-    return reshape(x, tuple(1 if i in places else next(sizes) for i in range(len(shape) + len(places))))
+    return reshape(x, tuple(1 if i in added else next(sizes) for i in range(len(shape) + len(added))))
 
 
 @declare(np.squeeze)
@@ -165,7 +165,7 @@ class Roll(Function):
 
 @declare(np.roll)
 def roll(x: Any, shift: int | tuple[int, ...], axis: Axis = None) -> Tensor:
-    """Elements moved `shift` places along `axis`, the last ones back to the front; of the flattened x for None."""
+    """Elements moved by `shift` along `axis`, the last ones back to the front; of the flattened x for None."""
     return Roll(shift, axis)(x)
 
 

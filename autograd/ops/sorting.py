@@ -1,4 +1,4 @@
-"""Sorting and selecting along an axis. The order itself has no gradient; the values carry it back to their places."""
+"""Sorting and selecting along an axis. The order has no gradient; that of the values goes back to where they stood."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shape import ravel
 
 
 def _order(x: Any, axis: int) -> Array:
-    """The places of the elements in ascending order; equal ones as they stand."""
+    """The indices of the elements in ascending order; equal ones as they stand."""
     x = raw(x)
     xp = array_module(x)
     # CuPy's argsort takes no `kind`; it is stable as it is.
@@ -25,7 +25,7 @@ def _order(x: Any, axis: int) -> Array:
 
 @declare(lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"))
 def argsort(x: Any, axis: int | None = -1) -> Tensor:
-    """The places of the elements of x in ascending order along `axis`, of the flattened x for None; no gradient."""
+    """The indices of the elements of x in ascending order along `axis`, of the flattened x for None; no gradient."""
     return Tensor(_order(np.reshape(raw(x), -1) if axis is None else x, -1 if axis is None else axis))
 
 
@@ -40,13 +40,13 @@ def sort(x: Any, axis: int | None = -1) -> Tensor:
 
 def _topk_reference(x: np.ndarray, k: int, axis: int = -1, largest: bool = True) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(-x if largest else x, axis=axis)
-    places = np.take(order, np.arange(k), axis=axis)
-    return np.take_along_axis(x, places, axis), places
+    indices = np.take(order, np.arange(k), axis=axis)
+    return np.take_along_axis(x, indices, axis), indices
 
 
 @declare(_topk_reference)
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The k largest (or smallest) elements along `axis`, best first: values and places (integers).
+    """The k largest (or smallest) elements along `axis`, best first: values and indices.
 
     Raises ValueError unless 0 <= k <= size of the axis.
     """
@@ -56,5 +56,5 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, 
         raise ValueError(f"topk: k = {k} of axis {axis} of shape {shape}")
     order = _order(x, axis)
     best = slice(shape[axis] - 1, shape[axis] - 1 - k if k < shape[axis] else None, -1) if largest else slice(k)
-    places = order[(*(slice(None),) * axis, best)]
-    return take_along_axis(x, places, axis), Tensor(places)
+    indices = order[(*(slice(None),) * axis, best)]
+    return take_along_axis(x, indices, axis), Tensor(indices)

@@ -8,9 +8,10 @@ import * as tiles from "./tiles.js";
 import * as check from "./check.js";
 import * as graph from "./graph.js";
 import * as head from "./head.js";
+import * as training from "./training.js";
 import * as translate from "./translate.js";
 
-const VIEWS = [translate, head, beam, graph, check, bpe, tiles];
+const VIEWS = [translate, head, beam, graph, check, bpe, tiles, training];
 
 // What views share: the text, its pass through the model, and the cell that was chosen last.
 export const shared = { facts: null, text: null, pass: null, layer: null, head: 0, row: null, column: 0, call: null };
@@ -47,12 +48,12 @@ export function go(id, changes = {}) {
   else location.hash = id;
 }
 
-function describe({ model, problem, run }) {
+function describe({ model, problem }) {
   shared.facts = model;
   const facts = document.getElementById("facts");
   facts.textContent = model
     ? `${model.kind} · ${model.run} · ${count(model.parameters)} parameters · ${count(model.vocabulary)} tokens`
-    : `${run}: ${problem}`;
+    : problem;
 }
 
 for (const view of VIEWS) {
@@ -62,12 +63,32 @@ for (const view of VIEWS) {
 }
 window.addEventListener("hashchange", () => show(named(location.hash.slice(1)), true));
 
-try {
-  describe(await ask("state"));
-} catch (error) {
-  if (!(error instanceof Problem)) throw error;
-  document.getElementById("facts").textContent = error.message;
+async function learn() {
+  try {
+    describe(await ask("state"));
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    document.getElementById("facts").textContent = error.message;
+  }
+  shared.text ||= shared.facts?.example ?? "";
 }
-shared.text = shared.facts?.example ?? "";
+
+await learn();
+if (!shared.facts && !location.hash) history.replaceState(null, "", "#training"); // there is nothing else to see yet
 show(named(location.hash.slice(1)), false);
 document.documentElement.dataset.ready = "yes";
+
+// What happens to the run: the training view draws it, and the others get the new weights.
+let weights = null;
+new EventSource("events").addEventListener("message", async ({ data }) => {
+  const found = JSON.parse(data);
+  if (found.model && found.model !== weights) {
+    if (weights !== null || !shared.facts) {
+      await learn();
+      const view = named(location.hash.slice(1));
+      if (view.renewed) view.renewed();
+    }
+    weights = found.model;
+  }
+  training.news(found);
+});

@@ -152,7 +152,7 @@ function drawCall(call) {
     h("h4", {}, "The output, its first numbers"), picture(out.value, "value"),
     ...(out.gradient ? [h("h4", {}, "Its gradient"), picture(out.gradient, "gradient")] : []),
     h("details", { class: "numbers" }, h("summary", {}, `Saved for the backward pass: ${call.saved.length} arrays`),
-      ...call.saved.flatMap((value) => [h("h4", {}, `${value.dtype} ${value.shape.join("×") || "a number"}`), picture(value, "saved")])),
+      ...call.saved.flatMap((value, i) => [h("h4", {}, `${value.dtype} ${value.shape.join("×") || "a number"}`), picture(value, `saved ${i + 1}`)])),
     ...(call.composed ? [h("h4", {}, "Fused and composed"),
       h("p", { class: "small" }, "The same gradients by small ops; value differs by at most ", num(call.composed.value), "."),
       region("Fused and composed", table(null, ["gradient of", "fused", "composed", "largest difference", "relative"], call.composed.gradients.map((one) => h("tr", {},

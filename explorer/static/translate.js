@@ -32,11 +32,18 @@ export function mount(section, { shared, go }) {
 }
 
 export function show({ shared }) {
-  if (parts.section.dataset.text !== shared.text) {
+  if (!shared.facts) parts.problem.textContent = "There is no model yet: it is saved at the first validation of the training, in the last view.";
+  else if (parts.section.dataset.text !== shared.text) {
     parts.input.value = shared.text;
     parts.send();
   }
 }
+
+// There are other weights.
+export const renewed = () => {
+  if (!parts.input.value) parts.input.value = context.shared.text;
+  parts.send();
+};
 
 function draw(seen) {
   const { shared } = context;

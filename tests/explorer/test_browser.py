@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import time
 from collections.abc import Iterator
@@ -18,10 +19,11 @@ from handloom.errors import InputError
 from handloom.explorer.merges import first_merges
 from handloom.explorer.serving import serving
 from handloom.models import Strategy
+from handloom.train.runs.folder import read_metrics
 from handloom.train.tasks.translation import Translator
 from tests.support.explorer_run import SENTENCE
 
-VIEWS = ("translate", "head", "beam", "graph", "check", "bpe", "tiles")
+VIEWS = ("translate", "head", "beam", "graph", "check", "bpe", "tiles", "training")
 
 
 class Page:
@@ -192,6 +194,26 @@ def test_blocks_end_where_the_standard_method_does(page: Page, run_folder: Path)
     np.testing.assert_allclose(strips[-1], strips[-2], atol=1e-6)
 
 
+def test_the_points_drawn_are_those_of_the_log_and_follow_it(browser: Any, run_folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(run_folder, run)
+    with serving(run) as (address, _):
+        page = Page(browser, address)
+        page.page.goto(f"{address}#training")
+        for _ in range(2):
+            rows = read_metrics(run / "metrics.jsonl")
+            page.page.wait_for_selector(f'#view-training[data-rows="{len(rows)}"]')
+            for key in ("loss", "learning_rate", "gradient_norm", "valid_loss"):
+                line = page.page.locator(f'.line[data-key="{key}"]')
+                drawn = [list(map(float, line.get_attribute(f"data-{what}").split())) for what in ("steps", "values")]
+                own = [row for row in rows if key in row]
+                assert drawn == [[row["step"] for row in own], [row[key] for row in own]]
+            with open(run / "metrics.jsonl", "a", encoding="utf-8") as log:  # as another process would
+                log.write('{"step": 9, "epoch": 0, "loss": 2.5, "learning_rate": 0.1, "gradient_norm": 0.5}\n')
+        page.page.wait_for_selector('#view-training[data-saves="2"]')
+        page.page.close()
+
+
 @pytest.mark.parametrize("text", ["", "sehr lang " * 120, "🙂 ☃", "Πού είναι;"])
 def test_odd_texts_are_answered_in_the_page_as_on_the_command_line(page: Page, run_folder: Path, text: str) -> None:
     translator = Translator.load(run_folder)
@@ -210,7 +232,7 @@ def test_a_view_is_for_everyone(page: Page, view: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page.type("Er.")
     page.open(view)
-    page.page.wait_for_selector(f"#view-{view}:is([data-ready]:not([data-ready='']), [data-text])")
+    page.page.wait_for_selector(f"#view-{view}:is([data-ready]:not([data-ready='']), [data-text], [data-saves])")
     page.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     rules: dict[str, Any] = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
     for scheme in ("light", "dark"):

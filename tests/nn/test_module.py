@@ -1,4 +1,4 @@
-"""Module: names, modes, state, hooks; the initialisers; errors that explain."""
+"""Module: names, modes, state; the initialisers; errors that explain."""
 
 from __future__ import annotations
 
@@ -62,19 +62,6 @@ def test_state_dict_round_trip_and_its_errors() -> None:
     assert np.array_equal(target.weight.data, before)
 
 
-def test_forward_hooks_see_replace_and_go() -> None:
-    module, seen = nn.Linear(2, 2), []
-    remove = module.register_forward_hook(lambda m, args, out: seen.append((m, out.shape)))
-    module(Tensor(np.ones((1, 2))))
-    assert seen == [(module, (1, 2))]
-    replace = module.register_forward_hook(lambda m, args, out: out * 0)
-    assert not module(Tensor(np.ones((1, 2)))).data.any()
-    remove()
-    replace()
-    module(Tensor(np.ones((1, 2))))
-    assert len(seen) == 2
-
-
 def test_a_deleted_model_frees_its_arrays_at_once() -> None:
     gc.disable()
     try:
@@ -94,31 +81,13 @@ def test_repr_shows_the_tree() -> None:
     assert "(1): Dropout(p=0.1)" in text
 
 
-@pytest.mark.parametrize(
-    ("fill", "variance"),
-    [
-        (init.xavier_uniform_, 2 / (300 + 200)),
-        (init.xavier_normal_, 2 / (300 + 200)),
-        (init.kaiming_uniform_, 2 / 300),
-        (init.kaiming_normal_, 2 / 300),
-        (init.lecun_normal_, 1 / 300),
-        (init.orthogonal_, 1 / 300),
-    ],
-)
-def test_initialisers_have_the_variance_of_their_formula(fill, variance: float) -> None:
+def test_xavier_has_the_variance_of_its_formula() -> None:
+    variance = 2 / (300 + 200)
     weight = Parameter(np.empty((200, 300), np.float32))
-    assert fill(weight, generator=Generator(0)) is weight
+    assert init.xavier_uniform_(weight, generator=Generator(0)) is weight
     assert abs(weight.data.mean()) < 4 * np.sqrt(variance / weight.size)
     assert weight.data.var() == pytest.approx(variance, rel=0.03)
-
-
-def test_orthogonal_rows_and_truncation() -> None:
-    weight = init.orthogonal_(Parameter(np.empty((20, 30), np.float64)), generator=Generator(0))
-    np.testing.assert_allclose(weight.data @ weight.data.T, np.eye(20), atol=1e-12)
-    cut = init.trunc_normal_(Parameter(np.empty(5000, np.float64)), low=-1, high=1.5, generator=Generator(0))
-    assert cut.data.min() >= -1
-    assert cut.data.max() <= 1.5
-    with pytest.raises(ValueError, match="at least two dimensions"):
+    with pytest.raises(ValueError, match=r"not one of shape \(3,\)"):
         init.xavier_uniform_(Parameter(np.empty(3, np.float32)))
 
 
@@ -154,7 +123,7 @@ def test_wrong_sizes_are_explained() -> None:
     with pytest.raises(ValueError, match="embed_dim 10 does not divide by num_heads 3"):
         nn.MultiHeadAttention(10, 3)
     with pytest.raises(ValueError, match="unknown activation 'swish'"):
-        nn.FeedForward(4, 8, activation="swish")
+        nn.TransformerEncoderLayer(4, 2, 8, activation="swish")
     with pytest.raises(ValueError, match=r"p = 1\.5 is not a probability"):
         nn.Dropout(1.5)
     with pytest.raises(ValueError, match="does not fit a weight"):

@@ -24,15 +24,11 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any]]] = {
     "Linear": (lambda: nn.Linear(D, 5), lambda layer, x, memory: layer(x)),
     "LayerNorm": (lambda: nn.LayerNorm(D), lambda layer, x, memory: layer(x)),
     "Embedding": (lambda: nn.Embedding(CLASSES, D, padding_idx=0), lambda layer, x, memory: layer(IDS) * x),
-    "FeedForward": (lambda: nn.FeedForward(D, FF, 0.0, "gelu"), lambda layer, x, memory: layer(x)),
     "SinusoidalPositions": (lambda: nn.SinusoidalPositions(D, 9), lambda layer, x, memory: layer(x)),
     "LearnedPositions": (lambda: nn.LearnedPositions(D, 9), lambda layer, x, memory: layer(x, 3)),
     "RNN": (lambda: nn.RNN(D, 6, 2), lambda layer, x, memory: layer(x)[0]),
     "LSTM": (lambda: nn.LSTM(D, 6, 2), lambda layer, x, memory: layer(x)[0]),
     "GRU": (lambda: nn.GRU(D, 6, 2), lambda layer, x, memory: layer(x)[0]),
-    "CrossEntropyLoss": (
-        lambda: nn.CrossEntropyLoss(ignore_index=0, label_smoothing=0.1), lambda layer, x, memory: layer(x, IDS)
-    ),
     "attention to a memory": (
         lambda: nn.MultiHeadAttention(D, HEADS),
         lambda layer, x, memory: layer(x, memory, key_lengths=np.array([4, 1])),

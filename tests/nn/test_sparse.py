@@ -10,7 +10,7 @@ import pytest
 from handloom import nn
 from handloom.autograd import Tensor, manual_seed
 from handloom.autograd.gradcheck import gradcheck
-from handloom.nn.feed_forward import GATED
+from handloom.nn.feed_forward import GATED, feed_forward
 from handloom.nn.sparse import with_pattern
 
 RNG = np.random.default_rng(0)
@@ -70,11 +70,12 @@ def test_wrong_patterns(pattern: str) -> None:
 @pytest.mark.parametrize("activation", GATED)
 def test_gated_feed_forward(activation: str) -> None:
     manual_seed(0)
-    block = nn.FeedForward(4, 6, dropout=0.0, activation=activation).astype(np.float64)
-    assert block.linear1.weight.shape == (12, 4)
-    assert block.linear2.weight.shape == (4, 6)
+    block = nn.TransformerEncoderLayer(4, 2, 6, dropout=0.0, activation=activation).astype(np.float64)
+    linear1, linear2 = block.linear1, block.linear2
+    assert linear1.weight.shape == (12, 4)
+    assert linear2.weight.shape == (4, 6)
     x = RNG.normal(size=(2, 3, 4))
-    inner = x @ block.linear1.weight.data.T + block.linear1.bias.data
+    inner = x @ linear1.weight.data.T + linear1.bias.data
     a, b = inner[..., :6], inner[..., 6:]
     erf = np.vectorize(math.erf)
     gate = {
@@ -83,6 +84,11 @@ def test_gated_feed_forward(activation: str) -> None:
         "geglu": b * 0.5 * (1 + erf(b / np.sqrt(2))),
         "swiglu": b / (1 + np.exp(-b)),
     }[activation]
-    expected = (a * gate) @ block.linear2.weight.data.T + block.linear2.bias.data
-    np.testing.assert_allclose(block(Tensor(x)).data, expected, rtol=1e-6)
-    assert gradcheck(lambda x, *_: block(x), [Tensor(x, requires_grad=True), *block.parameters()])
+    expected = (a * gate) @ linear2.weight.data.T + linear2.bias.data
+
+    def inner_network(x: Tensor, *_: Tensor) -> Tensor:
+        return feed_forward(x, linear1, linear2, nn.Dropout(0.0), activation)
+
+    np.testing.assert_allclose(inner_network(Tensor(x)).data, expected, rtol=1e-6)
+    weights = [*linear1.parameters(), *linear2.parameters()]
+    assert gradcheck(inner_network, [Tensor(x, requires_grad=True), *weights])

@@ -39,6 +39,9 @@ def add_regime_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--name-overflows", action="store_true", help="with fp16: log the parameter whose gradient overflowed first"
     )
+    group.add_argument("--log-every", type=positive, default=20, metavar="N", help="steps a row (default: 20)")
+    group.add_argument("--gradient-norms", action="store_true", help="log the norm of each layer's gradient")
+    group.add_argument("--keep", type=positive, default=2, metavar="N", help="how many saves to keep (default: 2)")
     group.add_argument(
         "--graphs", action="store_true", help="on a device: launch each pass and update as one CUDA graph"
     )

@@ -140,3 +140,14 @@ def test_what_can_not_be_used_is_refused_with_its_reason(options, said) -> None:
     with pytest.raises(ValueError, match="attention") as caught:
         ops.attention(x, x, x, **options)
     assert all(word in str(caught.value) for word in said)
+
+
+@pytest.mark.parametrize("method", ["standard", "blocked"])
+@pytest.mark.parametrize("kind", ["mask", "bias"])
+@pytest.mark.parametrize("shape", [(1, 1, 8, 8), (2, 1, 4, 4), (2, 4), (1, 3, 2, 4, 4)])
+def test_a_mask_or_bias_that_does_not_broadcast_is_refused(method, kind, shape) -> None:
+    """Cutting it into blocks would otherwise use the corner of one that is too large."""
+    x = Tensor(np.zeros((3, 2, 4, 5)))
+    restriction = {kind: np.ones(shape, bool if kind == "mask" else float)}
+    with pytest.raises(ValueError, match=rf"the {kind} of shape .* does not broadcast to \(3, 2, 4, 4\)"):
+        ops.attention(x, x, x, method=method, **restriction)

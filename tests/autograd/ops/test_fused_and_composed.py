@@ -53,7 +53,7 @@ def attention_small(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> 
     keep, factor = Generator(3).keep_mask((2, 7, 2, 5), 0.3)
     mask = attention_mask(5, 7, mask=MASK, causal=True)
     keep = (keep.transpose(0, 2, 3, 1) * factor).astype(query.dtype)
-    return attention_composed(query, key, value, bias, mask=mask, scale=query.shape[-1] ** -0.5, keep=keep)[0]
+    return attention_composed(query, key, value, bias, mask=mask, scale=query.shape[-1] ** -0.5, keep_mask=keep)[0]
 
 
 def dropout_composed(x: Tensor) -> Tensor:
