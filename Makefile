@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ORACLES ?= $(if $(CI),1,)
 STAMPS := $(VENV)/stamps
 
-.PHONY: translate test mutants kernel-mutants lint bench clean
+.PHONY: translate test check mutants kernel-mutants lint docs bench clean
 
 translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
@@ -19,6 +19,14 @@ endif
 test: $(STAMPS)/test$(if $(ORACLES),-oracles)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
+# Something of each part, to run after each change: every op, the engine, layers, a model, a tokenizer, the trainer.
+CHECK = tests/test_*.py tests/autograd/test_*.py tests/autograd/ops/test_every_op.py tests/nn/test_module.py \
+	tests/nn/test_nn_against_torch.py tests/models/test_seq2seq.py tests/tokenizer/test_bpe_training.py \
+	tests/train/test_trainer.py
+
+check: $(STAMPS)/test
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(CHECK) $(PYTEST_ARGS)
+
 # Plants wrong rules in the engine, one by one; the tests of the ops must notice each.
 mutants: $(STAMPS)/test
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.support.mutants
@@ -30,13 +38,20 @@ kernel-mutants: $(STAMPS)/test
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .
 	mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/handloom
-	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd doctor errors models nn tokenizer train)
+	MYPYPATH=$(VENV)/typing $(BIN)/mypy $(addprefix -p handloom.,autograd doctor errors explorer models nn tokenizer train)
+
+# The documentation as a site, build/docs/index.html; warnings are errors. Once the extra is installed, without a network.
+docs: $(STAMPS)/docs
+	$(BIN)/python docs/list_files.py --check
+	rm -rf build/docs build/doctrees
+	$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -d build/doctrees docs build/docs
+	@echo "the site: build/docs/index.html"
 
 bench: $(STAMPS)/test-oracles
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build docs/api *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 $(STAMPS):
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "handloom needs Python 3.11 or newer; name one with make PYTHON=python3.12")'
@@ -52,7 +67,11 @@ $(STAMPS)/test: pyproject.toml | $(STAMPS)
 	touch $@
 
 $(STAMPS)/test-oracles: pyproject.toml | $(STAMPS)
-	$(BIN)/python -m pip install --quiet --editable .[test,oracles]
+	$(BIN)/python -m pip install --quiet --editable .[test,oracles,docs]
+	touch $@
+
+$(STAMPS)/docs: pyproject.toml | $(STAMPS)
+	$(BIN)/python -m pip install --quiet --editable .[docs]
 	touch $@
 
 $(STAMPS)/dev: pyproject.toml | $(STAMPS)

@@ -1,4 +1,4 @@
-"""handloom: the Transformer woven by hand, from a reverse-mode autograd engine up to a translator."""
+"""handloom: a Transformer written from scratch, from a reverse-mode autograd engine up to a translator."""
 
 from .autograd import Parameter, Tensor, enable_grad, grad, manual_seed, no_grad
 from .errors import InputError

@@ -15,11 +15,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from .autograd.backend import check_device, compute_capability, import_cupy
 from .autograd.blas import Blas, blas_of_numpy
+from .autograd.kernels.attention import device_kernels
+from .autograd.kernels.fused import column_sums
 
 Environment = Mapping[str, str]
 
@@ -212,16 +215,24 @@ def load_findings(busy: float, stolen: float) -> Iterator[Finding]:
         yield Finding("host", "slow", text, "another machine, or another time of day")
 
 
-def gpu_findings(import_cupy: Callable[[], Any], present: bool) -> Iterator[Finding]:
-    """Whether device "cuda" can be used; `present`: the driver shows a GPU."""
+def gpu_findings(present: bool) -> Iterator[Finding]:
+    """Whether device "cuda" can be used, by a kernel that is compiled and run; `present`: the driver shows a GPU."""
     try:
         cupy = import_cupy()
-        found = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        check_device("cuda")
+        sums = column_sums(cupy.asarray(np.ones((3, 5), np.float16))).get()
+        if (sums != 3).any():
+            raise RuntimeError(f"a kernel gave {sums.tolist()} where all are 3: update the driver")
+        name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        missing = device_kernels(0).why_not_here()
     except Exception as error:  # DeviceError says the cure; a broken CUDA raises all kinds of things
         text = (str(error) or type(error).__name__).splitlines()[0].removeprefix("device 'cuda': ")
         yield Finding("GPU", "slow" if present else "ok", f"none used: {text}")
-    else:
-        yield Finding("GPU", "note", f"{found} can be used", "train there with --device cuda")
+        return
+    capability = compute_capability(cupy, 0) / 10
+    yield Finding("GPU", "note", f"{name}, compute capability {capability}, runs kernels", "train with --device cuda")
+    if missing:
+        yield Finding("GPU attention", "note", f"the fused method is left out: {missing}")
 
 
 def python_findings(tracing: bool, environment: Environment) -> Iterator[Finding]:
@@ -279,8 +290,6 @@ def _load(seconds: float = 0.7) -> tuple[float, float] | None:
 
 def diagnose() -> Iterator[Finding]:
     """All findings on this machine, in the order in which they are printed. Takes a few seconds."""
-    from .autograd.backend import import_cupy
-
     environment, load, blas = dict(os.environ), _load(), blas_of_numpy()
     name, flags = _processor()
     usable = _usable_cores()
@@ -294,7 +303,7 @@ def diagnose() -> Iterator[Finding]:
     yield from memory_findings(_read("/proc/meminfo"), _container_limit())
     yield from page_fault_findings(*(_in_child(_FRESH, environment, how) for how in ("plain", "keep")))
     yield from huge_page_findings(_read("/sys/kernel/mm/transparent_hugepage/enabled"), environment)
-    yield from gpu_findings(import_cupy, Path("/dev/nvidia0").exists())
+    yield from gpu_findings(Path("/dev/nvidiactl").exists())  # whichever of the GPUs a container is given
     yield from python_findings(sys.gettrace() is not None, environment)
 
 

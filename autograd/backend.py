@@ -8,6 +8,7 @@ all three share, serves arrays (the fast path) and Tensors (when the gradient is
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +24,10 @@ _RANK = {"numpy": 0, "cupy": 1, "handloom": 2}
 
 class DeviceError(RuntimeError):
     """A device that is asked for can't be used; the message says why and what to do."""
+
+
+class DeviceWarning(UserWarning):
+    """A device can be used, but something takes a slower way there; the message says what, and why."""
 
 
 def register_namespace(kind: type, namespace: ModuleType) -> None:
@@ -102,15 +107,20 @@ def use_device(device: str) -> None:
 
 
 def check_device(device: str) -> None:
-    """Raise DeviceError, which names the cure, unless "cpu", "cuda" or "cuda:N" can be used here."""
+    """Raise DeviceError, which names the cure, unless "cpu", "cuda" or "cuda:N" can be used here.
+
+    A GPU is asked to run a kernel when it is checked for the first time.
+    """
     if device == "cpu":
         return
     kind, colon, number = device.partition(":")
     if kind != "cuda" or (colon and not number.isdecimal()):
         raise DeviceError(f"unknown device {device!r}: use 'cpu', 'cuda' or 'cuda:N'")
-    count = import_cupy().cuda.runtime.getDeviceCount()
+    cupy = import_cupy()
+    count = cupy.cuda.runtime.getDeviceCount()
     if int(number or 0) >= count:
         raise DeviceError(f"there is no device {device!r}: this machine has {count}, counted from cuda:0")
+    _try_kernel(cupy, int(number or 0))
 
 
 def import_cupy() -> Any:
@@ -123,7 +133,46 @@ def import_cupy() -> Any:
             "'handloom[gpu-cuda12]'; without a GPU use device 'cpu'"
         ) from error
     if not cupy.cuda.is_available():
+        runtime = cupy.cuda.runtime
+        driver, built = runtime.driverGetVersion() // 1000, runtime.runtimeGetVersion() // 1000
+        if 0 < driver < built:
+            raise DeviceError(
+                f"device 'cuda': CuPy is built for CUDA {built}, the driver serves CUDA {driver}: install a newer "
+                f"driver, or pip uninstall cupy-cuda{built}x and pip install 'handloom[gpu-cuda12]'"
+            )
         raise DeviceError(
             "device 'cuda': CuPy is installed but finds no usable NVIDIA GPU (see nvidia-smi); use device 'cpu'"
         )
     return cupy
+
+
+def compute_capability(cupy: Any, device: int) -> int:
+    """Of a GPU, times ten: 75 for 7.5. It says which instructions the GPU has."""
+    return int(cupy.cuda.Device(device).compute_capability)
+
+
+# What every kernel needs: the compiler, CUDA's headers, and a driver that takes what they make. Products need cuBLAS.
+_TRIAL = """
+#include <cuda_fp16.h>
+extern "C" __global__ void trial(__half* x) { x[0] = __float2half_rn(1.0f); }
+"""
+
+
+@cache
+def _try_kernel(cupy: Any, device: int) -> None:
+    """Load cuBLAS, compile and launch a kernel; DeviceError says why that fails, and the cure. Nothing waits."""
+    try:
+        with cupy.cuda.Device(device):
+            cupy.cuda.device.get_cublas_handle()
+            cupy.RawModule(code=_TRIAL).get_function("trial")((1,), (1,), (cupy.empty(1, np.float16),))
+    except Exception as error:  # of CuPy, the compiler or the driver
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        capability, cuda = compute_capability(cupy, device), cupy.cuda.runtime.runtimeGetVersion() // 1000
+        if cuda >= 13 and capability < 75:
+            cure = (
+                f"CUDA {cuda} serves compute capability 7.5 and later, this one has {capability / 10}: "
+                f"pip uninstall cupy-cuda{cuda}x and pip install 'handloom[gpu-cuda12]'"
+            )
+        else:
+            cure = f"CUDA's compiler, headers and libraries come with pip install 'cupy-cuda{cuda}x[ctk]'"
+        raise DeviceError(f"device 'cuda:{device}' can't be used ({reason}): {cure}") from error

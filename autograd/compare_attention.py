@@ -24,6 +24,7 @@ import numpy as np
 from .backend import DeviceError, check_device, import_cupy, to_device
 from .engine import grad
 from .grad_mode import no_grad
+from .kernels.attention import device_kernels
 from .ops import attention
 from .random import Generator
 from .tensor import Tensor
@@ -65,6 +66,16 @@ class Row:
     forward_seconds: float
     both_seconds: float
     peak_bytes: int
+
+
+def methods_on(device: str) -> tuple[list[str], str]:
+    """The methods that a device can run, and why not the others. Raises DeviceError for one that can't be used."""
+    check_device(device)
+    if device == "cpu":
+        missing: str | None = "needs a GPU: --device cuda"
+    else:
+        missing = device_kernels(int(device.partition(":")[2] or 0)).why_not_here()
+    return [name for name in METHODS if name != "fused" or not missing], missing or ""
 
 
 def compare(setting: Setting, methods: Sequence[str], dtypes: Sequence[str], repeats: int = 3) -> list[Row]:
@@ -219,17 +230,17 @@ def main(arguments: list[str] | None = None) -> int:
     setting = Setting(**options)
     if not 0 <= setting.dropout <= 1:
         parser.error("--dropout is a probability, from 0 to 1")
-    methods = methods or [name for name in METHODS if name != "fused" or setting.device != "cpu"]
     try:
-        rows = compare(setting, methods, dtypes, repeats)
+        able, missing = methods_on(setting.device)
+        rows = compare(setting, methods or able, dtypes, repeats)
     except (DeviceError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     shape = (setting.batch, setting.heads, setting.length, setting.head_dim)
     print(f"query (batch, heads, length, head_dim) = {shape}, {setting.device}; errors against float64\n")
     print(table(rows))
-    if setting.device == "cpu" and "fused" not in methods:
-        print("fused     needs a GPU: --device cuda")
+    if missing:
+        print(f"fused     {missing}")
     fine, text = verdict(rows)
     print(f"\n{text}")
     return int(not fine)

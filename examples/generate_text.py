@@ -110,18 +110,21 @@ def train(arguments: argparse.Namespace) -> None:
         if arguments.augment:  # the same tokens, so that losses can be compared
             text, plain = tokenize(augmented(data, arguments), "", 0, text.tokenizer), text
         config = preset.transformer(text.tokenizer.vocab_size)
+        trained = time.perf_counter()
         writer = train_language_model(text, config, preset, run, teacher=teacher, **run_options(arguments))
-        report(writer, text, plain, preset, run, arguments)
+        row = {**figures(writer.model, text, preset)}
+        row["seconds"] = None if arguments.resume else time.perf_counter() - trained
+        report(writer, row, text, plain, preset, run, arguments)
         print(f"{run.path} holds the model, tables, samples and pictures; {time.perf_counter() - start:.0f} s in all")
 
 
 def report(
-    writer: Writer, text: TokenizedText, plain: TokenizedText | None, preset: LanguageModelPreset, run: RunFolder,
-    arguments: argparse.Namespace,
+    writer: Writer, row: dict[str, Any], text: TokenizedText, plain: TokenizedText | None, preset: LanguageModelPreset,
+    run: RunFolder, arguments: argparse.Namespace,
 ) -> None:  # fmt: skip
-    """The model's figures beside those of the table's other models, its curves, and what it writes."""
+    """The model's figures, `row`, beside those of the table's other models, its curves, and what it writes."""
     own_name = "Transformer, with augmentation" if plain else "Transformer"
-    rows = [{"cell": own_name, **figures(writer.model, text, preset)}]
+    rows = [{"cell": own_name, **row}]
     if arguments.table != "none" or plain:
         options = {**run_options(arguments), "stop_at": None}
         cells = make_table(arguments.table, text, preset, run, plain=plain, **options)

@@ -23,7 +23,7 @@ from handloom.train.data.files import Pair
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.step_memory import MEMORY_COLUMNS, step_memory
-from handloom.train.tasks.metrics import bleu, bleu_of_several
+from handloom.train.tasks.metrics import bleu, bleu_of_several, wrapped_table
 from handloom.train.tasks.translation import Translator, translation_batches, translation_loss
 
 #: The first is the report's, spelling mistake included.
@@ -70,17 +70,20 @@ def main() -> None:
     train, valid = (caption_pairs(part) for part in (data.train, data.valid))
 
     def evaluate(translator: Translator, run: RunFolder) -> str:
-        tables = report(translator, data, strategy_of(arguments), run)
-        if arguments.table == "memory":
-            tables.append(memory(translator, train, preset))
-        run.table_path.write_text("\n\n".join(tables) + "\n", encoding="utf-8")
-        return "\n" + "\n\n".join(tables)
+        table, probes = report(translator, data, strategy_of(arguments), run)
+        tables = [table, memory(translator, train, preset)] if arguments.table == "memory" else [table]
+        headers = {name: name for name in probes[0]}
+        run.table_path.write_text("\n\n".join([*tables, markdown_table(probes, headers)]) + "\n", encoding="utf-8")
+        shown = wrapped_table(list(headers), [list(row.values()) for row in probes])
+        return "\n" + "\n\n".join([*tables, shown])
 
     train_pairs(arguments, "paraphrase_coco", data.summary(), train, valid, preset, evaluate)
 
 
-def report(translator: Translator, data: Captions, strategy: Strategy, run: RunFolder) -> list[str]:
-    """Greedy and beam search on the test pictures' first captions, beside copying, and on the probes: two tables."""
+def report(
+    translator: Translator, data: Captions, strategy: Strategy, run: RunFolder
+) -> tuple[str, list[dict[str, str]]]:
+    """Greedy and beam search on the test pictures' first captions, beside copying, as a table; and on the probes."""
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
     searches = {"greedy": Strategy(beam=1), f"beam {strategy.beam}": strategy}
     outputs = {"the input itself": inputs}
@@ -102,7 +105,7 @@ def report(translator: Translator, data: Captions, strategy: Strategy, run: RunF
     run.write_samples(markdown_table(samples[:20], columns))
     draw_attention(translator, PROBES[1], run)
     signature = bleu_of_several(inputs, others).signature
-    return [f"{markdown_table(rows, COLUMNS)}\n\n{signature}", markdown_table(probes, columns)]
+    return f"{markdown_table(rows, COLUMNS)}\n\n{signature}", probes
 
 
 def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> str:

@@ -1,14 +1,15 @@
 """Train a Transformer that translates English into French, with any kind of positions.
 
-python examples/translate_en_fr.py                                    embedded corpus, a few minutes
+python examples/translate_en_fr.py                                    embedded corpus, six kinds of positions: minutes
 python examples/translate_en_fr.py --data multi30k --out runs/fr      real image descriptions
-python examples/translate_en_fr.py --table positions                  all kinds of positions, short and long sentences
+python examples/translate_en_fr.py --table none --positions rotary    one kind alone
 python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the snow."
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 from handloom.models.presets import en_fr_preset
@@ -48,7 +49,9 @@ def parse_arguments() -> Any:
     parser.add_argument("--reverse", action="store_true", help="train French to English")
     parser.add_argument("--positions", choices=POSITIONS, help="how the model knows places (default: the preset's)")
     parser.add_argument(
-        "--table", choices=("positions", "none"), default="none", help="also train a model with each kind of positions"
+        "--table",
+        choices=("positions", "none"),
+        help="also train a model with each other kind of positions (default: positions if the data are embedded)",
     )
     return parse_example(parser)
 
@@ -74,7 +77,8 @@ def main() -> None:
         show(translator, data, translations, run)
         own = {"cell": preset.positions, "parameters": translator.model.parameter_count()}
         rows = [{**own, **figures(translator, data.test, long, strategy, translations)}]
-        if arguments.table == "positions":
+        rows[0]["seconds"] = None if arguments.resume else time.perf_counter() - start
+        if (arguments.table or ("positions" if data.name == "embedded" else "none")) == "positions":
             cells = {kind: {"positions": kind} for kind in POSITIONS if kind != preset.positions}
             rows += compare_presets(
                 arguments, run, data.train, data.valid, preset, cells,
@@ -84,6 +88,7 @@ def main() -> None:
         run.table_path.write_text(table + "\n", encoding="utf-8")
         return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, beam {strategy.beam}"
 
+    start = time.perf_counter()
     train_pairs(arguments, "translate_en_fr", data.summary(), data.train, data.valid, preset, evaluate)
 
 

@@ -39,7 +39,7 @@ class Ask:
 
     def number(self, name: str, low: float, high: float, default: float | None = None) -> float:
         """A number from `low` to `high`."""
-        value = self.body.get(name, default)
+        value: Any = self.body.get(name, default)
         wrong = isinstance(value, bool) or not isinstance(value, (int, float))
         if wrong or not math.isfinite(value) or not low <= value <= high:
             raise InputError(f"{name} must be a number from {low} to {high}, not {_shown(value)}.")

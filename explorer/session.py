@@ -101,7 +101,7 @@ class Session:
         return {"state": self.training.state}
 
     def progress(self, version: int, known: int, model: int) -> dict[str, Any]:
-        """What is new in the log for one who knows the first `known` rows of its `version`, and weights of time `model`.
+        """What is new in the log for one who knows `known` rows of its `version`, and the weights of time `model`.
 
         Raises InputError if the log is damaged.
         """

@@ -316,8 +316,8 @@ class ClassifierSubject(Subject):
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
         label = np.array([self.classifier.labels.index(self.watched(text).shares[0][0])])  # type: ignore[index]
-        ids = np.array(text_ids(self.tokenizer, [text], self.model.config.max_length))  # type: ignore[attr-defined]
-        return lambda: ops.cross_entropy(self.model(ids), label)
+        (inputs,) = self.watched(text).inputs
+        return lambda: ops.cross_entropy(self.model(inputs), label)
 
 
 def load_subject(folder: str | Path) -> Subject:

@@ -144,7 +144,7 @@ EN_FR_PRESETS = {
     "smoke": dataclasses.replace(SMOKE, max_length=96, test_size=30),
     "laptop embedded": TranslationPreset(
         vocab_size=700, d_model=128, nhead=4, layers=2, dim_feedforward=256, dropout=0.05, label_smoothing=0.05,
-        tokens_per_batch=1536, steps=700, warmup=250, lr_factor=2.0, norm_first=True,
+        tokens_per_batch=1536, steps=300, schedule="linear", lr=3e-3, warmup=50, norm_first=True, validate_every=100,
     ),
     "laptop": LAPTOP,
     # The English-French report: d 256, 6+6 layers, 8 heads, feed-forward twice as wide, dropout 0.1.
@@ -224,8 +224,8 @@ LANGUAGE_MODEL_PRESETS = {
     # The embedded grammar on a laptop: minutes.
     "laptop embedded": LanguageModelPreset(
         d_model=128, nhead=4, head_dim=32, layers=3, dim_feedforward=512, dropout=0.0, length=64, batch_size=16,
-        steps=500, lr=2e-3, warmup=50, recurrent_size=128, recurrent_steps=400, validate_every=100,
-        valid_tokens=20_000,
+        steps=800, lr=3e-3, warmup=50, positions="rotary", recurrent_size=128, recurrent_steps=800,
+        validate_every=200, valid_tokens=20_000,
     ),
     # The sizes, the rate and the budget of nanoGPT's run of Shakespeare on a CPU, with rotary positions.
     "laptop": LanguageModelPreset(

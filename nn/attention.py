@@ -163,7 +163,7 @@ class MultiHeadAttention(Module):
             return self.out_proj(ops.merge_heads(attended))
         out, weights = attended
         if observe is not None:
-            observe(AttentionCall(*(x.numpy() for x in (q, k, v)), settings, weights.numpy(), out.numpy()))
+            observe(AttentionCall(q.numpy(), k.numpy(), v.numpy(), settings, weights.numpy(), out.numpy()))
         out = self.out_proj(ops.merge_heads(out))
         return (out, weights) if return_weights else out
 

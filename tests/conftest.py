@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from handloom.autograd import Generator
-from handloom.autograd.backend import DeviceError, import_cupy
+from handloom.autograd.backend import DeviceError, check_device, import_cupy
+from handloom.autograd.kernels.attention import device_kernels
 from handloom.autograd.kernels.philox import keep_mask
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import installed
@@ -53,6 +54,11 @@ def cuda(request: pytest.FixtureRequest) -> Any:
     if request.param == "stand-in":
         return request.getfixturevalue("fake_cupy")
     try:
-        return import_cupy()
+        check_device("cuda")
     except DeviceError as error:
         pytest.skip(str(error))
+    refused = device_kernels(0).why_not_here()
+    if refused and request.node.callspec.params.get("method") == "fused":
+        pytest.skip(refused)
+    request.node.add_marker(pytest.mark.filterwarnings("ignore::handloom.autograd.backend.DeviceWarning"))
+    return import_cupy()

@@ -1,4 +1,4 @@
-"""Every ```python block of README.md and docs/*.md runs, in order, and so does every example in a docstring.
+"""Every ```python block of the pages (README, CONTRIBUTING, docs) runs, in order, and every example in a docstring.
 
 A block marked ```python no-run is left out.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from handloom.autograd import manual_seed
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -52,3 +53,18 @@ def test_the_examples_in_docstrings_run() -> None:
                 if doctest.testmod(importlib.import_module(name.removesuffix(".__init__"))).failed:
                     failed.append(name)
     assert failed == []
+
+
+def test_the_readme_is_short() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    path = text.partition("## Read\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^(\d)\. \[", path, re.MULTILINE) == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_the_list_of_files_is_up_to_date() -> None:
+    tables = runpy.run_path(str(ROOT / "docs" / "list_files.py"))["tables"]()
+    assert (ROOT / "docs" / "files.md").read_text(encoding="utf-8") == tables, "run python docs/list_files.py"
+    for package in ("autograd", "nn", "models", "tokenizer", "train"):
+        for path in (ROOT / package).rglob("*.py"):
+            assert path.name == "__init__.py" or f"(../{path.relative_to(ROOT).as_posix()})" in tables

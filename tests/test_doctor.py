@@ -10,6 +10,7 @@ import pytest
 
 from handloom import doctor
 from handloom.autograd.blas import Blas, blas_of_numpy
+from tests.support.fake_cupy import another_gpu, kernels
 
 HEALTHY = Blas("scipy-openblas 0.3", "SkylakeX", 4)
 MEMINFO = "MemTotal: 16000000 kB\nMemAvailable: {} kB\nSwapTotal: 4000000 kB\nSwapFree: {} kB\nHugePages_Total: 0\n"
@@ -121,13 +122,31 @@ def test_page_faults() -> None:
     assert not list(doctor.page_fault_findings([], []))
 
 
-def test_a_gpu_that_can_not_be_used_is_a_fault_only_where_there_is_one() -> None:
-    def broken() -> None:
-        raise RuntimeError("device 'cuda' needs CuPy, which is not installed: pip install 'handloom[gpu]'")
-
-    assert by_subject(doctor.gpu_findings(broken, present=True))["GPU"].level == "slow"
-    without = by_subject(doctor.gpu_findings(broken, present=False))["GPU"]
+def test_a_gpu_that_can_not_be_used_is_a_fault_only_where_there_is_one(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert by_subject(doctor.gpu_findings(present=True))["GPU"].level == "slow"
+    without = by_subject(doctor.gpu_findings(present=False))["GPU"]
     assert (without.level, "pip install" in without.text) == ("ok", True)
+
+
+def test_a_gpu_is_asked_to_run_a_kernel(fake_cupy, monkeypatch) -> None:
+    found = by_subject(doctor.gpu_findings(present=True))
+    assert (list(found), found["GPU"].level) == (["GPU"], "note")
+    assert kernels.launches == ["column_sums", "sum_chunks"]
+    with another_gpu(broken=RuntimeError("Failed to find CUDA headers\nand more")):
+        (failing,) = doctor.gpu_findings(present=True)
+    assert (failing.level, "\n" in failing.text) == ("slow", False)
+    assert "Failed to find CUDA headers" in failing.text
+    assert "pip install 'cupy-cuda13x[ctk]'" in failing.text
+    monkeypatch.setattr(doctor, "column_sums", lambda x: x[0])
+    assert "gave" in by_subject(doctor.gpu_findings(present=True))["GPU"].text
+
+
+def test_a_gpu_without_the_kernels_of_attention_is_told(fake_cupy) -> None:
+    with another_gpu("75"):
+        found = by_subject(doctor.gpu_findings(present=True))
+    assert "compute capability 7.5" in found["GPU"].text
+    assert "fused" in found["GPU attention"].text
 
 
 def test_a_child_that_fails_or_hangs_gives_no_numbers(monkeypatch) -> None:

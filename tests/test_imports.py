@@ -27,7 +27,7 @@ ALLOWED = {
 # from the rooms of the floors below its own, and from nothing else in the folder.
 FLOORS = {
     "autograd": [
-        ["backend", "blas", "grad_mode"],
+        ["backend", "blas", "engine_to_study", "grad_mode"],
         ["graphs", "kernels", "origin", "parallel", "row_gradient"],
         ["random", "tensor"],
         ["drawing", "function"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import tomllib
 from pathlib import Path
 
@@ -48,17 +49,13 @@ def test_the_page_of_the_explorer_is_package_data() -> None:
     assert all(path.is_file() for path in (ROOT / "explorer" / "static").iterdir())
 
 
-def test_the_readme_lists_every_file() -> None:
-    listed, folder = set(), ""
-    tree = (ROOT / "README.md").read_text(encoding="utf-8").split("```text\n")[-1].split("```")[0]
-    for line in tree.splitlines():
-        name = line.split()[0]
-        if not line.startswith(" "):
-            folder = name if name.endswith("/") else ""
-        listed.add(name if line.startswith(name) else folder + name)
-    for subject in ("autograd", "nn", "models", "tokenizer", "train", "examples", "benchmarks"):
-        for path in (ROOT / subject).rglob("*.py"):
-            name = path.relative_to(ROOT).as_posix()
-            assert path.name == "__init__.py" or name in listed, f"{name} is missing from the README's tree"
-    for name in listed:
-        assert name.startswith("tests") or (ROOT / name).exists(), f"the README's tree lists {name}, which is gone"
+@pytest.mark.parametrize(("extra", "wheel"), [("gpu", "cupy-cuda13x"), ("gpu-cuda12", "cupy-cuda12x")])
+def test_the_extras_for_a_gpu_bring_cuda_s_compiler_and_headers(extra, wheel) -> None:
+    """CuPy's own extra for that; without it every kernel fails on a machine that has only the driver."""
+    (asked,) = PROJECT["project"]["optional-dependencies"][extra]
+    assert asked.startswith(f"{wheel}[ctk]>=14"), "older wheels have no such extra"
+    try:
+        offered = importlib.metadata.metadata(wheel).get_all("Provides-Extra")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip(f"{wheel} is not installed")
+    assert "ctk" in (offered or [])

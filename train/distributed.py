@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.backend import array_module
+from ..autograd.backend import DeviceError, array_module
 from ..errors import InputError
 from .runs.saves import digest
 
@@ -139,12 +139,18 @@ class NcclSums:
 
     Args:
         communicator: of MPI, over which the processes find each other.
+
+    Raises DeviceError where NCCL is not installed.
     """
 
     def __init__(self, communicator: Any):
         import cupy
         from cupy.cuda import nccl
 
+        if not hasattr(nccl, "NcclCommunicator"):
+            cuda = cupy.cuda.runtime.runtimeGetVersion() // 1000
+            cure = f"pip install nvidia-nccl-cu{cuda}"
+            raise DeviceError(f"training on several GPUs needs NCCL, which CuPy can't load: {cure}")
         self._cupy, self._nccl = cupy, nccl
         identity = communicator.bcast(nccl.get_unique_id() if communicator.Get_rank() == 0 else None)
         self._links = nccl.NcclCommunicator(communicator.Get_size(), identity, communicator.Get_rank())

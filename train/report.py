@@ -23,6 +23,8 @@ _COLUMNS = {
     "valid_accuracy": "accuracy there:.4f",
     "speed": "tokens/s:,.0f",
 }
+#: Options of a run that say nothing of how it was trained.
+_NOT_OF_TRAINING = ("texts", "what", "checkpoint", "out", "overwrite", "resume", "stop_at", "explore")
 
 
 def summary(run: RunFolder) -> dict[str, Any]:
@@ -52,16 +54,17 @@ def summary(run: RunFolder) -> dict[str, Any]:
 def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[float], list[float]]]]:
     """A Markdown table with a row for each run, and the lines of their validation losses over the steps.
 
-    Options in which the runs differ have columns of their own. Raises InputError for a folder that is no run, or a run
+    A run whose weights were averaged at the end has a line of one point more, named after it. Options that all runs
+    have, and in which they differ, have columns of their own. Raises InputError for a folder that is no run, or a run
     that logged nothing.
     """
     runs = [RunFolder.open(folder) for folder in folders]
     names = _short_names([run.path for run in runs])
     options = [run.config.get("options", {}) for run in runs]
-    differing = sorted(
+    differing = sorted(  # what every one of the runs could be asked for
         name
-        for name in set().union(*options)
-        if len({str(own.get(name)) for own in options}) > 1 and name not in ("sentences", "checkpoint")
+        for name in set(options[0]).intersection(*options[1:])
+        if len({str(own[name]) for own in options}) > 1 and name not in _NOT_OF_TRAINING
     )
     rows = []
     for name, run, own in zip(names, runs, options, strict=True):
@@ -71,8 +74,11 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
     columns |= {key: title for key, title in _COLUMNS.items() if any(row.get(key) is not None for row in rows)}
     lines = {}
     for name, run in zip(names, runs, strict=True):
-        valid = [row for row in run.metrics() if row.get("valid_loss") is not None and not row.get("averaged")]
-        lines[name] = [row["step"] for row in valid], [row["valid_loss"] for row in valid]
+        valid = [row for row in run.metrics() if row.get("valid_loss") is not None]
+        for label, averaged in ((name, False), (f"{name}, averaged weights", True)):
+            points = [(row["step"], row["valid_loss"]) for row in valid if bool(row.get("averaged")) == averaged]
+            if points or not averaged:
+                lines[label] = [step for step, _ in points], [loss for _, loss in points]
     return markdown_table(rows, columns), lines
 
 

@@ -181,6 +181,8 @@ class Trainer:
                     raise TrainingStopped(f"{message} Go on: --resume {self.run.path}", now.step, signal or None)
                 if self.observe is not None:
                     self.observe(self)
+            if now.step < self.steps:
+                display.say(f"ended after step {now.step:,} of at most {self.steps:,}: {self._patience_lost()}")
             self._try_average(display)
             display.draw()
         self.model.load_state_dict(self.ranks.from_first(lambda: load_checkpoint(self.run.path).tensors))
@@ -234,6 +236,11 @@ class Trainer:
 
     def _out_of_patience(self) -> bool:
         return self.patience is not None and self.progress.stale >= self.patience
+
+    def _patience_lost(self) -> str:
+        now = self.progress
+        best = f"{self.monitor} {now.best:.4g} of step {now.best_step:,}"
+        return f"{now.stale} validations in a row did not better the {best}"
 
     # -- validation ----------------------------------------------------------------------------------------------------
 

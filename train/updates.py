@@ -18,9 +18,10 @@ from ..autograd import Generator
 from ..autograd.backend import is_array, to_device
 from ..autograd.engine import backward
 from ..autograd.graphs import GraphError, Graphs
+from ..autograd.kernels.attention import device_kernels
 from ..autograd.kernels.update import read_state
 from ..errors import InputError
-from ..nn import Module
+from ..nn import Module, MultiHeadAttention
 from .distributed import GradientSum, Ranks
 from .optim.averaging import ExponentialAverage
 from .optim.flat_adam import FlatAdam, flat_form
@@ -329,6 +330,10 @@ def choose_updates(
     if graphs and (device == "cpu" or ranks.size > 1):
         where = "on the CPU" if device == "cpu" else f"with {ranks.size} processes"
         raise InputError(f"There are no CUDA graphs {where}: leave out --graphs, or train on --device cuda, alone.")
+    if graphs and any(isinstance(module, MultiHeadAttention) for module in model.modules()):
+        missing = device_kernels(int(device.partition(":")[2])).why_not_here()
+        if missing:
+            raise InputError(f"CUDA graphs hold only attention's fused kernel, and {missing}: leave out --graphs.")
     if every and device != "cpu":
         flat = flat_form(optimizer, half=scaler is not None, constants=float_constants(model))
         if flat is not None:

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import address_of, array_module, import_cupy
+from ..backend import address_of, array_module, compute_capability, import_cupy
 from .loading import load_module
 
 LARGEST_HEAD_DIM = 128
 DTYPES = (np.dtype(np.float16), np.dtype(np.float32))
+#: The first compute capability, times ten, with the instructions of ptx.cuh: asynchronous copies, products of 16 x 16.
+LEAST_CAPABILITY = 80
 MASK_TILE = 32  # as in attention_pairs.cuh
 _FAR = 1 << 30  # beyond any distance between positions
 
@@ -51,11 +53,21 @@ class AttentionKernels:
     Args:
         load: gives the compiled module of a file with constants, as `kernels.loading.load_module` does.
         shared_limit: bytes of shared memory that one block can have.
+        capability: the GPU's compute capability, times ten.
     """
 
-    def __init__(self, load: Callable[..., Any], shared_limit: int):
-        self._load, self.shared_limit = load, shared_limit
+    def __init__(self, load: Callable[..., Any], shared_limit: int, capability: int = LEAST_CAPABILITY):
+        self._load, self.shared_limit, self.capability = load, shared_limit, capability
         self._ready: dict[Any, Any] = {}
+
+    def why_not_here(self) -> str | None:
+        """The reason why this GPU can't run them, or None."""
+        if self.capability >= LEAST_CAPABILITY:
+            return None
+        return (
+            f"it needs a GPU of compute capability {LEAST_CAPABILITY / 10} (A100, RTX 30 series) or later, and this "
+            f"one has {self.capability / 10}"
+        )
 
     def mask_tiles(self, query: Any, value: Any, call: Call) -> Any:
         """For each tile of the call's mask, 32 x 32 pairs, whether any of it is true; None without a mask."""
@@ -194,7 +206,8 @@ def device_kernels(device: int) -> AttentionKernels:
 
 @cache
 def _device_kernels(cupy: Any, device: int) -> AttentionKernels:
-    return AttentionKernels(load_module, cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"])
+    shared_limit = cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"]
+    return AttentionKernels(load_module, shared_limit, compute_capability(cupy, device))
 
 
 def forward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int, int]]:

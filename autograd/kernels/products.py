@@ -21,6 +21,7 @@ from ..backend import Array, array_module, import_cupy, is_array
 _TYPES = {np.dtype(np.float32): 0, np.dtype(np.float16): 2}
 _AS_IT_IS, _TRANSPOSED = 0, 1
 _COMPUTE_32F, _DEFAULT = 68, -1
+_FARTHEST = 2**31 - 1  # elements from one row to the next: a C int
 #: Bytes that cuBLAS works in: what NVIDIA recommends for Hopper.
 WORKSPACE = 32 << 20
 
@@ -117,8 +118,8 @@ def _stack(x: Array, shape: tuple[int, ...]) -> _Stack:
     rows, columns = x.shape[-2:]
     strides, missing = [stride // x.itemsize for stride in x.strides], len(shape) - (x.ndim - 2)
     step = _one_step(shape, [0] * missing + strides[:-2], (1,) * missing + x.shape[:-2])
-    by_rows = (columns == 1 or strides[-1] == 1) and (rows == 1 or strides[-2] >= columns)
-    by_columns = (rows == 1 or strides[-2] == 1) and (columns == 1 or strides[-1] >= rows)
+    by_rows = (columns == 1 or strides[-1] == 1) and (rows == 1 or columns <= strides[-2] <= _FARTHEST)
+    by_columns = (rows == 1 or strides[-2] == 1) and (columns == 1 or rows <= strides[-1] <= _FARTHEST)
     if step is None or not (by_rows or by_columns):
         x = array_module(x).ascontiguousarray(array_module(x).broadcast_to(x, (*shape, rows, columns)))
         return _Stack(x, False, columns, rows * columns)

@@ -229,8 +229,9 @@ def attention(
         return_weights: also return the weights before dropout, (batch, heads, query_length, key_length); a list of
             heads asks for theirs only. Blocked and fused compute them again from the log-sum-exp, without a gradient.
         method: "standard" holds all weights; "blocked" a block at a time, so that memory grows with the length and not
-            with its square; "fused" is the same as one CUDA kernel, for float16 and float32 on a GPU. "auto" takes
-            the fused kernels where they can be used, and else blocks for long sequences.
+            with its square; "fused" is the same as one CUDA kernel, for float16 and float32 on a GPU of compute
+            capability 8.0 or later. "auto" takes the fused kernels where they can be used, and else blocks for long
+            sequences; a DeviceWarning says once if a GPU can't run them.
         block_size: queries and keys of a block of the blocked method; None finds a good one.
         deterministic: the fused method sums the gradient of the queries in a fixed order, in a pass of its own. The
             other methods always do.
@@ -247,7 +248,9 @@ def attention(
     if return_weights is not False and dropout:
         raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")
     queries, keys = query.shape[2], key.shape[2]
-    refused = why_not_fused(raw(query), raw(key), raw(value)) if method in ("auto", "fused") else None
+    refused = None
+    if method in ("auto", "fused"):
+        refused = why_not_fused(raw(query), raw(key), raw(value), automatic=method == "auto")
     if method == "fused" and refused:
         raise ValueError(f"attention: method 'fused' can't be used: {refused}")
     if method == "auto":

@@ -1,17 +1,19 @@
 """Attention by the fused CUDA kernels of `autograd/kernels`: the blocked algorithm in one pass over the keys.
 
 Memory holds the output and the log-sum-exp besides the inputs. What the kernels can't do (float64, a head_dim beyond
-128) the blocked and the standard method do on any device.
+128, a GPU of compute capability below 8.0) the blocked and the standard method do on any device.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ..backend import array_module, to_device
+from ..backend import DeviceWarning, array_module, to_device
 from ..function import unbroadcast
 from ..kernels.attention import DTYPES, LARGEST_HEAD_DIM, AttentionKernels, Call, device_kernels
 from ..kernels.philox import philox4x32_10
@@ -25,15 +27,30 @@ def kernels_for(array: Any) -> AttentionKernels | None:
     return None if isinstance(array, np.ndarray) else device_kernels(array.device.id)
 
 
-def why_not_fused(query: Any, key: Any, value: Any) -> str | None:
-    """The reason why the kernels can't take these arrays, or None."""
+def why_not_fused(query: Any, key: Any, value: Any, automatic: bool = False) -> str | None:
+    """The reason why the kernels can't take these arrays, or None.
+
+    If it is the GPU that can't, and `automatic` takes another method, a DeviceWarning says so once.
+    """
     if not query.dtype == key.dtype == value.dtype or query.dtype not in DTYPES:
         return f"it takes float16 or float32, all of one kind, not {query.dtype}, {key.dtype} and {value.dtype}"
     if max(query.shape[3], value.shape[3]) > LARGEST_HEAD_DIM:
         return f"it takes a head_dim up to {LARGEST_HEAD_DIM}, not {query.shape[3]} and {value.shape[3]}"
-    if kernels_for(query) is None:
+    kernels = kernels_for(query)
+    if kernels is None:
         return "it needs tensors on a GPU, and these are on the CPU: move them with .to('cuda')"
-    return None
+    refused = kernels.why_not_here()
+    if refused is None:
+        return None
+    if automatic:
+        _warn(refused)
+    return f"{refused}; 'auto' takes the standard or the blocked method there"
+
+
+@cache
+def _warn(refused: str) -> None:
+    text = f"attention takes the standard or the blocked method, since the fused one can't be used: {refused}"
+    warnings.warn(text, DeviceWarning, stacklevel=4)
 
 
 class FusedAttention(BlockedAttention):

@@ -22,6 +22,7 @@ CUDA = [
     "MemoryPool.total_bytes", "MemoryPool.free_all_blocks", "using_allocator", "Memory", "MemoryPointer",
     "runtime.CUDARuntimeError", "graph.Graph.launch", "graph.Graph.upload", "graph.Graph.debug_dot_str",
     "get_current_stream", "device.get_cublas_handle", "Device.attributes",
+    "Device.compute_capability", "runtime.getDeviceProperties", "runtime.runtimeGetVersion", "runtime.driverGetVersion",
 ]  # fmt: skip
 DESCRIBE = """
 import cupy, cupyx, inspect, json, sys

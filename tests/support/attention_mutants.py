@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from handloom.autograd import Generator, Tensor, grad, ops
+from handloom.autograd import Tensor, grad, ops
 from handloom.autograd.kernels.attention import AttentionKernels
+from tests.support import attention_limits as limits
 from tests.support.attention_cases import RESTRICTIONS, Case, sparse_case
 from tests.support.emulated_attention import WithPartOfTheKeys, in_place
 from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader, thread_order
 from tests.support.fake_cupy import kernels
 from tests.support.kernel_mutants import KernelMutant
+from tests.support.ptx_twins import compare
 
 HALF, SINGLE = np.float16, np.float32
 
@@ -31,23 +33,21 @@ def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int = 3
         own = AttentionKernels(emulated_loader(checked=kernels.checked), SHARED_MEMORY)
         with in_place(own), thread_order(kernels.seed):
             if "dropout" in options:
-                compare_with_composed(case, dtype, options["dropout"], deterministic)
+                limits.dropout_as_composed(own, case, dtype, options["dropout"], deterministic)
             else:
                 case.check(dtype, method="fused", deterministic=deterministic)
 
     return check
 
 
-def compare_with_composed(case: Case, dtype: Any, dropout: float, deterministic: bool) -> None:
-    leaves = [Tensor(array.astype(dtype), requires_grad=True) for array in case.arrays[:3]]
-    g = case.g.astype(dtype)
-    out = ops.attention(*leaves, **case.options, dropout=dropout, method="fused", deterministic=deterministic, generator=Generator(3))
-    assert out._origin is not None
-    wide = [Tensor(leaf.data.astype(np.float64), requires_grad=True) for leaf in leaves]
-    expected = out._origin.node.composed(*wide)
-    found, truth = grad(out, leaves, g), grad(expected, wide, g.astype(np.float64))
-    for a, b in zip([out, *found], [expected, *truth], strict=True):
-        np.testing.assert_allclose(a.data, b.data, rtol=0, atol=30 * np.finfo(dtype).eps * np.abs(b.data).max())
+def limit(check: Callable[..., None], *arguments: Any, **options: Any) -> Callable[[Any], None]:
+    """One of `tests.support.attention_limits`."""
+
+    def examined(_device: Any) -> None:
+        with thread_order(kernels.seed):
+            check(AttentionKernels(emulated_loader(checked=kernels.checked), SHARED_MEMORY), *arguments, **options)
+
+    return examined
 
 
 def sparse(_device: Any) -> None:
@@ -79,6 +79,11 @@ NO_KEYS = attention(HALF, (70, 40), "causal")  # the first thirty queries see no
 DROPOUT = attention(HALF, (40, 70), dropout=0.3)
 SINGLE_PLAIN = attention(SINGLE, (97, 113), "causal")
 FIXED_ORDER = attention(HALF, (97, 113), "causal", deterministic=True)
+LONG_DROPOUT = limit(limits.dropout_over_long_rows)
+LARGE, LARGE_EXTRAS = limit(limits.large_scores, HALF), limit(limits.large_scores, HALF, alibi_slopes=np.zeros(1))
+SUMS = limit(limits.sums_in_float32)
+FAR_APART, FAR_APART_EXTRAS = limit(limits.rows_far_apart), limit(limits.rows_far_apart, extras=True)
+BANKS = limit(limits.no_bank_conflicts, 32)
 FORWARD, BACKWARD = "attention_forward.cu", "attention_backward.cu"
 
 # fmt: off
@@ -137,4 +142,20 @@ ATTENTION_MUTANTS = [
     KernelMutant("backward", BACKWARD, "weight * (ds[0][n][e] - row_delta[e / 2])", "weight * ds[0][n][e]", FIXED_ORDER),
     KernelMutant("backward", BACKWARD, "i < queries ? delta[i] : 0.0f", "delta[i]", FIXED_ORDER),
     KernelMutant("backward", BACKWARD, "for (int bits = 16; bits;", "for (int bits = 8; bits;", PLAIN),
+    KernelMutant("limits", FORWARD, "make_uint4(j / 16 * 8 + j % 8,", "make_uint4(j % 128 / 16 * 8 + j % 8,", LONG_DROPOUT),
+    KernelMutant("limits", FORWARD, "i / 16 * 8 + i % 8, head", "i % 256 / 16 * 8 + i % 8, head", LONG_DROPOUT),
+    KernelMutant("limits", FORWARD, "new_top = row_max(new_top);", "new_top = float(half(row_max(new_top)));", LARGE),
+    KernelMutant("limits", FORWARD, "new_top = row_max(new_top);", "new_top = float(half(row_max(new_top)));", LARGE_EXTRAS),
+    KernelMutant("limits", FORWARD, "sum[m][e / 2] += s[m][n][e] + s[m][n][e + 1];", "sum[m][e / 2] = float(half(sum[m][e / 2] + s[m][n][e] + s[m][n][e + 1]));", SUMS),
+    KernelMutant("limits", FORWARD, "top + log2f(sum) : -INFINITE", "float(half(top + log2f(sum))) : -INFINITE", SUMS),
+    KernelMutant("limits", FORWARD, "valid ? matrix + (first + row) * stride", "valid ? matrix + (first + row) * int(stride)", FAR_APART),
+    KernelMutant("limits", FORWARD, "valid ? matrix + (first + row) * stride", "valid ? matrix + (first + row) * unsigned(stride)", FAR_APART),
+    KernelMutant("limits", FORWARD, "key += batch * key_batch + head * key_head;", "key += int(batch * key_batch) + head * key_head;", FAR_APART),
+    KernelMutant("limits", FORWARD, "may = mask[i * mask_row + j * mask_column];", "may = mask[int(i * mask_row + j * mask_column)];", FAR_APART_EXTRAS),
+    KernelMutant("limits", FORWARD, "bias + batch * bias_batch + head * bias_head", "bias + batch * bias_batch + head * int(bias_head)", FAR_APART_EXTRAS),
+    KernelMutant("limits", BACKWARD, "target = matrix + (first + row) * stride", "target = matrix + int((first + row) * stride)", FAR_APART),
+    KernelMutant("limits", BACKWARD, "head * g_head + i * g_row;", "head * g_head + int(i * g_row);", FAR_APART),
+    KernelMutant("limits", "ptx.cuh", "ldmatrix.sync.aligned.m8n8.x4.trans.shared", "ldmatrix.sync.aligned.m8n8.x4.shared", lambda _device: compare()),
+    KernelMutant("limits", FORWARD, "(chunk ^ (CHUNKS % 8 == 0 ? row & 7 : row >> 1 & 3)) * CHUNK", "chunk * CHUNK", BANKS),
+    KernelMutant("limits", BACKWARD, "row & 7 : row >> 1 & 3", "row & 7 : row & 3", BANKS),
 ]

@@ -1,6 +1,6 @@
 """Are the tests of the kernels any good? Bugs are planted in the CUDA sources one by one; each must be caught.
 
-    python -m tests.support.kernel_mutants [part of a file's name ...]
+    python -m tests.support.kernel_mutants [part of a file's name, or of a kind of bug ...]
 
 A bug replaces a piece of a kernel's text. It is caught if the kernel's own test fails on the emulator, in one of the
 two orders of threads or in checked mode, or if the emulator reports an error. Prints a table and `caught N of N`; exits
@@ -88,7 +88,7 @@ def failure(mutant: KernelMutant) -> AssertionError | None:
 def main(parts: list[str]) -> int:
     from tests.support.kernel_mutant_list import MUTANTS
 
-    chosen = [mutant for mutant in MUTANTS if not parts or any(part in mutant.file for part in parts)]
+    chosen = [m for m in MUTANTS if not parts or any(part in f"{m.file} {m.kind}" for part in parts)]
     for check in {mutant.check for mutant in chosen}:
         examine(check)  # unplanted, everything passes
     caught = 0

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Parameter, Tensor
+from handloom.autograd.backend import DeviceError
 from handloom.autograd.engine import backward
 from handloom.errors import InputError
 from handloom.train import distributed
@@ -280,6 +281,16 @@ class TestGradientSum:
         seen: list[float] = []
         backward((weight * weight + weight).sum(), ready=lambda leaf: seen.append(leaf.grad.item()))
         assert seen == [5.0]
+
+
+def test_without_nccl_the_error_says_what_to_install(monkeypatch) -> None:
+    """Where the library is missing CuPy's module is there all the same, with no function in it."""
+    runtime = types.SimpleNamespace(runtimeGetVersion=lambda: 12090)
+    cuda = types.SimpleNamespace(nccl=types.SimpleNamespace(available=False), runtime=runtime)
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    with pytest.raises(DeviceError, match=r"needs NCCL.*pip install nvidia-nccl-cu12"):
+        NcclSums(Exchange())
 
 
 def test_nccl_sums_run_on_their_own_stream(monkeypatch) -> None:

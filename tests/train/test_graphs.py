@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from handloom.autograd.graphs import GraphError
 from handloom.errors import InputError
 from handloom.nn import MultiHeadAttention
 from handloom.nn.transformer import checkpoint_activations
+from handloom.train.cli.command_line import run_main
 from handloom.train.optim.optimizers import SGD
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.stopping import TrainingStopped
 from handloom.train.trainer import Trainer
 from handloom.train.updates import DeviceUpdates
-from tests.support.fake_cupy import kernels, operations
+from tests.support.fake_cupy import another_gpu, kernels, operations
 from tests.support.small_run import small_run, small_trainer
 
 
@@ -132,6 +134,9 @@ def test_what_can_not_be_captured_is_said(tmp_path, fake_cupy) -> None:
         with pytest.raises(InputError, match=r"need Adam or AdamW"):
             small_trainer(run, device="cuda", graphs=True, optimizer=lambda model: SGD(model.parameters(), 0.1))
 
+        with another_gpu("75"), pytest.raises(InputError, match=r"fused kernel.*8\.0.* 7\.5: leave out --graphs"):
+            small_trainer(run, device="cuda", graphs=True)
+
         def waiting(model: Any, batch: Any) -> Any:
             loss = model.loss(batch.source, batch.target_input, batch.target_output, batch.source_lengths)
             return loss, int(batch.target_tokens)
@@ -142,6 +147,19 @@ def test_what_can_not_be_captured_is_said(tmp_path, fake_cupy) -> None:
         trainer.update(1, batches)
         with pytest.raises(GraphError, match=r"can't be captured as a CUDA graph: int\(\)"):
             trainer.update(2, batches)
+
+
+def test_at_the_command_line_it_is_one_line(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # which a command line replaces
+
+    def main() -> None:
+        raise GraphError("this computation can't be captured as a CUDA graph: matmul")
+
+    with pytest.raises(SystemExit) as stop:
+        run_main(main)
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said == "error: this computation can't be captured as a CUDA graph: matmul: leave out --graphs\n"
 
 
 def test_random_numbers_from_the_host_are_noticed(tmp_path, fake_cupy) -> None:

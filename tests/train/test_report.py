@@ -45,6 +45,18 @@ def test_a_table_and_a_picture(tmp_path) -> None:
     assert (tmp_path / "comparison.png").stat().st_size > 5000
 
 
+def test_averaged_weights_and_runs_of_different_scripts(tmp_path) -> None:
+    for name, options in (("a", {"seed": 0, "reverse": True}), ("b", {"seed": 1, "what": "texts"})):
+        with RunFolder.create(tmp_path / name, {"options": {"preset": "smoke", **options}}) as run:
+            run.log({"step": 10, "valid_loss": 2.0})
+            run.log({"step": 10, "valid_loss": 1.5, "averaged": 3})
+    table, lines = compare([tmp_path / "a", tmp_path / "b"])
+    assert table.splitlines()[0].split(" | ")[:3] == ["| run", "seed", "steps"]
+    assert "1.5000" in table
+    assert lines["a"] == ([10], [2.0])
+    assert lines["a, averaged weights"] == ([10], [1.5]), "what the table calls best is in the picture"
+
+
 def test_runs_of_one_name_and_runs_without_rows(tmp_path) -> None:
     make_run(tmp_path / "x/run", 0, [3.0])
     make_run(tmp_path / "y/run", 0, [2.0])

@@ -132,7 +132,7 @@ def test_k_accumulated_batches_equal_one_batch_of_them_all(tmp_path, k) -> None:
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-12)
 
 
-def test_early_stopping_on_any_metric(tmp_path) -> None:
+def test_early_stopping_on_any_metric(tmp_path, capsys) -> None:
     """The weights are those of the best value of the metric asked for, not of the best loss."""
     manual_seed(0)
     model = nn.Linear(3, 1)
@@ -150,6 +150,8 @@ def test_early_stopping_on_any_metric(tmp_path) -> None:
         assert trainer.fit() == 0.5
         rows = [row for row in run.metrics() if "score" in row]
     assert trainer.progress.step == 10
+    told = "ended after step 10 of at most 100: 3 validations in a row did not better the score 0.5 of step 4"
+    assert told in capsys.readouterr().out
     assert [row["score"] for row in rows] == [0.1, 0.5, 0.3, 0.4, 0.2]
     np.testing.assert_array_equal(model.weight.data, seen[1])
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
 import io
 import math
 import os
+import subprocess
 import sys
 import time
 import warnings
@@ -14,13 +17,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ...autograd.backend import DeviceError
+from ...autograd.graphs import GraphError
 from ...errors import InputError
 from ..distributed import find_ranks
 from ..runs.folder import RunFolder
 from ..runs.stopping import TrainingStopped
 
 # What may differ between a run and its continuation; all else comes from the run.
-_FREE_ON_RESUME = {"resume", "stop_at", "steps", "device", "table"}
+_FREE_ON_RESUME = {"explore", "resume", "stop_at", "steps", "device", "table"}
 
 
 def add_training_options(parser: argparse.ArgumentParser, *, data: str, presets: Sequence[str], preset: str) -> None:
@@ -81,11 +85,13 @@ def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder
     """
     ranks = find_ranks()
     if arguments.resume:
-        return RunFolder.open(arguments.resume)
+        run = RunFolder.open(arguments.resume)
+        watch(arguments, run.path)
+        return run
     options = {
         key: str(value) if isinstance(value, Path) else value
         for key, value in vars(arguments).items()
-        if key not in ("out", "overwrite", "resume", "stop_at")
+        if key not in ("explore", "out", "overwrite", "resume", "stop_at")
     }
     full = {"program": Path(sys.argv[0]).name, "options": options, **config}
     made: list[RunFolder] = []
@@ -95,7 +101,20 @@ def start_run(arguments: Any, name: str, config: Mapping[str, Any]) -> RunFolder
         return made[0].path
 
     path = ranks.from_first(make)
+    watch(arguments, path)
     return made[0] if made else RunFolder(path, full)
+
+
+def watch(arguments: Any, run: Path) -> None:
+    """With --explore: show the run in the browser, by a process of its own, for which this one waits at its end."""
+    if getattr(arguments, "explore", False) and find_ranks().first:
+        explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
+
+        def wait() -> None:
+            with contextlib.suppress(KeyboardInterrupt):  # which ends the explorer too
+                explorer.wait()
+
+        atexit.register(wait)
 
 
 def whole(text: str) -> int:
@@ -149,6 +168,8 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         main()
     except (InputError, DeviceError, FloatingPointError) as error:
         _fail(str(error))
+    except GraphError as error:
+        _fail(f"{error}: leave out --graphs")
     except TrainingStopped as stop:
         if find_ranks().first:
             print(f"\n{stop}", file=sys.stderr)

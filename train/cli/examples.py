@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from ...models.presets import PRESET_NAMES
-from .command_line import add_training_options, parse_training_arguments
+from .command_line import add_training_options, parse_training_arguments, watch
 from .generation import add_generation_options, check_generation_options, each_text
 from .training import add_regime_options
 
@@ -34,6 +35,11 @@ def example_parser(
         add_generation_options(parser, translates=generates == "texts")
     parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="use the model of an earlier run")
     parser.add_argument(
+        "--explore",
+        action="store_true",
+        help="show the run in the browser, while it is trained or with --checkpoint; needs the extra `explorer`",
+    )
+    parser.add_argument(
         "texts",
         nargs="*",
         metavar="TEXT",
@@ -54,6 +60,9 @@ def parse_example(parser: argparse.ArgumentParser) -> Any:
         parser.error("texts need a trained model: add --checkpoint RUN")
     if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):
         parser.error("--out, --resume, --steps, --stop-at and --device are for training, not with --checkpoint")
+    if arguments.checkpoint and arguments.explore:
+        watch(arguments, arguments.checkpoint)
+        sys.exit()
     return arguments
 
 

@@ -84,12 +84,12 @@ def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
     encoder = f"encoder.layers.{config.encoder_layers - 1}.self_attn"
     decoder = f"decoder.layers.{config.decoder_layers - 1}"
     cross = maps[f"{decoder}.multihead_attn"]
-    plot_attention(cross.mean(axis=0), source, written, run.attention_picture)
+    title = f"Cross-attention, last layer ({decoder}), mean of its {len(cross)} heads"
+    plot_attention(cross.mean(axis=0), source, written, run.attention_picture, title)
     read = ["<bos>", *written[:-1]]
-    kept = slice(0, 24)  # more tokens than these can't be read
     for name, weights, queries, keys, what in (
         ("encoder_heads", maps[encoder], source, source, "encoder self-attention"),
         ("decoder_heads", maps[f"{decoder}.self_attn"], read, read, "decoder self-attention"),
         ("cross_heads", cross, written, source, "cross-attention"),
     ):
-        plot_heads(weights[:, kept, kept], queries[kept], keys[kept], run.picture(name), f"Last layer, {what}")
+        plot_heads(weights, queries, keys, run.picture(name), f"Last layer, {what}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +13,24 @@ from tqdm import tqdm
 from .folder import RunFolder
 from .plots import plot_losses
 
+# The bar keeps its width; a line that is too long for the terminal is cut at its end. Updates a second are left out:
+# tokens a second say more.
+_BAR = "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+
+
+def _terminal_width() -> int:
+    """Columns of the terminal on standard error; 0 if it is none, or doesn't know its width."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError, AttributeError):  # no terminal; closed; replaced
+        return 0
+
 
 class Display:
     """Shows a run's progress; a context manager.
 
     In a terminal a bar says loss, best validation, learning rate, tokens/s and the time left; elsewhere (a log file,
-    a pipe) there is one line for each validation. loss.png is redrawn from the log.
+    a pipe, a terminal that has no width) there is one line for each validation. loss.png is redrawn from the log.
 
     Args:
         run: whose log and picture it is.
@@ -28,8 +42,8 @@ class Display:
     def __init__(self, run: RunFolder, steps: int, done: int, training_label: str, unit: str, silent: bool = False):
         self.run, self.steps, self.silent = run, steps, silent
         self.training_label, self.unit = training_label, unit
-        disable = True if silent else None  # None: where standard error is no terminal
-        self.bar = tqdm(total=steps, initial=done, unit="step", disable=disable, dynamic_ncols=True)
+        disable = silent or not _terminal_width()
+        self.bar = tqdm(total=steps, initial=done, disable=disable, dynamic_ncols=True, bar_format=_BAR)
         self._next_picture = 0.0  # on time.perf_counter's clock
 
     def __enter__(self) -> Display:
@@ -46,15 +60,15 @@ class Display:
         """A row of the log: shown behind the bar."""
         parts = [f"loss {row['loss']:.3f}"]
         if best is not None:
-            parts.append(f"best valid {best:.3f}")
-        parts.append(f"lr {row['learning_rate']:.1e}")
+            parts.append(f"best {best:.3f}")
+        parts += [f"{tqdm.format_sizeof(speed)} {self.unit}s/s", f"lr {row['learning_rate']:.1e}"]
         if "loss_scale" in row:
             parts.append(f"scale {row['loss_scale']:g}")
         if row.get("skipped"):
             parts.append(f"{row['skipped']} skipped")
         if "overflowed" in row:
             parts.append(f"first {row['overflowed']}")
-        self.bar.set_postfix_str(f"{', '.join(parts)}, {speed:,.0f} {self.unit}s/s")
+        self.bar.set_postfix_str(", ".join(parts))
 
     def validation(self, step: int, what: str, values: Mapping[str, float]) -> None:
         """A validation: a line where there is no bar; the picture, if that takes less than a twentieth of the time."""
@@ -64,6 +78,12 @@ class Display:
             print(f"step {step}/{self.steps}, {what}: {loss}{''.join(further)}", flush=True)
         if time.perf_counter() >= self._next_picture:
             self.draw()
+
+    def say(self, text: str) -> None:
+        """A line of its own, above the bar."""
+        if not self.silent:
+            self.bar.write(text)
+            sys.stdout.flush()
 
     def draw(self) -> None:
         """Draw the picture anew."""

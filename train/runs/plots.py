@@ -38,7 +38,7 @@ def plot_losses(
     Args:
         metrics: rows with "step" and any of "loss", "valid_loss" (nats per token), "accuracy", "valid_accuracy" and
             "learning_rate"; or the path of their metrics.jsonl. A row without one of the numbers, or with null, is left
-            out of that line.
+            out of that line. A row with "averaged" is of averaged weights: a point apart from the line.
         out_png: written atomically.
         training_label: legend of the training loss; a regularised loss should say so, it stays above the other.
         unit: what the loss is a mean over.
@@ -48,6 +48,8 @@ def plot_losses(
         ValueError: no row has a loss.
     """
     rows = read_metrics(metrics) if isinstance(metrics, (str, Path)) else list(metrics)
+    averaged = _line([row for row in rows if row.get("averaged")], "valid_loss")
+    rows = [row for row in rows if not row.get("averaged")]
     train, valid, rate = (_line(rows, key) for key in ("loss", "valid_loss", "learning_rate"))
     accuracies = _line(rows, "accuracy"), _line(rows, "valid_accuracy")
     if not train[0] and not valid[0]:
@@ -65,6 +67,9 @@ def plot_losses(
         label = f"validation (best {valid[1][best]:.3f} at step {valid[0][best]:,})"
         losses.plot(*valid, color=VALID_COLOUR, linewidth=1.6, marker="o", markersize=3.5, label=label)
         losses.plot(valid[0][best], valid[1][best], color=VALID_COLOUR, marker="o", markersize=8, fillstyle="none")
+    if averaged[0]:  # a point of its own: other weights, so no part of the line
+        label = f"averaged weights ({averaged[1][-1]:.3f})"
+        losses.plot(*averaged, color=RATE_COLOUR, linestyle="none", marker="D", markersize=6, label=label)
     losses.set_ylabel(f"loss (nats per {unit})")
     losses.legend(frameon=False)
     if "accuracy" in below:
@@ -86,15 +91,22 @@ def plot_losses(
 
 
 def plot_attention(
-    weights: np.ndarray, source_tokens: Sequence[str], target_tokens: Sequence[str], out_png: str | Path
+    weights: np.ndarray,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    out_png: str | Path,
+    title: str = "",
 ) -> None:
     """Draw attention weights as a grid of shades, source tokens along the top and target tokens down the side.
+
+    The shades mean the same in every picture: white is 0, the darkest blue is 1.
 
     Args:
         weights: (target, source) float array, each row summing to 1 or less.
         source_tokens, target_tokens: the texts of the tokens. A blank in one is drawn as an open box, so that " Hund"
             (the start of a word) and "hund" can be told apart.
         out_png: written atomically.
+        title: above the grid, such as which layer it is of.
 
     Raises:
         InputError: the picture can't be written.
@@ -107,9 +119,10 @@ def plot_attention(
             f"{len(source_tokens)} source tokens (columns)"
         )
     cell = 0.34  # inches; a token's letters stay readable at this size
-    figure = _new_figure(2.6 + cell * len(source_tokens), 2.0 + cell * len(target_tokens))
+    figure = _new_figure(2.6 + cell * len(source_tokens), 2.2 + cell * len(target_tokens))
+    figure.suptitle(title, fontsize=10)
     grid = figure.subplots()
-    image = grid.imshow(weights, cmap="Blues", vmin=0.0, vmax=max(float(weights.max()), 1e-6), aspect="equal")
+    image = grid.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
     grid.set_xticks(range(len(source_tokens)), [_visible(token) for token in source_tokens], rotation=60)
     grid.set_yticks(range(len(target_tokens)), [_visible(token) for token in target_tokens])
     grid.xaxis.tick_top()
@@ -150,6 +163,7 @@ def plot_heads(
     rows = -(-heads // columns)
     size = columns * (0.3 + cell * len(key_tokens)), rows * (0.5 + cell * len(query_tokens))
     figure = _new_figure(max(2.2 + size[0], 3.4), 1.6 + size[1])
+    figure.set_layout_engine("compressed")  # panels of one shape stand close together
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for number, panel in enumerate(panels.flat):
         if number >= heads:
@@ -165,7 +179,10 @@ def plot_heads(
     figure.suptitle(title, fontsize=10)
     figure.supxlabel("token that is looked at (key)", fontsize=9)
     figure.supylabel("token that looks (query)", fontsize=9)
-    figure.colorbar(image, ax=panels, label="attention weight", shrink=0.8, aspect=25)
+    inch = 1 / figure.get_figwidth()
+    height = min(2.5 / figure.get_figheight(), 0.8)
+    bar = {"shrink": height, "aspect": 20, "fraction": 0.3 * inch, "pad": 0.1 * inch}
+    figure.colorbar(image, ax=panels, label="attention weight", **bar)
     _save(figure, out_png)
 
 

@@ -33,7 +33,7 @@ def draw_attention(
     for name, weights in maps.items():
         queries, keys = sides["encoder" if name.startswith("encoder") else name.rsplit(".", 1)[1]]
         pictures.append(new / f"{name}.png")
-        plot_heads(weights, queries, keys, pictures[-1])
+        plot_heads(weights, queries, keys, pictures[-1], name)
     return pictures
 
 

@@ -6,6 +6,7 @@ The signature beside each score says how; two figures can be compared only if th
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -173,32 +174,43 @@ def samples_table(
         headers: titles of the three text columns.
         width: characters a line may have; None takes the terminal's width, at most 160.
     """
+    rows = [(f"{each.score:5.1f}", each.source, each.reference, each.hypothesis) for each in samples]
+    return wrapped_table((" BLEU", *headers), rows, width=width)
+
+
+def wrapped_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
+    """A table in plain text for a terminal: long texts are wrapped inside their columns, which are of equal width.
+
+    Args:
+        headers: titles of the columns; a column of which nothing is longer than its title keeps the title's width.
+        rows: the cells' texts.
+        width: characters a line may have; None takes the terminal's width, at most 160.
+    """
     if width is None:
-        width = min(shutil.get_terminal_size((100, 24)).columns, 160)
-    column = max((width - 5) // 3 - 2, 12)  # five characters of score, two blanks before each text
-    rule = "  ".join(["-" * 5, *["-" * column] * 3])
-    lines = [_table_line(" BLEU", *headers, column=column), rule]
-    for number, sample in enumerate(samples):
-        cells = [_wrap(text, column) for text in (sample.source, sample.reference, sample.hypothesis)]
-        height = max(len(cell) for cell in cells)
-        if number:
-            lines.append("")
-        for i in range(height):
-            score = f"{sample.score:5.1f}" if i == 0 else ""
-            lines.append(_table_line(score, *(cell[i] if i < len(cell) else "" for cell in cells), column=column))
+        width = min(shutil.get_terminal_size((100, 24)).columns or 100, 160)
+    rows = [[_visible(text) for text in row] for row in rows]
+    longest = [max(map(len, column)) for column in zip(*rows, strict=True)] or [0] * len(headers)
+    narrow = [size <= len(title) for title, size in zip(headers, longest, strict=True)]
+    taken = sum(len(title) for title, fits in zip(headers, narrow, strict=True) if fits) + 2 * (len(headers) - 1)
+    share = max((width - taken) // max(narrow.count(False), 1), 12)
+    widths = [len(title) if fits else share for title, fits in zip(headers, narrow, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True)).rstrip()
+
+    lines = [line(headers), line(["-" * size for size in widths])]
+    for number, row in enumerate(rows):
+        cells = [[text] if fits else textwrap.wrap(text, share) for text, fits in zip(row, narrow, strict=True)]
+        lines += [""] if number else []
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            lines.append(line(parts))
     return "\n".join(lines)
 
 
-def _table_line(score: str, *cells: str, column: int) -> str:
-    return "  ".join([score.ljust(5), *(cell.ljust(column) for cell in cells)]).rstrip()
-
-
-def _wrap(text: str, column: int) -> list[str]:
+def _visible(text: str) -> str:
     # A model that has learned little may say any characters: shown as escapes they can't disturb the terminal.
-    visible = "".join(
-        c if c.isprintable() else " " if c.isspace() else c.encode("unicode_escape").decode() for c in text
-    )
-    return textwrap.wrap(visible, column) or ["(nothing)"]
+    shown = (c if c.isprintable() else " " if c.isspace() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(shown).rstrip() or "(nothing)"
 
 
 def _check_lengths(**texts: Sequence[Any]) -> None:

@@ -111,8 +111,8 @@ class Regime:
 
     def trainer_options(self, monitor: str = "valid_loss", patience: int | None = None) -> dict[str, Any]:
         """What `Trainer` takes by these names; `monitor` and `patience` are the task's own."""
-        names = "accumulate", "ema", "precision", "name_overflows", "graphs", "prefetch", "log_every", "keep"
-        names += ("gradient_norms",)
+        names = ["accumulate", "ema", "precision", "name_overflows", "graphs", "prefetch"]
+        names += ["log_every", "gradient_norms", "keep"]
         own = {name: getattr(self, name) for name in names}
         own |= {"monitor": self.monitor or monitor, "patience": self.patience or patience}
         return own | {"higher_is_better": own["monitor"].endswith(("accuracy", "bleu"))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handloom.autograd import Generator, Tensor, grad, ops
-from handloom.autograd.kernels.attention import AttentionKernels, Call
+from handloom.autograd.kernels.attention import (
+    AttentionKernels,
+    Call,
+    backward_blocks,
+    backward_shared,
+    forward_blocks,
+    forward_shared,
+)
 from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case, sparse_case
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.emulated_attention import WithPartOfTheKeys, in_place, kernels
@@ -48,6 +56,16 @@ def test_wide_heads(dtype, width, chosen) -> None:
 def test_a_gpu_with_little_shared_memory_gets_smaller_blocks(dtype) -> None:
     with in_place(kernels(shared_memory=99 * 1024)):
         Case(0, (97, 113), (128, 128), frozenset({"causal"})).check(dtype, method="fused", deterministic=True)
+
+
+def test_some_blocks_fit_into_every_gpu_that_is_served() -> None:
+    """99 KiB is the least that compute capability 8.0 and later has."""
+    for half, padded, extras in product((0, 1), (32, 64, 96, 128), (0, 1)):
+        constants = {"HALF": half, "D": padded, "EXTRAS": extras}
+        tiles, warps, block = forward_blocks(half, padded, extras)[-1]
+        assert forward_shared({**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block}) <= 99 * 1024
+        warps, block = backward_blocks(half, padded, extras)[-1]
+        assert backward_shared({**constants, "WARPS": warps, "BLOCK": block}) <= 99 * 1024
 
 
 @pytest.mark.parametrize(("size", "largest_score"), [(10.0, 300.0), (1e-3, 0.0)])

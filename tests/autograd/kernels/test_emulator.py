@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd.kernels.loading import FOLDER, read_source
-from tests.support.cuda_emulator import EmulatedModule, KernelError, compiler_missing
+from tests.support.cuda_emulator import EmulatedModule, KernelError, bank_conflicts, compiler_missing
 from tests.support.cuda_emulator.build import CompileError
 
 pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
@@ -180,6 +180,26 @@ def test_half_rounds_as_numpy_does(conversion) -> None:
     run(text, (8,), (256,), (x, out, back, np.int32(len(x))), seeds=[0])
     np.testing.assert_array_equal(out, want)
     np.testing.assert_array_equal(back, want.astype(np.float32))
+
+
+def test_bank_conflicts_of_ldmatrix_are_counted() -> None:
+    text = (
+        PTX
+        + r"""
+    extern "C" __global__ void k(unsigned* out, const int* rows) {
+        extern __shared__ uint4 tile[];
+        for (int i = threadIdx.x; i < 256; i += 32) tile[i] = make_uint4(0, 0, 0, 0);
+        __syncwarp();
+        unsigned r[4];
+        ldmatrix_x4(r, tile + rows[threadIdx.x]);
+        out[threadIdx.x] = r[0];
+    }"""
+    )
+    lane = np.arange(32)
+    for rows, turns in ((8 * lane, 28), (8 * lane + lane % 8, 0), (8 * lane + lane % 4, 4), (0 * lane, 0)):
+        bank_conflicts()
+        run(text, (1,), (32,), (np.zeros(32, np.uint32), rows.astype(np.int32)), shared_mem=4096, seeds=[0])
+        assert bank_conflicts() == turns
 
 
 def test_views_of_one_array_stay_views() -> None:

@@ -81,6 +81,15 @@ def test_dropout_and_its_sum_with_a_residual(size, dtype, device) -> None:
     np.testing.assert_array_equal(everything.get(), r)
 
 
+def test_dropout_of_more_elements_than_16_bits_count(device) -> None:
+    shape, dtype = (170, 400), np.float16
+    rng = np.random.default_rng(0)
+    x, r = drawn(rng, dtype, *shape), drawn(rng, dtype, *shape)
+    want, arrays = x * mask_of(shape), [device.asarray(a) for a in (x, *np.ones((2, 400), dtype), r)]
+    close(fused.dropout_add(arrays[0], drop_on(device)), want, dtype, "dropout", 1)
+    close(fused.layer_norm(*arrays[:3], 1e-5, arrays[3], drop_on(device))[1], r + want, dtype, "z")
+
+
 erf = np.vectorize(math.erf, otypes=[float])
 
 

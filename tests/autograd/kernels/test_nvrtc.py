@@ -27,12 +27,12 @@ def test_every_kernel_file_is_compiled_here() -> None:
 def test_it_compiles_without_spills_as_recorded(file, constants) -> None:
     recorded = json.loads(nvrtc.RECORD.read_text(encoding="utf-8"))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(lambda arch: nvrtc.compile_file(file, constants, arch), nvrtc.ARCHITECTURES))
+        found = list(pool.map(lambda arch: nvrtc.compile_file(file, constants, arch), nvrtc.architectures(file)))
     shared = SHARED_MEMORY[file](constants) if file in SHARED_MEMORY else None
     assert recorded["shared"].get(nvrtc.variant_name(file, constants)) == shared
     assert shared is None or shared <= OF_AN_A100
     kernels = recorded["kernels"].get(nvrtc.variant_name(file, constants), {})
-    for architecture, usages in zip(nvrtc.ARCHITECTURES, found, strict=True):
+    for architecture, usages in zip(nvrtc.architectures(file), found, strict=True):
         assert usages
         for name, usage in usages.items():
             assert usage.spilled == usage.static_shared == 0, f"{name} for {architecture}: {usage}"
@@ -42,11 +42,18 @@ def test_it_compiles_without_spills_as_recorded(file, constants) -> None:
                 assert kernels.get(name, {}).get(architecture) == asdict(usage), f"run: {recorded['command']}"
 
 
-@pytest.mark.parametrize("architecture", nvrtc.ARCHITECTURES)
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("header", sorted(path.name for path in FOLDER.glob("*.cuh")))
 def test_headers_compile_alone(header, architecture) -> None:
     text = read_source(header) + 'extern "C" __global__ void k(float* x) { x[0] = 1.0f; }'
     assert list(nvrtc.compile_kernels(text, ("-std=c++17",), architecture)) == ["k"]
+
+
+def test_only_attention_asks_for_more_than_the_oldest() -> None:
+    """What `AttentionKernels.why_not_here` says is so, and of these files alone."""
+    for file in ("attention_forward.cu", "attention_backward.cu"):
+        with pytest.raises(nvrtc.NvrtcError, match=r"requires \.target sm_80 or higher"):
+            nvrtc.compile_file(file, VARIANTS[file][-1], "sm_75")
 
 
 def test_the_gate_sees_spills_products_and_errors() -> None:

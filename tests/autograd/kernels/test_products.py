@@ -11,7 +11,9 @@ import pytest
 from handloom.autograd import Tensor, grad, ops
 from handloom.autograd.backend import to_device
 from handloom.autograd.kernels.products import add_product, product
+from tests.support.attention_limits import far_apart
 from tests.support.fake_cupy import cublas, operations
+from tests.support.fake_cupy.array import wrap
 
 RNG = np.random.default_rng(0)
 
@@ -49,6 +51,15 @@ def test_a_stack_of_products(name, cuda) -> None:
     found = product(left(cuda.asarray(x)), right(cuda.asarray(y)))
     assert (found.dtype, found.shape) == (np.float16, want.shape)
     np.testing.assert_allclose(to_device(found, "cpu"), want, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_rows_too_far_apart_for_the_library_are_copied(turned, fake_cupy) -> None:
+    """From one row to the next the library counts in 32 bits."""
+    x, y = far_apart(normal(2, 2, 3, 5))[0, 0], normal(3, 5)
+    left, right = (x.T, y) if turned else (x, y.T)
+    found = product(wrap(left), fake_cupy.asarray(right))
+    np.testing.assert_allclose(found.get(), left.astype(np.float64) @ right, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -20,11 +20,11 @@ threads of a block and between blocks, shared memory read before it is written, 
 exactly, shared memory touched while a cp.async to it is in flight. It is some ten times slower.
 
 For kernels: `extern "C" __global__` only, options by -D; dynamic shared memory only (`extern __shared__ float x[];`);
-no memcpy; no communication between blocks of a launch; `unsigned long long` where 64 bits are meant. The emulator can't
-see bank conflicts, the memory model between barriers (`volatile` polling), the tensor core's own rounding,
-flush-to-zero, or speed.
+no memcpy; no communication between blocks of a launch; `unsigned long long` where 64 bits are meant. Bank conflicts are
+counted where ldmatrix reads (`bank_conflicts`). The emulator can't see those of other accesses, the memory model
+between barriers (`volatile` polling), the tensor core's own rounding, flush-to-zero, or speed.
 """
 
-from .module import EmulatedKernel, EmulatedModule, KernelError, compiler_missing
+from .module import EmulatedKernel, EmulatedModule, KernelError, bank_conflicts, compiler_missing
 
-__all__ = ["EmulatedKernel", "EmulatedModule", "KernelError", "compiler_missing"]
+__all__ = ["EmulatedKernel", "EmulatedModule", "KernelError", "bank_conflicts", "compiler_missing"]

@@ -17,6 +17,7 @@ from .build import CompileError, build_kernels, compiler, runtime
 
 _MOST_SHARED = 232448  # bytes that one block can have on sm_90
 _ALIGNMENT = 256  # of memory that CuPy allocates is 512; what a kernel may count on for an array is 256
+_COPIED = 1 << 30  # bytes: an array that spans more is not copied for the launch
 _lock = threading.Lock()
 
 
@@ -31,6 +32,14 @@ class KernelError(AssertionError):
 def compiler_missing() -> str | None:
     """Why kernels can't be emulated here, or None."""
     return None if compiler() else "the CUDA emulator needs g++ (Debian, Ubuntu: apt-get install g++)"
+
+
+def bank_conflicts() -> int:
+    """By how many turns ldmatrix took longer than it need, in all launches since the last call of this function.
+
+    A turn reads eight rows of 16 bytes, each from four other banks.
+    """
+    return int(runtime().emulator_bank_conflicts())
 
 
 class _Kernel(ctypes.Structure):
@@ -161,14 +170,22 @@ def _as_bytes(value: Any) -> np.ndarray:
     return np.asarray(value, dtype=np.int64 if isinstance(value, int) and not isinstance(value, bool) else None)
 
 
+def _is_far_apart(arg: np.ndarray) -> bool:
+    low, high = np.lib.array_utils.byte_bounds(arg)
+    return high - low > _COPIED
+
+
 class _Memory:
-    """The arrays of a launch, copied between guard pages; overlapping arrays share one region."""
+    """The arrays of a launch, copied between guard pages; overlapping arrays share one region.
+
+    A view whose rows lie gigabytes apart is given to the kernel as it is: what reads between them isn't noticed.
+    """
 
     def __init__(self, args: Sequence[Any], shared_mem: int):
         spans = sorted(
             (*np.lib.array_utils.byte_bounds(arg), number)
             for number, arg in enumerate(args)
-            if isinstance(arg, np.ndarray) and arg.size
+            if isinstance(arg, np.ndarray) and arg.size and not _is_far_apart(arg)
         )
         groups: list[list[int]] = []  # [low, high, first argument]
         for low, high, number in spans:
@@ -198,6 +215,8 @@ class _Memory:
         if not isinstance(arg, np.ndarray):
             return _as_bytes(arg)
         address = arg.ctypes.data
+        if _is_far_apart(arg):
+            return np.array([address], dtype=np.uint64)
         for (low, high, _), region in zip(self._groups, self.regions, strict=True):
             if low <= address < high and arg.size:
                 return np.array([region.low + address - low], dtype=np.uint64)
@@ -218,4 +237,4 @@ class _Memory:
             runtime().emulator_unmap(ctypes.byref(region))
 
 
-__all__ = ["CompileError", "EmulatedKernel", "EmulatedModule", "KernelError", "compiler_missing"]
+__all__ = ["CompileError", "EmulatedKernel", "EmulatedModule", "KernelError", "bank_conflicts", "compiler_missing"]

@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from handloom.autograd.kernels import products
+from handloom.autograd import backend
+from handloom.autograd.kernels import attention, loading, products
+from handloom.autograd.ops import attention_fused
 
 from . import capture, cublas, kernels
 from .array import (
@@ -115,6 +117,7 @@ class _Device:
     """`cupy.cuda.Device(0)`."""
 
     attributes = {"MaxSharedMemoryPerBlockOptin": 227 * 1024}  # noqa: RUF012 (as of an H100)
+    compute_capability = "90"
 
     def __init__(self, id: int = 0):
         self.id = id
@@ -156,7 +159,12 @@ def _build() -> tuple[types.ModuleType, types.ModuleType]:
         "cuda": types.SimpleNamespace(
             Device=_Device,
             is_available=lambda: True,
-            runtime=types.SimpleNamespace(getDeviceCount=lambda: 1),
+            runtime=types.SimpleNamespace(
+                getDeviceCount=lambda: 1,
+                getDeviceProperties=lambda device: {"name": b"stand-in"},
+                runtimeGetVersion=lambda: 13000,
+                driverGetVersion=lambda: 13000,
+            ),
             device=types.SimpleNamespace(get_cublas_handle=lambda: 1),
             get_current_stream=capture.current,
             Stream=capture.Stream,
@@ -181,11 +189,12 @@ def installed() -> Iterator[types.ModuleType]:
     """Let `import cupy` find the stand-in for as long as the context lasts."""
     before = {name: sys.modules.get(name) for name in ("cupy", "cupyx")}
     sys.modules.update(cupy=cupy, cupyx=cupyx)
-    kernels.launches.clear()
-    operations.clear()
-    cublas.calls.clear()
     real, products.load_cublas = products.load_cublas, lambda: cublas.library
     try:
+        backend.check_device("cuda")  # what is launched to try the device doesn't count
+        kernels.launches.clear()
+        operations.clear()
+        cublas.calls.clear()
         yield cupy
     finally:
         products.load_cublas = real
@@ -195,3 +204,27 @@ def installed() -> Iterator[types.ModuleType]:
                 sys.modules.pop(name, None)
             else:
                 sys.modules[name] = module
+
+
+@contextlib.contextmanager
+def another_gpu(capability: str = "90", broken: Exception | None = None) -> Iterator[None]:
+    """Let the stand-in's GPU have another compute capability, or its compiler fail with an error, whatever it gets."""
+
+    def refusal(source: str) -> Exception | None:
+        if int(capability) < 80 and "cp.async" in source:
+            return RuntimeError("ptxas: Feature 'cp.async' requires .target sm_80 or higher")
+        return broken
+
+    def forget() -> None:
+        for cached in (backend._try_kernel, attention._device_kernels, attention_fused._warn):
+            cached.cache_clear()
+        for cached in (loading._load, loading._load_kernel):
+            cached.cache_clear()
+
+    before, _Device.compute_capability, kernels.refusal = _Device.compute_capability, capability, refusal
+    forget()
+    try:
+        yield
+    finally:
+        _Device.compute_capability, kernels.refusal = before, kernels.takes_all
+        forget()

@@ -55,6 +55,8 @@ class FakeCublas:
         return self._stacks("gemmStridedBatchedEx", op_a, op_b, m, n, k, alpha, beta, arrays, count, compute)
 
     def _stacks(self, name, op_a, op_b, m, n, k, alpha, beta, arrays, count, compute) -> int:  # type: ignore[no-untyped-def]
+        if max(m, n, k, count, *(leading for _, _, leading, _ in arrays)) >= 1 << 31:
+            return 7  # CUBLAS_STATUS_INVALID_VALUE, or worse: in C these numbers have 32 bits
         if capturing() is None:
             calls.append((name, n, m, k, count, _TYPES[arrays[0][1]].name, _TYPES[arrays[2][1]].name))
         numbers = alpha._obj.value, beta._obj.value  # read at the call, by pointer

@@ -16,6 +16,14 @@ checked = False
 launches: list[str] = []
 
 
+def takes_all(source: str) -> Exception | None:
+    return None
+
+
+#: What the compiler raises for a source.
+refusal = takes_all
+
+
 class RawModule:
     """Several kernels of one source, compiled when the first is asked for."""
 
@@ -28,6 +36,9 @@ class RawModule:
         self._modules: dict[bool, EmulatedModule] = {}
 
     def get_function(self, name: str) -> RawKernel:
+        refused = refusal(self.code)
+        if refused is not None:
+            raise refused
         kernel = RawKernel(self.code, name, self.options)
         kernel._module = self
         return kernel

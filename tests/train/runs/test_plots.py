@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from handloom.errors import InputError
 from handloom.train.runs import plots
@@ -52,6 +53,14 @@ def test_losses(tmp_path, figure):
     assert rate.get_xlabel() == "step (updates)"
 
 
+def test_averaged_weights_are_a_point_of_their_own(tmp_path, figure):
+    plot_losses([*ROWS, {"step": 30, "valid_loss": 3.5, "averaged": 2}], tmp_path / "loss.png")
+    lines = {str(line.get_label()): line for line in figure[0].axes[0].lines}
+    assert lines["validation (best 4.000 at step 20)"].get_xydata().tolist() == [[20, 4.0], [30, 4.5]]
+    point = lines["averaged weights (3.500)"]
+    assert (point.get_xydata().tolist(), point.get_linestyle()) == ([[30, 3.5]], "None")
+
+
 def test_losses_from_the_metrics_file(tmp_path):
     with RunFolder.create(tmp_path / "run", {}) as run:
         run.log({"step": 1, "loss": 2.5})
@@ -86,6 +95,13 @@ def test_attention(tmp_path, figure):
     assert [label.get_text() for label in grid.get_yticklabels()] == ["A", "␣dog", "<eos>"]
     assert (grid.get_xlabel(), grid.get_ylabel()) == ("source token", "target token")
     assert colours.get_ylabel() == "attention weight"
+
+
+def test_the_shades_of_attention_mean_the_same_in_every_picture(tmp_path, figure):
+    for peak in (0.3, 1.0):
+        plot_attention(np.array([[peak, 0.0]]), ["a", "b"], ["c"], tmp_path / "a.png", "Layer 2, mean of 4 heads")
+    assert [each.axes[0].images[0].get_clim() for each in figure] == [(0.0, 1.0)] * 2
+    assert figure[0].get_suptitle() == "Layer 2, mean of 4 heads"
 
 
 def test_attention_with_tokens_that_are_hard_to_draw(tmp_path, figure):
@@ -149,6 +165,19 @@ def test_each_head_has_a_panel_with_its_tokens(heads: int, tmp_path, figure) -> 
         np.testing.assert_array_equal(panel.images[0].get_array(), own)
     lowest = [panel for number, panel in enumerate(panels) if number + min(heads, 4) >= heads]
     assert all(panel.xaxis.get_tick_params()["labelbottom"] for panel in lowest)
+
+
+@pytest.mark.parametrize(("heads", "queries", "keys"), [(4, 12, 10), (8, 25, 40), (4, 30, 6), (2, 6, 5)])
+def test_head_pictures_have_no_wide_empty_bands(heads: int, queries: int, keys: int, tmp_path) -> None:
+    """Outside the outermost ink the picture has no margin, and inside no band is empty that is wider than a panel's
+    title and labels need."""
+    weights = np.ones((heads, queries, keys))
+    plot_heads(weights, ["q"] * queries, ["k"] * keys, tmp_path / "heads.png", "Last layer")
+    ink = (imread(tmp_path / "heads.png")[..., :3] < 0.99).any(axis=2)
+    for filled in (ink.any(axis=0), ink.any(axis=1)):
+        edges = np.flatnonzero(np.diff(np.concatenate([[True], filled, [True]]).astype(int)))
+        widest = max((edges[1::2] - edges[::2]).max(initial=0), 0)
+        assert widest < 90, f"{widest} of {len(filled)} pixels"
 
 
 def test_heads_need_their_tokens(tmp_path) -> None:

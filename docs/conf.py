@@ -1,0 +1,153 @@
+"""Settings of the documentation site, which `make docs` builds without a network.
+
+Beside the usual: formulas become MathML, which browsers draw themselves (docutils converts them, so no script is
+loaded); the reference is written anew for each build, a page for each package; docstrings, which are plain text with
+names in single backticks, are made into what Sphinx reads; links to source files lead to their pages in the site.
+"""
+
+import pkgutil
+import re
+from pathlib import Path
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.addnodes import download_reference
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+import handloom
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+
+project, author, release = "handloom", "handloom's authors", handloom.__version__
+copyright = author
+html_title = "handloom"
+html_theme = "furo"
+html_show_sphinx = html_copy_source = False
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+html_math_renderer = "mathml"
+default_role = "literal"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-module-all": True}
+add_module_names = False
+toc_object_entries = False
+
+
+# -- formulas ------------------------------------------------------------------------------------------------------
+
+
+def visit_inline(translator, node):
+    translator.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def visit_block(translator, node):
+    translator.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>\n')
+    raise nodes.SkipNode
+
+
+# -- the reference -------------------------------------------------------------------------------------------------
+
+
+def modules() -> dict[str, list[str]]:
+    """The modules of each package, by its name."""
+    found: dict[str, list[str]] = {"handloom": []}
+    for module in pkgutil.walk_packages(handloom.__path__, "handloom."):
+        if module.ispkg:
+            found[module.name] = []
+        elif not module.name.endswith("__main__"):
+            found[module.name.rpartition(".")[0]].append(module.name)
+    return found
+
+
+def write_reference(app) -> None:
+    folder = DOCS / "api"
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.rst"):
+        old.unlink()
+    for package, names in modules().items():
+        page = [package, "=" * len(package), "", f".. automodule:: {package}", ""]
+        for name in names:
+            page += [name, "-" * len(name), "", f".. automodule:: {name}", ""]
+        (folder / f"{package}.rst").write_text("\n".join(page), encoding="utf-8")
+
+
+SECTION = re.compile(r"(Args|Attributes|Raises|Returns|Yields):$")
+ITEM = re.compile(r"(- |\* |\d+\. )")
+CODE = re.compile(r"(`[^`]+`)")
+
+
+def as_markup(app, what, name, obj, options, lines: list[str]) -> None:
+    """A docstring as Sphinx reads it.
+
+    What is indented is verbatim, but for the items of a section (Args, ...), which become a list.
+    """
+    out: list[str] = []
+    in_section = False
+    for block in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
+        rows = block.split("\n")
+        in_section = bool(SECTION.match(rows[0])) or (in_section and rows[0].startswith("    "))
+        if in_section:
+            out += section(rows)
+        elif rows[0].startswith(" ") or sum("   " in row.strip() for row in rows) > 1:
+            out += ["", "::", "", *(f"    {row}" for row in rows)]
+        else:
+            in_list = False
+            for row in rows:
+                starts = ITEM.match(row)
+                if in_list != bool(starts or (in_list and row.startswith(" "))):
+                    in_list = not in_list
+                    out.append("")
+                out.append(escaped(row if in_list else row.strip(), skip=starts.end() if starts else 0))
+        out.append("")
+    lines[:] = out
+
+
+def section(rows: list[str]) -> list[str]:
+    """An indented "name: text" becomes an item of a list, and what is indented further goes on with it."""
+    out: list[str] = []
+    for row in rows:
+        heading, text = SECTION.match(row), row.strip()
+        if heading:
+            out += ["", f"**{heading[1]}**", ""]
+        elif row.startswith("     "):
+            out.append(f"  {escaped(text)}")
+        else:
+            name, colon, rest = text.partition(": ")
+            out.append(f"* **{escaped(name)}**: {escaped(rest)}" if colon else f"* {escaped(text)}")
+    return out
+
+
+def escaped(row: str, skip: int = 0) -> str:
+    """The row with backslashes before what means something to Sphinx, but for its first `skip` characters and code."""
+    parts = CODE.split(row[skip:])
+    marked = (part if i % 2 else re.sub(r"([*|\\`]|_\b)", r"\\\1", part) for i, part in enumerate(parts))
+    return row[:skip] + "".join(marked)
+
+
+# -- links to the sources ------------------------------------------------------------------------------------------
+
+
+class SourceLinks(SphinxPostTransform):
+    """A link to a Python file of the package leads to its page in the site, not to a download."""
+
+    default_priority = 5
+
+    def run(self, **options) -> None:
+        known = getattr(self.env, "_viewcode_modules", {})
+        for link in list(self.document.findall(download_reference)):
+            path = (DOCS / self.env.docname).parent.joinpath(link["reftarget"]).resolve()
+            name = ".".join(["handloom", *path.relative_to(ROOT).with_suffix("").parts])
+            if path.suffix == ".py" and name.removesuffix(".__init__") in known:
+                up = "../" * self.env.docname.count("/")
+                page = f"{up}_modules/{name.removesuffix('.__init__').replace('.', '/')}.html"
+                link.replace_self(nodes.reference("", "", *link.children, refuri=page, internal=True))
+
+
+def setup(app) -> None:
+    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
+    app.connect("builder-inited", write_reference)
+    app.connect("autodoc-process-docstring", as_markup)
+    app.add_post_transform(SourceLinks)

@@ -1,0 +1,88 @@
+"""GPUs that are older, or whose CUDA is not complete: what runs is right, and what can't run is said in one line."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import compare_attention, ops
+from handloom.autograd.backend import DeviceError, DeviceWarning, check_device
+from handloom.nn import Linear
+from tests.support.attention_cases import RESTRICTIONS, Case
+from tests.support.fake_cupy import another_gpu, kernels
+
+NO_HEADERS = RuntimeError("Failed to find CUDA headers\nand more words.")
+
+
+def one_line(error: Any) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+def test_attention_runs_below_compute_capability_8_and_says_so_once(fake_cupy) -> None:
+    case = Case(1, (61, 97), (32, 32), frozenset(RESTRICTIONS))
+    with another_gpu("75"):
+        with pytest.warns(DeviceWarning, match=r"8\.0 .*this one has 7\.5") as said:
+            case.check(np.float16, method="auto", device="cuda")  # of several calls, forward and backward
+        assert len(said) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            case.check(np.float32, method="auto", device="cuda")
+        assert not any(name.startswith("attention") for name in kernels.launches)
+
+
+def test_what_no_gpu_s_kernel_takes_says_nothing_of_this_one(fake_cupy) -> None:
+    x = fake_cupy.zeros((1, 1, 2, 4))  # float64
+    with another_gpu("75"):
+        ops.attention(x, x, x)
+
+
+def test_the_fused_method_is_refused_below_compute_capability_8(fake_cupy) -> None:
+    x = fake_cupy.zeros((1, 1, 2, 4), np.float16)
+    with another_gpu("70"), pytest.raises(ValueError, match="'fused' can't be used") as error:
+        ops.attention(x, x, x, method="fused")
+    said = one_line(error)
+    for word in ("8.0", "7.0", "'auto'"):
+        assert word in said
+    with another_gpu("120"):
+        ops.attention(x, x, x, method="fused")
+
+
+def test_methods_are_compared_that_the_device_can_run(fake_cupy) -> None:
+    assert compare_attention.methods_on("cuda")[0] == ["standard", "blocked", "fused"]
+    assert compare_attention.methods_on("cpu")[0] == ["standard", "blocked"]
+    with another_gpu("75"):
+        assert compare_attention.methods_on("cuda:0")[0] == ["standard", "blocked"]
+        with pytest.raises(DeviceError, match="no device 'cuda:1'"):
+            compare_attention.methods_on("cuda:1")
+
+
+def test_a_gpu_without_compiler_or_headers_is_refused_with_the_cure(fake_cupy) -> None:
+    """As `pip install cupy-cuda13x`, without [ctk], leaves a machine that has only the driver."""
+    with another_gpu(broken=NO_HEADERS):
+        for use in (lambda: check_device("cuda"), lambda: Linear(2, 2).to("cuda")):
+            with pytest.raises(DeviceError, match=r"'cuda:0'.*CUDA headers") as error:
+                use()
+            assert "pip install 'cupy-cuda13x[ctk]'" in one_line(error)
+    check_device("cuda")
+
+
+def test_a_gpu_that_cuda_13_no_longer_serves_is_sent_to_cuda_12(fake_cupy) -> None:
+    unknown = RuntimeError("nvrtc: error: invalid value for --gpu-architecture (-arch)")
+    with another_gpu("70", broken=unknown), pytest.raises(DeviceError, match=r"7\.5 and later.*7\.0") as error:
+        check_device("cuda")
+    assert "pip install 'handloom[gpu-cuda12]'" in one_line(error)
+
+
+def test_a_driver_that_is_too_old_is_named(fake_cupy, monkeypatch) -> None:
+    monkeypatch.setattr(fake_cupy.cuda, "is_available", lambda: False)
+    with pytest.raises(DeviceError, match="finds no usable NVIDIA GPU"):
+        check_device("cuda")
+    monkeypatch.setattr(fake_cupy.cuda.runtime, "driverGetVersion", lambda: 12040)
+    with pytest.raises(DeviceError, match="CuPy is built for CUDA 13, the driver serves CUDA 12") as error:
+        check_device("cuda")
+    assert "handloom[gpu-cuda12]" in one_line(error)

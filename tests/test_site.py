@@ -1,0 +1,83 @@
+"""The documentation site, short of building it (`make docs` does): docstrings are clean markup, formulas are MathML."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sphinx", reason="the extra docs is not installed")
+
+from docutils.core import publish_doctree
+from docutils.utils.math.latex2mathml import tex2mathml
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("autograd", "nn", "models", "tokenizer", "train")
+
+
+@pytest.fixture(scope="module")
+def conf() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "docs" / "conf.py"))
+
+
+def docstrings(node: Any, name: str) -> Iterator[tuple[str, str]]:
+    """The name and the docstring of everything public in a module."""
+    if text := ast.get_docstring(node):
+        yield name, text
+    for child in () if isinstance(node, ast.FunctionDef) else node.body:
+        if isinstance(child, (ast.ClassDef, ast.FunctionDef)) and not child.name.startswith("_"):
+            yield from docstrings(child, f"{name}.{child.name}")
+
+
+def markup(conf: dict[str, Any], text: str) -> str:
+    lines = text.split("\n")
+    conf["as_markup"](None, "", "", None, None, lines)
+    return "\n".join(lines)
+
+
+def read(text: str) -> Any:
+    """The document, or SystemMessage for a warning."""
+    return publish_doctree(".. default-role:: literal\n\n" + text, settings_overrides={"halt_level": 2})
+
+
+def test_docstrings_are_clean_markup(conf) -> None:
+    count = 0
+    for part in PARTS:
+        for path in sorted((ROOT / part).rglob("*.py")):
+            module = ast.parse(path.read_text(encoding="utf-8"))
+            found = list(docstrings(module, str(path.relative_to(ROOT))))
+            count += len(found)
+            # The names are comments between the docstrings: a message shows them.
+            read("\n\n".join(f".. {name}\n\n{markup(conf, text)}" for name, text in found))
+    assert count > 1000
+
+
+def test_sections_lists_and_verbatim_blocks(conf) -> None:
+    text = "A * star, a |bar| and `a * b`.\n\n    x  = y*\n\nArgs:\n    x, y: two (batch,)\n        arrays_\n"
+    text += "\n- one\n  more\nRaises ValueError."
+    document = read(markup(conf, text))
+
+    def texts(kind: str) -> list[str]:
+        return [node.astext() for node in document.findall() if node.tagname == kind]
+
+    assert texts("literal_block") == ["x  = y*"]
+    assert texts("list_item") == ["x, y: two (batch,)\narrays_", "one\nmore"]
+    assert texts("paragraph")[-1] == "Raises ValueError."
+    with pytest.raises(Exception, match="Inline emphasis"):
+        read("A *star.")
+
+
+def test_formulas_become_mathml() -> None:
+    formulas = [
+        formula
+        for page in (ROOT / "docs").glob("*.md")
+        for formula in re.findall(r"\$\$(.+?)\$\$", page.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+    assert len(formulas) >= 5
+    for formula in formulas:
+        assert tex2mathml(formula, as_block=True).startswith("<math")

@@ -1,0 +1,48 @@
+"""The bar of a run has room in a terminal; where there is no terminal, or one without a width, there are lines."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import sys
+import termios
+
+import pytest
+
+from handloom.train.runs.display import Display
+from handloom.train.runs.folder import RunFolder
+
+ROW = {"step": 1200, "loss": 3.2145, "learning_rate": 1.25e-3, "loss_scale": 65536.0}
+
+
+def shown(columns: int, tmp_path, monkeypatch) -> str:
+    """What a terminal of this width gets to see on standard error."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with os.fdopen(slave, "w", encoding="utf-8") as terminal, RunFolder.create(tmp_path / "run", {}) as run:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with Display(run, 4000, 0, "training", "token") as display:
+            for _ in range(1200):
+                display.step()
+            display.row(ROW, 12_345.6, 3.4567)
+            display.bar.refresh()
+            display.validation(1200, "epoch 3", {"valid_loss": 3.4567})
+    seen = os.read(master, 1 << 20) if columns else b""
+    os.close(master)
+    return seen.decode()
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_the_bar_has_room(columns, tmp_path, monkeypatch, capsys) -> None:
+    line = next(one for one in shown(columns, tmp_path, monkeypatch).split("\r")[::-1] if "loss" in one)
+    assert "1200/4000" in line
+    assert len(line.split("|")[1]) == 16, line
+    assert ("12.3k tokens/s" in line) == (columns == 100)
+    assert "step 1200" not in capsys.readouterr().out
+
+
+def test_a_terminal_without_a_width_gets_lines(tmp_path, monkeypatch, capsys) -> None:
+    shown(0, tmp_path, monkeypatch)
+    assert "step 1200/4000, epoch 3: validation loss 3.4567 nats per token" in capsys.readouterr().out
