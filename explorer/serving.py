@@ -29,6 +29,8 @@ def explore(run: Path | None, *, port: int = 0, browser: bool = True) -> None:
         RunFolder.open(run)
     with serving(run, port) as (address, server):
         print(f"The explorer is at {address}\nThis address is for you alone. Ctrl-C ends.", flush=True)
+        if run is None:
+            print("It trains a small translator first, in a new folder under runs/.", flush=True)
         if browser:
             threading.Timer(0.2, webbrowser.open, [address]).start()
         server.join()
@@ -56,7 +58,7 @@ def serving(run: Path | None, port: int = 0) -> Iterator[tuple[str, threading.Th
     app = make_app(session, token, lambda: number)
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        log_level="critical",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=1,

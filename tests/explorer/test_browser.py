@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import statistics
 import time
@@ -209,7 +210,10 @@ def test_the_points_drawn_are_those_of_the_log_and_follow_it(browser: Any, run_f
                 own = [row for row in rows if key in row]
                 assert drawn == [[row["step"] for row in own], [row[key] for row in own]]
             with open(run / "metrics.jsonl", "a", encoding="utf-8") as log:  # as another process would
-                log.write('{"step": 9, "epoch": 0, "loss": 2.5, "learning_rate": 0.1, "gradient_norm": 0.5}\n')
+                row = {"step": 9, "epoch": 0, "loss": 2.5, "learning_rate": 0.1, "gradient_norm": 0.5}
+                log.write(json.dumps({**row, "loss_scale": 64.0, "skipped": 1, "overflowed": "output.weight"}) + "\n")
+        page.page.wait_for_selector('.mark[data-step="9"]')
+        assert "first: output.weight" in page.page.inner_text("#overflows")
         page.page.wait_for_selector('#view-training[data-saves="2"]')
         page.page.close()
 
