@@ -6,16 +6,17 @@ import linecache
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .backend import is_array, to_device
-from .function import Function, raw
+from .function import Function
 from .observing import Observer, start_observing, stop_observing
-from .row_gradient import as_array
+from .row_gradient import as_dense
+from .tensor import array_of
 
 
 class AnomalyError(RuntimeError):
@@ -74,17 +75,17 @@ class _Observer(Observer):
         for array in output if isinstance(output, tuple) else (output,):
             if bad := _bad_kind(array, [*arrays, *vars(call).values()]):
                 raise AnomalyError(f"{call.name} made {bad} from {_describe(arrays)}\n{line}")
-        call._seen = _Seen(line, [_checksum(array) for _, array in _held(call)])
+        call._seen = _Seen(line, [_checksum(array) for _, array in call.held()])
         return output
 
     def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
         for slot, gradient in enumerate(gradients):
-            if bad := _bad_kind(raw(gradient), []):
+            if bad := _bad_kind(array_of(gradient), []):
                 raise AnomalyError(
                     f"the gradient that arrives at output {slot} of {call.name} contains {bad}: it was passed to "
                     f"backward() like that, a hook made it, or a sum of gradients overflowed\n{self.line_of(call)}"
                 )
-        for (name, array), checksum in zip(_held(call), call._seen.checksums if call._seen else (), strict=False):
+        for (name, array), checksum in zip(call.held(), call._seen.checksums if call._seen else (), strict=False):
             if _checksum(array) != checksum:
                 raise AnomalyError(
                     f"{call.name}: {name} of shape {array.shape}, which its backward pass needs, was changed after the "
@@ -94,8 +95,8 @@ class _Observer(Observer):
             results = super().backward(call, rule, gradients)
         outgoing = results if isinstance(results, tuple) else (results,)
         for position, (gradient, origin) in enumerate(zip(outgoing, call.inputs, strict=False)):
-            if origin is not None and (bad := _bad_kind(as_array(raw(gradient)), [])):
-                shapes = _describe([array for _, array in _held(call)])
+            if origin is not None and (bad := _bad_kind(as_dense(array_of(gradient)), [])):
+                shapes = _describe([array for _, array in call.held()])
                 raise AnomalyError(
                     f"{call.name}.backward made {bad} in the gradient of input {position}, of shape {gradient.shape}; "
                     f"it had saved {shapes or 'nothing'}\n{self.line_of(call)}"
@@ -132,22 +133,6 @@ def _has_infinity(source: Any) -> bool:
 
 def _describe(arrays: list[Any]) -> str:
     return ", ".join(f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a) for a in arrays)
-
-
-def _held(call: Function) -> Iterator[tuple[str, Any]]:
-    """Every array that a call holds for its backward rule, with a name."""
-    for position, value in enumerate(call._saved or ()):
-        identities = getattr(call, "_identities", [])
-        name = f"saved array {position}"
-        if id(value) in identities and identities.index(id(value)) < len(call.inputs):
-            name = f"input {identities.index(id(value))}"
-        if is_array(value):
-            yield name, value
-    own = {name: value for name, value in vars(call).items() if not name.startswith("_")}
-    for name, value in {"kept array": call._kept, **own}.items():
-        for position, part in enumerate(value if isinstance(value, tuple | list) else (value,)):
-            if is_array(part):
-                yield f"{name} {position}" if isinstance(value, tuple | list) else f"its {name}", part
 
 
 def _checksum(array: Any) -> int:

@@ -73,6 +73,11 @@ def is_array(value: Any) -> bool:
     )
 
 
+def native(array: Array) -> Array:
+    """`array` in this machine's byte order, itself if it is. A dtype of the other order equals no other dtype."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 def device_of(array: Array) -> str:
     """ "cpu" for a NumPy array, "cuda:N" for a CuPy array on device N."""
     return "cpu" if isinstance(array, np.ndarray) else f"cuda:{array.device.id}"

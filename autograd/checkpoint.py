@@ -7,20 +7,21 @@ inputs and the activations of one layer, for about a third more time. Source: Ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from .engine import grad
+import numpy as np
+
+from .backend import is_array
+from .engine import inner_gradients
 from .function import Function
 from .grad_mode import enable_grad, grad_mode
 from .origin import Leaf, call_numbers
-from .random import Generator, default_generator
+from .random import Draws
 from .tensor import Tensor
 
 
-def checkpoint(
-    function: Callable[..., Any], *args: Any, generators: Iterable[Generator] | None = None, **kwargs: Any
-) -> Any:
+def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """`function(*args, **kwargs)`, whose activations are computed again in the backward pass.
 
     Values and gradients are bit-equal to those without; only where a parameter is used both in here and elsewhere the
@@ -28,40 +29,46 @@ def checkpoint(
 
     Args:
         function: a layer, or any function of Tensors that returns one Tensor or a tuple of them. It is called twice,
-            so it must do the same each time and change nothing. Leaves that it holds, such as parameters, get their
-            gradients as always.
+            so it must do the same each time and change nothing; what it draws from a `Generator`, in the thread that
+            calls it, it is given again. Leaves that it holds, such as parameters, get their gradients as always, and
+            their hooks are called once.
         args, kwargs: Tensors, for which gradients are wanted as always, and anything else.
-        generators: what the function draws from; None means the default one and those that the modules of `function`
-            hold.
 
-    Raises RuntimeError if the function uses a result that was computed outside and is not among its arguments.
+    Raises RuntimeError if the function uses a result that was computed outside and is not among its arguments, and in
+    the backward pass if an array that it needs was changed or replaced, or if it does not do the same again, as far as
+    its random draws, the leaves that it uses and a sample of its outputs tell.
     """
     if not grad_mode.enabled:
         return function(*args, **kwargs)
-    held = list(_generators(function) if generators is None else generators)
-    operands = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
-    segment = _Segment(function, args, kwargs, operands, held)
-    return segment(*operands, *segment.find_leaves())
+    call = Checkpoint(function, args, kwargs)
+    return call(*call.operands, *call.find_leaves())
 
 
-class _Segment(Function):
+class Checkpoint(Function):
     """One checkpointed call; its inputs are the tensors among the arguments, then the leaves the function holds."""
 
-    def __init__(self, function, args, kwargs, operands, generators):
-        self.function, self.generators = function, generators
-        places = {id(tensor): place for place, tensor in enumerate(operands)}
-        # An operand may be replaced: by its place among them. All else stays as it is.
+    def __init__(self, function, args, kwargs):
+        values = (*args, *kwargs.values())
+        tensors = {id(value): value for value in values if isinstance(value, Tensor)}.values()
+        self.operands = [tensor for tensor in tensors if tensor.requires_grad]
+        self.operand_count = len(self.operands)
+        constants = [tensor for tensor in tensors if not tensor.requires_grad]
+        places = {id(tensor): place for place, tensor in enumerate((*self.operands, *constants))}
+        # Of a tensor its array is kept and its place among the tensors, of which each run makes its own.
+        self.constants = [tensor.data for tensor in constants]
         self.args = [(places.get(id(value)), None if id(value) in places else value) for value in args]
         self.kwargs = {key: (places.get(id(v)), None if id(v) in places else v) for key, v in kwargs.items()}
-        self.states = [generator.get_state() for generator in generators]
-        self.operands, self.operand_count = operands, len(operands)
+        self.arrays = [value for value in values if is_array(value)]
+        self.function, self.draws = function, Draws()
         self.outputs: list[Any] = []
-        self.leaves: list[Tensor] = []
+        self.leaves: list[tuple[Tensor, Any]] = []  # and their arrays
+        self.seen: list[Any] = []  # of the outputs
 
     def find_leaves(self) -> list[Tensor]:
         """Run the function; note its outputs, and the leaves that its graph ends in beside the operands."""
         oldest = next(call_numbers)
-        inner, outputs = self._run([tensor.data for tensor in self.operands])
+        with self.draws.noted():
+            inner, outputs = self._run([tensor.data for tensor in self.operands])
         self.operands = []
         own = {id(tensor.origin) for tensor in inner}
         waiting = [tensor.origin for tensor in outputs if tensor.requires_grad]
@@ -80,53 +87,80 @@ class _Segment(Function):
             elif id(origin.node) not in seen:
                 seen.add(id(origin.node))
                 waiting += [other for other in origin.node.inputs if other is not None]
-        self.leaves = list(leaves.values())
-        self.outputs = [tensor.data for tensor in outputs]
-        return self.leaves
+        self.leaves = [(leaf, leaf.data) for leaf in leaves.values()]
+        # Views, since results are made read-only: one may be the array of a constant.
+        self.outputs = [tensor.data[...] for tensor in outputs]
+        self.seen = [_glance(array) for array in self.outputs]
+        return list(leaves.values())
 
     def forward(self, *arrays):
         outputs, self.outputs = self.outputs, []
         self.save(*arrays)
         return tuple(outputs) if self.many else outputs[0]
 
+    def _wrap(self, array, slot, record, *rest):
+        return super()._wrap(array, slot, record and self.recorded[slot], *rest)
+
     def backward(self, *gradients):
-        arrays = self.saved[: self.operand_count]
-        now = [generator.get_state() for generator in self.generators]
-        for generator, state in zip(self.generators, self.states, strict=True):
-            generator.set_state(state)
-        with enable_grad():
-            inner, outputs = self._run(arrays)
-        for generator, state in zip(self.generators, now, strict=True):
-            generator.set_state(state)
-        pairs = [
-            (output, gradient)
-            for output, gradient in zip(outputs, gradients, strict=True)
-            if gradient is not None and output.requires_grad
-        ]
-        wanted = [*inner, *self.leaves]
-        found = grad([output for output, _ in pairs], wanted, [gradient for _, gradient in pairs])
-        return tuple(tensor.data for tensor in found)
+        held = [leaf for leaf, array in self.leaves if leaf.data is array and leaf.requires_grad]
+        if len(held) < len(self.leaves):
+            raise RuntimeError(
+                "checkpoint: a leaf that the function uses was given another array, or another requires_grad, between "
+                "the forward and the backward pass, which needs it as it was; do that after backward()"
+            )
+        oldest = next(call_numbers)
+        with enable_grad(), self.draws.repeated():
+            inner, outputs = self._run(self.saved[: self.operand_count])
+        found = None
+        if _alike(self.seen, [_glance(output.data) for output in outputs]):
+            used = [
+                (output, gradient)
+                for output, gradient in zip(outputs, gradients, strict=True)
+                if gradient is not None and output.requires_grad
+            ]
+            found = inner_gradients([output for output, _ in used], [g for _, g in used], inner, held, oldest)
+        if found is None:
+            raise RuntimeError(
+                "checkpoint: the function does something else when it is called again in the backward pass. Does a "
+                "lambda take variables of a loop from outside? Then bind them: functools.partial(function, variable)"
+            )
+        return found
 
     def _run(self, arrays: Any) -> tuple[list[Tensor], list[Tensor]]:
         """Call the function on leaves made of the operands' arrays; returns these leaves and the outputs."""
         inner = [Tensor(array[...], requires_grad=True) for array in arrays]
+        tensors = [*inner, *(Tensor(array[...]) for array in self.constants)]
 
         def value(place: int | None, other: Any) -> Any:
-            return other if place is None else inner[place]
+            return other if place is None else tensors[place]
 
         result = self.function(
             *(value(*pair) for pair in self.args), **{key: value(*pair) for key, pair in self.kwargs.items()}
         )
         self.many = isinstance(result, tuple)
         outputs = list(result) if self.many else [result]
+        self.recorded = [isinstance(output, Tensor) and output.requires_grad for output in outputs]
         return inner, [output if isinstance(output, Tensor) else Tensor(output) for output in outputs]
 
     def release(self) -> None:
         super().release()
         self.function, self.args, self.kwargs, self.leaves = None, [], {}, []
+        self.constants, self.arrays = [], []
 
 
-def _generators(function: Any) -> list[Generator]:
-    modules = function.modules() if hasattr(function, "modules") else ()
-    held = [value for module in modules for value in vars(module).values() if isinstance(value, Generator)]
-    return list({id(generator): generator for generator in (default_generator, *held)}.values())
+def _glance(array: Any) -> tuple[Any, Any, Any]:
+    """Shape, dtype and, on the host, some numbers of an array: enough to tell it from a wrong one."""
+    sample = array.flat[:: array.size // 16 | 1] if isinstance(array, np.ndarray) and array.size else None
+    return array.shape, array.dtype, sample
+
+
+def _alike(first: list[Any], second: list[Any]) -> bool:
+    """Whether glances are at the same arrays, but for what the order of sums may change."""
+    if [glance[:2] for glance in first] != [glance[:2] for glance in second]:
+        return False
+    for (_, _, a), (_, _, b) in zip(first, second, strict=True):
+        if a is not None:
+            largest = np.abs(a[np.isfinite(a)]).max(initial=0)
+            if not np.allclose(a, b, rtol=0.01, atol=0.01 * largest, equal_nan=True):
+                return False
+    return True

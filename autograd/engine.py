@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from .backend import array_module, is_array
 from .function import Function
 from .grad_mode import enable_grad, no_grad
 from .origin import Leaf, Origin, leaf_lock
-from .row_gradient import RowGradient, as_array
+from .row_gradient import RowGradient, as_dense
 from .tensor import Tensor
 
 
@@ -62,7 +61,7 @@ class _Gradient:
     def finished(self, hooks: dict[int, Any]) -> Any:
         """What the hooks make of the gradient; it shares memory with nothing that anyone can hold."""
         if hooks:
-            return _run_hooks(hooks, as_array(self.value)).copy()
+            return _run_hooks(hooks, as_dense(self.value)).copy()
         return self.value if self.owned else self.value.copy()
 
 
@@ -145,15 +144,15 @@ class _Pass:
             ]
         if node.number == oldest:
             return
-        composed = self.create_graph and node.composed is not None
-        rule = partial(_backward_composed, node) if composed else node.backward
-        outgoing = node.input_gradients(rule, incoming, self.create_graph)
-        for position, origin in enumerate(node.inputs):
+        composed = _backward_composed if self.create_graph and node.composed is not None else None
+        inputs = node.inputs  # which another thread's pass may release
+        outgoing = node.input_gradients(incoming, self.create_graph, composed)
+        for position, origin in enumerate(inputs):
             value = outgoing[position]
             if origin is not None and value is not None:
                 self.give(origin, value, _is_unshared(value, incoming, outgoing))
         if self.ready is not None:
-            self._used(node.inputs)
+            self._used(inputs)
         if not retain_graph:
             node.release()
 
@@ -319,7 +318,7 @@ def grad(
                 if create_graph:
                     work.found[targets[origin]] = _run_hooks(origin.hooks, collected.value)
                 else:
-                    work.found[targets[origin]] = as_array(collected.finished(origin.hooks))
+                    work.found[targets[origin]] = as_dense(collected.finished(origin.hooks))
     results = []
     for tensor in many_inputs:
         value = work.found.get(targets[_key(tensor.origin)])
@@ -345,9 +344,33 @@ def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
     wanted = [tensor for tensor, needed in zip(tensors, node.needs, strict=True) if needed]
     made = node.composed(*tensors)
     outputs = zip(made if isinstance(made, tuple) else (made,), gradients, strict=True)
-    used = [(output, gradient) for output, gradient in outputs if gradient is not None]
+    used = [(output, gradient) for output, gradient in outputs if gradient is not None and output.requires_grad]
     found = iter(grad([output for output, _ in used], wanted, [g for _, g in used], create_graph=True))
     return tuple(next(found) if needed else None for needed in node.needs)
+
+
+def inner_gradients(
+    outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor], oldest: int
+) -> tuple[Any, ...] | None:
+    """For a backward rule that goes back through calls which it records itself, those from number `oldest` on.
+
+    Returns arrays, or None where there is no gradient: of the leaves that the rule made (`own`), then of others that
+    its calls use (`held`). The hooks of these are left to the pass that the rule is a part of, which calls them with
+    all that arrives. Returns None if the calls use further leaves, or results of older calls.
+    """
+    work = _Pass()
+    _start(outputs, gradients, work, "backward")
+    with no_grad():
+        work.run(retain_graph=False, oldest=oldest)
+        known = {leaf.origin for leaf in (*own, *held)}
+        if work.heap or any(origin not in known and origin.number < oldest for origin in work.leaves):
+            return None
+        found = []
+        for place, leaf in enumerate((*own, *held)):
+            origin: Any = leaf.origin
+            collected = work.leaves.get(origin)
+            found.append(None if collected is None else collected.finished(origin.hooks if place < len(own) else {}))
+        return tuple(found)
 
 
 def _own(value: Any) -> Tensor:

@@ -7,14 +7,17 @@ is done here, once: recording, summing a broadcast gradient back, and checking e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from .backend import Array, array_module, device_of, is_array
+from .backend import Array, array_module, device_of, is_array, native
+from .changes import changes
 from .grad_mode import grad_mode
-from .origin import Leaf, Origin, Storage, call_numbers
+from .origin import Origin, call_numbers
 from .tensor import Tensor
 
 # Runs the forward and backward computation of every call instead, while `detect_anomaly` is on.
@@ -32,7 +35,7 @@ class Function:
     anything else (masks, indices, statistics); `backward` finds them in `saved` and `kept` and returns one gradient
     an input, None where there is none. A gradient is a fresh array, the incoming gradient or a view of it; never a
     saved array. A rule does not write into the incoming gradient: others may hold it. `needs[i]` tells whether input i
-    wants a gradient at all.
+    wants a gradient at all. A gradient in float32 for a float16 input is rounded here.
     """
 
     #: forward broadcasts its inputs against each other: gradients are summed back to each input's shape.
@@ -48,8 +51,7 @@ class Function:
     _saved: tuple[Any, ...] | None = ()
     _kept: tuple[Any, ...] = ()
     _identities: list[int]  # ids of the input arrays, then of the outputs: they tell which one a saved array is
-    _watched: dict[int, Storage | None] | None = None  # inputs without a gradient that are views of a leaf's storage
-    _as_tensors = False
+    _original: Function | None = None  # of a copy that serves a pass which is recorded
     _seen: Any = None  # what the observer noted of this call
 
     def forward(self, *arrays: Array) -> Any:
@@ -69,8 +71,9 @@ class Function:
     @property
     def saved(self) -> tuple[Any, ...]:
         saved = self._saved
-        assert saved is not None
-        return tuple(map(self._restore, saved)) if self._as_tensors else saved
+        if saved is None:
+            raise self._freed()
+        return saved if self._original is None else tuple(map(self._restore, saved))
 
     @property
     def kept(self) -> tuple[Any, ...]:
@@ -106,13 +109,15 @@ class Function:
                     origins.append(origin)
                     record = True
                     continue
-                if operand._origin is not None:
-                    self._watched = {**(self._watched or {}), len(origins): operand._origin.storage}
             else:
                 if isinstance(operand, np.generic):
                     scalars = True
                 elif not isinstance(operand, _PLAIN) and not is_array(operand):
+                    if isinstance(operand, list | tuple) and _holds_tensors(operand):
+                        return self(*map(_stacked, operands))
                     operand = np.asarray(operand)
+                if type(operand) is _ndarray and not operand.dtype.isnative:
+                    operand = native(operand)
                 arrays.append(operand)
             origins.append(None)
         if scalars:
@@ -132,11 +137,11 @@ class Function:
             self.inputs = origins
             self._identities = list(map(id, arrays))
         if type(output) is not tuple:
-            return self._wrap(output, 0, record, operands, arrays)
+            return self._wrap(output, 0, record)
         self.output_count = len(output)
-        return tuple([self._wrap(array, slot, record, operands, arrays) for slot, array in enumerate(output)])
+        return tuple([self._wrap(array, slot, record) for slot, array in enumerate(output)])
 
-    def _wrap(self, array: Any, slot: int, record: bool, operands: tuple[Any, ...], arrays: list[Any]) -> Tensor:
+    def _wrap(self, array: Any, slot: int, record: bool) -> Tensor:
         """Make the tensor for one output."""
         identity = id(array)
         if not isinstance(array, _ndarray) and not is_array(array):
@@ -148,16 +153,13 @@ class Function:
                 array = array[...]  # an own view: what is set on it must not reach the input
             self._identities.append(identity)
             record = array.dtype.kind == "f" or self._cuts_graph(array)
-        storage = None if array.base is None else _viewed_storage(array, operands, arrays)
         result.data = array
         result.requires_grad = record
         if record:
-            result._origin = Origin(array, self, slot, storage)
+            result._origin = Origin(array, self, slot)
             if isinstance(array, _ndarray):
                 # A backward rule may need it as it is now: writing into it raises instead of falsifying a gradient.
                 array.setflags(False)  # type: ignore[call-arg]  # writeable; by its place costs half as much
-        elif storage is not None:
-            result._origin = Leaf(result, storage)
         return result
 
     def _cuts_graph(self, array: Any) -> bool:
@@ -174,41 +176,37 @@ class Function:
         tensor = _new(Tensor)
         tensor.data, tensor.grad_or_rows = value if is_array(value) else np.asarray(value), None
         slot = position - len(self.inputs)
-        tensor._origin = self.inputs[position] if slot < 0 else Origin(tensor.data, self, slot, None)
+        tensor._origin = self.inputs[position] if slot < 0 else Origin(tensor.data, self._original, slot)
         tensor.requires_grad = tensor._origin is not None
         return tensor
 
     # -- what the engine calls -------------------------------------------------------------------------------------
 
-    def input_gradients(self, rule: Callable[..., Any], gradients: list[Any], as_tensors: bool) -> list[Any]:
-        """Run `rule`, which is `backward` or the engine's for the composed form, on the output gradients (None where an
-        output was not used) and check what it returns."""
+    def input_gradients(
+        self, gradients: list[Any], as_tensors: bool, composed: Callable[..., Any] | None = None
+    ) -> list[Any]:
+        """Run `backward`, or `composed` on the call, on the output gradients (None where an output was not used) and
+        check what it returns."""
         if self._saved is None:
-            raise RuntimeError(
-                f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, "
-                "or compute the result again before the second one."
-            )
-        for position, origin in enumerate(self.inputs):
-            if origin is not None and origin.storage is not None and origin.storage.changed > self.number:
-                self._refuse_if_saved(position)
-        if self._watched is not None:
-            for position, storage in self._watched.items():
-                if storage is not None and storage.changed > self.number:
-                    self._refuse_if_saved(position)
-        self._as_tensors = as_tensors
+            raise self._freed()
+        if changes.last > self.number:
+            self._refuse_if_changed()
+        inputs, call = self.inputs, self
+        if as_tensors:
+            call = copy(self)  # other passes, in other threads too, may be going through the call itself
+            call._original = self
+        rule = call.backward if composed is None else partial(composed, call)
         try:
-            results = rule(*gradients) if observer is None else observer.backward(self, rule, gradients)
+            results = rule(*gradients) if observer is None else observer.backward(call, rule, gradients)
         except (ValueError, TypeError, IndexError) as error:
             error.add_note(f"in {self.name}.backward")
             raise
-        finally:
-            self._as_tensors = False
         if type(results) is not tuple:
             results = (results,)
-        if len(results) != len(self.inputs):
-            raise RuntimeError(f"{self.name}.backward returned {len(results)} gradients for {len(self.inputs)} inputs")
+        if len(results) != len(inputs):
+            raise RuntimeError(f"{self.name}.backward returned {len(results)} gradients for {len(inputs)} inputs")
         fitted = []
-        for position, origin in enumerate(self.inputs):
+        for position, origin in enumerate(inputs):
             result = results[position]
             if origin is None:
                 result = None
@@ -219,13 +217,34 @@ class Function:
             fitted.append(result)
         return fitted
 
-    def _refuse_if_saved(self, position: int) -> None:
-        for value in (*(self._saved or ()), *self._kept):
-            if id(value) == self._identities[position]:
-                raise RuntimeError(
-                    f"{self.name}: its input {position} of shape {value.shape} was changed in place after the forward "
-                    "pass, so its gradient would be wrong. Change it after backward(), or change a copy."
-                )
+    def _freed(self) -> RuntimeError:
+        return RuntimeError(
+            f"{self.name}: the graph was freed by an earlier backward pass. Pass retain_graph=True to that pass, "
+            "or compute the result again before the second one."
+        )
+
+    def held(self) -> Iterator[tuple[str, Any]]:
+        """Every array that this call holds for its backward rule, with a name."""
+        identities = self._identities[: len(self.inputs)] if self.inputs else []
+        for position, value in enumerate(self._saved or ()):
+            if is_array(value):
+                of_input = id(value) in identities
+                yield (f"input {identities.index(id(value))}" if of_input else f"saved array {position}"), value
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        for name, value in {"kept array": self._kept, **own}.items():
+            for position, part in enumerate(value if isinstance(value, tuple | list) else (value,)):
+                if is_array(part):
+                    yield (f"{name} {position}" if isinstance(value, tuple | list) else name), part
+
+    def _refuse_if_changed(self) -> None:
+        held = list(self.held())
+        place = changes.find([array for _, array in held], self.number)
+        if place is not None:
+            name, array = held[place]
+            raise RuntimeError(
+                f"{self.name}: its {name} of shape {array.shape} was changed in place after the forward pass, so its "
+                "gradient would be wrong. Change it after backward(), or change a copy."
+            )
 
     def _fitted(self, gradient: Any, origin: Origin, gradients: list[Any], as_tensors: bool) -> Any:
         """The gradient for one input, with the input's shape and dtype. RuntimeError if the rule is wrong."""
@@ -244,7 +263,8 @@ class Function:
         if isinstance(gradient, np.generic):
             gradient = np.asarray(gradient)  # NumPy's arithmetic on 0-d arrays answers with scalars
         if gradient.dtype != origin.dtype:
-            if any(g is not None and g.dtype == origin.dtype for g in gradients):
+            rounded = (origin.dtype, gradient.dtype) == (np.float16, np.float32)  # the rule computed in float32
+            if not rounded and any(g is not None and g.dtype == origin.dtype for g in gradients):
                 raise RuntimeError(f"{self.name}.backward returned {gradient.dtype} for an input of {origin.dtype}")
             gradient = gradient.astype(origin.dtype)
         return gradient
@@ -257,20 +277,14 @@ class Function:
 
     def hooks_of(self, slot: int) -> dict[int, Any]:
         """The hooks on output `slot`, to add to."""
-        if self.hooks is None:
-            self.hooks = {}
-        return self.hooks.setdefault(slot, {})
+        hooks: Any = self.__dict__.setdefault("hooks", {})  # threads may do this at the same time
+        return hooks.setdefault(slot, {})
 
 
 def run(function: Function, *operands: Any) -> Any:
     """Within a backward rule: record the call if an operand is a Tensor, else only compute it."""
     recorded = any(isinstance(operand, Tensor) for operand in operands)
     return function(*operands) if recorded else function.forward(*operands)
-
-
-def raw(value: Any) -> Any:
-    """The array of a Tensor, anything else as it is: for masks and indices, through which no gradient flows."""
-    return value.data if isinstance(value, Tensor) else value
 
 
 def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
@@ -291,6 +305,18 @@ def unbroadcast(gradient: Any, shape: tuple[int, ...]) -> Any:
     return total.astype(np.float16) if half else total
 
 
+def _holds_tensors(values: Any) -> bool:
+    return any(isinstance(v, Tensor) or (isinstance(v, list | tuple) and _holds_tensors(v)) for v in values)
+
+
+def _stacked(value: Any) -> Any:
+    """Lists of Tensors as NumPy sees lists of arrays: as one, along a new axis."""
+    if isinstance(value, list | tuple) and _holds_tensors(value):
+        parts = [_stacked(part) for part in value]
+        return array_module(*parts).stack(parts)
+    return value
+
+
 def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
     """Give an array that two different tensors share (x and Tensor(x.data)) a second identity.
 
@@ -301,19 +327,6 @@ def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
         other = first.setdefault(id(array), position)
         if origins[other] is not origins[position] and is_array(array):
             arrays[position] = array[...]
-
-
-def _viewed_storage(array: Any, operands: tuple[Any, ...], arrays: list[Any]) -> Storage | None:
-    """The storage that `array` shares with a leaf among the operands, if it is a view of one."""
-    base = array.base
-    for position, operand in enumerate(operands):
-        if isinstance(operand, Tensor) and operand._origin is not None:
-            storage, data = operand._origin.storage, arrays[position]
-            if storage is not None and (
-                data is base or (data.base is base and array_module(array).may_share_memory(array, data))
-            ):
-                return storage
-    return None
 
 
 def _weaken(arrays: list[Any]) -> None:

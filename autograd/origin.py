@@ -21,29 +21,19 @@ call_numbers = itertools.count()
 leaf_lock = threading.Lock()
 
 
-class Storage:
-    """The storage of a leaf, shared by all tensors that are views of it; knows when it was last changed in place."""
-
-    __slots__ = ("changed",)
-
-    def __init__(self) -> None:
-        self.changed = -1  # on the clock of `call_numbers`
-
-
 class Origin:
     """Where a tensor that needs a gradient came from: one output of a call, or (in the class below) a leaf.
 
     A call keeps its inputs' origins, not the tensors: a value that no backward rule saved is free to go.
     """
 
-    __slots__ = ("dtype", "node", "shape", "slot", "storage")
+    __slots__ = ("dtype", "node", "shape", "slot")
 
-    def __init__(self, array: Array, node: Any, slot: int, storage: Storage | None):
+    def __init__(self, array: Array, node: Any, slot: int):
         self.shape: tuple[int, ...] = array.shape
         self.dtype = array.dtype
         self.node = node  # the Function that made it; None for a leaf
         self.slot = slot  # which of the node's outputs it is
-        self.storage = storage  # shared with views of a leaf; None for a result whose array is its own
 
 
 class Leaf(Origin):
@@ -51,8 +41,8 @@ class Leaf(Origin):
 
     __slots__ = ("hooks", "number", "tensor")
 
-    def __init__(self, tensor: Tensor, storage: Storage | None = None):
-        super().__init__(tensor.data, None, 0, storage or Storage())
+    def __init__(self, tensor: Tensor):
+        super().__init__(tensor.data, None, 0)
         self.tensor = weakref.ref(tensor)  # a strong reference would be a cycle
         # Calls that use the tensor have larger numbers: a pass that looks for its gradient may stop here.
         self.number: int = next(call_numbers)

@@ -80,7 +80,7 @@ def get_num_threads() -> int:
     return _chosen if _chosen is not None else max(int(_get_blas_threads()), 1)
 
 
-def split(xp: Any, count: int, body: Body, cost: float) -> None:
+def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
     """Call body(start, stop) for parts of range(count) that cover it, one a thread, and wait for all.
 
     `xp` is the arrays' module: what a device computes stays in one part. `cost` is a rough price of one item in
@@ -88,11 +88,11 @@ def split(xp: Any, count: int, body: Body, cost: float) -> None:
     depend on each other, and their number must not change the result: sums over range(count) are kept by pieces of a
     fixed size, and added afterwards.
     """
-    split_all(xp, [(count, body, cost)])
+    parallel_jobs(xp, [(count, body, cost)])
 
 
-def split_all(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
-    """`split` for several jobs (count, body, cost) that don't depend on each other: a thread does its part of each."""
+def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
+    """`parallel_for` for several independent jobs (count, body, cost): a thread does its part of each."""
     price = sum(count * cost for count, _, cost in jobs)
     parts = min(get_num_threads(), max((count for count, _, _ in jobs), default=0), int(price / 1e5)) if xp is np else 1
     if parts < 2 or not _turn.acquire(blocking=False):

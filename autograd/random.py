@@ -6,13 +6,15 @@ Every source of randomness takes a `Generator`, or draws from the default one, w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from .backend import Array, device_of, to_device
-from .parallel import pieces, split
+from .parallel import parallel_for, pieces
 
 # A mask of so many elements is drawn in lanes, each a stream that starts from numbers of the generator's own: several
 # threads can draw at once. The lanes are always as many, so that the numbers don't depend on the threads.
@@ -29,8 +31,13 @@ class _Words(np.random.bit_generator.ISeedSequence):
         return self.words
 
 
+def _stream(words: np.ndarray) -> np.random.SFC64:
+    seed: Any = _Words(words)
+    return np.random.SFC64(seed)
+
+
 class Generator:
-    """A stream of random numbers (NumPy's SFC64).
+    """A stream of random numbers (NumPy's SFC64). Threads may share it: no draw is cut in two by another.
 
     Several numbers together make one seed, each combination another stream. `get_state()` is plain JSON-able data;
     after `set_state` with it the same numbers come again.
@@ -41,10 +48,15 @@ class Generator:
 
     def __init__(self, seed: int | Sequence[int] = 0):
         self._bits = np.random.SFC64(seed)
-        self.numpy = np.random.Generator(self._bits)
+        self._lock = threading.RLock()
         self._seed: int | None = None  # of the kernels' bits, once it is drawn; `_calls` have used it
         self._seed_array: Any = None
         self._calls = 0
+
+    @property
+    def numpy(self) -> np.random.Generator:
+        """NumPy's methods (`normal`, `integers`, `permutation` and so on) on this stream."""
+        return _Methods(self)
 
     def get_state(self) -> dict[str, Any]:
         state = self._bits.state
@@ -57,9 +69,14 @@ class Generator:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state. Raises ValueError if it is not one of this kind of generator."""
+        """Go on from a saved state. Raises ValueError if it is not one of this kind of generator.
+
+        While draws are repeated (see `Draws`) nothing happens: the numbers come from elsewhere.
+        """
         if state.get("bit_generator") != "SFC64" or len(state.get("state", ())) != 4:
             raise ValueError(f"this is not the state of an SFC64 generator: {state!r}")
+        if _thread.log is not None and _thread.log.is_repeating():
+            return
         self._bits.state = {
             "bit_generator": "SFC64",
             "state": {"state": np.array(state["state"], dtype=np.uint64)},
@@ -70,53 +87,176 @@ class Generator:
         if seed != self._seed:
             self._seed, self._seed_array = seed, None
 
+    def __reduce__(self) -> Any:
+        return type(self), (), self.get_state()  # for copy and pickle: a stream of its own that goes on from here
+
+    __setstate__ = set_state
+
+    def draw(self, draw: Callable[[np.random.SFC64], Any]) -> Any:
+        """draw(bits), in one piece: `bits` are this stream, or another that gives what is to be repeated."""
+        log = _thread.log
+        if log is None:
+            with self._lock:
+                return draw(self._bits)
+        state = log.given()
+        if state is None:
+            with self._lock:
+                state = self._bits.state
+                drawn = draw(self._bits)
+        else:
+            bits = _stream(np.zeros(3, np.uint64))
+            bits.state = state
+            drawn = draw(bits)
+        log.note(state)
+        return drawn
+
     def next_call(self, x: Array) -> tuple[Array, int]:
         """What a kernel draws random bits from: a seed, (1,) uint64 on the device of `x`, and the number of the call.
 
         The seed is drawn at the first call.
         """
-        if self._seed is None:
-            self.begin_calls()
-        if self._seed_array is None or device_of(self._seed_array) != device_of(x):
-            self._seed_array = to_device(np.array([self._seed], np.uint64), device_of(x))
-        self._calls += 1
-        return self._seed_array, self._calls - 1
+        log = _thread.log
+        call = None if log is None else log.given()
+        if call is None:
+            with self._lock:
+                if self._seed is None:
+                    self.begin_calls()
+                if self._seed_array is None or device_of(self._seed_array) != device_of(x):
+                    self._seed_array = to_device(np.array([self._seed], np.uint64), device_of(x))
+                call = self._seed_array, self._calls
+                self._calls += 1
+        if log is not None:
+            log.note(call)
+        return call
 
     def begin_calls(self) -> int:
         """Draw the seed of the calls to come, and return it."""
-        self._seed, self._seed_array, self._calls = int(self.numpy.integers(1 << 63)), None, 0
-        return self._seed
+        with self._lock:
+            self._seed, self._seed_array, self._calls = int(np.random.Generator(self._bits).integers(1 << 63)), None, 0
+            return self._seed
 
     def keep_seed_in(self, where: Array) -> None:
         """The seed lies in `where`, (1,) uint64 on the device, as far as the calls to come are concerned."""
         self._seed_array = where
 
-    def keep_mask(self, shape: tuple[int, ...], drop: float, lanes: bool = True) -> tuple[np.ndarray, float]:
+    def keep_mask(self, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
         """A boolean mask, False with probability `drop`, and the scale that keeps expectations: 1 / P(True).
 
         Sixteen random bits an element: the probability is rounded to a multiple of 2^-16, and the scale is exactly
-        that of the rounded one. Without `lanes` even a large mask comes from this stream alone: quicker where the
-        caller is one of several threads.
+        that of the rounded one.
         """
-        threshold = round(drop * 65536)
-        mask = np.empty(math.prod(shape), bool)
-        streams = [self._bits]
-        if lanes and mask.size >= _LARGE:
-            seeds: Any = [_Words(words) for words in self._bits.random_raw((_LANES, 3))]
-            streams = [np.random.SFC64(seed) for seed in seeds]
-        bounds = [mask.size * lane // len(streams) for lane in range(len(streams) + 1)]
-
-        def draw(first: int, last: int) -> None:
-            for lane in range(first, last):
-                for piece in pieces(bounds[lane], bounds[lane + 1], 1):
-                    size = piece.stop - piece.start
-                    words = streams[lane].random_raw((size + 3) // 4).view(np.uint16)
-                    np.greater_equal(words[:size], threshold, out=mask[piece])
-
-        split(np, len(streams), draw, cost=0.5 * mask.size / len(streams))
-        return mask.reshape(shape), 65536 / (65536 - threshold) if threshold < 65536 else 0.0
+        if math.prod(shape) < _LARGE:
+            return self.draw(lambda bits: keep_mask([bits], shape, drop))
+        seeds = self.draw(lambda bits: bits.random_raw((_LANES, 3)))
+        return keep_mask([_stream(words) for words in seeds], shape, drop)
 
 
+def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
+    """What `Generator.keep_mask` describes, each stream giving an equal part, on all threads if there are several."""
+    threshold = round(drop * 65536)
+    mask = np.empty(math.prod(shape), bool)
+    bounds = [mask.size * lane // len(streams) for lane in range(len(streams) + 1)]
+
+    def draw(first: int, last: int) -> None:
+        for lane in range(first, last):
+            for piece in pieces(bounds[lane], bounds[lane + 1], 1):
+                size = piece.stop - piece.start
+                words = streams[lane].random_raw((size + 3) // 4).view(np.uint16)
+                np.greater_equal(words[:size], threshold, out=mask[piece])
+
+    parallel_for(np, len(streams), draw, cost=0.5 * mask.size / len(streams))
+    return mask.reshape(shape), 65536 / (65536 - threshold) if threshold < 65536 else 0.0
+
+
+class _Methods(np.random.Generator):
+    """NumPy's generator, whose every method makes one draw from a Generator of ours."""
+
+    def __init__(self, generator: Generator):
+        super().__init__(generator._bits)
+        self._generator = generator
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in _METHODS:
+            return super().__getattribute__(name)
+        draw, method = self._generator.draw, getattr(np.random.Generator, name)
+        return lambda *args, **kwargs: draw(lambda bits: method(np.random.Generator(bits), *args, **kwargs))
+
+
+_METHODS = {name for name in vars(np.random.Generator) if name[0] != "_"} - {"bit_generator", "spawn"}
+
+
+class Draws:
+    """What a computation draws in this thread, from whichever generators: it can be repeated with the same numbers.
+
+        draws = Draws()
+        with draws.noted():
+            first = compute()
+        with draws.repeated():
+            again = compute()  # the generators are not touched
+
+    A draw is noted by the state that it starts from, so another thread that draws in between does no harm.
+    """
+
+    def __init__(self) -> None:
+        self.states: list[Any] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note the draws of this block."""
+        with _Log(self.states, repeats=False):
+            yield
+
+    @contextmanager
+    def repeated(self) -> Iterator[None]:
+        """Give the draws of this block the noted numbers. Raises RuntimeError if there are more of them or fewer."""
+        with _Log(self.states, repeats=True) as log:
+            yield
+            log.check(log.place == len(self.states))
+
+
+class _Log:
+    """The states from which the draws of a block in this thread start, which `repeats` or adds to them."""
+
+    def __init__(self, states: list[Any], repeats: bool):
+        self.states, self.repeats, self.place = states, repeats, 0
+
+    def __enter__(self) -> _Log:
+        self.outer, _thread.log = _thread.log, self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _thread.log = self.outer
+
+    def is_repeating(self) -> bool:
+        return self.repeats or (self.outer is not None and self.outer.is_repeating())
+
+    def given(self) -> Any:
+        """The state from which the next draw has to start; None if it is a new one."""
+        if not self.repeats:
+            return None if self.outer is None else self.outer.given()
+        self.check(self.place < len(self.states))
+        self.place += 1
+        return self.states[self.place - 1]
+
+    def note(self, state: Any) -> None:
+        if not self.repeats:
+            self.states.append(state)
+            if self.outer is not None:
+                self.outer.note(state)
+
+    def check(self, alike: bool) -> None:
+        if not alike:
+            raise RuntimeError(
+                f"a computation that drew random numbers {len(self.states)} times draws more or less often when it is "
+                "repeated; it must do the same again: was a layer switched between train() and eval() meanwhile?"
+            )
+
+
+class _Thread(threading.local):
+    log: _Log | None = None
+
+
+_thread = _Thread()
 default_generator = Generator(0)
 
 

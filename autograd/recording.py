@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .function import Function, raw
+from .function import Function
 from .observing import Observer, start_observing, stop_observing
-from .row_gradient import as_array
+from .row_gradient import as_dense
+from .tensor import array_of
 
 
 @dataclass
@@ -71,7 +72,7 @@ class Recording(Observer):
 
 def _copy(gradient: Any) -> Any:
     """The engine adds to gradients in place."""
-    return None if gradient is None else as_array(raw(gradient)).copy()
+    return None if gradient is None else as_dense(array_of(gradient)).copy()
 
 
 @contextmanager

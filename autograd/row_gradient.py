@@ -63,6 +63,6 @@ def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
     return RowGradient(ordered[starts], total.astype(rows.dtype, copy=False), shape)
 
 
-def as_array(gradient: Any) -> Any:
+def as_dense(gradient: Any) -> Any:
     """A gradient as an array, whatever it was."""
     return gradient.dense() if isinstance(gradient, RowGradient) else gradient

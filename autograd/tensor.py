@@ -6,33 +6,36 @@ NumPy's; so are the dtypes, with Python scalars weak (float32 * 2.0 is float32).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .backend import device_of, is_array, register_namespace, to_device
+from .backend import device_of, is_array, native, register_namespace, to_device
+from .changes import changes
 from .grad_mode import is_grad_enabled
-from .origin import Leaf, Origin, Storage, call_numbers, leaf_lock
-from .row_gradient import as_array
+from .numpy_habits import NumPyHabits
+from .origin import Leaf, Origin, call_numbers, leaf_lock
+from .row_gradient import RowGradient, as_dense
 
 if TYPE_CHECKING:  # what a Tensor's methods call stands on floors above; `bind` brings it
     from . import engine as _engine
     from . import ops as _ops
 
 
-class Tensor:
+class Tensor(NumPyHabits):
     """An array that can be differentiated through.
 
     Args:
-        data: a NumPy or CuPy array (shared, not copied), a Tensor, a number or nested lists of numbers. Python floats
-            become float32; arrays keep their dtype.
+        data: a NumPy or CuPy array (shared, not copied, unless its bytes stand in the other order), a Tensor, a number
+            or nested lists of these. Python floats become float32; arrays keep their dtype.
         requires_grad: whether this is a leaf whose gradient is wanted. Only real floating point can have one.
 
     Attributes:
         data: the array. Results of recorded operations are read-only, since a backward rule may need them.
-        grad: None, or an array of the same shape and dtype, to which `backward` adds.
+        grad: None, or an array of the same shape and dtype, to which `backward` adds. One that is set is copied.
         grad_or_rows: the same, but after an embedding it may be a `RowGradient` still, which takes less memory.
         requires_grad: True for such a leaf and for everything computed from one.
 
@@ -40,7 +43,6 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "_origin", "data", "grad_or_rows", "requires_grad")
-    __array_ufunc__ = None  # `array + tensor` goes to Tensor.__radd__ instead of looping over the elements
 
     data: Any
     grad_or_rows: Any
@@ -48,17 +50,16 @@ class Tensor:
     _origin: Origin | None
 
     def __init__(self, data: Any, requires_grad: bool = False, *, dtype: Any = None):
-        shared = None
         if isinstance(data, Tensor):
-            # A view of its own: what tells two inputs of a call apart is the array object.
-            shared, data = data.shared_storage(), data.data[...]
+            data = data.data[...]  # a view of its own: what tells two inputs of a call apart is the array object
         if not is_array(data):
-            was_numpy = isinstance(data, np.generic)
+            plain = _is_plain(data)
             data = np.asarray(data)
-            if data.dtype == np.float64 and not was_numpy and dtype is None:
+            if data.dtype == np.float64 and plain and dtype is None:
                 data = data.astype(np.float32)
         if dtype is not None:
             data = data.astype(dtype, copy=False)
+        data = native(data)
         if data.dtype.kind not in "fiubc":
             raise TypeError(f"Tensor: data of dtype {data.dtype} is not numeric")
         if requires_grad:
@@ -66,18 +67,28 @@ class Tensor:
         self.data = data
         self.grad_or_rows = None
         self.requires_grad = requires_grad
-        self._origin = None if shared is None else Leaf(self, shared)
+        self._origin = None
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
     @property
     def grad(self) -> Any:
-        self.grad_or_rows = gradient = as_array(self.grad_or_rows)
+        gradient = self.grad_or_rows
+        if isinstance(gradient, RowGradient):
+            with leaf_lock:  # a pass in another thread may be adding to it
+                gradient = self.grad_or_rows = as_dense(self.grad_or_rows)
         return gradient
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        self.grad_or_rows = value
+        if value is None or value is self.grad_or_rows:  # x.grad *= 2 comes here with the array that is there already
+            self.grad_or_rows = value
+            return
+        value = array_of(value)
+        if not is_array(value) or value.shape != self.shape or value.dtype != self.dtype:
+            kind = f"{value.dtype}{list(value.shape)}" if is_array(value) else type(value).__name__
+            raise ValueError(f"grad of a Tensor of {self.dtype}{list(self.shape)} can't be {kind}: only such an array")
+        self.grad_or_rows = value.copy()  # passes add to it in place
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -119,11 +130,6 @@ class Tensor:
                 return renewed
             return origin
 
-    def shared_storage(self) -> Storage | None:
-        """What views of this tensor share with it so that a change in place is noticed; None if none can happen."""
-        origin = self.origin if self.requires_grad else self._origin
-        return None if origin is None else origin.storage
-
     def __repr__(self) -> str:
         text = np.array2string(np.asarray(to_device(self.data, "cpu")), separator=", ", prefix="Tensor(")
         device = "" if self.device == "cpu" else f", device='{self.device}'"
@@ -154,14 +160,6 @@ class Tensor:
     def numpy(self) -> np.ndarray:
         """The values as a NumPy array, on the CPU; shared with the tensor where it is there already."""
         return to_device(self.data, "cpu")
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if self.requires_grad:
-            raise TypeError(
-                "a Tensor that requires a gradient does not turn into a NumPy array silently: the gradient would be "
-                "lost; use handloom's functions, or .numpy() if that is what you want"
-            )
-        return np.array(self.data, dtype=dtype, copy=copy)
 
     # -- gradients -------------------------------------------------------------------------------------------------
 
@@ -201,18 +199,20 @@ class Tensor:
         return lambda: hooks.pop(key, None) and None
 
     def mark_changed(self) -> None:
-        """Say that this leaf's array was changed in place, so that a graph that saved it refuses to use it."""
-        if self._origin is not None and self._origin.storage is not None:
-            self._origin.storage.changed = next(call_numbers)
+        """Say that this array was changed in place, so that a graph that holds its memory refuses to use it."""
+        changes.note(self.data)
+
+    def __copy__(self) -> Tensor:
+        return copy.deepcopy(self)  # as NumPy's arrays do: the numbers are copied
 
     def __getstate__(self) -> tuple[Any, Any, bool]:
-        """For copy, deepcopy and pickle: a copy is a leaf of its own."""
+        """For copy, deepcopy and pickle: a copy is a leaf of its own, in memory of its own."""
         if not self.is_leaf:
             raise RuntimeError("the recorded result of an operation can't be copied with its graph: use detach()")
         return self.data, self.grad, self.requires_grad
 
     def __setstate__(self, state: tuple[Any, Any, bool]) -> None:
-        self.data, self.grad, self.requires_grad = state
+        self.data, self.grad_or_rows, self.requires_grad = state
         self._origin = None
 
     # -- moving and casting ----------------------------------------------------------------------------------------
@@ -281,22 +281,22 @@ class Tensor:
     # Comparisons give boolean tensors, elementwise, and cut the graph. (So a Tensor hashes by identity.)
 
     def __lt__(self, other: Any) -> Tensor:
-        return Tensor(self.data < _array(other))
+        return Tensor(self.data < array_of(other))
 
     def __le__(self, other: Any) -> Tensor:
-        return Tensor(self.data <= _array(other))
+        return Tensor(self.data <= array_of(other))
 
     def __gt__(self, other: Any) -> Tensor:
-        return Tensor(self.data > _array(other))
+        return Tensor(self.data > array_of(other))
 
     def __ge__(self, other: Any) -> Tensor:
-        return Tensor(self.data >= _array(other))
+        return Tensor(self.data >= array_of(other))
 
     def __eq__(self, other: Any) -> Any:
-        return Tensor(self.data == _array(other))
+        return Tensor(self.data == array_of(other))
 
     def __ne__(self, other: Any) -> Any:
-        return Tensor(self.data != _array(other))
+        return Tensor(self.data != array_of(other))
 
     __hash__ = object.__hash__
 
@@ -327,7 +327,7 @@ class Tensor:
                 "under no_grad(), or in a result computed from it (x * 1), or use setitem(x, index, value)"
             )
         else:
-            self.data[_ops.indexing.plain_index(index, self)] = _array(value)
+            self.data[_ops.indexing.plain_index(index, self)] = array_of(value)
             self.mark_changed()
 
     # -- methods that NumPy arrays have too, so that backward rules serve both ----------------------------------------
@@ -384,7 +384,8 @@ class Tensor:
         return _ops.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Tensor:
-        return _ops.transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
+        one = len(axes) == 1 and not isinstance(axes[0], int | np.integer)
+        return _ops.transpose(self, axes[0] if one else axes or None)
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         return _ops.swapaxes(self, axis1, axis2)
@@ -415,7 +416,15 @@ def _check_differentiable(dtype: np.dtype) -> None:
         )
 
 
-def _array(value: Any) -> Any:
+def _is_plain(value: Any) -> bool:
+    """Whether there are only Python's numbers in these lists, if any; NumPy's bring a dtype along."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return not isinstance(value, np.generic | np.ndarray | Tensor)
+
+
+def array_of(value: Any) -> Any:
+    """The array of a Tensor, anything else as it is: for masks and indices, through which no gradient flows."""
     return value.data if isinstance(value, Tensor) else value
 
 

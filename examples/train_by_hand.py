@@ -14,7 +14,7 @@ from handloom.tokenizer import BPETokenizer
 from handloom.train.data.grammar import build_corpus
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--steps", type=int, default=1400, help="updates of the weights (default: 1400)")
+parser.add_argument("--steps", type=int, default=1000, help="updates of the weights (default: 1000)")
 steps = parser.parse_args().steps
 
 # Sentence pairs, one vocabulary for both languages, and the pairs as ids, short ones first.
@@ -51,8 +51,8 @@ weights = list(model.parameters())
 means, squares = ([np.zeros_like(w.data) for w in weights] for _ in range(2))
 b1, b2, losses = 0.9, 0.98, []
 for step in range(1, steps + 1):
-    first = random.integers(len(pairs) - 32)
-    german, english = zip(*pairs[first : first + 32], strict=True)  # neighbours are of like length: little padding
+    first = random.integers(len(pairs) - 64)
+    german, english = zip(*pairs[first : first + 64], strict=True)  # neighbours are of like length: little padding
     target = [[bos, *ids[:-1]] for ids in english]  # what the decoder reads before it predicts each token of `english`
     loss = ops.cross_entropy(model(padded(german), padded(target)), padded(english), ignore_index=pad)
     loss.backward()  # d(loss)/d(w) into w.grad, for every weight

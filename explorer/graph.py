@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, grad
-from ..autograd.row_gradient import as_array
+from ..autograd.row_gradient import as_dense
 from .asking import Ask
 from .packing import packed
 from .step import Call, Step
@@ -188,7 +188,7 @@ def shown(value: Any) -> dict[str, Any] | None:
     """Shape, dtype and extent of an array, and its first numbers, PREVIEW at most."""
     if value is None:
         return None
-    array = np.asarray(as_array(value))
+    array = np.asarray(as_dense(value))
     numbers = array.astype(np.float64) if array.dtype.kind in "fiub" else np.zeros(0)
     flat = numbers.reshape(-1, numbers.shape[-1]) if numbers.ndim else numbers.reshape(1, 1)
     finite = numbers[np.isfinite(numbers)]

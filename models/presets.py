@@ -144,7 +144,7 @@ EN_FR_PRESETS = {
     "smoke": dataclasses.replace(SMOKE, max_length=96, test_size=30),
     "laptop embedded": TranslationPreset(
         vocab_size=700, d_model=128, nhead=4, layers=2, dim_feedforward=256, dropout=0.05, label_smoothing=0.05,
-        tokens_per_batch=1536, steps=300, schedule="linear", lr=3e-3, warmup=50, norm_first=True, validate_every=100,
+        tokens_per_batch=1536, steps=400, schedule="linear", lr=3e-3, warmup=100, norm_first=True, validate_every=100,
     ),
     "laptop": LAPTOP,
     # The English-French report: d 256, 6+6 layers, 8 heads, feed-forward twice as wide, dropout 0.1.

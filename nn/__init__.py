@@ -6,7 +6,7 @@ from .dropout import Dropout
 from .embedding import Embedding
 from .linear import Linear
 from .module import Module, ModuleList, Sequential
-from .normalization import LayerNorm
+from .normalization import LayerNorm, RMSNorm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
 from .recurrent import GRU, LSTM, RNN
 from .running import running_modules
@@ -32,6 +32,7 @@ __all__ = [
     "Module",
     "ModuleList",
     "MultiHeadAttention",
+    "RMSNorm",
     "Sequential",
     "SinusoidalPositions",
     "TransformerDecoder",

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..autograd import Parameter, Tensor
-from ..autograd.backend import to_device
+from ..autograd.backend import native, to_device
 
 
 class Module:
@@ -91,7 +91,7 @@ class Module:
         """Cast all floating parameters and constant tensors in place; gradients are forgotten."""
         for _, tensor in self._named_tensors(Tensor):
             if tensor.dtype.kind == "f":
-                tensor.data, tensor.grad = tensor.data.astype(dtype), None
+                tensor.data, tensor.grad = native(tensor.data.astype(dtype)), None
         return self
 
     # -- state -------------------------------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
@@ -49,3 +52,37 @@ class LayerNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.features}, eps={self.eps}"
+
+
+class RMSNorm(Module):
+    """Each row divided by its root mean square, then scaled by `weight`: PyTorch's interface. Source: arXiv 1910.07467.
+
+    Args:
+        normalized_shape: the sizes of the last axes, which make up a row; a number for the last axis alone.
+        eps: added to the mean square; None for the machine epsilon of the input's dtype, of float32 for float16.
+        elementwise_affine: whether there is a `weight` of the row's shape; it starts at one.
+
+    Raises ValueError for an input whose last axes are not `normalized_shape`.
+    """
+
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True
+    ):
+        if isinstance(normalized_shape, int | np.integer):
+            normalized_shape = (normalized_shape,)
+        self.normalized_shape, self.eps = tuple(normalized_shape), eps
+        self.weight = Parameter(np.ones(self.normalized_shape, np.float32)) if elementwise_affine else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = len(x.shape) - len(self.normalized_shape)
+        if before < 0 or x.shape[before:] != self.normalized_shape:
+            raise ValueError(f"RMSNorm: the last axes of an input of shape {x.shape} are not {self.normalized_shape}")
+        eps = float(np.finfo(np.promote_types(x.dtype, np.float32)).eps) if self.eps is None else self.eps
+        if len(self.normalized_shape) == 1:
+            return ops.rms_norm(x, self.weight, eps)
+        row = (math.prod(self.normalized_shape),)
+        weight = None if self.weight is None else self.weight.reshape(row)
+        return ops.rms_norm(x.reshape(x.shape[:before] + row), weight, eps).reshape(x.shape)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"

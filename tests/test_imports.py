@@ -29,6 +29,7 @@ FLOORS = {
     "autograd": [
         ["backend", "blas", "engine_to_study", "grad_mode"],
         ["graphs", "kernels", "origin", "parallel", "row_gradient"],
+        ["changes", "numpy_habits"],
         ["random", "tensor"],
         ["drawing", "function"],
         ["observing"],

@@ -24,7 +24,8 @@ from .word_counts import count_words
 
 
 class BPETokenizer(Tokenizer):
-    """Byte-level BPE (Sennrich et al. 2016; on bytes: Radford et al. 2019), equal to Hugging Face's id for id.
+    """Byte-level BPE (Sennrich et al. 2016; on bytes: Radford et al. 2019), equal to Hugging Face's merge for merge and
+    id for id, as far as both know the same version of Unicode: a letter assigned since is a letter to one of them only.
 
     Any text and any bytes can be encoded and come back unchanged: each of the 256 bytes is a token.
 

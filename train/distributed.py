@@ -247,7 +247,7 @@ class GradientSum:
             start = 0
             for parameter, any_rank in zip(bucket, used.tolist(), strict=True):
                 stop = start + parameter.size
-                parameter.grad = flat[start:stop].reshape(parameter.shape) if any_rank else None
+                parameter.grad_or_rows = flat[start:stop].reshape(parameter.shape) if any_rank else None
                 start = stop
 
     def _start(self) -> None:

@@ -26,7 +26,7 @@ from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress
 from .runs.saves import SavedStates
 from .runs.stopping import StopSignals, TrainingStopped
-from .updates import MicroBatch, Reading, choose_updates
+from .updates import MicroBatch, Reading, check_counted, choose_updates
 
 
 class Batches(Protocol):
@@ -251,6 +251,7 @@ class Trainer:
         with no_grad():
             for batch in self.valid_batches[self.ranks.rank :: self.ranks.size]:
                 loss, count, *more = self.loss(self.model, batch)
+                check_counted(count, "A validation batch")
                 tokens += count
                 for name, mean in {"loss": loss.item(), **(more[0] if more else {})}.items():
                     sums[name] = sums.get(name, 0.0) + float(mean) * count

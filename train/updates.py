@@ -46,6 +46,12 @@ class MicroBatch(NamedTuple):
     batch: Any
 
 
+def check_counted(count: float, what: str) -> None:
+    """Raise InputError for a batch whose loss is a mean over nothing: it is no number, and would train nothing."""
+    if not count:
+        raise InputError(f"{what} has no targets, so that its loss is a mean over nothing: leave such batches out.")
+
+
 class Reading(NamedTuple):
     """What has happened since the last reading.
 
@@ -134,6 +140,7 @@ class HostUpdates:
                 prepare(batch)
                 loss, count, *more = compute(batch.batch)
                 count = float(count)  # a NumPy number would widen what it is multiplied with
+                check_counted(count, f"Batch {batch.position + 1} of epoch {batch.epoch + 1}")
                 share = 1.0 if alone else count / _TOKEN_UNIT
                 # In float16 an overflow is what the loss scale is there for: no warning.
                 with np.errstate(over="ignore", invalid="ignore") if self.half else nullcontext():
@@ -217,6 +224,9 @@ class DeviceUpdates:
                 seeds = np.array([[generator.begin_calls()] for generator in self.generators], np.uint64)
             passed = partial(self._pass, compute, alone)
             found.append(run(("pass", alone), passed, (seeds, micro.batch)))
+            count = found[-1]["count"]
+            if not is_array(count):  # else `read` knows it
+                check_counted(count, f"Batch {micro.position + 1} of epoch {micro.epoch + 1}")
         self.steps.append(found)
         if self.ranks.size > 1:
             self.tokens.fill(*self.ranks.sum([sum(batch["count"] for batch in found)]))
@@ -283,6 +293,7 @@ class DeviceUpdates:
             for batch in step:
                 known = {name: next(found) if is_array(value) else value for name, value in batch.items()}
                 count = known.pop("count")
+                check_counted(count, "A batch of the last steps")
                 tokens += count
                 for name, value in known.items():
                     sums[name] = sums.get(name, 0.0) + value * count

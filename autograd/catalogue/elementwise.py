@@ -123,6 +123,15 @@ def _hypot(d: Draw) -> Sample:
     return Sample(pair(d, avoid=(0.0,)))
 
 
+@spec("round", **STEP)
+def _round(d: Draw) -> Sample:
+    """Clear of the jumps, which are half way between two results."""
+    decimals = d.integer(-1, 2)
+    whole = d.rng.integers(-8, 8, d.shape())
+    return Sample((np.asarray((whole + d.rng.uniform(-0.3, 0.3, whole.shape)) / 10**decimals, d.dtype), decimals))
+
+
+@spec("floor_divide", analytic=False)
 @spec("remainder", analytic=False)
 def _remainder(d: Draw) -> Sample:
     """x = (quotient + fraction) y keeps clear of the jumps where x / y is whole."""

@@ -62,19 +62,29 @@ def _cross_entropy(d: Draw) -> Sample:
             kwargs["label_smoothing"] = 0.2
         if d.flag("weights of a distribution"):
             kwargs["weight"] = d.array((classes,), 0.5, 2)
+        if kwargs.get("reduction", "mean") == "mean":
+            shape = tuple(max(side, 1) for side in shape)
         return Sample((d.array((*shape, classes), -3, 3), d.array((*shape, classes), 0, 1)), kwargs)
     if kwargs.get("reduction", "mean") == "mean":
         shape = tuple(max(side, 1) for side in shape)
         target = d.indices(shape, classes)
     if d.flag("padding"):
-        ignored = d.choice("ignored", (-100, 0))
+        ignored = d.choice("ignored", (-100, 0)) if classes > 1 else -100
         kwargs["ignore_index"] = ignored
-        target = np.where(d.mask(shape), ignored, target)
+        target = _padded(d, target, ignored, classes, kwargs)
     if d.flag("class weights"):
         kwargs["weight"] = d.array((classes,), 0.5, 2)
     if d.flag("smoothing"):
         kwargs["label_smoothing"] = 0.2
     return Sample((d.array((*shape, classes), -3, 3), target), kwargs, differentiable=(0,))
+
+
+def _padded(d: Draw, target: np.ndarray, ignored: int, classes: int, kwargs: dict[str, Any]) -> np.ndarray:
+    """Some targets ignored; not all where the mean is asked for, which then is no number: that is tested by itself."""
+    target = np.where(d.mask(target.shape), ignored, target)
+    if kwargs.get("reduction", "mean") == "mean":
+        target.flat[0] = classes - 1
+    return target
 
 
 def _bias_third(function: Any) -> Any:
@@ -94,7 +104,7 @@ def _linear_cross_entropy(d: Draw) -> Sample:
     kwargs: dict[str, Any] = dict(d.choice("reduction", ({}, {"reduction": "mean"}, {"reduction": "sum"})))
     if d.flag("padding"):
         kwargs |= {"ignore_index": -100}
-        target = np.where(d.mask(shape), -100, target)
+        target = _padded(d, target, -100, classes, kwargs)
     if d.flag("class weights"):
         kwargs |= {"class_weight": d.array((classes,), 0.5, 2)}
     if d.flag("smoothing"):

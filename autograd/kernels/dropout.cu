@@ -14,7 +14,7 @@ struct __align__(16) Eight {
 
 __device__ __forceinline__ float activate(float x) {
 #if ACTIVATION == 1
-    return fmaxf(x, 0.0f);
+    return x <= 0.0f ? 0.0f : x;  // NaN stays NaN
 #elif ACTIVATION == 2
     return x * normcdff(x);
 #elif ACTIVATION == 3
@@ -26,7 +26,7 @@ __device__ __forceinline__ float activate(float x) {
 
 __device__ __forceinline__ float slope(float x) {
 #if ACTIVATION == 1
-    return x > 0.0f ? 1.0f : 0.0f;
+    return x <= 0.0f ? 0.0f : 1.0f;
 #elif ACTIVATION == 2
     return normcdff(x) + x * 0.3989422804f * __expf(-0.5f * x * x);
 #elif ACTIVATION == 3

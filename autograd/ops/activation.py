@@ -9,15 +9,16 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .elementwise import negative
 from .erf import erf_array
 from .exponential import sigmoid_array
+from .reduction import narrowed, widened
 from .registry import declare
 
 
 class ReLU(Function):
-    """max(x, 0); the gradient passes where the output is positive."""
+    """max(x, 0); the gradient passes where the output is positive, or not a number."""
 
     def forward(self, x):
         out = array_module(x).maximum(x, 0)
@@ -26,7 +27,7 @@ class ReLU(Function):
 
     def backward(self, g):
         (out,) = self.saved
-        return g * (out > 0)
+        return g * ~(array_of(out) <= 0)
 
 
 @declare(lambda x: np.where(x > 0, x, 0.0))
@@ -51,7 +52,7 @@ class LeakyReLU(Function):
 @declare(lambda x, negative_slope=0.01: np.where(x > 0, x, negative_slope * x))
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """x where positive, negative_slope * x elsewhere. Source: Maas, Hannun, Ng 2013."""
-    return LeakyReLU(negative_slope)(x)
+    return LeakyReLU(float(negative_slope))(x)
 
 
 class ELU(Function):
@@ -63,7 +64,7 @@ class ELU(Function):
     def forward(self, x):
         self.save(x)
         xp = array_module(x)
-        return xp.where(x > 0, x * self.scale, xp.expm1(xp.minimum(x, 0)) * (self.alpha * self.scale))
+        return xp.where(x > 0, xp.maximum(x, 0) * self.scale, xp.expm1(xp.minimum(x, 0)) * (self.alpha * self.scale))
 
     def backward(self, g):
         (x,) = self.saved
@@ -75,7 +76,7 @@ class ELU(Function):
 @declare(lambda x, alpha=1.0: np.where(x > 0, x, alpha * (np.exp(x) - 1)))
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where positive, alpha (exp(x) - 1) elsewhere. Source: arXiv 1511.07289."""
-    return ELU(alpha, 1.0)(x)
+    return ELU(float(alpha), 1.0)(x)
 
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # the fixed point of the paper, equation 14
@@ -184,7 +185,7 @@ class Softsign(Function):
     def backward(self, g):
         (x,) = self.saved
         bottom = 1 + array_module(x).abs(x)
-        return g / (bottom * bottom)
+        return g / bottom / bottom  # bottom^2 may overflow
 
 
 @declare(lambda x: x / (1 + np.where(x > 0, x, -x)))
@@ -198,32 +199,36 @@ class GELU(Function):
 
     def forward(self, x):
         self.save(x)
-        distribution = erf_array(x * math.sqrt(0.5)) * 0.5 + 0.5
-        self.keep(distribution)
-        return x * distribution
+        wide = widened(x)
+        distribution = erf_array(wide * math.sqrt(0.5)) * 0.5 + 0.5
+        self.keep(narrowed(distribution, x))
+        return narrowed(wide * distribution, x)
 
     def backward(self, g):
-        (x,) = self.saved
+        (x,) = map(widened, self.saved)
         (distribution,) = self.kept
         xp = array_module(x)
         if isinstance(x, Tensor):
             distribution = xp.erf(x * math.sqrt(0.5)) * 0.5 + 0.5  # recorded: it depends on x
-        density = xp.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
+        with np.errstate(over="ignore"):  # exp(-inf) is right
+            density = xp.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
         return g * (distribution + x * density)
 
 
 class GELUTanh(Function):
-    """x (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3)."""
+    """x (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3). Beyond 16 the tanh is 1, and x^3 may overflow."""
 
     def forward(self, x):
         self.save(x)
-        return x * ((self.curve(x) + 1) * 0.5)
+        wide = widened(x)
+        return narrowed(wide * ((self.curve(array_module(x).clip(wide, -16, 16)) + 1) * 0.5), x)
 
     def curve(self, x):
         return array_module(x).tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
 
     def backward(self, g):
-        (x,) = self.saved
+        (x,) = map(widened, self.saved)
+        x = array_module(x).clip(x, -16, 16)
         t = self.curve(x)
         slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
         return g * (0.5 * (1 + t + x * (1 - t * t) * slope))

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw, unbroadcast
-from ..parallel import pieces, split
+from ..function import Function, unbroadcast
+from ..parallel import parallel_for, pieces
 from ..random import Generator, default_generator
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .attention_blocked import BlockedAttention, Conditions
 from .attention_composed import alibi_bias, attention_composed, attention_mask, with_four_axes
 from .attention_fused import FusedAttention, why_not_fused
+from .elementwise import promoted
 from .heads import empty_heads, empty_like_heads
 from .reduction import row_dots
 from .registry import declare
@@ -79,7 +80,7 @@ class StandardAttention(Function):
                 dropped = weights[rows] if keep_mask is None else weights[rows] * keep_mask[rows]
                 xp.matmul(by_head(dropped).swapaxes(-1, -2), value[rows], out=out[rows])
 
-        split(xp, batch, part, cost=4 * weights[:1].size)
+        parallel_for(xp, batch, part, cost=4 * weights[:1].size)
         self.keep(weights, keep_mask, factor, out)
         return out
 
@@ -88,34 +89,32 @@ class StandardAttention(Function):
         weights, keep_mask, factor, out = self.kept
         xp, wide = array_module(g), _wide(weights.dtype)
         d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
-        all_d_scores = xp.empty(weights.shape, weights.dtype) if len(self.saved) == 4 and self.needs[3] else None
+        all_d_scores = xp.empty(weights.shape, wide) if len(self.saved) == 4 and self.needs[3] else None
         divisor = wide.type(factor or 1.0)  # all is zero where everything is dropped
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
-                dropped = weights[rows] if keep_mask is None else weights[rows] * keep_mask[rows]
-                xp.matmul(by_head(dropped), g[rows], out=d_value[rows])
-                d_scores = dropped if keep_mask is not None else xp.empty(dropped.shape, dropped.dtype)
-                xp.matmul(value[rows], g[rows].swapaxes(-1, -2), out=by_head(d_scores))
+                q, k, v, gradient = (x[rows].astype(wide, copy=False) for x in (query, key, value, g))
+                dropped = weights[rows].astype(wide, copy=False)
+                dropped = dropped if keep_mask is None else dropped * keep_mask[rows]
+                _multiply(xp, by_head(dropped), gradient, d_value[rows])
+                d_scores = dropped if keep_mask is not None else xp.empty(dropped.shape, wide)
+                xp.matmul(v, gradient.swapaxes(-1, -2), out=by_head(d_scores))
                 if keep_mask is not None:
                     d_scores *= keep_mask[rows]
-                row_sums = row_dots(g[rows].astype(wide, copy=False), out[rows].astype(wide, copy=False)) / divisor
-                d_scores -= row_sums[:, None].astype(d_scores.dtype, copy=False)
+                d_scores -= (row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor)[:, None]
                 d_scores *= weights[rows]
                 if all_d_scores is not None:
                     all_d_scores[rows] = d_scores
-                d_scores *= d_scores.dtype.type(self.scale)
-                xp.matmul(by_head(d_scores).swapaxes(-1, -2), key[rows], out=d_query[rows])
-                xp.matmul(by_head(d_scores), query[rows], out=d_key[rows])
+                d_scores *= wide.type(self.scale)
+                _multiply(xp, by_head(d_scores).swapaxes(-1, -2), k, d_query[rows])
+                _multiply(xp, by_head(d_scores), q, d_key[rows])
 
-        split(xp, len(weights), part, cost=6 * weights[:1].size)
-        if len(self.saved) == 3:
-            return d_query, d_key, d_value
-        if all_d_scores is None:
-            return d_query, d_key, d_value, None
-        bias = self.saved[3]
-        d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), bias.shape)
-        return d_query, d_key, d_value, d_bias.astype(bias.dtype)
+        parallel_for(xp, len(weights), part, cost=6 * weights[:1].size)
+        d_bias = None
+        if all_d_scores is not None:
+            d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), self.saved[3].shape)
+        return (d_query, d_key, d_value, d_bias)[: len(self.saved)]
 
     def composed(self, query, key, value, bias=None):
         _, keep_mask, factor, _ = self.kept
@@ -131,6 +130,14 @@ def keys_first(array: Any) -> Any:
 def by_head(array: Any) -> Any:
     """(batch, key, head, query) seen as (batch, head, key, query)."""
     return array.swapaxes(1, 2)
+
+
+def _multiply(xp: Any, x: Any, y: Any, out: Any) -> None:
+    """out = x @ y, rounded to the dtype of `out`."""
+    if out.dtype == x.dtype:
+        xp.matmul(x, y, out=out)
+    else:
+        out[...] = xp.matmul(x, y)
 
 
 def _wide(dtype: Any) -> Any:
@@ -241,6 +248,7 @@ def attention(
     1706.03762, section 3.2.1.
     """
     _check_shapes(query, key, value)
+    query, key, value, bias = promoted(query, key, value, bias)
     if method not in METHODS:
         raise ValueError(f"attention: method {method!r} is not one of {', '.join(METHODS)}")
     if block_size is not None and block_size < 1:
@@ -250,20 +258,20 @@ def attention(
     queries, keys = query.shape[2], key.shape[2]
     refused = None
     if method in ("auto", "fused"):
-        refused = why_not_fused(raw(query), raw(key), raw(value), automatic=method == "auto")
+        refused = why_not_fused(array_of(query), array_of(key), array_of(value), automatic=method == "auto")
     if method == "fused" and refused:
         raise ValueError(f"attention: method 'fused' can't be used: {refused}")
     if method == "auto":
         method = "fused" if refused is None else "blocked" if queries * keys >= LONG else "standard"
         if return_weights is True:
             method = "standard"  # whose weights have a gradient
-    xp, full = array_module(raw(query)), (*query.shape[:2], queries, keys)
+    xp, full = array_module(array_of(query)), (*query.shape[:2], queries, keys)
     if bias is not None:
-        with_four_axes("bias", raw(bias), full)
+        with_four_axes("bias", array_of(bias), full)
     conditions = Conditions(
         queries,
         keys,
-        mask=_checked_mask(raw(mask), full, xp),
+        mask=_checked_mask(array_of(mask), full, xp),
         key_lengths=_per("batch row", "key_lengths", key_lengths, query.shape[0], xp),
         causal=causal,
         window=window,
@@ -285,7 +293,7 @@ def attention(
 
 
 def _standard(query, key, value, bias, conditions, dropout, scale, return_weights, generator):
-    xp = array_module(raw(query))
+    xp = array_module(array_of(query))
     mask = attention_mask(
         conditions.query_length,
         conditions.key_length,
@@ -333,7 +341,7 @@ def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
     """An array with one number for each batch row or head."""
     if values is None:
         return None
-    array = xp.asarray(raw(values))
+    array = xp.asarray(array_of(values))
     if array.shape != (count,):
         raise ValueError(f"attention: {name} must hold one number for each {what}, ({count},), not {array.shape}")
     return array

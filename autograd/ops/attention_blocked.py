@@ -23,8 +23,8 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, unbroadcast
-from ..parallel import split
-from ..random import Generator
+from ..parallel import parallel_for
+from ..random import Generator, keep_mask
 from .attention_composed import alibi_bias, attention_composed, attention_mask
 from .heads import empty_heads, empty_like_heads
 
@@ -270,7 +270,7 @@ class BlockedAttention(Function):
                 work(group, *own)
 
         if threads:
-            split(xp, len(groups), some, cost=4.0 * rows * heads * queries * keys)
+            parallel_for(xp, len(groups), some, cost=4.0 * rows * heads * queries * keys)
         else:
             some(0, len(groups))
 
@@ -322,5 +322,6 @@ class BlockedAttention(Function):
         """Which weights of one block dropout keeps, and the factor by which those grow."""
         rows, heads, q, k = place
         where = ((rows.start * self.saved[0].shape[1] + heads.start) * self.lengths[0] + q.start) * self.lengths[1]
-        keep_mask, factor = Generator((self.seed << 64) + where + k.start).keep_mask(p.shape, self.dropout, lanes=False)
-        return array_module(p).asarray(keep_mask), factor
+        stream = np.random.SFC64((self.seed << 64) + where + k.start)
+        mask, factor = keep_mask([stream], p.shape, self.dropout)
+        return array_module(p).asarray(mask), factor

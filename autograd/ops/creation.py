@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..backend import array_module
-from ..function import raw
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 
 
 def zeros_like(x: Any) -> Tensor:
     """Zeros of x's shape and dtype; no gradient flows through them."""
-    x = raw(x)
+    x = array_of(x)
     return Tensor(array_module(x).zeros_like(x))
 
 
 def ones_like(x: Any) -> Tensor:
     """Ones of x's shape and dtype; no gradient flows through them."""
-    x = raw(x)
+    x = array_of(x)
     return Tensor(array_module(x).ones_like(x))

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .indexing import getitem
 from .reduction import normalized_axes, sum
 from .registry import declare
@@ -18,7 +18,7 @@ from .shape import moveaxis
 @declare(np.diagonal)
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements x[..., i, i + offset] of the plane of two axes, as the last axis of the result (a copy)."""
-    shape = np.shape(raw(x))
+    shape = np.shape(array_of(x))
     if len(shape) < 2 or len(set(normalized_axes((axis1, axis2), len(shape)))) < 2:
         raise ValueError(f"diagonal: shape {shape} has no plane of the axes {axis1} and {axis2}")
     rows, columns = np.arange(shape[axis1]), np.arange(shape[axis1]) + offset

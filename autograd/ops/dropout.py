@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import Function, raw
-from ..parallel import pieces, split
+from ..function import Function
+from ..parallel import parallel_for, pieces
 from ..random import Generator, default_generator
-from ..tensor import Tensor
-from .elementwise import add
+from ..tensor import Tensor, array_of
+from .elementwise import add, promoted
 from .on_device import DropoutAddOnDevice, DropoutOnDevice, drop_of, runs_kernels
 from .registry import declare
 
@@ -47,7 +47,7 @@ def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Arr
             if flat_added is not None:
                 y += flat_added[piece]
 
-    split(xp, x.size, part, cost=0.5)
+    parallel_for(xp, x.size, part, cost=0.5)
     return out
 
 
@@ -58,8 +58,8 @@ class DropoutAdd(Function):
         self.p, self.generator = p, generator
 
     def forward(self, x, residual):
-        if x.shape != residual.shape or x.dtype != residual.dtype:
-            raise ValueError("x and the residual must have one shape and dtype")
+        if x.shape != residual.shape:
+            raise ValueError("x and the residual must have one shape")
         mask, scale = self.generator.keep_mask(x.shape, self.p)
         self.keep(array_module(x).asarray(mask), x.dtype.type(scale))
         return masked(x, self.kept[0], self.kept[1], residual)
@@ -85,8 +85,8 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
         raise ValueError(f"dropout: p = {p} is not a probability")
     if not training or p == 0:
         return x if isinstance(x, Tensor) else Tensor(x)
-    if runs_kernels(raw(x)):
-        return DropoutOnDevice(drop_of(raw(x), p, generator or default_generator))(x)
+    if runs_kernels(array_of(x)):
+        return DropoutOnDevice(drop_of(array_of(x), p, generator or default_generator))(x)
     return Dropout(p, generator or default_generator)(x)
 
 
@@ -98,14 +98,15 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
 def dropout_add(
     x: Any, residual: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
 ) -> Tensor:
-    """residual + dropout(x), in one: how a sublayer's output joins what goes past it. Both have one shape and dtype.
+    """residual + dropout(x), in one: how a sublayer's output joins what goes past it. Both have one shape.
 
     Raises ValueError unless 0 <= p <= 1, or for other shapes.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"dropout_add: p = {p} is not a probability")
+    x, residual = promoted(x, residual)
     if not training or p == 0:
         return add(x, residual)
-    if runs_kernels(raw(x)):
-        return DropoutAddOnDevice(drop_of(raw(x), p, generator or default_generator))(x, residual)
+    if runs_kernels(array_of(x)):
+        return DropoutAddOnDevice(drop_of(array_of(x), p, generator or default_generator))(x, residual)
     return DropoutAdd(p, generator or default_generator)(x, residual)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw, run
-from ..tensor import Tensor
+from ..function import Function, run
+from ..tensor import Tensor, array_of
 from .diagonal import diagonal
+from .reduction import widened
 from .registry import declare
 from .shape import moveaxis
 
@@ -35,7 +36,11 @@ class Einsum(Function):
     def forward(self, *arrays):
         self.save(*arrays)
         equation = ",".join(self.subscripts) + "->" + self.output
-        return array_module(*arrays).einsum(equation, *arrays, optimize=len(arrays) > 2 or _is_product(self.subscripts))
+        if len(arrays) < 3:
+            return array_module(*arrays).einsum(equation, *arrays, optimize=_is_product(self.subscripts))
+        # Products of two at a time, which may overflow float16 on the way.
+        out = array_module(*arrays).einsum(equation, *map(widened, arrays), optimize=True)
+        return out.astype(np.result_type(*arrays), copy=False)
 
     def backward(self, g):
         operands = self.saved
@@ -103,17 +108,17 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     """
     if not operands:
         raise ValueError("einsum: no operands")
-    inputs, output = _parse(equation, [np.ndim(raw(x)) for x in operands])
+    inputs, output = _parse(equation, [np.ndim(array_of(x)) for x in operands])
     tensors = list(operands)
     for i, part in enumerate(inputs):
         while repeated := next((letter for letter in part if part.count(letter) > 1), None):
             first, second = part.index(repeated), part.index(repeated, part.index(repeated) + 1)
-            shape = np.shape(raw(tensors[i]))
+            shape = np.shape(array_of(tensors[i]))
             if shape[first] != shape[second]:
                 raise ValueError(f"einsum: {repeated!r} of {equation!r} has sizes {shape[first]} and {shape[second]}")
             tensors[i] = moveaxis(diagonal(tensors[i], axis1=first, axis2=second), -1, first)
             part = inputs[i] = part[:second] + part[second + 1 :]
-    _check_sizes(equation, inputs, [np.shape(raw(x)) for x in tensors])
+    _check_sizes(equation, inputs, [np.shape(array_of(x)) for x in tensors])
     return Einsum(inputs, output)(*tensors)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
+from .reduction import widened
 from .registry import declare
 
 
@@ -77,7 +78,7 @@ class Divide(Function):
         return x / y
 
     def backward(self, g):
-        x, y = self.saved
+        x, y = map(widened, self.saved)
         _, needs_y = self.needs
         gradient_x = g / y
         return gradient_x, -gradient_x * (x / y) if needs_y else None
@@ -121,7 +122,10 @@ def negative(x: Any) -> Tensor:
 
 
 class Power(Function):
-    """x**y; d/dx = y x**(y-1), d/dy = x**y log x. Both are 0 where their factor is (0**0 included)."""
+    """x**y; d/dx = y x**(y-1), d/dy = x**y log x.
+
+    The first is 0 where y is, the second where x is and y >= 0 (0**0 included); 0**-1 is infinite, and so is its slope.
+    """
 
     broadcasts = True
 
@@ -130,14 +134,15 @@ class Power(Function):
         return x**y
 
     def backward(self, g):
-        x, y = self.saved
+        x, y = map(widened, self.saved)
+        g = widened(g)
         xp = array_module(g)
         needs_x, needs_y = self.needs
         gradient_x = gradient_y = None
         if needs_x:
             gradient_x = g * _power_slope(x, y, xp)
         if needs_y:
-            zero = raw(x) == 0
+            zero = (array_of(x) == 0) & (array_of(y) >= 0)
             logarithm = xp.log(xp.where(zero, 1.0, x)).astype(g.dtype)  # of a Python number it is float64
             gradient_y = g * xp.where(zero, 0.0, x**y * logarithm)
         return gradient_x, gradient_y
@@ -147,7 +152,7 @@ def _power_slope(x: Any, y: Any, xp: Any) -> Any:
     """y x**(y-1); 0 where y is 0, even at x = 0, where the other factor is infinite."""
     if isinstance(y, int | float):
         return y * x ** (y - 1) if y else xp.zeros_like(x)
-    constant = raw(y) == 0
+    constant = array_of(y) == 0
     return xp.where(constant, 0.0, y * x ** xp.where(constant, 1.0, y - 1).astype(x.dtype))
 
 
@@ -164,7 +169,7 @@ class Square(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return 2 * g * x
+        return 2 * (g * x)  # 2 g may overflow alone
 
 
 @declare(np.square)
@@ -238,6 +243,40 @@ def rint(x: Any) -> Tensor:
     return Step("rint")(x)
 
 
+class Round(Step):
+    def __init__(self, decimals):
+        super().__init__("round")
+        self.decimals = decimals
+
+    def forward(self, x):
+        return array_module(x).round(x, self.decimals)
+
+
+@declare(np.round)
+def round(x: Any, decimals: int = 0) -> Tensor:
+    """x to so many decimals, halves to even; the gradient is 0 everywhere."""
+    return Round(decimals)(x)
+
+
+class FloorDivide(Function):
+    """floor(x / y), which is constant between its jumps."""
+
+    broadcasts = True
+
+    def forward(self, x, y):
+        return x // y
+
+    def backward(self, g):
+        zeros = array_module(g).zeros_like(g)
+        return tuple(zeros if needed else None for needed in self.needs)
+
+
+@declare(np.floor_divide)
+def floor_divide(x: Any, y: Any) -> Tensor:
+    """The largest integer not above x / y, elementwise; the gradients are 0 everywhere."""
+    return FloorDivide()(x, y)
+
+
 class Remainder(Function):
     """x - y floor(x / y): the slope in y is minus the quotient."""
 
@@ -248,7 +287,7 @@ class Remainder(Function):
         return x % y
 
     def backward(self, g):
-        x, y = map(raw, self.saved)
+        x, y = map(array_of, self.saved)
         return g, -g * (x // y) if self.needs[1] else None
 
 
@@ -260,7 +299,7 @@ def remainder(x: Any, y: Any) -> Tensor:
 
 class AsType(Function):
     def __init__(self, dtype):
-        self.dtype = np.dtype(dtype)
+        self.dtype = np.dtype(dtype).newbyteorder("=")
 
     def forward(self, x):
         self.input_dtype = x.dtype
@@ -274,3 +313,16 @@ class AsType(Function):
 def astype(x: Any, dtype: Any) -> Tensor:
     """Cast to `dtype`; the gradient is cast back. A cast to integers or booleans cuts the graph."""
     return AsType(dtype)(x)
+
+
+def promoted(*operands: Any) -> tuple[Any, ...]:
+    """Arrays (or None) in the one dtype that NumPy gives their arithmetic: float32 beside float64 becomes float64.
+
+    For ops whose text, or kernel, takes one dtype only. Each gradient comes back in its own.
+    """
+    first = getattr(operands[0], "dtype", None)
+    if first is not None and all(operand is None or operand.dtype == first for operand in operands):
+        return operands
+    operands = tuple(x if x is None or hasattr(x, "dtype") else np.asarray(x) for x in operands)
+    dtype = np.result_type(*{operand.dtype for operand in operands if operand is not None})
+    return tuple(x if x is None or x.dtype == dtype else astype(x, dtype) for x in operands)

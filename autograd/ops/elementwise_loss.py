@@ -1,4 +1,7 @@
-"""Losses on numbers and probabilities: squared and absolute error, binary cross-entropy."""
+"""Losses on numbers and probabilities: squared and absolute error, binary cross-entropy.
+
+float16 is computed in float32, and the loss rounded.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +10,47 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .activation import softplus
 from .elementwise import abs, add, multiply, negative, square, subtract
 from .loss import REDUCTIONS
+from .reduction import widened
 from .registry import OPS, declare
 
 
-def _reduced(name: str, loss: Tensor, reduction: str) -> Tensor:
+def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
+    """`loss` of `widened` operands, reduced, in the dtype of the operands as they were given."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"{name}: reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
-    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+    out = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+    given = [o if isinstance(o, int | float) else getattr(o, "dtype", np.float64) for o in operands if o is not None]
+    return out.astype(np.float16) if np.result_type(*given) == np.float16 else out
 
 
 def _same_shape(name: str, x: Any, target: Any) -> None:
-    if np.shape(raw(x)) != np.shape(raw(target)):
+    own, other = np.shape(array_of(x)), np.shape(array_of(target))
+    if own != other:
         # A (n, 1) against a (n,) would broadcast to (n, n): a classic that trains on nonsense.
-        raise ValueError(f"{name}: prediction {np.shape(raw(x))} and target {np.shape(raw(target))} differ in shape")
+        raise ValueError(f"{name}: prediction {own} and target {other} differ in shape")
 
 
 def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
-    return {"none": loss, "sum": loss.sum(), "mean": loss.sum() / loss.size if loss.size else loss.sum()}[reduction]
+    return {"none": loss, "sum": loss.sum(), "mean": loss.sum() / loss.size if loss.size else np.nan}[reduction]
 
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference((x - target) ** 2, reduction))
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """(x - target)^2, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
     _same_shape("mse_loss", x, target)
-    return _reduced("mse_loss", square(subtract(x, target)), reduction)
+    return _reduced("mse_loss", square(subtract(widened(x), widened(target))), reduction, x, target)
 
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference(OPS["abs"].reference(x - target), reduction))
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
     """|x - target|, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
     _same_shape("l1_loss", x, target)
-    return _reduced("l1_loss", abs(subtract(x, target)), reduction)
+    return _reduced("l1_loss", abs(subtract(widened(x), widened(target))), reduction, x, target)
 
 
 def _bce_with_logits_reference(
@@ -76,13 +84,15 @@ def binary_cross_entropy_with_logits(
     """
     name = "binary_cross_entropy_with_logits"
     _same_shape(name, logits, target)
+    operands = logits, target, weight, pos_weight
+    logits, target, weight, pos_weight = map(widened, operands)
     # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
     negatives = subtract(1.0, target)
     missed = softplus(negative(logits))
     if pos_weight is not None:
         missed = multiply(add(multiply(pos_weight, target), negatives), missed)
     loss = add(multiply(negatives, logits), missed)
-    return _reduced(name, loss if weight is None else multiply(loss, weight), reduction)
+    return _reduced(name, loss if weight is None else multiply(loss, weight), reduction, *operands)
 
 
 class BinaryCrossEntropy(Function):
@@ -95,7 +105,7 @@ class BinaryCrossEntropy(Function):
 
     def logarithms(self, p):
         xp = array_module(p)
-        inside, below = (raw(p) > 0), (raw(p) < 1)
+        inside, below = (array_of(p) > 0), (array_of(p) < 1)
         return (
             xp.maximum(xp.where(inside, xp.log(xp.where(inside, p, 1.0)), -100.0), -100.0),
             xp.maximum(xp.where(below, xp.log1p(-xp.where(below, p, 0.0)), -100.0), -100.0),
@@ -135,5 +145,7 @@ def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: 
     `weight` broadcasts to p. Raises ValueError for shapes that differ, p outside [0, 1] or an unknown reduction.
     """
     _same_shape("binary_cross_entropy", p, target)
+    operands = p, target, weight
+    p, target, weight = map(widened, operands)
     loss = BinaryCrossEntropy()(p, target)
-    return _reduced("binary_cross_entropy", loss if weight is None else multiply(loss, weight), reduction)
+    return _reduced("binary_cross_entropy", loss if weight is None else multiply(loss, weight), reduction, *operands)

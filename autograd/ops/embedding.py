@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import Function, raw, run
+from ..function import Function, run
 from ..origin import Leaf
 from ..row_gradient import sum_rows
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .on_device import EmbeddingOnDevice, runs_kernels
 from .registry import declare
 
@@ -80,8 +80,8 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
             raise IndexError(f"embedding: id {wrong} is outside the table of {table.shape[0]} rows")
     if padding_id is not None and padding_id < 0:
         padding_id += table.shape[0]  # the derivative of the gradient compares it with the ids
-    ids = array_module(raw(table)).asarray(ids)
-    if runs_kernels(raw(table)) and raw(table).size:
+    ids = array_module(array_of(table)).asarray(ids)
+    if runs_kernels(array_of(table)) and array_of(table).size:
         composed = lambda *tensors: Embedding(ids, padding_id)(*tensors)  # noqa: E731
         return EmbeddingOnDevice(ids, padding_id, composed)(table)
     return Embedding(ids, padding_id)(table)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
+from .reduction import widened
 from .registry import declare
 
 
@@ -94,7 +95,7 @@ class LogToBase(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return g / (x * math.log(self.base))
+        return g * (1 / math.log(self.base)) / x
 
 
 @declare(lambda x: np.log(x) / np.log(2.0))
@@ -144,9 +145,11 @@ class LogAddExp(Function):
         return array_module(x, y).logaddexp(x, y)
 
     def backward(self, g):
-        x, y = self.saved
+        x, y = map(widened, self.saved)
+        g = widened(g)
         xp = array_module(g)
-        alike = (raw(x) == raw(y)) & (array_module(raw(x)).abs(raw(x)) == np.inf)  # inf - inf would be NaN
+        a, b = array_of(x), array_of(y)
+        alike = (a == b) & (array_module(a).abs(a) == np.inf)  # inf - inf would be NaN
         ahead = (xp.where(alike, 0.0, x) - xp.where(alike, 0.0, y)).astype(g.dtype)
         needs_x, needs_y = self.needs
         return g * sigmoid_array(ahead) if needs_x else None, g * sigmoid_array(-ahead) if needs_y else None

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..function import raw
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .activation import gelu, relu, sigmoid, silu
 from .indexing import getitem
 from .reduction import normalized_axes
@@ -18,7 +17,7 @@ from .registry import declare
 
 
 def _halves(name: str, x: Any, axis: int) -> tuple[Tensor, Tensor]:
-    shape = np.shape(raw(x))
+    shape = np.shape(array_of(x))
     (axis,) = normalized_axes(axis, len(shape))
     if shape[axis] % 2:
         raise ValueError(f"{name}: axis {axis} of shape {shape} is odd and has no halves")

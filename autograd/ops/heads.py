@@ -8,8 +8,9 @@ import numpy as np
 
 from ..backend import Array, address_of, array_module
 from ..function import Function, run
-from ..parallel import split
+from ..parallel import parallel_for
 from ..tensor import Tensor
+from .elementwise import promoted
 from .registry import declare
 
 
@@ -51,7 +52,7 @@ class MergeHeads(Function):
             for position, part in enumerate(parts):
                 out[start:stop, :, position] = part[start:stop].transpose(0, 2, 1, 3)
 
-        split(xp, batch, copy, cost=0.5 * length * features)
+        parallel_for(xp, batch, copy, cost=0.5 * length * features)
         return out.reshape(batch, length, features)
 
     def backward(self, g):
@@ -106,4 +107,4 @@ def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
 @declare(lambda *parts: np.concatenate([np.concatenate(list(p.swapaxes(0, 1)), axis=2) for p in parts], axis=2))
 def merge_heads(*parts: Any) -> Tensor:
     """The reverse of `split_heads`: tensors (batch, heads, length, head_dim) -> (batch, length, features)."""
-    return MergeHeads()(*parts)
+    return MergeHeads()(*promoted(*parts))

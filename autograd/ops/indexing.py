@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module, is_array
-from ..function import Function, raw, run
-from ..tensor import Tensor
+from ..function import Function, run
+from ..tensor import Tensor, array_of
 from .reduction import accumulator, narrowed, normalized_axes
 from .registry import declare
 from .shape import ravel
@@ -22,9 +22,9 @@ def plain_index(index: Any, x: Any) -> Any:
     """
     if isinstance(index, tuple):
         return tuple(plain_index(part, x) for part in index)
-    index = raw(index)
+    index = array_of(index)
     if is_array(index):
-        return array_module(raw(x), index).array(index)
+        return array_module(array_of(x), index).array(index)
     return list(index) if isinstance(index, list) else index
 
 
@@ -175,14 +175,14 @@ def scatter_add(x: Any, index: Any, values: Any) -> Tensor:
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     """Elements of x at integer `indices` (any shape) along `axis`, of the flattened x for None."""
     indices = _integers("take", indices)
-    if axis is None:
+    if axis is None or (axis in (0, -1) and not np.ndim(array_of(x))):
         return getitem(ravel(x), (indices,))
-    (axis,) = normalized_axes(axis, np.ndim(raw(x)))
+    (axis,) = normalized_axes(axis, np.ndim(array_of(x)))
     return getitem(x, (*(slice(None),) * axis, indices))
 
 
 def _integers(name: str, indices: Any) -> Any:
-    indices = raw(indices)
+    indices = array_of(indices)
     if not hasattr(indices, "dtype"):
         indices = np.asarray(indices, dtype=None if np.size(indices) else int)
     if indices.dtype.kind not in "iu":
@@ -199,7 +199,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
     indices = _integers("take_along_axis", indices)
     if axis is None:
         x, axis = ravel(x), 0
-    return getitem(x, along_axis("take_along_axis", np.shape(raw(x)), indices, axis))
+    return getitem(x, along_axis("take_along_axis", np.shape(array_of(x)), indices, axis))
 
 
 def along_axis(name: str, shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:

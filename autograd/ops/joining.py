@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import Function, raw, run
+from ..function import Function, run
 from ..graphs import is_capturing
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .indexing import take
 from .reduction import normalized_axes, summed
 from .registry import declare
@@ -89,7 +89,7 @@ class Split(Function):
         return parts
 
     def backward(self, *gradients):
-        present = raw(next(g for g in gradients if g is not None))
+        present = array_of(next(g for g in gradients if g is not None))
         xp = array_module(present)
         filled = [
             xp.zeros(shape, dtype=present.dtype) if g is None else g
@@ -104,7 +104,7 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
 
     Raises ValueError if it doesn't divide evenly.
     """
-    return Split(sections if isinstance(sections, int) else list(sections), axis)(x)
+    return Split(sections if isinstance(sections, int | np.integer) else list(sections), axis)(x)
 
 
 class Tile(Function):
@@ -128,7 +128,7 @@ class Tile(Function):
 @declare(np.tile)
 def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
     """x laid out `reps[i]` times along axis i; the shorter of shape and reps is filled with ones in front."""
-    return Tile((reps,) if isinstance(reps, int) else tuple(reps))(x)
+    return Tile(tuple(int(count) for count in np.atleast_1d(reps)))(x)
 
 
 class Repeat(Function):
@@ -149,13 +149,13 @@ class Repeat(Function):
 @declare(np.repeat)
 def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
     """Each element along `axis` (of the flattened x for None) repeated as often as the number or the list says."""
-    if axis is None:
-        x, axis = ravel(x), 0
-    repeats = raw(repeats)
-    if isinstance(repeats, int):
-        return Repeat(repeats, axis)(x)
-    (axis,) = normalized_axes(axis, np.ndim(raw(x)))
-    counts = np.broadcast_to(np.asarray(repeats), np.shape(raw(x))[axis])
+    if axis is None or not np.ndim(array_of(x)):
+        x, axis = ravel(x), axis or 0
+    repeats = array_of(repeats)
+    if isinstance(repeats, int | np.integer):
+        return Repeat(int(repeats), axis)(x)
+    (axis,) = normalized_axes(axis, np.ndim(array_of(x)))
+    counts = np.broadcast_to(np.asarray(repeats), np.shape(array_of(x))[axis])
     return take(x, np.repeat(np.arange(len(counts)), counts), axis=axis)
 
 
@@ -181,7 +181,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
 
     Raises ValueError for another mode or negative widths.
     """
-    ndim = np.ndim(raw(x))
+    ndim = np.ndim(array_of(x))
     widths = [(int(b), int(a)) for b, a in np.broadcast_to(np.asarray(pad_width), (ndim, 2))]
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise ValueError(f"pad: mode {mode!r} is none of constant, edge, reflect, symmetric, wrap")
@@ -191,7 +191,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
         return Pad(widths, constant_values)(x)
     for axis, pair in enumerate(widths):
         if any(pair):
-            x = take(x, np.pad(np.arange(np.shape(raw(x))[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
+            x = take(x, np.pad(np.arange(np.shape(array_of(x))[axis]), pair, mode=mode), axis=axis)  # type: ignore[call-overload]
     return x
 
 

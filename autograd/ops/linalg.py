@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..function import Function, raw
+from ..function import Function
 from ..kernels.products import product
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .elementwise import multiply
 from .reduction import normalized_axes
 from .registry import declare
@@ -60,7 +60,7 @@ def matmul(x: Any, y: Any) -> Tensor:
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.data.ndim > 1 and y.data.ndim > 1:
         return MatMul()(x, y)  # nearly always: small products notice what follows
-    x_shape, y_shape = np.shape(raw(x)), np.shape(raw(y))
+    x_shape, y_shape = np.shape(array_of(x)), np.shape(array_of(y))
     if len(x_shape) != 1 and len(y_shape) != 1:
         return MatMul()(x, y)
     if x_shape and y_shape and x_shape[-1] != (y_shape[0] if len(y_shape) == 1 else y_shape[-2]):
@@ -74,7 +74,7 @@ def matmul(x: Any, y: Any) -> Tensor:
 @declare(np.outer)
 def outer(x: Any, y: Any) -> Tensor:
     """x_i y_j for all pairs of elements of the flattened x and y: (x.size, y.size)."""
-    return multiply(reshape(x, (np.size(raw(x)), 1)), ravel(y))
+    return multiply(reshape(x, (np.size(array_of(x)), 1)), ravel(y))
 
 
 @declare(np.tensordot)
@@ -83,13 +83,13 @@ def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
 
     The result has the remaining axes of x, then those of y. Raises ValueError for axes that don't fit.
     """
-    x_shape, y_shape = np.shape(raw(x)), np.shape(raw(y))
-    if isinstance(axes, int):
+    x_shape, y_shape = np.shape(array_of(x)), np.shape(array_of(y))
+    if isinstance(axes, int | np.integer):
         if not 0 <= axes <= min(len(x_shape), len(y_shape)):
             raise ValueError(f"tensordot: {axes} axes of shapes {x_shape} and {y_shape}")
         over_x, over_y = tuple(range(len(x_shape) - axes, len(x_shape))), tuple(range(axes))
     else:
-        both = [(a,) if isinstance(a, int) else tuple(a) for a in axes]
+        both = [(a,) if isinstance(a, int | np.integer) else tuple(a) for a in axes]
         over_x, over_y = normalized_axes(both[0], len(x_shape)), normalized_axes(both[1], len(y_shape))
     if [x_shape[a] for a in over_x] != [y_shape[a] for a in over_y]:
         raise ValueError(f"tensordot: shapes {x_shape} and {y_shape} don't fit along axes {axes}")
@@ -106,7 +106,7 @@ def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
 def dot(x: Any, y: Any) -> Tensor:
     """NumPy's dot: the inner product of vectors, the product of matrices, of numbers with anything; in general the sum
     over the last axis of x and the last but one of y. Raises ValueError for shapes that don't fit."""
-    x_ndim, y_ndim = np.ndim(raw(x)), np.ndim(raw(y))
+    x_ndim, y_ndim = np.ndim(array_of(x)), np.ndim(array_of(y))
     if x_ndim == 0 or y_ndim == 0:
         return multiply(x, y)
     return tensordot(x, y, ((x_ndim - 1,), (max(y_ndim - 2, 0),)))
@@ -115,7 +115,7 @@ def dot(x: Any, y: Any) -> Tensor:
 @declare(np.inner)
 def inner(x: Any, y: Any) -> Tensor:
     """The sum over the last axes of both. Raises ValueError for shapes that don't fit."""
-    x_ndim, y_ndim = np.ndim(raw(x)), np.ndim(raw(y))
+    x_ndim, y_ndim = np.ndim(array_of(x)), np.ndim(array_of(y))
     if x_ndim == 0 or y_ndim == 0:
         return multiply(x, y)
     return tensordot(x, y, ((x_ndim - 1,), (y_ndim - 1,)))

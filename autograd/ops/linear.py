@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
+from ..function import Function
 from ..kernels.fused import NO_DROP, column_sums
 from ..kernels.products import product
-from ..parallel import split, split_all
+from ..parallel import parallel_for, parallel_jobs
 from ..random import Generator, default_generator
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .activation import gelu, relu, silu
 from .dropout import _dropout_reference
 from .dropout import dropout as drop_out
+from .elementwise import promoted
 from .linalg import rows_of
 from .linear_on_device import LinearActivationOnDevice
 from .on_device import DropoutOnDevice, drop_of, runs_kernels
@@ -50,7 +51,7 @@ class Linear(Function):
                 y += bias
             self.finish(y, start, stop)
 
-        split(xp, len(rows), part, cost=weight.size / FLOPS)
+        parallel_for(xp, len(rows), part, cost=weight.size / FLOPS)
         return out
 
     def finish(self, y, start, stop):
@@ -93,7 +94,7 @@ class Linear(Function):
         jobs = [(len(rows), by_rows, weight.size / FLOPS)] if dx is not None else []
         if dw is not None or db is not None:
             jobs.append((len(weight), by_features, rows.size / FLOPS))
-        split_all(xp, jobs)
+        parallel_jobs(xp, jobs)
         return (dx, dw, db)[: len(self.inputs)]
 
 
@@ -101,7 +102,7 @@ class LinearReLU(Linear):
     """relu(x W^T + b), then dropout, in the memory of the product.
 
     The result y tells all that the gradient needs: where it is zero the unit was off or dropped, elsewhere its
-    derivative by x W^T + b is dropout's scale.
+    derivative by x W^T + b is dropout's scale (also where it is NaN, which passes).
     """
 
     def __init__(self, p, generator):
@@ -133,15 +134,15 @@ class LinearReLU(Linear):
 
         def part(start, stop):
             d = d_linear[start:stop]
-            xp.multiply(g[start:stop], out[start:stop] > 0, out=d)
+            xp.multiply(g[start:stop], ~(out[start:stop] <= 0), out=d)
             if self.scale != 1:
                 d *= d.dtype.type(self.scale)
 
-        split(xp, len(g), part, cost=0.6 * out.shape[1])
+        parallel_for(xp, len(g), part, cost=0.6 * out.shape[1])
         return self.gradients(d_linear, x, weight)
 
     def composed(self, x, weight, bias=None):
-        on = self.kept[0] > 0
+        on = ~(self.kept[0] <= 0)
         return linear(x, weight, bias) * (on * self.kept[0].dtype.type(self.scale))
 
 
@@ -153,6 +154,7 @@ def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None
 @declare(_linear_reference)
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """x @ weight.T + bias: x (..., in_features), weight (out_features, in_features), bias (out_features,) or None."""
+    x, weight, bias = promoted(x, weight, bias)
     return Linear()(x, weight) if bias is None else Linear()(x, weight, bias)
 
 
@@ -182,8 +184,9 @@ def linear_relu(
         x, weight, bias: as `linear` takes them.
         dropout: probability of dropping a unit; the rest is scaled by 1 / (1 - dropout).
     """
+    x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
-    if runs_kernels(*map(raw, operands)):
+    if runs_kernels(*map(array_of, operands)):
         return _on_device("relu", operands, dropout, generator)
     return LinearReLU(dropout, generator or default_generator)(*operands)
 
@@ -222,14 +225,15 @@ def linear_activation(
         raise ValueError(f"linear_activation: {activation!r} is none of {', '.join(_ACTIVATIONS)}")
     if activation == "relu":
         return linear_relu(x, weight, bias, dropout=dropout, generator=generator)
+    x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
-    if runs_kernels(*map(raw, operands)):
+    if runs_kernels(*map(array_of, operands)):
         return _on_device(activation, operands, dropout, generator)
     return drop_out(_ACTIVATIONS[activation](linear(x, weight, bias)), dropout, generator=generator)
 
 
 def _on_device(activation: str, operands: tuple[Any, ...], p: float, generator: Generator | None) -> Tensor:
-    drop = drop_of(raw(operands[0]), p, generator or default_generator) if p else NO_DROP
+    drop = drop_of(array_of(operands[0]), p, generator or default_generator) if p else NO_DROP
 
     def composed(*tensors: Tensor) -> Tensor:
         y = _ACTIVATIONS[activation](linear(*tensors))

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
+from ..function import Function
 from ..grad_mode import is_grad_enabled
-from ..parallel import pieces, split
-from ..tensor import Tensor
+from ..parallel import parallel_for, pieces
+from ..tensor import Tensor, array_of
+from .elementwise import promoted
 from .linalg import rows_of
 from .linear import FLOPS, linear
 from .linear_on_device import LinearCrossEntropyOnDevice
-from .loss import _cross_entropy_reference, cross_entropy
+from .loss import _cross_entropy_reference, cross_entropy, divisor_of_mean
 from .on_device import runs_kernels
 from .registry import declare
 
@@ -65,9 +66,8 @@ class LinearCrossEntropy(Function):
         # What smoothing takes from each class, and from all together.
         each = smooth if self.class_weight is None else smooth * self.class_weight.astype(wide)
         total_each = wide.type(self.label_smoothing) if self.class_weight is None else each.sum()
-        # A batch of padding alone has loss 0, not 0/0.
-        count = row_weight.sum() if self.reduction == "mean" else 1
-        count = xp.where(count == 0, 1, count)
+        total_weight = row_weight.sum() if self.reduction == "mean" else 1
+        count = xp.where(total_weight == 0, 1, total_weight)
         losses = xp.empty(len(real), wide)
         dx: Any = None
         dw: Any = None
@@ -93,7 +93,7 @@ class LinearCrossEntropy(Function):
             dx = self.spread(xp, dx, real, x)
             dw = dw.astype(weight.dtype, copy=False)
             db = None if db is None else db.astype(bias.dtype, copy=False)
-        return xp.asarray(losses.sum() / count).astype(x.dtype), dx, dw, db
+        return xp.asarray(losses.sum() / divisor_of_mean(xp, total_weight)).astype(x.dtype), dx, dw, db
 
     def block(self, xp, z, rows, target, weight, bias, terms, losses, factor):
         """Losses of a block of rows; `z` ends as F, `factor` as k / l over the mean's divisor."""
@@ -125,8 +125,8 @@ class LinearCrossEntropy(Function):
                 factor[piece] = (k / total / count)[:, None]
 
         # The product by classes: each thread brings its part of the weight into BLAS's own order, not all of it.
-        split(xp, len(weight), logits, cost=rows.size / FLOPS)
-        split(xp, len(z), softmax, cost=2.0 * z.shape[1])
+        parallel_for(xp, len(weight), logits, cost=rows.size / FLOPS)
+        parallel_for(xp, len(z), softmax, cost=2.0 * z.shape[1])
 
     def gradients(self, xp, f, rows, factor, weight, dw, db, first):
         """dx of the rows, (k/l) (F W); dW += F^T ((k/l) x) and db += F^T (k/l), which the first block writes."""
@@ -148,7 +148,7 @@ class LinearCrossEntropy(Function):
                 for piece in pieces(classes.start, classes.stop, rows.shape[1] // 4):
                     dw[piece] += f[:, piece].T @ scaled
 
-        split(xp, CLASS_PARTS, part, cost=2 * size * rows.size / FLOPS)
+        parallel_for(xp, CLASS_PARTS, part, cost=2 * size * rows.size / FLOPS)
         return d_parts.sum(axis=0) * factor
 
     def spread(self, xp, dx, real, x):
@@ -214,7 +214,8 @@ def linear_cross_entropy(
         weight, bias: (classes, features), and (classes,) or None.
         target: (...), integers; positions equal to `ignore_index` (padding) count nowhere and cost nothing.
         class_weight: (classes,) or None: the weight of each class.
-        reduction: "mean" (over the weights of the targets that count; 0 if none do) or "sum".
+        reduction: "mean" (over the weights of the targets that count; NaN, with the gradient 0, if none do) or
+            "sum".
         label_smoothing: s in [0, 1], as in `cross_entropy`.
         block_rows: rows of logits held at a time; None for what fits into 32 MB or half of the weight's
             size, on a device into 256 MB.
@@ -223,14 +224,16 @@ def linear_cross_entropy(
     """
     if reduction not in ("mean", "sum"):
         raise ValueError(f"linear_cross_entropy: reduction {reduction!r} is neither mean nor sum")
+    label_smoothing = float(label_smoothing)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"linear_cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if block_rows is not None and block_rows < 1:
         raise ValueError(f"linear_cross_entropy: block_rows must be at least 1, not {block_rows}")
+    x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
-    arrays = [raw(operand) for operand in operands]
+    arrays = [array_of(operand) for operand in operands]
     xp = array_module(arrays[0])
-    target, class_weight = xp.asarray(raw(target)), raw(class_weight)
+    target, class_weight = xp.asarray(array_of(target)), array_of(class_weight)
     classes, features = arrays[1].shape
     if arrays[0].shape[-1:] != (features,) or (bias is not None and arrays[2].shape != (classes,)):
         shapes = ", ".join(str(array.shape) for array in arrays)

@@ -72,8 +72,9 @@ class LinearCrossEntropyOnDevice(Function):
         loss, *gradients = self.compute(x, weight, bias)
         count = None
         if self.reduction == "mean":
-            count = xp.maximum((self.target != self.ignore_index).sum(), 1).astype(np.float32)
-            loss = loss / count
+            real = (self.target != self.ignore_index).sum()
+            count = xp.maximum(real, 1).astype(np.float32)
+            loss = loss / xp.where(real == 0, np.float32(np.nan), count)  # the mean over no target is no number
         if self.record:
             self.keep(count, *gradients)
         return loss.astype(x.dtype)

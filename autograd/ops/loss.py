@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module, is_array
-from ..function import Function, raw
+from ..function import Function
 from ..graphs import constant
 from ..kernels.products import product
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .on_device import CrossEntropyOnDevice, runs_kernels
+from .reduction import widened
 from .registry import declare
 from .softmax import log_softmax, softmax
 
@@ -49,14 +50,13 @@ class CrossEntropy(Function):
         loss = own * (lse - logits[xp.arange(rows), target])
         if self.label_smoothing:
             loss += real * (lse * each.sum() - product(logits.astype(dtype, copy=False), each[:, None])[:, 0])
-        # An all-padding batch has loss 0, not 0/0.
         count = row_weight.sum()
-        count = xp.where(count == 0, count.dtype.type(1), count)
         self.save(logits)
-        self.keep(p, target, own, each, real, count)
+        self.keep(p, target, own, each, real, xp.where(count == 0, 1, count))
         if self.reduction == "none":
             return loss.astype(logits.dtype)
-        return xp.asarray(loss.sum() / count if self.reduction == "mean" else loss.sum()).astype(logits.dtype)
+        divisor = 1 if self.reduction == "sum" else divisor_of_mean(xp, count)
+        return xp.asarray(loss.sum() / divisor).astype(logits.dtype)
 
     def backward(self, g):
         (logits,) = self.saved
@@ -74,6 +74,11 @@ class CrossEntropy(Function):
         return out if out.dtype == logits.dtype else out.astype(logits.dtype)
 
 
+def divisor_of_mean(xp: Any, count: Any) -> Any:
+    """`count`, or NaN for 0: the mean over no target at all is no number, as in PyTorch. Its gradient is 0."""
+    return xp.where(count == 0, np.float32(np.nan), count)
+
+
 def _cross_entropy_reference(
     logits: np.ndarray,
     target: np.ndarray,
@@ -88,7 +93,8 @@ def _cross_entropy_reference(
         soft = (1 - label_smoothing) * target + label_smoothing / classes
         log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
         losses = -(soft * log_p * (1 if weight is None else weight)).sum(axis=-1)
-        return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / (losses.size or 1)}[reduction]
+        mean = losses.sum() / losses.size if losses.size else np.nan
+        return {"none": losses, "sum": losses.sum(), "mean": mean}[reduction]
     losses, weights = np.zeros(target.shape, dtype=logits.dtype), 0.0
     for position in np.ndindex(target.shape):
         t = target[position]
@@ -98,7 +104,7 @@ def _cross_entropy_reference(
         log_p = logits[position] - np.log(np.exp(logits[position]).sum())
         losses[position] = -(1 - label_smoothing) * w[t] * log_p[t] - label_smoothing / classes * (w * log_p).sum()
         weights += w[t]
-    return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / (weights or 1.0)}[reduction]
+    return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / weights if weights else np.nan}[reduction]
 
 
 @declare(_cross_entropy_reference)
@@ -118,8 +124,8 @@ def cross_entropy(
         target: (...), integers; positions equal to `ignore_index` (padding) count nowhere. Or (..., classes), floating
             point: a distribution over the classes at each position, which may have a gradient.
         weight: (classes,) or None: the weight of each class.
-        reduction: "mean" (over the weights of the targets that count; 0 if none do; over all positions where the
-            target is a distribution), "sum" or "none" (...).
+        reduction: "mean" (over the weights of the targets that count; NaN, with the gradient 0, if none do; over all
+            positions where the target is a distribution), "sum" or "none" (...).
         label_smoothing: s in [0, 1]: the target distribution is (1-s) onehot + s/classes
             (Szegedy et al. 2016, arXiv 1512.00567, section 7).
 
@@ -127,7 +133,8 @@ def cross_entropy(
     ignore where the target is a distribution; IndexError for a class out of range.
     """
     logits = logits if isinstance(logits, Tensor) else Tensor(logits)
-    weight = None if weight is None else constant(array_module(logits.data), raw(weight))
+    weight = None if weight is None else constant(array_module(logits.data), array_of(weight))
+    label_smoothing = float(label_smoothing)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if reduction not in REDUCTIONS:
@@ -169,12 +176,14 @@ def _on_device(logits: Tensor, target: Any, ignore_index: int, reduction: str, l
 
 
 def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
-    """- sum_c w_c t_c log p_c with the smoothed t, in small ops."""
-    classes = logits.shape[-1]
+    """- sum_c w_c t_c log p_c with the smoothed t, in small ops; float16 is computed in float32."""
+    classes, half = logits.shape[-1], logits.dtype == target.dtype == np.float16
+    logits, target = widened(logits), widened(target)
     if label_smoothing:
         target = target * (1 - label_smoothing) + label_smoothing / classes
     terms = log_softmax(logits) * target
     losses = -(terms if weight is None else terms * weight.astype(logits.dtype)).sum(axis=-1)
+    out = losses if reduction == "none" else losses.sum()
     if reduction == "mean":
-        return losses.sum() / max(losses.size, 1)
-    return losses.sum() if reduction == "sum" else losses
+        out = out / (losses.size or np.nan)
+    return out.astype(np.float16) if half else out

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import Function, raw
-from ..parallel import PIECE, pieces, split
+from ..function import Function
+from ..parallel import PIECE, parallel_for, pieces
 from ..random import Generator, default_generator
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .dropout import _dropout_reference
+from .elementwise import promoted
 from .exponential import sqrt
 from .linalg import rows_of
 from .on_device import (
@@ -23,7 +24,7 @@ from .on_device import (
     fits,
     runs_kernels,
 )
-from .reduction import row_dots, sum_of_rows
+from .reduction import row_dots, sum_of_rows, widened
 from .registry import declare
 
 
@@ -54,7 +55,7 @@ class Normalization(Function):
                 scaled = xp.multiply(centred, weight, out=y if y.dtype == wide else None)
                 xp.add(scaled, bias, out=y, casting="same_kind")
 
-        split(xp, count, part, cost=1.2 * width)
+        parallel_for(xp, count, part, cost=1.2 * width)
         self.keep(x_hat, rstd)
         return out
 
@@ -83,7 +84,7 @@ class Normalization(Function):
                 xp.multiply(h, rstd[piece], out=y, casting="same_kind")
                 finish(y, piece)
 
-        split(xp, sums.shape[1], part, cost=2.5 * PIECE)
+        parallel_for(xp, sums.shape[1], part, cost=2.5 * PIECE)
         dw, db = sums.sum(axis=1).astype(weight.dtype)
         return dx, dw, db
 
@@ -112,8 +113,8 @@ class ResidualLayerNorm(Normalization):
         self.p, self.eps, self.both, self.generator = p, eps, both, generator
 
     def forward(self, x, residual, weight, bias):
-        if x.shape != residual.shape or x.dtype != residual.dtype:
-            raise ValueError("x and the residual must have one shape and dtype")
+        if x.shape != residual.shape:
+            raise ValueError("x and the residual must have one shape")
         self.save(x, residual, weight, bias)
         xp, rows, past = array_module(x), rows_of(x), rows_of(residual)
         keep_mask, scale = None, 1.0
@@ -188,7 +189,8 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
 
     `eps` stands inside the square root. Statistics of float16 rows are float32. Source: arXiv 1607.06450.
     """
-    arrays = raw(x), raw(weight), raw(bias)
+    (x, weight, bias), eps = promoted(x, weight, bias), float(eps)
+    arrays = array_of(x), array_of(weight), array_of(bias)
     if runs_kernels(*arrays) and fits(*(array.shape for array in arrays)):
         return LayerNormOnDevice(eps, lambda *tensors: LayerNorm(eps)(*tensors))(x, weight, bias)
     return LayerNorm(eps)(x, weight, bias)
@@ -227,12 +229,13 @@ def residual_layer_norm(
     """layer_norm(residual + dropout(x)): how a sublayer of a post-norm Transformer ends; on a device one kernel.
 
     With `both`, that and the sum itself: how one of a pre-norm Transformer ends and the next begins. x and residual
-    have one shape (..., features) and dtype. Raises ValueError as `dropout_add` and `layer_norm`.
+    have one shape (..., features). Raises ValueError as `dropout_add` and `layer_norm`.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"residual_layer_norm: p = {p} is not a probability")
     p, generator = p if training else 0.0, generator or default_generator
-    arrays = raw(x), raw(residual), raw(weight), raw(bias)
+    (x, residual, weight, bias), eps = promoted(x, residual, weight, bias), float(eps)
+    arrays = array_of(x), array_of(residual), array_of(weight), array_of(bias)
     alike = runs_kernels(*arrays) and arrays[0].shape == arrays[1].shape
     if not (alike and fits(*(array.shape for array in arrays[1:]))):
         return ResidualLayerNorm(p, eps, both, generator)(x, residual, weight, bias)
@@ -273,7 +276,7 @@ class RMSNorm(Function):
     def backward(self, g):
         x = self.saved[0]
         rrms = self.inverse_rms(x) if isinstance(x, Tensor) else self.kept[0]  # recorded: it depends on x
-        needs = self.needs
+        needs, g = self.needs, widened(g)
         h = g if len(needs) == 1 else g * self.saved[1]
         dx = None
         if needs[0]:
@@ -298,4 +301,5 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5) -> Tensor:
 
     `eps` stands inside the square root. Statistics of float16 rows are float32. Source: arXiv 1910.07467.
     """
+    (x, weight), eps = promoted(x, weight), float(eps)
     return RMSNorm(eps)(x) if weight is None else RMSNorm(eps)(x, weight)

@@ -101,7 +101,7 @@ class DropoutAddOnDevice(Function):
         self.drop = drop
 
     def forward(self, x, residual):
-        if x.shape != residual.shape or x.dtype != residual.dtype:
+        if x.shape != residual.shape:
             raise ValueError(f"{x.dtype}{list(x.shape)} does not add to {residual.dtype}{list(residual.shape)}")
         xp = array_module(x)
         return fused.dropout_add(xp.ascontiguousarray(x), self.drop, xp.ascontiguousarray(residual))
@@ -127,9 +127,10 @@ class CrossEntropyOnDevice(Function):
         loss = self.losses(rows, None)
         if self.reduction == "sum":
             return loss.sum().astype(logits.dtype)
-        count = xp.maximum((self.target != self.ignore_index).sum(), 1).astype(np.float32)
-        self.keep(count)
-        return (loss.sum() / count).astype(logits.dtype)
+        real = (self.target != self.ignore_index).sum()
+        self.keep(xp.maximum(real, 1).astype(np.float32))
+        divisor = xp.where(real == 0, np.float32(np.nan), self.kept[0])  # the mean over no target is no number
+        return (loss.sum() / divisor).astype(logits.dtype)
 
     def losses(self, rows, factor):
         bias = array_module(rows).zeros(rows.shape[1], rows.dtype)

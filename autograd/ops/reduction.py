@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .registry import declare
 from .selection import where
 
@@ -17,13 +17,18 @@ Axis = int | tuple[int, ...] | None
 
 def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     """`axis` as a tuple of non-negative numbers; all for None. Raises ValueError if out of range or named twice."""
-    axes = tuple(range(ndim)) if axis is None else (axis,) if not isinstance(axis, tuple) else axis
+    axes = tuple(range(ndim)) if axis is None else tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     if any(not -ndim <= a < ndim for a in axes):
         raise ValueError(f"axis {axis} is out of range for {ndim} dimensions")
     axes = tuple(a % ndim for a in axes)
     if len(set(axes)) != len(axes):
         raise ValueError(f"axis {axis} names one axis twice")
     return axes
+
+
+def axis_of(x: Any, axis: Axis) -> Axis:
+    """`axis` of a reduction of x; none for 0 and -1 of a 0-d array, which NumPy's sum takes (and all of PyTorch's)."""
+    return () if axis in (0, -1) and not np.ndim(array_of(x)) else axis
 
 
 def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
@@ -42,7 +47,7 @@ def count(axis: Axis, shape: tuple[int, ...]) -> int:
 
 def widened(x: Any) -> Any:
     """float16 as float32, whose 24 bits can hold a sum or a statistic; anything else as it is."""
-    return x.astype(np.float32) if x.dtype == np.float16 else x
+    return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x
 
 
 def narrowed(out: Any, x: Any) -> Any:
@@ -58,7 +63,7 @@ def row_dots(x: Any, y: Any) -> Any:
 class Reduction(Function):
     def __init__(self, axis: Axis, keepdims: bool):
         self.axis = axis
-        self.keepdims = keepdims
+        self.keepdims = bool(keepdims)  # NumPy refuses its own booleans
 
 
 class Sum(Reduction):
@@ -90,7 +95,7 @@ def sum_of_rows(x: Any) -> Any:
 @declare(np.sum)
 def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum over `axis` (all axes by default). float16 is accumulated in float32, integers and booleans in int64."""
-    return Sum(axis, keepdims)(x)
+    return Sum(axis_of(x, axis), keepdims)(x)
 
 
 class Mean(Reduction):
@@ -109,7 +114,7 @@ max_ = max  # Python's, before NumPy's name takes its place below
 @declare(np.mean)
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Arithmetic mean over `axis` (all axes by default). float16 is accumulated in float32; integers give float64."""
-    return Mean(axis, keepdims)(x)
+    return Mean(axis_of(x, axis), keepdims)(x)
 
 
 class Prod(Reduction):
@@ -117,10 +122,10 @@ class Prod(Reduction):
 
     def forward(self, x):
         self.save(x)
-        return x.prod(axis=self.axis, keepdims=self.keepdims)
+        return narrowed(x.prod(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)), x)
 
     def backward(self, g):
-        (x,) = self.saved
+        (x,) = map(widened, self.saved)
         xp = array_module(x)
         axes = normalized_axes(self.axis, x.ndim)
         kept = tuple(a for a in range(x.ndim) if a not in axes)
@@ -149,8 +154,8 @@ def _others_recorded(lines: Tensor) -> Any:
 
 @declare(np.prod)
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Product over `axis` (all axes by default); the gradient is right where elements are 0."""
-    return Prod(axis, keepdims)(x)
+    """Product over `axis` (all axes by default), of float16 in float32; the gradient is right where elements are 0."""
+    return Prod(axis_of(x, axis), keepdims)(x)
 
 
 class Extremum(Reduction):
@@ -164,7 +169,7 @@ class Extremum(Reduction):
         return out
 
     def backward(self, g):
-        x, out = map(raw, self.saved)
+        x, out = map(array_of, self.saved)
         hits = x == spread(out, self.axis, x.shape)
         # A row with NaN in it has a NaN for a result, which nothing equals.
         hits |= x != x
@@ -183,13 +188,13 @@ class Min(Extremum):
 @declare(np.max)
 def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Largest element over `axis`; NaN if one is. Equal largest elements share the gradient evenly."""
-    return Max(axis, keepdims)(x)
+    return Max(axis_of(x, axis), keepdims)(x)
 
 
 @declare(np.min)
 def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Smallest element over `axis`; NaN if one is. Equal smallest elements share the gradient evenly."""
-    return Min(axis, keepdims)(x)
+    return Min(axis_of(x, axis), keepdims)(x)
 
 
 class ArgExtremum(Reduction):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw
-from ..tensor import Tensor
+from ..function import Function
+from ..tensor import Tensor, array_of
 from .registry import declare
 
 
@@ -42,18 +42,18 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
 
     Raises TypeError for a mask that is not boolean or a complex value, ValueError for a value with axes.
     """
-    mask = raw(mask)
+    mask = array_of(mask)
     if np.result_type(mask).kind != "b":
         raise TypeError(f"masked_fill: the mask must be boolean, not {np.result_type(mask)}")
-    if np.result_type(raw(value)).kind == "c":
+    if np.result_type(array_of(value)).kind == "c":
         raise TypeError(f"masked_fill: a complex value ({value}) does not go into a real tensor")
-    if np.ndim(raw(value)):
-        raise ValueError(f"masked_fill: one value fills all elements, not an array of shape {np.shape(raw(value))}")
+    if shape := np.shape(array_of(value)):
+        raise ValueError(f"masked_fill: one value fills all elements, not an array of shape {shape}")
     return Where()(mask, value, x)
 
 
 class Extreme(Function):
-    """The larger (or smaller) of two; where they are equal they share the gradient evenly."""
+    """The larger (or smaller) of two; equal ones share the gradient evenly, and both get it where one is NaN."""
 
     broadcasts = True
 
@@ -69,23 +69,26 @@ class Extreme(Function):
         return getattr(array_module(x, y), self.function)(x, y)
 
     def backward(self, g):
-        x, y = map(raw, self.saved)
+        x, y = map(array_of, self.saved)
         first, second = (x, y) if self.function == "maximum" else (y, x)
-        xp = array_module(first, second)
-        share = xp.where(x == y, 0.5, first > second).astype(g.dtype)
+        xp, tied = array_module(first, second), x == y
         needs_x, needs_y = self.needs
-        return g * share if needs_x else None, g * (1 - share) if needs_y else None
+
+        def unless(lost):
+            return g * xp.where(tied, 0.5, ~lost).astype(g.dtype)
+
+        return unless(first < second) if needs_x else None, unless(first > second) if needs_y else None
 
 
 @declare(np.maximum)
 def maximum(x: Any, y: Any) -> Tensor:
-    """The larger of two, elementwise; NaN if either is. Equal values share the gradient evenly."""
+    """The larger of two, elementwise; NaN if either is, and both get the gradient. Equal values share it evenly."""
     return Extreme("maximum")(x, y)
 
 
 @declare(np.minimum)
 def minimum(x: Any, y: Any) -> Tensor:
-    """The smaller of two, elementwise; NaN if either is. Equal values share the gradient evenly."""
+    """The smaller of two, elementwise; NaN if either is, and both get the gradient. Equal values share it evenly."""
     return Extreme("minimum")(x, y)
 
 
@@ -107,7 +110,7 @@ class Clip(Function):
         return array_module(x, *bounds).clip(x, low, high)
 
     def backward(self, g):
-        x, *bounds = map(raw, self.saved)
+        x, *bounds = map(array_of, self.saved)
         low, high = self.bounds(bounds)
         above = False if high is None else x > high
         below = False if low is None else x < low
@@ -121,17 +124,22 @@ class Clip(Function):
         return tuple(gradients)
 
 
-def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None) -> np.ndarray:
+def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Any:
+    min, max = a_min if min is None else min, a_max if max is None else max
     out = x if min is None else np.where(np.real(x) < np.real(min), min, x)
     return out if max is None else np.where(np.real(out) > np.real(max), max, out)
 
 
 @declare(_clip_reference)
-def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Tensor:
     """x kept between `min` and `max`, numbers or arrays that broadcast, None for no bound.
 
-    The gradient passes where min <= x <= max; elsewhere it goes to the bound. Raises ValueError without any bound.
+    `a_min` and `a_max` are NumPy's older names of these. The gradient passes where min <= x <= max; elsewhere it goes
+    to the bound. Raises ValueError without any bound, or if one is given twice.
     """
+    if (min is not None and a_min is not None) or (max is not None and a_max is not None):
+        raise ValueError("clip: a_min is another name of min, and a_max of max: give one of the two")
+    min, max = a_min if min is None else min, a_max if max is None else max
     if min is None and max is None:
         raise ValueError("clip: give min, max or both")
     return Clip(min is not None, max is not None)(x, *(bound for bound in (min, max) if bound is not None))

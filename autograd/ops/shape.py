@@ -9,9 +9,9 @@ import numpy as np
 
 from ..backend import array_module, device_of
 from ..backend import to_device as move_array
-from ..function import Function, raw
-from ..tensor import Tensor
-from .reduction import Axis, normalized_axes
+from ..function import Function
+from ..tensor import Tensor, array_of
+from .reduction import Axis, axis_of, normalized_axes
 from .registry import declare
 
 
@@ -86,9 +86,9 @@ class BroadcastTo(Function):
 
 
 @declare(np.broadcast_to)
-def broadcast_to(x: Any, shape: Sequence[int]) -> Tensor:
+def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
     """x stretched to `shape` by the broadcasting rules."""
-    return BroadcastTo(tuple(shape))(x)
+    return BroadcastTo((shape,) if isinstance(shape, int | np.integer) else tuple(shape))(x)
 
 
 @declare(np.ravel)
@@ -98,7 +98,7 @@ def ravel(x: Any) -> Tensor:
 
 
 def _moved(x: Any, axes: Axis) -> tuple[int, ...]:
-    return normalized_axes(axes, np.ndim(raw(x)))
+    return normalized_axes(axes, np.ndim(array_of(x)))
 
 
 @declare(np.moveaxis)
@@ -107,7 +107,7 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
     old, new = _moved(x, source), _moved(x, destination)
     if len(old) != len(new):
         raise ValueError(f"moveaxis: {len(old)} axes ({source}) can't go to {len(new)} positions ({destination})")
-    order = [axis for axis in range(np.ndim(raw(x))) if axis not in old]
+    order = [axis for axis in range(np.ndim(array_of(x))) if axis not in old]
     for position, axis in sorted(zip(new, old, strict=True)):
         order.insert(position, axis)
     return transpose(x, order)
@@ -116,8 +116,8 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 @declare(np.expand_dims)
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
     """Axes of size 1 put in, at the positions `axis` of the result."""
-    shape = np.shape(raw(x))
-    added = normalized_axes(axis, len(shape) + (len(axis) if isinstance(axis, tuple) else 1))
+    shape = np.shape(array_of(x))
+    added = normalized_axes(axis, len(shape) + np.size(axis))
     sizes = iter(shape)
     return reshape(x, tuple(1 if i in added else next(sizes) for i in range(len(shape) + len(added))))
 
@@ -125,7 +125,8 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
 @declare(np.squeeze)
 def squeeze(x: Any, axis: Axis = None) -> Tensor:
     """Axes of size 1 taken out: those named, or all. Raises ValueError if one named has another size."""
-    shape = np.shape(raw(x))
+    shape = np.shape(array_of(x))
+    axis = axis_of(x, axis)
     if axis is None:
         axis = tuple(i for i, size in enumerate(shape) if size == 1)
     axes = normalized_axes(axis, len(shape))
@@ -166,7 +167,7 @@ class Roll(Function):
 @declare(np.roll)
 def roll(x: Any, shift: int | tuple[int, ...], axis: Axis = None) -> Tensor:
     """Elements moved by `shift` along `axis`, the last ones back to the front; of the flattened x for None."""
-    return Roll(shift, axis)(x)
+    return Roll(shift if isinstance(shift, int | np.integer) else tuple(shift), axis)(x)
 
 
 class ToDevice(Function):

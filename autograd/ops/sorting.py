@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import raw
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
 from .indexing import take_along_axis
 from .reduction import normalized_axes
 from .registry import declare
 from .shape import ravel
 
 
-def _order(x: Any, axis: int) -> Array:
-    """The indices of the elements in ascending order; equal ones as they stand."""
-    x = raw(x)
+def _order(x: Any, axis: int, descending: bool = False) -> Array:
+    """The indices of the elements in ascending or descending order; equal ones as they stand, NaN as the largest."""
+    x = array_of(x)
     xp = array_module(x)
+    if descending:  # the ascending order from the other end, where equal ones stand the other way round
+        return np.shape(x)[axis] - 1 - xp.flip(_order(xp.flip(x, axis), axis), axis)
     # CuPy's argsort takes no `kind`; it is stable as it is.
     return np.argsort(x, axis=axis, kind="stable") if xp is np else xp.argsort(x, axis=axis)
 
@@ -26,7 +27,7 @@ def _order(x: Any, axis: int) -> Array:
 @declare(lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"))
 def argsort(x: Any, axis: int | None = -1) -> Tensor:
     """The indices of the elements of x in ascending order along `axis`, of the flattened x for None; no gradient."""
-    return Tensor(_order(np.reshape(raw(x), -1) if axis is None else x, -1 if axis is None else axis))
+    return Tensor(_order(np.reshape(array_of(x), -1) if axis is None else x, -1 if axis is None else axis))
 
 
 @declare(np.sort)
@@ -34,7 +35,7 @@ def sort(x: Any, axis: int | None = -1) -> Tensor:
     """The elements of x in ascending order along `axis`, of the flattened x for None; NaN last."""
     if axis is None:
         x, axis = ravel(x), 0
-    normalized_axes(axis, np.ndim(raw(x)))
+    normalized_axes(axis, np.ndim(array_of(x)))
     return take_along_axis(x, _order(x, axis), axis)
 
 
@@ -48,13 +49,12 @@ def _topk_reference(x: np.ndarray, k: int, axis: int = -1, largest: bool = True)
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) elements along `axis`, best first: values and indices.
 
+    Of equal elements the first comes first, as for `argmax`; NaN counts as larger than any number, as in `sort`.
     Raises ValueError unless 0 <= k <= size of the axis.
     """
-    shape = np.shape(raw(x))
+    shape = np.shape(array_of(x))
     (axis,) = normalized_axes(axis, len(shape))
     if not 0 <= k <= shape[axis]:
         raise ValueError(f"topk: k = {k} of axis {axis} of shape {shape}")
-    order = _order(x, axis)
-    best = slice(shape[axis] - 1, shape[axis] - 1 - k if k < shape[axis] else None, -1) if largest else slice(k)
-    indices = order[(*(slice(None),) * axis, best)]
+    indices = _order(x, axis, descending=largest)[(*(slice(None),) * axis, slice(k))]
     return take_along_axis(x, indices, axis), Tensor(indices)

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, raw, run
-from ..tensor import Tensor
+from ..function import Function, run
+from ..tensor import Tensor, array_of
 from .elementwise import abs, sign
-from .reduction import Axis, Reduction, accumulator, count, max, min, narrowed, normalized_axes, spread, sum, widened
+from .reduction import (
+    Axis,
+    Reduction,
+    accumulator,
+    axis_of,
+    count,
+    max,
+    min,
+    narrowed,
+    normalized_axes,
+    spread,
+    sum,
+    widened,
+)
 from .registry import declare
 from .shape import reshape
 
 
-def _safe_divisor(axis: Axis, shape: tuple[int, ...], ddof: int) -> int:
-    """n - ddof. Raises ValueError where it is not positive: the variance of too few numbers is undefined."""
-    n = count(axis, shape)
-    if n - ddof <= 0:
-        raise ValueError(f"the variance of {n} numbers with ddof={ddof} is undefined")
-    return n - ddof
+def _divisor(axis: Axis, shape: tuple[int, ...], ddof: float) -> float:
+    """n - ddof, at least 0: NumPy divides by that, and warns. The variance of too few numbers is NaN or infinite."""
+    rest = float(count(axis, shape) - ddof)
+    return rest if rest > 0 else 0.0
 
 
-def _variance(x: Any, axis: Axis, keepdims: bool, divisor: int) -> Any:
+def _variance(x: Any, axis: Axis, keepdims: bool, divisor: float) -> Any:
     centred = x - x.mean(axis=axis, keepdims=True)
     return (centred * centred).sum(axis=axis, keepdims=keepdims) / divisor
 
@@ -37,36 +49,40 @@ class Var(Reduction):
 
     def forward(self, x):
         self.save(x)
-        divisor = _safe_divisor(self.axis, x.shape, self.ddof)
+        divisor = _divisor(self.axis, x.shape, self.ddof)
         return narrowed(_variance(widened(x), self.axis, self.keepdims, divisor), x)
 
     def backward(self, g):
         (x,) = self.saved
-        scale = 2 / _safe_divisor(self.axis, x.shape, self.ddof)
-        return spread(g * scale, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
+        x, g = widened(x), widened(g)
+        scaled = g * 2 / _divisor(self.axis, x.shape, self.ddof)
+        return spread(scaled, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
 
 
 @declare(lambda x, axis=None, keepdims=False, ddof=0: _std_reference(x, axis, keepdims, ddof) ** 2)
 def var(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """Variance over `axis` (all axes by default), divided by n - ddof. Raises ValueError unless n > ddof."""
-    return Var(axis, keepdims, ddof)(x)
+    """Variance over `axis` (all axes by default), divided by n - ddof; NaN or infinite unless n > ddof."""
+    return Var(axis_of(x, axis), keepdims, ddof)(x)
 
 
 class Std(Var):
     """The square root of the variance; dx = g (x - mean) / ((n - ddof) std), and 0 where std is 0."""
 
     def forward(self, x):
-        divisor = _safe_divisor(self.axis, x.shape, self.ddof)
-        variance = _variance(widened(x), self.axis, self.keepdims, divisor)
-        out = narrowed(array_module(x).sqrt(variance), x)
+        divisor = _divisor(self.axis, x.shape, self.ddof)
+        wide = array_module(x).sqrt(_variance(widened(x), self.axis, self.keepdims, divisor))
+        out = narrowed(wide, x)
         self.save(x, out)
+        self.keep(wide)
         return out
 
     def backward(self, g):
         x, out = self.saved
+        if not isinstance(out, Tensor):
+            x, out = widened(x), self.kept[0]
         xp = array_module(g)
-        zero = raw(out) == 0
-        scaled = xp.where(zero, 0.0, g) / xp.where(zero, 1.0, out) / _safe_divisor(self.axis, x.shape, self.ddof)
+        zero = array_of(out) == 0
+        scaled = xp.where(zero, 0.0, g) / xp.where(zero, 1.0, out) / _divisor(self.axis, x.shape, self.ddof)
         return spread(scaled, self.axis, x.shape) * (x - x.mean(axis=self.axis, keepdims=True))
 
 
@@ -78,8 +94,8 @@ def _std_reference(x: np.ndarray, axis: Axis = None, keepdims: bool = False, ddo
 
 @declare(_std_reference)
 def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """Standard deviation over `axis`; the gradient where it is 0 is 0. Raises ValueError unless n > ddof."""
-    return Std(axis, keepdims, ddof)(x)
+    """Standard deviation over `axis`; the gradient where it is 0 is 0. NaN or infinite unless n > ddof."""
+    return Std(axis_of(x, axis), keepdims, ddof)(x)
 
 
 class LogSumExp(Reduction):
@@ -88,25 +104,37 @@ class LogSumExp(Reduction):
     def forward(self, x):
         xp = array_module(x)
         wide = widened(x)
-        top = wide.max(axis=self.axis, keepdims=True)
-        top = xp.where(xp.isfinite(top), top, 0)  # a row of nothing but -inf has the sum 0, not NaN
-        total = xp.exp(wide - top).sum(axis=self.axis, keepdims=self.keepdims)
+        if count(self.axis, x.shape):
+            top = wide.max(axis=self.axis, keepdims=True)
+            top = xp.where(xp.isfinite(top), top, 0)  # a row of nothing but -inf has the sum 0, not NaN
+        else:
+            top = wide.sum(axis=self.axis, keepdims=True)
+        total = xp.exp(wide - top).sum(axis=self.axis, keepdims=True)
         with np.errstate(divide="ignore"):
-            out = narrowed(xp.log(total) + top.reshape(total.shape), x)
+            out = narrowed(xp.log(total) + top, x)
+        out = out if self.keepdims else xp.squeeze(out, normalized_axes(self.axis, x.ndim))
         self.save(x, out)
+        self.keep(top, xp.where(total == 0, 1, total))
         return out
 
     def backward(self, g):
         x, out = self.saved
+        g = spread(g, self.axis, x.shape)
         xp = array_module(g)
-        finite = xp.where(raw(out) == -np.inf, 0.0, out)
-        return spread(g, self.axis, x.shape) * xp.exp(x - spread(finite, self.axis, x.shape))
+        if isinstance(x, Tensor):
+            finite = xp.where(array_of(out) == -np.inf, 0.0, out)
+            return g * xp.exp(x - spread(finite, self.axis, x.shape))
+        top, total = self.kept  # more exact than the logarithm of their product, where that is large
+        return g * (xp.exp(widened(x) - top) / total)
 
 
 @declare(lambda x, axis=None, keepdims=False: np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)))
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))) over `axis` (all axes by default), without overflow; -inf for a row of nothing but -inf."""
-    return LogSumExp(axis, keepdims)(x)
+    """log(sum(exp(x))) over `axis` (all axes by default), without overflow.
+
+    -inf for a row of nothing but -inf, or of nothing.
+    """
+    return LogSumExp(axis_of(x, axis), keepdims)(x)
 
 
 class PNorm(Reduction):
@@ -121,20 +149,24 @@ class PNorm(Reduction):
         top = wide.max(axis=self.axis, keepdims=True) if x.size else wide.sum(axis=self.axis, keepdims=True)
         top = array_module(x).where((top == 0) | (top == np.inf), 1, top)  # divided by it, no power overflows
         total = ((wide / top) ** self.p).sum(axis=self.axis, keepdims=self.keepdims)
-        out = narrowed(total ** (1 / self.p) * top.reshape(total.shape), x)
+        wide = total ** (1 / self.p) * top.reshape(total.shape)
+        out = narrowed(wide, x)
         self.save(x, out)
+        self.keep(wide)
         return out
 
     def backward(self, g):
         x, out = self.saved
+        if not isinstance(out, Tensor):
+            x, out = widened(x), self.kept[0]
         xp = array_module(g)
-        zero = raw(out) == 0
+        zero = array_of(out) == 0
         norm = spread(xp.where(zero, 1.0, out), self.axis, x.shape)
         g = spread(xp.where(zero, 0.0, g), self.axis, x.shape)
         if self.p == 2:
             return g * (x / norm)
         ratio = xp.abs(x) / norm
-        absent = raw(x) == 0  # for p < 1 the power of 0 is infinite; the slope there counts as 0, as sign(x) says
+        absent = array_of(x) == 0  # for p < 1 the power of 0 is infinite; the slope there counts as 0, as sign(x) says
         return g * xp.sign(x) * xp.where(absent, 1.0, ratio) ** (self.p - 1)
 
 
@@ -157,11 +189,13 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
 
     The gradient where the norm is 0 is 0. Raises ValueError for another `ord`.
     """
-    ndim = np.ndim(raw(x))
+    ndim = np.ndim(array_of(x))
     axes = normalized_axes(axis, ndim)
+    if isinstance(ord, Real):
+        ord = float(ord)
     if ord == "fro" and len(axes) != 2:
         raise ValueError(f"norm: ord='fro' takes two axes, not {axis} of {ndim} dimensions")
-    if isinstance(ord, int | float) and len(axes) != 1:
+    if isinstance(ord, Real) and len(axes) != 1:
         raise ValueError(f"norm: ord={ord} with axis={axis}: a p-norm goes along one axis")
     if ord in (np.inf, -np.inf):
         return (max if ord == np.inf else min)(abs(x), axis=axes, keepdims=keepdims)
@@ -169,9 +203,9 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
         return sum(abs(x), axis=axes, keepdims=keepdims)
     if ord == 0:
         return sum(abs(sign(x)), axis=axes, keepdims=keepdims)
-    if ord not in (None, "fro") and not isinstance(ord, int | float):
+    if ord not in (None, "fro") and not isinstance(ord, Real):
         raise ValueError(f"norm: ord={ord!r} is none of a number, None and 'fro'")
-    return PNorm(2 if ord in (None, "fro") else ord, axes, keepdims)(x)
+    return PNorm(2.0 if ord in (None, "fro") else float(ord), axes, keepdims)(x)
 
 
 class CumSum(Function):
@@ -191,6 +225,6 @@ class CumSum(Function):
 @declare(np.cumsum)
 def cumsum(x: Any, axis: int | None = None) -> Tensor:
     """Running sum along `axis`, of the flattened x for None. float16 is accumulated in float32."""
-    if axis is None:
-        return CumSum(0)(reshape(x, -1))
+    if axis is None or not np.ndim(array_of(x)):
+        return CumSum(axis or 0)(reshape(x, -1))
     return CumSum(axis)(x)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function
-from ..tensor import Tensor
+from ..tensor import Tensor, array_of
+from .reduction import widened
 from .registry import declare
 
 
@@ -68,7 +69,7 @@ class ArcSin(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return g / array_module(x).sqrt(1 - x * x)
+        return g / array_module(x).sqrt((1 - x) * (1 + x))  # exact near 1, where 1 - x^2 is not
 
 
 @declare(np.arcsin)
@@ -84,7 +85,7 @@ class ArcCos(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return -g / array_module(x).sqrt(1 - x * x)
+        return -g / array_module(x).sqrt((1 - x) * (1 + x))
 
 
 @declare(np.arccos)
@@ -100,7 +101,8 @@ class ArcTan(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return g / (1 + x * x)
+        size = array_module(x).hypot(x, 1.0)  # x^2 may overflow
+        return g / size / size
 
 
 @declare(np.arctan)
@@ -110,7 +112,7 @@ def arctan(x: Any) -> Tensor:
 
 
 class ArcTan2(Function):
-    """The angle of the point (x, y): d/dy = x / (x^2 + y^2), d/dx = -y / (x^2 + y^2)."""
+    """The angle of the point (x, y): d/dy = x / r^2, d/dx = -y / r^2 with its distance r from 0; both are 0 at 0."""
 
     broadcasts = True
 
@@ -119,10 +121,13 @@ class ArcTan2(Function):
         return array_module(y, x).arctan2(y, x)
 
     def backward(self, g):
-        y, x = self.saved
-        scaled = g / (x * x + y * y)
+        y, x = map(widened, self.saved)
+        xp = array_module(g)
+        size = xp.hypot(x, y)  # whose square may overflow, or be 0
+        size = xp.where(array_of(size) == 0, 1.0, size)
+        scaled = g / size
         needs_y, needs_x = self.needs
-        return scaled * x if needs_y else None, -scaled * y if needs_x else None
+        return scaled * (x / size) if needs_y else None, -scaled * (y / size) if needs_x else None
 
 
 def _arctan2_reference(y: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -137,22 +142,26 @@ def arctan2(y: Any, x: Any) -> Tensor:
 
 
 class Hypot(Function):
+    """r = sqrt(x^2 + y^2): d/dx = x / r, d/dy = y / r; both are 0 at 0."""
+
     broadcasts = True
 
     def forward(self, x, y):
-        out = array_module(x, y).hypot(x, y)
-        self.save(x, y, out)
-        return out
+        self.save(x, y)
+        return array_module(x, y).hypot(x, y)
 
     def backward(self, g):
-        x, y, out = self.saved
+        x, y = map(widened, self.saved)
+        xp = array_module(g)
+        out = xp.hypot(x, y)
+        out = xp.where(array_of(out) == 0, 1.0, out)
         needs_x, needs_y = self.needs
         return g * (x / out) if needs_x else None, g * (y / out) if needs_y else None
 
 
 @declare(lambda x, y: np.sqrt(x * x + y * y))
 def hypot(x: Any, y: Any) -> Tensor:
-    """sqrt(x^2 + y^2), elementwise, without overflow on the way."""
+    """sqrt(x^2 + y^2), elementwise, without overflow on the way; the gradient at 0 is 0."""
     return Hypot()(x, y)
 
 
@@ -212,7 +221,7 @@ class ArcSinh(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return g / array_module(x).sqrt(x * x + 1)
+        return g / array_module(x).hypot(x, 1.0)
 
 
 @declare(np.arcsinh)
@@ -228,7 +237,8 @@ class ArcCosh(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return g / array_module(x).sqrt(x * x - 1)
+        xp = array_module(x)
+        return g / (xp.sqrt(x - 1) * xp.sqrt(x + 1))
 
 
 @declare(np.arccosh)
@@ -244,7 +254,7 @@ class ArcTanh(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return g / (1 - x * x)
+        return g / ((1 - x) * (1 + x))
 
 
 @declare(np.arctanh)

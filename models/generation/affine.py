@@ -16,7 +16,7 @@ import numpy as np
 
 from ...autograd.backend import array_module
 from ...autograd.blas import blas_of_numpy
-from ...autograd.parallel import split
+from ...autograd.parallel import parallel_for
 from ...nn import Linear
 
 COLUMNS = 32  # of a block
@@ -81,7 +81,7 @@ class Affine:
                 _finish(y[:rows, columns], None if bias is None else bias[columns], relu)
 
         # Reading a weight takes some 0.4 ns, and multiplying it with a row 0.02 ns.
-        split(np, len(packed), part, cost=self.in_features * COLUMNS * (0.4 + 0.02 * rows))
+        parallel_for(np, len(packed), part, cost=self.in_features * COLUMNS * (0.4 + 0.02 * rows))
         return y[:rows, : self.out_features]
 
     def _groups(self, rows: int) -> tuple[int, int]:

@@ -50,10 +50,10 @@ def beam_search(
 
     The score of a complete sequence is its log-probability divided by `length_penalty`, plus `coverage_penalty`. A
     sentence is finished when no open sequence can still score more than its n-th best complete one, whatever may
-    follow; at the limit of length the open ones count as they are.
+    follow, or its only one has ended; at the limit of length the open ones count as they are.
 
     Args:
-        width: sequences kept for each sentence; 1 is greedy search.
+        width: sequences kept for each sentence; 1 gives what greedy search does, whatever `alpha`.
         alpha: exponent of the length penalty; 0 for none, above 0 favours longer sequences.
         coverage: weight of the coverage penalty; it needs a state that keeps cross-attention.
         n_best: how many to return, at most `width`.
@@ -173,6 +173,8 @@ class _BeamSearch:
         if not kept and not complete.best:  # nothing is allowed: what there is ends as it is
             for parent in np.flatnonzero(self.scores[place] > -np.inf).tolist():
                 self._complete(complete, first + parent, [], self.scores[place, parent], length - 1)
+        if self.width == 1 and complete.best:  # <eos> was the likeliest: the one sequence kept has ended
+            return []
         if length >= complete.limit:
             for score, parent, token in kept:
                 self._complete(complete, first + parent, [token], score, length)

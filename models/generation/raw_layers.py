@@ -9,7 +9,7 @@ import numpy as np
 
 from ...autograd import Tensor, no_grad
 from ...autograd.backend import array_module
-from ...autograd.parallel import split
+from ...autograd.parallel import parallel_for
 from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
 from ...nn.feed_forward import ACTIVATIONS
 from .affine import Affine, pack
@@ -75,7 +75,7 @@ def attend(
             xp.divide(weights, total, out=kept[some])
 
     # For each key of each query the two products, the exponential, and reading key and value.
-    split(xp, batch, part, cost=heads * keys.shape[2] * (queries * (2 + 0.04 * head_dim) + 0.8 * head_dim))
+    parallel_for(xp, batch, part, cost=heads * keys.shape[2] * (queries * (2 + 0.04 * head_dim) + 0.8 * head_dim))
     return merged, kept
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.backend import array_module
-from ...autograd.parallel import split
+from ...autograd.parallel import parallel_for
 
 CHUNK = 1 << 18  # numbers that stay in a processor's cache between two passes
 STRIP = 256  # see top_k
@@ -32,7 +32,7 @@ def log_sum_exp(logits: Any) -> Any:
             stop = min(start + chunk, last)
             _sum_chunk(logits[start:stop], buffer[: stop - start], out[start:stop])
 
-    split(np, rows, part, cost=0.7 * vocabulary)
+    parallel_for(np, rows, part, cost=0.7 * vocabulary)
     return out
 
 
@@ -77,7 +77,7 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
         contenders = xp.concatenate([ids for _, ids in found])
         values[first:last], ids[first:last] = _sorted(logits[first:last], row, contenders, k)
 
-    split(xp, rows, part, cost=0.4 * vocabulary)
+    parallel_for(xp, rows, part, cost=0.4 * vocabulary)
     return values, ids
 
 

@@ -144,7 +144,7 @@ class Scale(Function):
     [
         (0, r"Multiply: input 0 of shape \(2,\), which its backward pass needs, was changed"),
         (1, r"Multiply: input 1 of shape \(2,\), which its backward pass needs, was changed"),
-        (2, r"Scale: its table of shape \(2,\), which its backward pass needs, was changed"),
+        (2, r"Scale: table of shape \(2,\), which its backward pass needs, was changed"),
     ],
 )
 def test_writes_from_outside(write, message) -> None:

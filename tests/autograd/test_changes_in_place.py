@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Function, Parameter, Tensor, grad, no_grad, ops
+from handloom.autograd.backend import to_device
+from handloom.autograd.changes import Changes
 
 
 def leaf(values) -> Tensor:
@@ -72,6 +74,49 @@ def _view_under_no_grad(x):
     return y * Tensor(np.ones(2), requires_grad=True)
 
 
+def _bare_array(x):
+    return Tensor(np.ones(2), requires_grad=True) * x.data
+
+
+def _bare_view(x):
+    return ops.matmul(Tensor(np.ones((2, 2)), requires_grad=True), x.numpy()[::-1].reshape(2, 1))
+
+
+def _constant_on_its_array(x):
+    return Tensor(x.data) * Tensor(np.ones(2), requires_grad=True)
+
+
+def _leaf_on_its_array(x):
+    y = Tensor(x.data, requires_grad=True)
+    return y * y
+
+
+def _parameter_on_a_view_of_its_array(x):
+    y = Parameter(np.lib.stride_tricks.sliding_window_view(x.data, 2))
+    return y * y
+
+
+def _as_an_array(x):
+    return Tensor(np.asarray(x.detach())) * Tensor(np.ones(2), requires_grad=True)
+
+
+def _in_an_attribute(x):
+    return Holder(x.data)(Tensor(np.ones(2), requires_grad=True))
+
+
+class Holder(Function):
+    """Multiplies by an array that it was made with."""
+
+    def __init__(self, factor):
+        self.factors = [factor]
+
+    def forward(self, x):
+        return x * self.factors[0]
+
+    def backward(self, g):
+        return g * self.factors[0]
+
+
 SAVED = [
     _itself,
     _reshaped,
@@ -84,6 +129,13 @@ SAVED = [
     _detached_view,
     _wrapped,
     _view_under_no_grad,
+    _bare_array,
+    _bare_view,
+    _constant_on_its_array,
+    _leaf_on_its_array,
+    _parameter_on_a_view_of_its_array,
+    _as_an_array,
+    _in_an_attribute,
 ]
 
 
@@ -140,6 +192,78 @@ def test_neighbours_in_one_flat_array_are_apart() -> None:
     np.testing.assert_array_equal(flat, [0, 1, 7, 3])
 
 
+SHARED = [
+    lambda x: Tensor(x.data, requires_grad=True),
+    lambda x: Tensor(x, requires_grad=True),
+    lambda x: Parameter(x.data[:1]),
+    lambda x: Parameter(x.data[::-1]),
+    lambda x: Parameter(x.data.view(np.float32)),
+    lambda x: Parameter(np.lib.stride_tricks.as_strided(x.data, (2, 1), (8, 8))),
+    lambda x: Parameter(np.frombuffer(x.data)),
+    lambda x: x.detach().requires_grad_(),
+    lambda x: x.detach().reshape(1, 2).requires_grad_(),
+]
+
+
+@pytest.mark.parametrize("share", SHARED)
+@pytest.mark.parametrize("known", [False, True])
+def test_a_change_through_another_tensor_on_the_same_memory_is_noticed(share, known) -> None:
+    x = leaf([1.0, 2.0])
+    other = share(x)
+    if known:  # it is part of a graph already
+        (other * other).sum().backward()
+    y = (x * x).sum()
+    with no_grad():
+        other[0] = 10.0
+    del other
+    with pytest.raises(RuntimeError, match=CHANGED):
+        y.backward()
+    with no_grad():
+        copy.copy(x)[0] = 9.0
+    (x * x).sum().backward()
+    np.testing.assert_array_equal(x.grad, 2 * x.data)
+
+
+def test_memory_beside_what_was_changed() -> None:
+    flat = np.arange(12.0).reshape(4, 3)
+    x, beside, between = Parameter(flat[0]), Parameter(flat[1]), Parameter(flat[2:2])
+    y = (x * x).sum() + (between * between).sum()
+    with no_grad():
+        beside[:] = 7.0
+        between[:] = 7.0
+    y.backward()
+    np.testing.assert_array_equal(x.grad, 2 * x.data)
+
+
+def test_a_tensor_without_a_gradient_can_be_marked_too() -> None:
+    x = leaf([1.0, 2.0])
+    y, same = (x * x).sum(), x.detach()
+    same.data[0] = 5.0
+    same.mark_changed()
+    with pytest.raises(RuntimeError, match=CHANGED):
+        y.backward()
+
+
+def test_what_numpy_makes_of_a_tensor_can_not_be_written_into() -> None:
+    x = leaf([1.0, 2.0]).detach()
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(x)[0] = 5.0
+    for own in (np.array(x), np.asarray(x, np.float32)):
+        own[0] = 5.0
+    np.testing.assert_array_equal(x.data, [1.0, 2.0])
+
+
+def test_regions_that_were_forgotten_count_as_changed(monkeypatch) -> None:
+    monkeypatch.setattr("handloom.autograd.changes._MOST", 3)
+    changes, arrays = Changes(), [np.ones(2) for _ in range(5)]
+    for number, array in enumerate(arrays):
+        changes.note(array)
+        changes.note(arrays[0])  # always among the latest
+        assert changes.find([np.ones(2)], changes.last) is None
+        assert changes.find([np.ones(2), array], changes.last - 2) == 1, number
+    assert changes.find([np.ones(2)], -1) == 0
+
+
 def test_setting_elements_of_a_leaf_while_recording_is_refused() -> None:
     x = leaf([1.0, 2.0])
     with pytest.raises(RuntimeError, match="a leaf that requires a gradient would cut it from its own gradient"):
@@ -164,6 +288,17 @@ def test_a_replaced_array_of_the_same_form_gives_the_old_gradient() -> None:
     x.data = np.zeros(2)
     y.backward()
     np.testing.assert_array_equal(x.grad, [2.0, 4.0])
+
+
+def test_changes_on_a_device_are_noticed_too(cuda) -> None:
+    x = Tensor(cuda.asarray(np.arange(6.0).reshape(2, 3)), requires_grad=True)
+    y, z = (x.data.T * x.T).sum(), (x[1] * x[1]).sum()
+    with no_grad():
+        Parameter(x.data[0, ::2])[:] = 7.0
+    with pytest.raises(RuntimeError, match=CHANGED):
+        y.backward()
+    z.backward()
+    np.testing.assert_array_equal(to_device(x.grad, "cpu"), [[0, 0, 0], [6, 8, 10]])
 
 
 def test_an_array_of_another_dtype_or_shape_starts_anew() -> None:
@@ -282,7 +417,7 @@ def test_setting_broadcasts_and_refuses_a_place_named_twice() -> None:
 # -- copies -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_a_copy_is_a_leaf_of_its_own(duplicate) -> None:
     x = Parameter(np.array([1.0, 2.0]))
     (x * 2).sum().backward()
@@ -292,14 +427,18 @@ def test_a_copy_is_a_leaf_of_its_own(duplicate) -> None:
     (other * other).sum().backward()
     np.testing.assert_array_equal(other.grad, [4.0, 6.0])
     np.testing.assert_array_equal(x.grad, [2.0, 2.0])
+    y = (x * x).sum()
     with no_grad():
         other[0] = 9.0
+    y.backward()
     np.testing.assert_array_equal(x.data, [1.0, 2.0])
+    np.testing.assert_array_equal(x.grad, [4.0, 6.0])
 
 
 def test_a_result_can_not_be_copied_with_its_graph() -> None:
-    with pytest.raises(RuntimeError, match=r"use detach\(\)"):
-        copy.deepcopy(leaf([1.0]) * 2)
+    for duplicate in (copy.copy, copy.deepcopy):
+        with pytest.raises(RuntimeError, match=r"use detach\(\)"):
+            duplicate(leaf([1.0]) * 2)
 
 
 def test_a_second_tensor_on_one_array_has_a_gradient_of_its_own() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from handloom.autograd import (
     no_grad,
     ops,
 )
+from handloom.autograd.row_gradient import RowGradient
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 
 RNG = np.random.default_rng(0)
@@ -77,7 +81,7 @@ def test_own_generators_are_replayed_too() -> None:
     np.testing.assert_array_equal(x.grad, y.data)
     own = Generator(8)
     x.grad = None
-    y = checkpoint(lambda t: ops.dropout(t, 0.5, generator=own), x, generators=[own])
+    y = checkpoint(lambda t: ops.dropout(t, 0.5, generator=own), x)
     y.backward(np.ones_like(y.data))
     np.testing.assert_array_equal(x.grad, y.data)
 
@@ -133,3 +137,288 @@ def test_first_derivatives_only_and_nothing_under_no_grad() -> None:
     y.backward(np.ones(3))
     with pytest.raises(RuntimeError, match="freed"):
         y.backward(np.ones(3))
+
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+
+
+def nested(depth: int, function):
+    """`function` in so many checkpoints, one in the other."""
+    for _ in range(depth):
+        function = partial(checkpoint, function)
+    return function
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_held_leafs_hook_is_called_once_with_the_whole_gradient(depth) -> None:
+    weight = Parameter(np.array([2.0, 3.0]))
+    seen: list[np.ndarray] = []
+    weight.register_hook(lambda g: seen.append(g.copy()) or 2 * g)
+    x = Tensor(np.array([3.0, 4.0]), requires_grad=True)
+    x.register_hook(lambda g: 10 * g)
+    function = nested(depth, lambda t: t * weight)
+    # Used twice by one segment, by another, by a nested one, and outside.
+    y = nested(depth, lambda t: function(t) + t * weight)(x) + function(x) + x * weight
+    y.sum().backward()
+    np.testing.assert_array_equal(seen, [4 * x.data])
+    np.testing.assert_array_equal(weight.grad, 8 * x.data)
+    np.testing.assert_array_equal(x.grad, 40 * weight.data)
+
+
+def test_hooks_under_grad_are_those_of_the_inputs_asked_for() -> None:
+    weight, other = Parameter(np.array([2.0])), Parameter(np.array([5.0]))
+    weight.register_hook(lambda g: 2 * g)
+    other.register_hook(lambda g: pytest.fail("was not asked for"))
+    x = Tensor(np.array([3.0]), requires_grad=True)
+    assert grad(checkpoint(lambda t: t * weight * other, x), weight).item() == 30
+
+
+def test_hooks_that_the_function_registers_see_what_arrives_there() -> None:
+    x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    seen: list[np.ndarray] = []
+
+    def function(t):
+        t.register_hook(lambda g: seen.append(g.copy()) or 3 * g)
+        y = t * t
+        y.register_hook(lambda g: 5 * g)
+        return y
+
+    checkpoint(function, x).backward(np.ones(2))
+    np.testing.assert_array_equal(seen, [10 * x.data])
+    np.testing.assert_array_equal(x.grad, 30 * x.data)
+
+
+def test_a_halving_hook_on_the_weights_of_a_stack() -> None:
+    def gradients(on: bool) -> list[np.ndarray]:
+        manual_seed(0)
+        stack = nn.TransformerEncoder([nn.TransformerEncoderLayer(8, 2, 16, 0.1) for _ in range(2)])
+        nn.checkpoint_activations(stack.train(), on)
+        for parameter in stack.parameters():
+            parameter.register_hook(lambda g: g / 2)
+        stack(X[:2, :5, :8]).backward(OUT[:2, :5, :8])
+        return [parameter.grad for parameter in stack.parameters()]
+
+    for plain, saved in zip(gradients(False), gradients(True), strict=True):
+        np.testing.assert_array_equal(plain, saved)
+
+
+def test_what_a_hook_answered_is_not_given_away() -> None:
+    answer, weight = np.ones(2), Parameter(np.ones(2))
+
+    def function(t):
+        y = t + weight
+        y.register_hook(lambda g: answer)
+        return y * 2
+
+    for _ in range(2):
+        checkpoint(function, Tensor(np.ones(2), requires_grad=True)).sum().backward()
+    np.testing.assert_array_equal(weight.grad, [2.0, 2.0])
+    np.testing.assert_array_equal(answer, [1.0, 1.0])
+
+
+def test_an_embeddings_gradient_stays_rows() -> None:
+    table = Parameter(np.ones((50, 4), np.float32))
+    checkpoint(lambda ids: ops.embedding(ids, table), np.array([3, 3, 7])).sum().backward()
+    assert isinstance(table.grad_or_rows, RowGradient)
+    assert table.grad[3, 0] == 2
+
+
+# -- random numbers ---------------------------------------------------------------------------------------------------
+
+
+def drop_all(x: Tensor) -> Tensor:
+    """Several ways to draw."""
+    rng = default_generator.numpy
+    y = ops.dropout(x, 0.5) * rng.integers(1, 3, x.shape) * default_generator.numpy.permutation(x.size)
+    return ops.dropout_add(y, y, 0.3) * rng.random(x.shape, dtype=np.float32)
+
+
+def in_another_thread(work) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_another_thread_draws_in_the_middle(depth) -> None:
+    """Before, between and after the draws of the function, in its first run and in those that repeat it."""
+    numbers: list[float] = []
+
+    def disturb() -> None:
+        in_another_thread(lambda: numbers.append(float(default_generator.numpy.random())))
+
+    def function(t):
+        disturb()
+        t = drop_all(t)
+        disturb()
+        t = nested(depth - 1, drop_all)(t)
+        disturb()
+        return t
+
+    x = Tensor(np.ones(100, np.float32), requires_grad=True)
+    y = nested(depth, function)(x)
+    y.backward(np.ones_like(y.data))
+    np.testing.assert_allclose(x.grad, y.data, rtol=1e-6)
+    assert len(set(numbers)) == len(numbers) >= 6  # nothing was set back
+
+
+def test_threads_that_share_a_generator() -> None:
+    def work(_: int) -> bool:
+        x = Tensor(np.ones(200), requires_grad=True)
+        for _ in range(10):
+            x.grad = None
+            y = checkpoint(lambda t: ops.dropout(ops.dropout(t, 0.5), 0.5), x)
+            y.sum().backward()
+            if not (x.grad == y.data).all():
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(16)))
+
+
+def test_large_masks_and_generators_of_any_kind_are_replayed() -> None:
+    own = Generator(8)
+    rng = own.numpy  # taken outside
+
+    def function(t):
+        return ops.dropout(t, 0.5, generator=own) * rng.integers(1, 9, t.shape) * Generator(5).numpy.random(t.shape)
+
+    x = Tensor(np.ones((300, 300)), requires_grad=True)
+    y = checkpoint(function, x)
+    after = own.get_state()
+    y.backward(np.ones_like(y.data))
+    np.testing.assert_array_equal(x.grad, y.data)
+    assert own.get_state() == after
+
+
+@pytest.mark.parametrize("switched", [True, False])
+def test_a_layer_that_was_switched_draws_more_or_less(switched) -> None:
+    """Evaluation between the forward and the backward pass would falsify the gradient."""
+    layer = nn.Dropout(0.5).train(switched)
+    x = Tensor(np.ones(50), requires_grad=True)
+    y = checkpoint(layer, x)
+    layer.train(not switched)
+    with pytest.raises(RuntimeError, match=r"random numbers [01] times draws more or less .* train\(\) and eval\(\)"):
+        y.sum().backward()
+    layer.train(switched)
+    y = checkpoint(layer, x)  # the thread draws new numbers again
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad, y.data)
+
+
+def test_a_function_that_seeds_does_not_set_the_generator_back() -> None:
+    def function(t):
+        manual_seed(3)
+        return ops.dropout(t, 0.5)
+
+    x = Tensor(np.ones(50), requires_grad=True)
+    y = checkpoint(function, x)
+    default_generator.numpy.random(7)
+    state = default_generator.get_state()
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad, y.data)
+    assert default_generator.get_state() == state
+
+
+# -- what it computes with the second time -----------------------------------------------------------------------------
+
+
+def test_a_constant_argument_that_is_set_afterwards_keeps_its_old_value() -> None:
+    x, c = Tensor(np.ones(2), requires_grad=True), Tensor(np.array([3.0, 4.0]))
+    y = checkpoint(lambda t, c: t * c, x, c)
+    c[0] = 100.0
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad, [3.0, 4.0])
+
+
+@pytest.mark.parametrize("given", [lambda w: w, lambda w: w.detach(), lambda w: w.data, lambda w: w.data[:2]])
+def test_an_argument_whose_memory_was_changed_is_refused(given) -> None:
+    weight, x = Parameter(np.ones(3)), Tensor(np.ones(1), requires_grad=True)
+    y = checkpoint(lambda t, c: (t * c).sum(), x, given(weight))
+    with no_grad():
+        weight[0] = 5.0
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.backward()
+
+
+def test_a_held_leaf_with_another_array_is_refused() -> None:
+    weight, x = Parameter(np.ones(3)), Tensor(np.ones(3), requires_grad=True)
+    for change in (lambda: setattr(weight, "data", np.full(3, 7.0)), lambda: weight.requires_grad_(False)):
+        y = checkpoint(lambda t: t * weight, x)
+        change()
+        with pytest.raises(RuntimeError, match="was given another array, or another requires_grad"):
+            y.sum().backward()
+
+
+def test_a_constant_that_is_returned_stays_writable() -> None:
+    x, c = Tensor(np.ones(2), requires_grad=True), Tensor(np.ones(2))
+    first, second = checkpoint(lambda t: (t * c, c), x)
+    assert not second.requires_grad
+    first.sum().backward()
+    c.data[0] = 2.0
+
+
+def test_one_tensor_given_twice() -> None:
+    x = Tensor(np.array([3.0]), requires_grad=True)
+    same: list[bool] = []
+    checkpoint(lambda a, b, *, c: same.append(a is b is c) or a * b * c, x, x, c=x).backward()
+    assert same == [True, True]
+    assert x.grad == 27
+
+
+OTHER = "checkpoint: the function does something else when it is called again"
+
+
+def test_a_lambda_in_a_loop_over_layers() -> None:
+    """It takes the loop's variable when it is called: in the backward pass, the last layer."""
+    weights = [Parameter(np.full(3, 2.0)) for _ in range(3)]
+    y = x = Tensor(np.ones(3), requires_grad=True)
+    for weight in weights:
+        y = checkpoint(lambda t: t * weight, y)  # noqa: B023
+    with pytest.raises(RuntimeError, match=OTHER + r".*functools\.partial"):
+        y.sum().backward()
+    y = x
+    for weight in weights:
+        y = checkpoint(ops.multiply, y, weight)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad, [8.0, 8.0, 8.0])
+
+
+@pytest.mark.parametrize("then", [3.0, np.ones(4), np.nan, np.array([2.0, 2, 2, 2], np.float32)])
+def test_a_constant_that_the_function_takes_from_outside(then) -> None:
+    x = Tensor(np.ones(4, np.float32), requires_grad=True)
+    factor = 2.0
+    y = checkpoint(lambda t: (t + 1, t * factor), x)
+    factor = then
+    if isinstance(then, np.ndarray) and then.dtype == np.float32:
+        y[1].sum().backward()
+        np.testing.assert_array_equal(x.grad, [2.0] * 4)
+    else:
+        with pytest.raises(RuntimeError, match=OTHER):
+            y[0].sum().backward()
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan, -0.0])
+def test_outputs_that_are_not_finite_are_compared_too(number) -> None:
+    x = Tensor(np.array([1.0, number, 2.0]), requires_grad=True)
+    checkpoint(lambda t: (t * 2, t.data > 0, t.data[:0]), x)[0].sum().backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])
+
+
+def test_other_outputs_or_a_result_from_outside_the_second_time() -> None:
+    x = Tensor(np.ones(3), requires_grad=True)
+    outside = x * 1
+    for second in (lambda t: (t * 1, t), lambda t: t[:2], lambda t: outside * 1):
+        functions = iter([lambda t: t * 1, second])
+        y = checkpoint(lambda t, functions=functions: next(functions)(t), x)
+        with pytest.raises(RuntimeError, match=OTHER):
+            y.sum().backward()
+    (outside * 2).sum().backward()  # its graph was not touched
+    np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])
+
+
+def test_a_leaf_that_the_function_makes_anew_is_no_other_leaf() -> None:
+    x = Tensor(np.ones(3), requires_grad=True)
+    checkpoint(lambda t: t * Tensor(np.full(3, 2.0), requires_grad=True), x).sum().backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+from handloom.autograd import Tensor
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import cupy as stand_in
 from tests.support.fake_cupy import cupyx
@@ -35,6 +36,7 @@ found["names"] = [name for name in names if hasattr(cupy.ndarray, name) or hasat
 found["dunders"] = [name for name in dir(cupy.ndarray) if name.startswith("__")]
 found["cupyx"] = [n for n in ("scatter_add", "allow_synchronize", "DeviceSynchronized") if hasattr(cupyx, n)]
 found["kernels"] = [cupy.RawModule.__doc__.split("\\n")[0], cupy.RawKernel.__call__.__doc__.split("\\n")[0]]
+found["priority"] = cupy.ndarray.__array_priority__
 found["kernel"] = hasattr(cupy.RawKernel, "max_dynamic_shared_size_bytes")
 def has(name):
     thing = cupy.cuda
@@ -63,6 +65,13 @@ def real(tmp_path_factory):
 def test_what_graphs_need_of_cupy_is_there(real) -> None:
     found, _ = real
     assert found["cuda"] == CUDA
+
+
+def test_an_operator_between_a_device_array_and_a_tensor_is_the_tensors(real) -> None:
+    """CuPy leaves it to whoever has no `__array_ufunc__` and the higher priority."""
+    found, _ = real
+    assert found["priority"] < Tensor.__array_priority__
+    assert not hasattr(Tensor, "__array_ufunc__")
 
 
 def test_every_name_is_cupy_s_with_the_same_parameters(real) -> None:

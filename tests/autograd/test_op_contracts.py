@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Iterator
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,36 @@ def test_a_changed_leaf_is_refused_or_harmless(name) -> None:
             found = values(grad(outputs, leaves, v))
         for a, b in zip(expected, found, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def some_of(things: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """Every choice of one or more, the largest first."""
+    return chain.from_iterable(combinations(things, count) for count in range(len(things), 0, -1))
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_any_of_the_inputs_and_outputs_may_take_part(name) -> None:
+    """The gradients are the same whichever other inputs need one, recorded or not."""
+    spec = CATALOGUE[name]
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    for sample in spec.samples(rng, np.float64, 4):
+        seed = int(rng.integers(1 << 32))
+        all_outputs: dict[tuple[int, ...], list[np.ndarray]] = {}
+        for chosen in some_of(list(sample.differentiable or ())):
+            args = list(sample.args)
+            leaves = [Tensor(args[place].copy(), requires_grad=True) for place in chosen]
+            for place, leaf in zip(chosen, leaves, strict=True):
+                args[place] = leaf
+            result = spec.function(*args, **sample.kwargs)
+            outputs = list(result) if isinstance(result, tuple | list) else [result]
+            for used in some_of([place for place, out in enumerate(outputs[:3]) if out.requires_grad]):
+                given = [np.random.default_rng(seed + i).normal(size=outputs[i].shape) for i in used]
+                found = values(grad([outputs[i] for i in used], leaves, given, retain_graph=True))
+                recorded = values(grad([outputs[i] for i in used], leaves, given, create_graph=True))
+                expected = dict(zip(sample.differentiable, all_outputs.setdefault(used, found), strict=False))
+                for place, a, b in zip(chosen, found, recorded, strict=True):
+                    np.testing.assert_allclose(a, expected[place], rtol=1e-9, atol=1e-12)
+                    np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -32,7 +32,7 @@ def test_every_item_once(count: int) -> None:
     def body(start: int, stop: int) -> None:
         seen[start:stop] += 1
 
-    parallel.split(np, count, body, COSTLY)
+    parallel.parallel_for(np, count, body, COSTLY)
     assert (seen == 1).all()
 
 
@@ -44,7 +44,7 @@ def test_parts_run_in_threads_of_their_own_and_blas_keeps_its_number() -> None:
         barrier.wait()
         threads.add((threading.get_ident(), parallel._get_blas_threads()))
 
-    parallel.split(np, 3, body, COSTLY)
+    parallel.parallel_for(np, 3, body, COSTLY)
     assert len(threads) == 3
     assert {count for _, count in threads} == {1}
     assert parallel._get_blas_threads() == before
@@ -57,7 +57,7 @@ def test_an_error_in_a_part_is_raised_and_the_next_call_works(guilty: int) -> No
             raise ValueError("part")
 
     with pytest.raises(ValueError, match="part"):
-        parallel.split(np, 3, body, COSTLY)
+        parallel.parallel_for(np, 3, body, COSTLY)
     test_every_item_once(7)
 
 
@@ -68,7 +68,7 @@ def test_errstate_reaches_the_parts() -> None:
         out[start:stop] /= np.zeros(stop - start)
 
     with np.errstate(divide="ignore"):
-        parallel.split(np, 3, body, COSTLY)
+        parallel.parallel_for(np, 3, body, COSTLY)
     assert np.isinf(out).all()
 
 
@@ -77,9 +77,9 @@ def test_an_op_within_a_part_or_in_another_thread_runs_in_one_part() -> None:
 
     def body(start: int, stop: int) -> None:
         if start == 0:
-            parallel.split(np, 9, lambda a, b: inner.append((a, b)), COSTLY)
+            parallel.parallel_for(np, 9, lambda a, b: inner.append((a, b)), COSTLY)
 
-    parallel.split(np, 3, body, COSTLY)
+    parallel.parallel_for(np, 3, body, COSTLY)
     assert inner == [(0, 9)]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 
 import numpy as np
 import pytest
 
 from handloom.autograd import Generator, Tensor, default_generator, manual_seed, ops
+from handloom.autograd.random import Draws
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
@@ -31,6 +34,56 @@ def test_a_state_is_plain_data_and_replays() -> None:
     other.set_state(state)
     for a, b in zip(expected, draw(other), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
+def test_a_copy_goes_on_by_itself(duplicate) -> None:
+    generator = Generator(1)
+    generator.keep_mask((3,), 0.5)
+    other = duplicate(generator)
+    assert other.numpy.random() == generator.numpy.random()
+    other.numpy.random()
+    assert other.get_state() != generator.get_state()
+
+
+def test_numpys_methods_draw_from_the_same_stream() -> None:
+    a, b = Generator(3).numpy, np.random.Generator(np.random.SFC64(3))
+    assert isinstance(a, np.random.Generator)
+    assert np.random.default_rng(a) is a
+    for _ in range(2):
+        np.testing.assert_array_equal(a.permutation(9), b.permutation(9))
+        assert a.choice([5, 6, 7]) == b.choice([5, 6, 7])
+        assert a.integers(10, dtype=np.uint32) == b.integers(10, dtype=np.uint32)
+
+
+def test_draws_are_repeated_and_noted_again() -> None:
+    """What repeats may itself be noted, and what is repeated inside of it is not."""
+    generator, outer, inner = Generator(1), Draws(), Draws()
+
+    def draw() -> list[float]:
+        seed, call = generator.next_call(np.zeros(1))
+        return [*generator.keep_mask((3,), 0.5)[0].tolist(), generator.numpy.random(), seed.item(), call]
+
+    def compute() -> list[float]:
+        numbers = draw()
+        with inner.noted():
+            numbers += draw()
+        with inner.repeated():
+            assert draw() == numbers[-6:]
+        inner.states.clear()
+        return numbers + draw()
+
+    with outer.noted():
+        first = compute()
+    assert len(outer.states) == 9
+    for _ in range(2):
+        with outer.repeated():
+            assert compute() == first
+    with pytest.raises(RuntimeError, match="9 times draws more or less often"), outer.repeated():
+        draw()
+    with pytest.raises(ZeroDivisionError), outer.repeated():
+        1 / 0  # noqa: B018
+    assert draw() != first[:6]
 
 
 @pytest.mark.parametrize("state", [{}, {"bit_generator": "PCG64"}, {"bit_generator": "SFC64", "state": [1, 2]}])

@@ -7,7 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from handloom.autograd import Parameter, Tensor, no_grad, ops
+from handloom.autograd import Parameter, Tensor, grad, no_grad, ops
 from handloom.autograd.backend import DeviceError, array_module
 
 FLOAT32 = Tensor(np.ones((2, 3), np.float32), requires_grad=True)
@@ -101,6 +101,31 @@ def test_comparisons_are_elementwise_and_tensors_hash_by_identity() -> None:
     assert len({x, y, x}) == 2
     with pytest.raises(ValueError, match="ambiguous"):
         bool(x == y)
+
+
+def test_a_gradient_that_is_set_is_copied() -> None:
+    """Passes add to it in place: another tensor's gradient, or the caller's array, would change with it."""
+    x, y = (Tensor(np.ones(2), requires_grad=True) for _ in range(2))
+    given = np.array([5.0, 6.0])
+    x.grad = given
+    y.grad = x.grad
+    (x * y * 10).sum().backward()
+    np.testing.assert_array_equal(x.grad, [15.0, 16.0])
+    np.testing.assert_array_equal(y.grad, [15.0, 16.0])
+    np.testing.assert_array_equal(given, [5.0, 6.0])
+    own = x.grad
+    x.grad *= 2
+    assert x.grad is own
+    x.grad = grad((x * 3).sum(), x)
+    np.testing.assert_array_equal(x.grad, [3.0, 3.0])
+
+
+@pytest.mark.parametrize("value", [np.ones(3), np.ones((1, 2)), np.ones(2, np.float32), [1.0, 1.0], 0, Tensor([1.0])])
+def test_only_an_array_like_the_tensors_own_is_its_gradient(value) -> None:
+    x = Tensor(np.ones(2), requires_grad=True)
+    with pytest.raises(ValueError, match=r"grad of a Tensor of float64\[2\] can't be "):
+        x.grad = value
+    assert x.grad is None
 
 
 # -- dtypes -----------------------------------------------------------------------------------------------------------

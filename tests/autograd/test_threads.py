@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
+import pytest
 
-from handloom.autograd import Tensor, detect_anomaly, is_grad_enabled, no_grad, ops, tensor
+from handloom.autograd import Function, Tensor, detect_anomaly, grad, is_grad_enabled, no_grad, ops, tensor
 from handloom.autograd.origin import Leaf
 
 
@@ -56,6 +58,63 @@ def test_threads_that_meet_a_leaf_for_the_first_time_agree_on_it(monkeypatch) ->
 
     with ThreadPoolExecutor(4) as pool:
         assert all(origin is x.origin for origin in list(pool.map(meet, range(4))))
+
+
+def test_looking_at_a_gradient_writes_nothing() -> None:
+    """Another thread's pass may have put one there in the meantime, and it would be lost."""
+
+    class Watched(Tensor):
+        __slots__ = ("watched",)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            assert not (name == "grad_or_rows" and hasattr(self, "watched"))
+            super().__setattr__(name, value)
+
+    x = Watched(np.ones(2), requires_grad=True)
+    x.watched = True
+    assert x.grad is None
+
+
+class Interrupted(Function):
+    """x squared; another pass goes through the same call while this one's rule runs."""
+
+    other: Any = None
+
+    def forward(self, x):
+        self.save(x)
+        return x * x
+
+    def backward(self, g):
+        if Interrupted.other is not None:
+            work, Interrupted.other = Interrupted.other, None
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        (x,) = self.saved
+        return 2 * g * x
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("other_recorded", [False, True])
+def test_two_passes_through_one_call(recorded, other_recorded) -> None:
+    x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    y = Interrupted()(x)
+    found = []
+    Interrupted.other = lambda: found.append(grad(y, x, np.ones(2), create_graph=other_recorded, retain_graph=True))
+    found.append(grad(y, x, np.ones(2), create_graph=recorded, retain_graph=True))
+    for gradient, is_recorded in zip(found, (other_recorded, recorded), strict=True):
+        np.testing.assert_array_equal(gradient.data, 2 * x.data)
+        if is_recorded:
+            np.testing.assert_array_equal(grad(gradient.sum(), x).data, [2.0, 2.0])
+
+
+def test_another_pass_frees_what_this_one_needs() -> None:
+    x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    y = Interrupted()(x)
+    Interrupted.other = lambda: y.backward(np.ones(2))
+    with pytest.raises(RuntimeError, match="freed by an earlier backward pass"):
+        y.backward(np.ones(2))
+    np.testing.assert_array_equal(x.grad, [2.0, 4.0])
 
 
 def test_the_mode_belongs_to_the_thread() -> None:

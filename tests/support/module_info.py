@@ -116,10 +116,12 @@ def cross_entropy_loss(weight: Any = None, **options: Any) -> Callable[..., Any]
     return partial(ops.cross_entropy, weight=weight, **options)
 
 
+def rms_norm(peer: Any, sample: Any) -> Pair:
+    module = nn.RMSNorm(peer.normalized_shape, peer.eps, peer.elementwise_affine)
+    return Pair(module, module, peer)
+
+
 def cross_entropy(peer: Any, sample: Any) -> Pair:
-    target = sample.forward_input.args[1]
-    if peer.reduction == "mean" and not target.is_floating_point() and (target == peer.ignore_index).all():
-        raise LeftOutError("the mean over no target at all is 0; PyTorch's is not a number")
     weight = None if peer.weight is None else peer.weight.numpy()
     loss = cross_entropy_loss(
         weight, ignore_index=peer.ignore_index, reduction=peer.reduction, label_smoothing=peer.label_smoothing
@@ -240,6 +242,7 @@ LAYERS: dict[str, Callable[[Any, Any], Pair]] = {
     "Linear": linear,
     "Embedding": embedding,
     "LayerNorm": layer_norm,
+    "RMSNorm": rms_norm,
     "CrossEntropyLoss": cross_entropy,
     "MultiheadAttention": attention,
     "TransformerEncoderLayer": encoder_layer,

@@ -1,4 +1,4 @@
-"""Training: our two trainers and Hugging Face's learn the same merges in the same order."""
+"""Training: our two trainers and Hugging Face's learn the same merges in the same order, of characters all know."""
 
 from __future__ import annotations
 

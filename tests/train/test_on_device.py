@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd.backend import DeviceError
+from handloom.errors import InputError
 from handloom.nn import MultiHeadAttention
 from handloom.train.optim.optimizers import SGD
 from handloom.train.runs.checkpoints import load_checkpoint
@@ -120,6 +121,17 @@ def test_a_gradient_that_is_no_number_ends_the_run_with_its_parameter(tmp_path, 
         trainer = small_trainer(run, device="cuda", precision=precision, **options)
         trainer.model.output.bias.data[...] = np.nan
         with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match=r"the loss is nan .*, first of output"):
+            trainer.fit()
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_a_batch_without_targets_ends_the_run_with_a_word(tmp_path, cuda, on_device) -> None:
+    """The number of targets is known at once, or lies on the device until the updates are read."""
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        trainer = small_trainer(run, device="cuda", steps=2)
+        loss = trainer.loss
+        trainer.loss = lambda model, batch: (loss(model, batch)[0], cuda.asarray(0) if on_device else 0)
+        with pytest.raises(InputError, match="has no targets"):
             trainer.fit()
 
 

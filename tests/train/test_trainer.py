@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from handloom import nn
-from handloom.autograd import Parameter, Tensor, manual_seed
+from handloom.autograd import Parameter, Tensor, manual_seed, ops
 from handloom.errors import InputError
 from handloom.train.optim.optimizers import SGD, Adam, clip_grad_norm
 from handloom.train.optim.schedules import constant, noam
@@ -175,6 +175,29 @@ def test_a_diverged_run_says_so(tmp_path) -> None:
 def test_a_last_step_that_diverges_says_so_too(tmp_path) -> None:
     with pytest.raises(FloatingPointError, match="validation loss is"), np.errstate(all="ignore"):
         fit(tmp_path / "run", rate=1e30, steps=1)
+
+
+@pytest.mark.parametrize(("accumulate", "empty"), [(1, "Batch 2 of epoch 1"), (3, "Batch 2 of"), (1, "A validation")])
+def test_a_batch_without_targets_ends_the_run_with_a_word(tmp_path, accumulate: int, empty: str) -> None:
+    """All of it is padding: alone its mean is no number, and beside others it would count for nothing, unnoticed."""
+    x = np.ones((4, 3), np.float32)
+    full, padding = (x, np.array([0, 1, -100, 1])), (x, np.full(4, -100))
+
+    class Padded(Line):
+        def epoch(self, epoch: int, start: int = 0, every: int = 1):
+            return iter([full, padding if empty.startswith("Batch") else full, full, full, full][start::every])
+
+    def loss(model: nn.Module, batch) -> tuple[Tensor, int]:
+        return ops.cross_entropy(model(Tensor(batch[0])), batch[1]), (batch[1] != -100).sum()
+
+    model = nn.Linear(3, 2)
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        trainer = Trainer(
+            model, loss, Adam(model.parameters()), constant(0.05), Padded(), [full, padding], run, config={}, steps=2,
+            accumulate=accumulate,
+        )  # fmt: skip
+        with pytest.raises(InputError, match=f"{empty}.* has no targets"):
+            trainer.fit()
 
 
 def test_noam_peaks_at_the_end_of_warm_up() -> None:

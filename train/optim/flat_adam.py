@@ -16,6 +16,7 @@ import numpy as np
 
 from ...autograd import Parameter, Tensor
 from ...autograd.backend import array_module, is_array, to_device
+from ...autograd.changes import changes
 from ...autograd.kernels.update import PARTS, STATE, adam, add_parts, new_state, prepare_update, read_state
 from .optimizers import Adam
 
@@ -192,9 +193,9 @@ class FlatAdam:
         self.mark_changed()
 
     def mark_changed(self) -> None:
-        """Tell the parameters that their arrays have changed."""
-        for parameter in self.parameters:
-            parameter.mark_changed()
+        """Tell the engine that the arrays of the parameters have changed."""
+        for array in {id(array): array for array in (self.weights, self.copy)}.values():
+            changes.note(array)
 
 
 def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: Any) -> FlatAdam | None:

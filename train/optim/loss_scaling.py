@@ -84,11 +84,11 @@ class HalfPrecision:
                 tensor.data = data
             for parameter, before in zip(self.parameters, gradients, strict=True):
                 if parameter.grad is not None:
-                    parameter.grad = parameter.grad.astype(parameter.dtype)
+                    parameter.grad_or_rows = parameter.grad.astype(parameter.dtype)
                     if before is not None:
                         parameter.grad += before
                 else:
-                    parameter.grad = before
+                    parameter.grad_or_rows = before
 
 
 def float_constants(model: Module) -> list[Tensor]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...autograd import Parameter
 from ...autograd.backend import array_module, to_device
-from ...autograd.parallel import split
-from ...autograd.row_gradient import RowGradient, as_array
+from ...autograd.parallel import parallel_for
+from ...autograd.row_gradient import RowGradient, as_dense
 
 # Elements updated at a time: the block and its scratch stay in the processor's cache between the passes over it.
 _BLOCK = 1 << 17
@@ -111,7 +111,7 @@ class Optimizer:
                 w, *moments = (array[block] for array in arrays)
                 self._update(w, gradient[block], *moments, lr=lr, decay=decay)
 
-        split(array_module(self.parameters[0].data), len(blocks), update, cost=_BLOCK)
+        parallel_for(array_module(self.parameters[0].data), len(blocks), update, cost=_BLOCK)
 
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
         """Change `w` and the moments in place; `decay` is lr times the weight decay.
@@ -171,7 +171,7 @@ class SGD(Optimizer):
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
         if decay:
             w *= 1 - decay
-        direction = g = as_array(g)
+        direction = g = as_dense(g)
         for v in moments:
             v *= self.momentum
             v += g

@@ -181,8 +181,9 @@ def plot_heads(
     figure.supylabel("token that looks (query)", fontsize=9)
     inch = 1 / figure.get_figwidth()
     height = min(2.5 / figure.get_figheight(), 0.8)
-    bar = {"shrink": height, "aspect": 20, "fraction": 0.3 * inch, "pad": 0.1 * inch}
-    figure.colorbar(image, ax=panels, label="attention weight", **bar)
+    figure.colorbar(
+        image, ax=panels, label="attention weight", shrink=height, aspect=20, fraction=0.3 * inch, pad=0.1 * inch
+    )
     _save(figure, out_png)
 
 

@@ -249,9 +249,27 @@ def test_padding_and_label_smoothing_in_the_cross_entropy() -> None:
     assert loss.item() == pytest.approx(-0.9 * math.log(0.75) - 0.1 * math.log(0.25))
     loss.backward()
     np.testing.assert_allclose(logits.grad, [[0.25 - 0.1, 0.75 - 0.9], [0, 0]], atol=1e-12)
-    nothing = ops.cross_entropy(logits, np.array([-100, -100]))
-    assert nothing.item() == 0.0
-    assert grad(nothing, logits).data.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_the_mean_over_no_target_is_no_number_and_has_no_gradient(dtype: Any, smoothing: float) -> None:
+    logits, weight = (Tensor(np.ones((2, 2), dtype), requires_grad=True) for _ in range(2))
+    padding, none = np.array([-100, -100]), np.zeros((0, 2))
+    classes = np.array([0, 1], dtype)  # the first has no weight
+    losses = [
+        ops.cross_entropy(logits, padding, label_smoothing=smoothing),
+        ops.cross_entropy(logits, np.array([0, 0]), weight=classes, label_smoothing=smoothing),
+        ops.linear_cross_entropy(logits, weight, None, padding, label_smoothing=smoothing),
+        ops.cross_entropy(logits[:0], none[:, 0].astype(int), label_smoothing=smoothing),
+        ops.cross_entropy(logits[:0], none, label_smoothing=smoothing),
+    ]
+    for number, loss in enumerate(losses):
+        assert np.isnan(loss.item())
+        if number != 1 or not smoothing:  # smoothed, the other class counts
+            assert grad(loss, logits).data.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert ops.cross_entropy(logits, padding, reduction="sum").item() == 0
+    assert ops.linear_cross_entropy(logits, weight, None, padding, reduction="sum").item() == 0
 
 
 def test_binary_cross_entropy_of_certainties_is_finite() -> None:

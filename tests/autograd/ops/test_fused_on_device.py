@@ -62,6 +62,20 @@ def test_linear_activation(activation, p, bias, dtype, ulps, cuda, counted_masks
     compare(function, arrays, dtype, ulps)
 
 
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+def test_nan_passes_an_activation_and_so_does_its_gradient(activation, cuda) -> None:
+    """CUDA's fmaxf(NaN, 0) is 0."""
+    x, weight = (Tensor(to_device(np.zeros(s, np.float32), "cuda"), requires_grad=True) for s in ((1, 1), (3, 1)))
+    bias = Tensor(to_device(np.array([np.nan, 1, -1], np.float32), "cuda"), requires_grad=True)
+    out = ops.linear_activation(x, weight, bias, activation=activation)
+    out.backward(cuda.ones((1, 3), np.float32))
+    assert np.isnan(to_device(out.data, "cpu")).tolist() == [[True, False, False]]
+    if activation == "relu":
+        assert to_device(bias.grad, "cpu").tolist() == [1, 1, 0]
+    else:
+        assert np.isnan(to_device(bias.grad, "cpu")).tolist() == [True, False, False]
+
+
 def test_linear_activation_where_only_the_weight_learns(cuda) -> None:
     arrays = normal((5, 6), (7, 6))
     compare(lambda *t: ops.linear_activation(*t, activation="gelu"), arrays, np.float32, 40, [False, True])
@@ -97,11 +111,16 @@ def test_linear_cross_entropy(bias, reduction, block_rows, dtype, ulps, cuda) ->
     compare(function, arrays, dtype, ulps)
 
 
-def test_linear_cross_entropy_of_padding_alone_is_zero(cuda) -> None:
+@pytest.mark.parametrize("linear", [True, False])
+def test_the_mean_over_padding_alone_is_no_number_and_has_no_gradient(cuda, linear) -> None:
     x, weight = (Tensor(to_device(a.astype(np.float16), "cuda"), requires_grad=True) for a in normal((4, 6), (9, 6)))
-    loss = ops.linear_cross_entropy(x, weight, None, np.zeros(4, int), ignore_index=0)
+    target = np.zeros(4, int)
+    if linear:
+        loss = ops.linear_cross_entropy(x, weight, None, target, ignore_index=0)
+    else:
+        loss = ops.cross_entropy(x, target, ignore_index=0)
     loss.backward()
-    assert loss.item() == 0
+    assert np.isnan(loss.item())
     assert not to_device(x.grad, "cpu").any()
 
 

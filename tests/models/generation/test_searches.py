@@ -56,6 +56,23 @@ def test_a_batch_is_as_one_by_one_and_the_cache_changes_nothing(data, seed: int,
         same(beam_search(model.start(one), own, width=3, n_best=2)[0], beams[row])
         same(beam_search(model.start_uncached(one), own, width=3, n_best=2)[0], beams[row])
         same(beam_search(model.start(one), own, width=1, alpha=0.0)[0], greedy[row : row + 1])
+        for alpha in (-1.0, 0.6, 3.0):
+            assert beam_search(model.start(one), own, width=1, alpha=alpha)[0][0].ids == greedy[row].ids
+
+
+def test_a_beam_of_one_ends_with_the_first_eos_though_a_longer_output_would_score_more() -> None:
+    """A large alpha divides the log-probability of a longer sequence by more."""
+    longer = 0
+    for seed in range(30):
+        model, source = build(seed), np.array([[4, 5, 6]])
+        (greedy,) = greedy_search(model.start(source), RULES)
+        (one,) = beam_search(model.start(source), RULES, width=1, alpha=5.0)[0]
+        (best,) = beam_search(model.start(source), RULES, width=2, alpha=5.0)[0]
+        assert one.ids == greedy.ids
+        length = min(len(greedy.ids) + 1, 8)  # with <eos>
+        assert one.score == pytest.approx(greedy.score / length_penalty(length, 5.0), rel=1e-9)
+        longer += len(best.ids) > len(one.ids)
+    assert longer > 0
 
 
 @given(data=st.data(), seed=SEEDS, lengths=LENGTHS)

@@ -71,6 +71,7 @@ repeat a repeats axis
 reshape a newshape order copy
 result_type arrays_and_dtypes
 roll a shift axis
+round a decimals out
 searchsorted a v side sorter
 sort a axis kind
 split ary indices_or_sections axis

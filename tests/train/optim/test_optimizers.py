@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from handloom.autograd import Parameter
+from handloom.autograd import Parameter, Tensor
 from handloom.train.optim.averaging import ExponentialAverage
 from handloom.train.optim.optimizers import SGD, Adam, AdamW, Optimizer, clip_grad_norm
 
@@ -131,6 +131,16 @@ def test_state_carries_over_and_a_stranger_is_refused(make) -> None:
     stranger: Optimizer = SGD(parameters())
     with pytest.raises(ValueError, match="another optimiser"):
         stranger.load_state_dict(one.state_dict())
+
+
+def test_a_step_between_forward_and_backward_is_noticed() -> None:
+    weight = Parameter(np.ones(3, np.float32))
+    weight.grad = np.ones(3, np.float32)
+    losses = (weight * weight).sum(), (Tensor(weight.data) * Parameter(np.ones(3))).sum()
+    Adam([weight]).step()
+    for loss in losses:
+        with pytest.raises(RuntimeError, match="changed in place after the forward pass"):
+            loss.backward()
 
 
 def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:

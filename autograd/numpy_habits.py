@@ -1,0 +1,214 @@
+"""What NumPy's users type on a tensor beside arithmetic: taken where it fits, else refused with the way to write it.
+
+One rule covers NumPy's own functions: a tensor that needs no gradient is an array to them, and where a gradient would
+be lost they refuse.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .backend import array_module, is_array
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+#: NumPy's other names of functions that handloom has.
+_ALIASES = {"amax": "max", "amin": "min", "around": "round", "round_": "round", "concat": "concatenate"}
+_IN_PLACE = {"fill", "partition", "put", "resize", "setfield"}
+
+
+class NumPyHabits:
+    """The part of `Tensor` that answers NumPy and its users."""
+
+    __slots__ = ()
+    # `array + tensor` goes to Tensor.__radd__ instead of looping over the elements. (An `__array_ufunc__` of None would
+    # do that too, but then NumPy's own message for np.exp(tensor) does not say what to write.)
+    __array_priority__ = 1000.0
+
+    if TYPE_CHECKING:
+        data: Any
+        requires_grad: bool
+        detach: Callable[[], Tensor]
+
+    # -- NumPy's functions -----------------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self.requires_grad:
+            raise TypeError(
+                "a Tensor that requires a gradient does not turn into a NumPy array silently: the gradient would be "
+                "lost; write ops.exp(x) for np.exp(x), ops.stack(list) for np.array(list), or x.numpy() if you "
+                "want the values only"
+            )
+        array = np.array(self.data, dtype=dtype, copy=copy)
+        if array is self.data:
+            array = array[...]  # what is written into this one nobody would notice
+            array.flags.writeable = False
+        return array
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        wanted: list[bool] = []
+        result = function(*_as_arrays(args, wanted), **_as_arrays(kwargs, wanted))
+        if any(wanted) and not _is_discrete(result):
+            path = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
+            instead = _op_named(_ALIASES.get(function.__name__, function.__name__), self)
+            raise TypeError(
+                f"{path} knows nothing of gradients, and that of a Tensor would be lost: write "
+                f"{instead or 'functions of handloom.autograd.ops'}, or give it x.numpy() if you want the values only"
+            )
+        return result
+
+    # -- integers and booleans, which have no gradient ----------------------------------------------------------------
+
+    def __and__(self, other: Any) -> Tensor:
+        return self._bitwise("&", operator.and_, self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return self._bitwise("&", operator.and_, other, self)
+
+    def __or__(self, other: Any) -> Tensor:
+        return self._bitwise("|", operator.or_, self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return self._bitwise("|", operator.or_, other, self)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return self._bitwise("^", operator.xor, self, other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return self._bitwise("^", operator.xor, other, self)
+
+    def __invert__(self) -> Tensor:
+        return self._bitwise("~", operator.invert, self)
+
+    def _bitwise(self, symbol: str, function: Callable[..., Any], *operands: Any) -> Tensor:
+        arrays = [operand.data if isinstance(operand, NumPyHabits) else operand for operand in operands]
+        arrays = [np.asarray(array) if isinstance(array, list | tuple) else array for array in arrays]
+        for array in arrays:
+            if np.result_type(array).kind not in "biu":
+                raise TypeError(
+                    f"{symbol} is for booleans and integers, not {np.result_type(array)}: compare first, as in "
+                    "(x > 0) & (y > 0)"
+                )
+        return self._constant(function(*arrays))
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        """Whether an element over `axis` is not 0: booleans."""
+        return self._constant(self.data.any(axis=axis, keepdims=keepdims))
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        """Whether all elements over `axis` are not 0: booleans."""
+        return self._constant(self.data.all(axis=axis, keepdims=keepdims))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __index__(self) -> int:
+        array = self.data
+        if array.ndim or array.dtype.kind not in "iu":
+            raise TypeError(f"only a 0-d Tensor of integers is a whole number, not {array.dtype}{list(array.shape)}")
+        return int(array)
+
+    def _constant(self, array: Any) -> Tensor:
+        made = self.detach()
+        made.data = array if is_array(array) else np.asarray(array)  # a reduction of NumPy's gives a scalar
+        return made
+
+    # -- rounding and text ------------------------------------------------------------------------------------------
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return array_module(self).floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return array_module(self).floor_divide(other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return other // self, other % self
+
+    def round(self, decimals: int = 0) -> Tensor:
+        return array_module(self).round(self, decimals)
+
+    def __round__(self, decimals: int | None = None) -> Tensor:
+        return self.round(decimals or 0)
+
+    def __format__(self, form: str) -> str:
+        if not form:
+            return str(self)
+        if self.data.ndim:
+            raise TypeError(
+                f"format: {form!r} is for one number, not for a Tensor of shape {self.data.shape}: give an element or "
+                "a mean, or write np.array2string(x.numpy(), precision=...)"
+            )
+        return format(self.data.item(), form)
+
+    # -- more methods of NumPy's arrays -------------------------------------------------------------------------------
+
+    def copy(self) -> Tensor:
+        """The same values in memory of their own; the gradient finds its way back."""
+        return array_module(self).astype(self, self.data.dtype)
+
+    def ravel(self) -> Tensor:
+        return array_module(self).ravel(self)
+
+    def tolist(self) -> Any:
+        return self.data.tolist()
+
+
+class _Missing:
+    """Stands for an attribute that NumPy's arrays have and tensors have not; for all other purposes there is none.
+
+    (A `__getattr__` would do, but it makes every other attribute slower.)
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __get__(self, tensor: Any, kind: type) -> Any:
+        instead = f"write x.numpy().{self.name}, if you want the values only"
+        if self.name in _IN_PLACE:
+            instead = "elements are set by x[...] = y"
+        elif tensor is not None and (op := _op_named(self.name, tensor)):
+            instead = f"write {op}"
+        raise AttributeError(f"{kind.__name__!r} object has no attribute {self.name!r}: {instead}")
+
+
+for _name in dir(np.ndarray):
+    if _name[0] != "_" and _name not in vars(NumPyHabits):  # what Tensor has itself stands before these
+        setattr(NumPyHabits, _name, _Missing(_name))
+
+
+def _op_named(name: str, tensor: NumPyHabits) -> str | None:
+    """How to write the op of this name, if there is one."""
+    return f"ops.{name}(x)" if callable(getattr(array_module(tensor), name, None)) else None
+
+
+def _as_arrays(value: Any, wanted: list[bool]) -> Any:
+    """Arguments with each tensor's array, which can't be written into; `wanted`: whether gradients are."""
+    if isinstance(value, NumPyHabits):
+        wanted.append(value.requires_grad)
+        array = value.data[...]
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
+        return array
+    if isinstance(value, list | tuple):
+        parts = [_as_arrays(part, wanted) for part in value]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    if isinstance(value, dict):
+        return {name: _as_arrays(part, wanted) for name, part in value.items()}
+    return value
+
+
+def _is_discrete(result: Any) -> bool:
+    """Whether a function's result has no gradient by its nature: shapes, comparisons, indices, text."""
+    if isinstance(result, list | tuple):
+        return all(map(_is_discrete, result))
+    if is_array(result) or isinstance(result, np.generic):
+        return result.dtype.kind in "biuSU"
+    return isinstance(result, bool | int | str | np.dtype)

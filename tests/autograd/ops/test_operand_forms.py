@@ -1,0 +1,154 @@
+"""Every op takes what NumPy's users hand it: arrays in the other byte order, NumPy's scalars for numbers and axes."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom import nn
+from handloom.autograd import Tensor, grad, no_grad, ops
+from handloom.autograd.catalogue import CATALOGUE
+
+
+def swapped(value: Any) -> Any:
+    """The same numbers with their bytes in the other order."""
+    if isinstance(value, np.ndarray):
+        return value.astype(value.dtype.newbyteorder("S"))
+    return type(value)(map(swapped, value)) if isinstance(value, tuple | list) else value
+
+
+def numpy_scalars(value: Any) -> Any:
+    """NumPy's numbers for Python's; its floats are float64, which here are as weak as Python's."""
+    for kind, scalar in ((bool, np.bool_), (int, np.int64), (float, np.float64)):
+        if isinstance(value, kind):
+            return scalar(value)
+    if isinstance(value, slice):
+        return slice(*map(numpy_scalars, (value.start, value.stop, value.step)))
+    return type(value)(map(numpy_scalars, value)) if isinstance(value, tuple | list) else value
+
+
+def forms_agree(name: str, changed: Callable[[Any], Any], dtype: Any) -> None:
+    """Values, gradients and their dtypes are the same, to the bit, with all arguments and output gradients changed."""
+    spec = CATALOGUE[name]
+    for number, sample in enumerate(spec.samples(np.random.default_rng(zlib.crc32(name.encode())), dtype, count=8)):
+        results = []
+        for form in (lambda value: value, changed):
+            args, leaves = [form(a) for a in sample.args], []
+            for i in (sample.differentiable or ())[number % 2 :]:
+                if isinstance(args[i], np.ndarray):
+                    args[i] = Tensor(args[i], requires_grad=True)
+                    leaves.append(args[i])
+            result = spec.function(*args, **{key: form(value) for key, value in sample.kwargs.items()})
+            outputs = list(result) if isinstance(result, tuple | list) else [result]
+            recorded = [out for out in outputs if out.requires_grad]
+            rng = np.random.default_rng(0)
+            cotangents = [form(rng.normal(size=out.shape).astype(out.dtype)) for out in recorded]
+            found = grad(recorded, leaves, cotangents) if recorded else []
+            results.append([tensor.data for tensor in (*outputs, *found)])
+        for own, other in zip(*results, strict=True):
+            assert own.dtype == other.dtype, sample
+            np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_both_byte_orders(name: str) -> None:
+    """As leaves, as plain operands, as indices and masks, and as output gradients."""
+    forms_agree(name, swapped, np.float64)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_numpy_scalars_for_pythons_numbers(name: str) -> None:
+    forms_agree(name, numpy_scalars, np.float32)
+
+
+def test_a_dtype_in_the_other_order_means_the_machines_own() -> None:
+    foreign = np.dtype(np.float32).newbyteorder("S")
+    assert Tensor([1.0, 2.0], dtype=foreign).dtype == np.float32
+    assert Tensor([1.0]).astype(foreign).dtype == np.float32
+    assert Tensor(np.ones(2, foreign)).dtype == np.float32
+    assert nn.Linear(2, 3).astype(foreign).weight.dtype == np.float32
+
+
+def test_what_is_set_and_loaded_is_turned_too() -> None:
+    x = Tensor(np.zeros(3), requires_grad=True)
+    with no_grad():
+        x[:2] = swapped(np.array([1.0, 2.0]))
+    y = x * 1
+    y[swapped(np.array([0, 2]))] = swapped(np.array([5.0, 6.0]))
+    assert y.data.tolist() == [5, 2, 6]
+    assert (y < swapped(np.array([6.0, 1.0, 7.0]))).data.tolist() == [True, False, True]
+    layer = nn.Linear(2, 1)
+    weight, bias = np.array([[1.0, 2.0]], np.float32), np.ones(1, np.float32)
+    layer.load_state_dict({"weight": swapped(weight), "bias": swapped(bias)})
+    out = layer(Tensor(swapped(np.array([[3.0, 4.0]], np.float32))))
+    out.backward(swapped(np.ones((1, 1), np.float32)))
+    assert (out.item(), layer.weight.dtype, layer.weight.grad.tolist()) == (12, np.float32, [[3, 4]])
+
+
+def test_integers_of_numpy_where_the_catalogue_draws_none() -> None:
+    x, two = Tensor(np.arange(12.0).reshape(2, 6), requires_grad=True), np.int64(2)
+    assert [part.shape for part in ops.split(x, two, axis=np.int64(1))] == [(2, 3), (2, 3)]
+    assert ops.tile(x, two).shape == (2, 12)
+    assert ops.repeat(x, np.uint8(2)).shape == (24,)
+    assert ops.tensordot(x, x, axes=two).item() == ops.sum(x * x).item()
+    assert ops.broadcast_to(np.float32(1), np.int64(3)).shape == ops.broadcast_to(1.0, 3).shape == (3,)
+    assert ops.moveaxis(x, [0, 1], [1, 0]).shape == ops.transpose(x, np.array([1, 0])).shape == (6, 2)
+    assert ops.roll(x, [1, 2], (0, 1)).data[1, 2] == 0
+    assert ops.norm(x, ord=np.int64(3), axis=0).data[0] == pytest.approx(6)
+    flat = x.reshape(np.int64(12))
+    assert (flat.transpose(np.int64(0)).shape, flat[two].item(), x.transpose(None).shape) == ((12,), 2, (6, 2))
+    ops.roll(x, [1, 2], (0, 1)).backward(np.ones((2, 6)))
+
+
+REDUCTIONS = ["sum", "mean", "prod", "max", "min", "var", "std", "logsumexp"]
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("name", [*REDUCTIONS, "cumsum", "softmax", "log_softmax", "squeeze", "repeat"])
+def test_a_number_has_an_axis_to_be_reduced(name: str, axis: int) -> None:
+    """As NumPy's sum takes it, and all reductions of PyTorch. The gradient is that of a row of one."""
+    found = []
+    for shape in ((), (1,)):
+        x = Tensor(np.full(shape, 3.0), requires_grad=True)
+        out = getattr(ops, name)(x, *([2] if name == "repeat" else []), axis=axis)
+        (g,) = grad([out], [x], [np.full(out.shape, 5.0)])
+        assert g.shape == shape
+        found.append((out.data.ravel().tolist(), g.data.ravel().tolist()))
+    assert found[0] == found[1]
+    for wrong in (1, -2):
+        with pytest.raises((ValueError, IndexError), match="axis"):
+            getattr(ops, name)(np.array(3.0), *([2] if name == "repeat" else []), axis=wrong)
+
+
+def test_reductions_of_nothing() -> None:
+    """logsumexp is -inf, as a sum is 0; max has no answer, as in NumPy."""
+    x = Tensor(np.zeros((2, 0)), requires_grad=True)
+    for axis, expected in ((1, [-np.inf, -np.inf]), (None, -np.inf), ((0, 1), -np.inf), (0, [])):
+        for keepdims in (False, True):
+            out = ops.logsumexp(x, axis=axis, keepdims=keepdims)
+            assert out.ndim == (2 if keepdims else np.ndim(expected))
+            np.testing.assert_array_equal(out.data.ravel(), np.ravel(expected))
+            assert grad([out], [x], [np.ones(out.shape)])[0].shape == (2, 0)
+    assert (ops.sum(x).item(), ops.prod(x).item(), ops.softmax(x).shape) == (0, 1, (2, 0))
+    for function in (ops.max, ops.min, ops.argmax):
+        with pytest.raises(ValueError, match="2, 0"):
+            function(x, axis=1)
+
+
+@pytest.mark.parametrize("function", [ops.var, ops.std])
+@pytest.mark.parametrize(("size", "ddof"), [(0, 0), (1, 1), (2, 2), (2, 3)])
+def test_the_variance_of_too_few_numbers_is_numpys(function: Any, size: int, ddof: int) -> None:
+    """No number, or infinite; with NumPy's warnings."""
+    x = Tensor(np.arange(size) ** 2.0, requires_grad=True)
+    with pytest.warns(RuntimeWarning):
+        out = function(x, ddof=ddof)
+    with pytest.warns(RuntimeWarning):
+        expected = getattr(np, function.__name__)(x.data, ddof=ddof)
+    np.testing.assert_array_equal(out.data, expected)
+    with warnings.catch_warnings(action="ignore"):
+        assert not np.isfinite(grad(out, x).data).any()

@@ -1,0 +1,258 @@
+"""Each row of the table of conventions in docs/autograd.md, by the text of its first cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, checkpoint, grad, ops
+
+DOCS = Path(__file__).parents[3] / "docs" / "autograd.md"
+NAN, INF = np.nan, np.inf
+ROWS: dict[str, Callable[[], None]] = {}
+
+
+def row(case: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    def enter(check: Callable[[], None]) -> Callable[[], None]:
+        ROWS[case] = check
+        return check
+
+    return enter
+
+
+def value_and_gradients(function: Any, *values: Any) -> list[Any]:
+    """The result, then the gradients for an output gradient of ones, as lists."""
+    leaves = [Tensor(np.asarray(value, dtype=np.float64), requires_grad=True) for value in values]
+    with np.errstate(all="ignore"):
+        out = function(*leaves)
+        found = grad(out, leaves, np.ones(out.shape))
+    return [out.data.tolist(), *(g.data.tolist() for g in found)]
+
+
+def check(function: Any, values: Any, expected: Any) -> None:
+    for found, wanted in zip(value_and_gradients(function, *values), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@row("`maximum`, `minimum` of equal numbers")
+def _() -> None:
+    for function in (ops.maximum, ops.minimum):
+        check(function, ([1.0, INF], [1.0, INF]), ([1, INF], [0.5, 0.5], [0.5, 0.5]))
+
+
+@row("`maximum`, `minimum` where one is NaN")
+def _() -> None:
+    for function in (ops.maximum, ops.minimum):
+        check(function, ([NAN, 1.0, NAN], [1.0, NAN, NAN]), ([NAN] * 3, [1, 1, 1], [1, 1, 1]))
+
+
+@row("`max`, `min` of several equal elements")
+def _() -> None:
+    for function in (ops.max, ops.min):
+        check(lambda x: function(x, axis=0), ([2.0, 2.0, 2.0, 2.0],), (2, [0.25] * 4))  # noqa: B023
+
+
+@row("`max`, `min` where elements are NaN")
+def _() -> None:
+    for function in (ops.max, ops.min):
+        check(function, ([1.0, NAN, 2.0, NAN],), (NAN, [0, 0.5, 0, 0.5]))
+
+
+@row("order of equal elements in `argmax`, `argmin`, `sort`, `argsort`, `topk`")
+def _() -> None:
+    x = np.array([[1.0, 2.0, 1.0, 2.0], [0.0, -0.0, 0.0, -1.0]])
+    assert ops.argmax(x, axis=1).data.tolist() == [1, 0]
+    assert ops.argmin(x, axis=1).data.tolist() == [0, 3]
+    assert ops.argsort(x).data.tolist() == [[0, 2, 1, 3], [3, 0, 1, 2]]
+    assert ops.topk(x, 3)[1].data.tolist() == [[1, 3, 0], [0, 1, 2]]
+    assert ops.topk(x, 3, largest=False)[1].data.tolist() == [[0, 2, 1], [3, 0, 1]]
+    assert ops.topk(x.T, 1, axis=0)[1].data.tolist() == [[1, 0]]
+    check(ops.sort, ([1.0, 1.0],), ([1, 1], [1, 1]))
+    check(lambda v: ops.topk(v, 1)[0], ([3.0, 3.0],), ([3], [1, 0]))
+
+
+@row("order of NaN")
+def _() -> None:
+    x = np.array([1.0, NAN, INF, NAN])
+    np.testing.assert_array_equal(ops.sort(x).data, [1, INF, NAN, NAN])
+    assert (ops.argmax(x).item(), ops.argmin(x).item()) == (1, 1)
+    assert ops.topk(x, 3)[1].data.tolist() == [1, 3, 2]
+    assert ops.topk(x, 3, largest=False)[1].data.tolist() == [0, 2, 1]
+
+
+@row("`relu`, `abs`, `sign` at 0")
+def _() -> None:
+    for function in (ops.relu, ops.abs, ops.sign):
+        check(function, ([0.0, -0.0],), ([0, 0], [0, 0]))
+
+
+@row("`relu` at NaN, alone or after `linear`")
+def _() -> None:
+    check(ops.relu, ([NAN, 1.0, -1.0],), ([NAN, 1, 0], [1, 1, 0]))
+    for function in (ops.linear_relu, ops.linear_activation):
+        check(lambda b: function(np.zeros((1, 1)), np.zeros((2, 1)), b), ([NAN, -1.0],), ([[NAN, 0]], [1, 0]))  # noqa: B023
+
+
+@row("`clip` on its bounds and at NaN")
+def _() -> None:
+    check(lambda x: ops.clip(x, -1, 1), ([-1.0, 1.0, NAN, 2.0],), ([-1, 1, NAN, 1], [1, 1, 1, 0]))
+
+
+@row("`clip` with crossed bounds")
+def _() -> None:
+    check(ops.clip, ([0.0], [1.0], [-1.0]), ([-1], [0], [0], [1]))
+
+
+@row("`x ** 0`")
+def _() -> None:
+    check(lambda x: x**0, ([0.0, 2.0, NAN],), ([1, 1, 1], [0, 0, 0]))
+    check(lambda x: ops.power(x, np.zeros(3)), ([0.0, 2.0, NAN],), ([1, 1, 1], [0, 0, 0]))
+
+
+@row("`0 ** y`")
+def _() -> None:
+    value, _, slope = value_and_gradients(ops.power, [0.0, 0.0, 0.0, -0.0], [2.0, 0.0, -1.0, -3.0])
+    assert (value, slope) == ([0, 1, INF, -INF], [0, 0, -INF, INF])
+
+
+@row("`norm`, `std`, `hypot`, `arctan2` at 0")
+def _() -> None:
+    check(ops.norm, ([0.0, 0.0],), (0, [0, 0]))
+    check(ops.std, ([2.0, 2.0],), (0, [0, 0]))
+    check(ops.hypot, ([0.0], [0.0]), ([0], [0], [0]))
+    check(ops.arctan2, ([0.0], [0.0]), ([0], [0], [0]))
+
+
+@row("`logsumexp` of nothing but -infinity, or of nothing")
+def _() -> None:
+    check(ops.logsumexp, ([-INF, -INF],), (-INF, [0, 0]))
+    check(ops.logsumexp, ([],), (-INF, []))
+
+
+@row("`sum`, `prod`, `mean`, `max` of nothing")
+def _() -> None:
+    nothing = np.zeros(0)
+    assert (ops.sum(nothing).item(), ops.prod(nothing).item()) == (0, 1)
+    with pytest.warns(RuntimeWarning):
+        assert np.isnan(ops.mean(nothing).item())
+    with pytest.raises(ValueError, match="zero-size"):
+        ops.max(nothing)
+
+
+@row("`var`, `std` of n <= ddof numbers")
+def _() -> None:
+    for function in (ops.var, ops.std):
+        for values, ddof, expected in (([2.0], 1, NAN), ([2.0, 1.0], 2, INF)):
+            with pytest.warns(RuntimeWarning):
+                np.testing.assert_array_equal(function(np.array(values), ddof=ddof).item(), expected)
+
+
+@row("reduction of a 0-d array along axis 0 or -1")
+def _() -> None:
+    for function in (ops.sum, ops.mean, ops.prod, ops.max, ops.min, ops.logsumexp):
+        for axis in (0, -1):
+            check(lambda x: function(x, axis=axis), (3.0,), (3, 1))  # noqa: B023
+
+
+@row("`cross_entropy`, mean over no target")
+def _() -> None:
+    check(lambda x: ops.cross_entropy(x, np.array([-100])), ([[1.0, 2.0]],), (NAN, [[0, 0]]))
+    # The Trainer: tests/train/test_trainer.py, test_a_batch_without_targets_ends_the_run_with_a_word
+
+
+@row("attention of a query with no key to attend to")
+def _() -> None:
+    x = [[[[1.0, 2.0]]]]
+    for method in ("standard", "blocked"):
+        function = lambda q, k, v: ops.attention(q, k, v, mask=np.array([[False]]), method=method)  # noqa: B023, E731
+        check(function, (x, x, x), (np.zeros((1, 1, 1, 2)),) * 4)
+
+
+@row("operands of several dtypes")
+def _() -> None:
+    def arrays(*shapes: tuple[int, ...]) -> list[Tensor]:
+        """float16, then float32, then float64."""
+        dtypes = (np.float16, np.float32, np.float64)
+        return [Tensor(np.ones(s, d), requires_grad=True) for s, d in zip(shapes, dtypes, strict=False)]
+
+    square, heads, vector = (2, 2), (1, 1, 2, 2), (2,)
+    calls: list[tuple[Any, list[Tensor], Any]] = [
+        (ops.add, arrays(square, square), np.float32),
+        (ops.matmul, arrays(square, square), np.float32),
+        (lambda *t: ops.concatenate(t), arrays(square, square, square), np.float64),
+        (ops.merge_heads, arrays(heads, heads), np.float32),
+        (ops.linear, arrays(square, square), np.float32),
+        (ops.linear, arrays(square, square, vector), np.float64),
+        (ops.linear_relu, arrays(square, square, vector), np.float64),
+        (lambda *t: ops.linear_activation(*t, activation="gelu"), arrays(square, square), np.float32),
+        (lambda x, w: ops.linear_cross_entropy(x, w, None, np.array([0, 1])), arrays(square, square), np.float32),
+        (ops.layer_norm, arrays(square, vector, vector), np.float64),
+        (lambda x, r, w: ops.residual_layer_norm(x, r, w, w), arrays(square, square, vector), np.float64),
+        (ops.rms_norm, arrays(square, vector), np.float32),
+        (ops.dropout_add, arrays(square, square), np.float32),
+        (ops.attention, arrays(heads, heads, heads), np.float64),
+        (lambda *t: ops.attention(*t, method="blocked"), arrays(heads, heads, heads), np.float64),
+        (lambda q, b: ops.attention(q, q, q, bias=b), arrays(heads, heads), np.float32),
+        (lambda x, t: ops.cross_entropy(x, t), arrays(square, square), np.float32),
+        (ops.mse_loss, arrays(square, square), np.float32),
+    ]
+    for function, tensors, dtype in calls:
+        out = function(*tensors)
+        assert out.dtype == dtype
+        found = grad(out, tensors, np.ones(out.shape, dtype))
+        assert [g.dtype for g in found] == [t.dtype for t in tensors]
+
+
+@row("Python's and NumPy's numbers beside arrays")
+def _() -> None:
+    x = Tensor(np.ones(2, np.float32))
+    for number in (2, 2.0, np.float64(2), np.int64(2)):
+        assert {(x * number).dtype, (number / x).dtype, (x**number).dtype} == {np.dtype(np.float32)}
+    assert (x * np.full(2, 2.0)).dtype == np.float64
+
+
+@row("`/`, `mean`, `exp` of integers")
+def _() -> None:
+    x = np.array([1, 2])
+    assert {ops.divide(x, 2).dtype, ops.mean(x).dtype, ops.exp(x).dtype} == {np.dtype(np.float64)}
+
+
+@row("float16")
+def _() -> None:
+    # Whole ranges: test_whole_range.py
+    large = Tensor(np.array([300.0, 300.0], np.float16), requires_grad=True)
+    zero = np.zeros(2, np.float16)
+    assert ops.mse_loss(large * 0.5, zero).item() == 22496  # 22,500, rounded; 300^2 is beyond 65,504
+    assert grad(ops.gelu(large, "tanh"), large, np.ones(2, np.float16)).data.tolist() == [1, 1]
+
+
+@row("arrays in the other byte order")
+def _() -> None:
+    foreign = np.ones(2, np.dtype(np.float64).newbyteorder("S"))
+    assert Tensor(foreign).dtype == ops.add(foreign, 1).dtype == np.float64
+
+
+@row("result of a checkpointed function that needs no gradient")
+def _() -> None:
+    x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    value, place, constant = checkpoint(lambda t: (t * t, ops.argmax(t), t.detach() * 2), x)
+    assert (value.requires_grad, place.requires_grad, constant.requires_grad) == (True, False, False)
+    value.backward(np.ones(2))
+    assert x.grad.tolist() == [2, 4]
+
+
+def test_every_row_is_tested() -> None:
+    section = DOCS.read_text(encoding="utf-8").partition("## Conventions\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.*?) \| .* \|.*\|$", section, re.MULTILINE)
+    assert rows[0] == "case"
+    assert rows[1:] == list(ROWS)
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_convention(case: str) -> None:
+    ROWS[case]()

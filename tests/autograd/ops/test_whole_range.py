@@ -1,0 +1,183 @@
+"""float16 over its whole range, up to 65,504: every op gives what float32 gives on the same numbers, rounded.
+
+Nothing may turn into NaN or infinity on the way, or warn of an overflow, whose result in float32 is a float16 number.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, grad, ops
+from handloom.autograd.catalogue import CATALOGUE, Draw, OpSpec, Sample
+from handloom.autograd.catalogue.elementwise import UNARY
+
+LARGEST = 65504.0
+EPS = 2.0**-10
+DRAWS = 40
+
+# Ops with a float16 number on the way, whose overflow or underflow is one: x W^T before the activation, x + residual
+# before the norm, the gradient of each product in a stack or of a gate. Inputs between 2^-n and 2^n keep it in bounds.
+GATES = ("glu", "reglu", "geglu", "swiglu")
+EXPONENTS = {"linear_relu": 6, "linear_activation": 6, "residual_layer_norm": 13, "matmul": 6}
+EXPONENTS |= dict.fromkeys(GATES, 9)
+# A float16 number on the way is rounded (the gate, attention's output in its backward pass): errors grow with x.
+ROUNDED = ("attention", *GATES)
+
+
+class WholeRange(Draw):
+    """Numbers of any size that float16 has, and of the sign that the specification asks for."""
+
+    lowest, highest = -24.0, 16.0  # exponents
+
+    def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, avoid: Sequence[float] = ()) -> Any:
+        if low >= 0 and high <= 1:  # probabilities
+            near_0, near_1 = 2.0 ** -self.rng.uniform(0, 25, shape), 1 - 2.0 ** -self.rng.uniform(1, 12, shape)
+            return np.asarray(np.where(self.rng.random(shape) < 0.5, near_0, near_1), self.dtype)
+        size = np.minimum(2.0 ** self.rng.uniform(self.lowest, self.highest, shape), LARGEST)
+        return np.asarray(size * np.where((self.rng.random(shape) < 0.5) & (low < 0), -1, 1), self.dtype)
+
+    def distinct(self, *shapes: tuple[int, ...]) -> Any:
+        arrays = [self.array(shape) for shape in shapes]
+        return arrays[0] if len(arrays) == 1 else arrays
+
+
+def drawn(name: str, draw: WholeRange) -> Sample:
+    sample = CATALOGUE[name].draw(draw)
+    if name == "attention":  # scores of a size that float32 knows to the last digits of a float16 weight
+        scales = (2.0**-10, 2.0**-10, 1.0, 2.0**-6)
+        args = tuple((x * s).astype(np.float16) for x, s in zip(sample.args, scales, strict=False))
+        return Sample(args, sample.kwargs)
+    return sample
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    return value.astype(dtype) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+
+
+def computed(spec: OpSpec, sample: Sample, dtype: Any, rng: np.random.Generator) -> tuple[list[Any], list[Any], float]:
+    """Values and gradients in a precision, and the largest of the output gradients."""
+    args = [cast(a, dtype) for a in sample.args]
+    kwargs = {key: cast(value, dtype) for key, value in sample.kwargs.items()}
+    leaves = []
+    for i in sample.differentiable or ():
+        args[i] = Tensor(args[i], requires_grad=True)
+        leaves.append(args[i])
+    result = spec.function(*args, **kwargs)
+    outputs = [out for out in (result if isinstance(result, tuple | list) else [result]) if out.dtype.kind == "f"]
+    recorded = [out for out in outputs if out.requires_grad]
+    cotangents = [
+        (2.0 ** rng.integers(-6, 7, out.shape) * rng.choice([-1, 1], out.shape)).astype(dtype) for out in recorded
+    ]
+    gradients = grad(recorded, leaves, cotangents) if recorded else []
+    largest = max((float(np.abs(g).max()) for g in cotangents if g.size), default=1.0)
+    return [out.data for out in outputs], [g.data for g in gradients], largest
+
+
+def compare(what: str, found: np.ndarray, truth: np.ndarray, scale: Any) -> None:
+    """Where the truth is a float16 number it is found, within four units of the last place of `scale`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        fits = np.abs(truth) < LARGEST * (1 - 8 * EPS)
+        wrong = fits & ~(np.abs(found.astype(np.float64) - truth) <= 4 * EPS * scale)
+        wrong |= np.isnan(found) & ~np.isnan(truth) & fits
+    assert not wrong.any(), f"{what}: {found[wrong][:3]} instead of {truth[wrong][:3]}"
+
+
+@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - set(UNARY)))
+def test_float16_is_float32_rounded(name: str) -> None:
+    compared = 0
+    for seed in range(DRAWS):
+        draw = WholeRange.seeded(np.random.default_rng([zlib.crc32(name.encode()), seed]), np.float16)
+        if name in EXPONENTS:
+            draw.lowest, draw.highest = -EXPONENTS[name], EXPONENTS[name]
+        with np.errstate(over="ignore"):  # an input that is a product itself
+            sample = drawn(name, draw)
+        floats = [a for a in sample.args if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+        if not all(np.isfinite(a).all() for a in floats):
+            continue
+        with np.errstate(all="ignore"):
+            truth = computed(CATALOGUE[name], sample, np.float32, np.random.default_rng(seed))
+        numbers = np.concatenate([np.zeros(1), *(np.ravel(a) for a in (*truth[0], *truth[1]))])
+        fits = bool((np.abs(numbers) < LARGEST * (1 - 8 * EPS)).all())
+        with np.errstate(over="raise" if fits else "ignore", invalid="raise" if fits else "ignore", divide="ignore"):
+            found = computed(CATALOGUE[name], sample, np.float16, np.random.default_rng(seed))
+        largest = [1.0, found[2], *(float(np.abs(a).max()) * found[2] for a in floats if a.size and name in ROUNDED)]
+        for kind, ours, theirs in zip(("value", "gradient"), found, truth, strict=False):
+            for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+                finite = np.abs(b[np.isfinite(b)]).max(initial=0)
+                compare(f"{name}, {kind} {number}, {sample}", a, b, max(finite, *largest))
+            if not fits and kind == "value" and any((np.abs(b) >= LARGEST * (1 - 8 * EPS)).any() for b in theirs):
+                break  # a value that overflows has no gradient to speak of
+        compared += 1
+    assert compared > DRAWS / 2
+
+
+@pytest.mark.parametrize("name", [*UNARY, "leaky_relu", "elu", "gelu", "gelu tanh"])
+def test_every_float16_number(name: str) -> None:
+    """All 63,488 of them, elementwise."""
+    kwargs = {"approximate": "tanh"} if name.endswith("tanh") and name.startswith("gelu") else {}
+    function = getattr(ops, name.partition(" ")[0])
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    x = x[np.isfinite(x)]
+    found = []
+    for dtype in (np.float16, np.float32):
+        leaf = Tensor(x.astype(dtype), requires_grad=True)
+        with np.errstate(all="ignore"):
+            out = function(leaf, **kwargs)
+            out.backward(np.ones(x.shape, dtype))
+        found.append((out.data, leaf.grad))
+    (value, gradient), (true_value, true_gradient) = found
+    compare(f"{name}, value", value, true_value, np.maximum(1, np.abs(true_value)))
+    inside = np.isfinite(value)
+    compare(f"{name}, gradient", gradient[inside], true_gradient[inside], np.maximum(1, np.abs(true_gradient[inside])))
+    # Where neither overflows, nothing on the way does.
+    fits = inside & (np.abs(true_gradient) < LARGEST * (1 - 8 * EPS))
+    leaf = Tensor(x[fits], requires_grad=True)
+    with np.errstate(over="raise", invalid="raise"):
+        function(leaf, **kwargs).backward(np.ones(leaf.shape, np.float16))
+
+
+@pytest.mark.parametrize("name", [*UNARY, "leaky_relu", "elu", "gelu", "gelu tanh"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_number_is_too_large_or_too_small(name: str, dtype: Any) -> None:
+    """Numbers of any size that the dtype has: the gradient is NaN only where the value is."""
+    kwargs = {"approximate": "tanh"} if name == "gelu tanh" else {}
+    info = np.finfo(dtype)
+    size = np.exp(np.linspace(np.log(float(info.smallest_subnormal)), np.log(float(info.max)), 2001)).astype(dtype)
+    size = size[np.isfinite(size)]
+    leaf = Tensor(np.concatenate([-size, size]), requires_grad=True)
+    with np.errstate(all="ignore"):
+        out = getattr(ops, name.partition(" ")[0])(leaf, **kwargs)
+        out.backward(np.ones(leaf.shape, dtype))
+    assert not (np.isnan(leaf.grad) & ~np.isnan(out.data)).any(), leaf.data[np.isnan(leaf.grad)]
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "g"),
+    [
+        (ops.divide, ([4.2e-6], [1.1e-5]), 0.5),  # g / y is beyond float16, times x / y it is not
+        (ops.square, ([0.1],), 4e4),
+        (ops.hypot, ([6e-8], [6e-8]), 1.0),  # whose value float16 has to round by half
+        (ops.arctan2, ([8e-5], [1e-5]), 1.0),
+        (ops.prod, ([300.0, 300.0, 0.01],), 0.1),
+        (ops.logsumexp, ([1e4, 1e4],), 1.0),  # float16 rounds the value by 0.7
+        (ops.std, ([1.2e-7, 2.4e-7],), 0.001),
+        (ops.mse_loss, ([300.0, 1.0, 2.0], [0.0, 0.0, 0.0]), 1.0),
+        (ops.l1_loss, ([6e4, 1.0], [-6e4, 1.0]), 1.0),
+        (ops.binary_cross_entropy, ([0.0, 1.0], [0.001, 0.999]), 1e-8),  # p (1 - p) is at least 1e-12
+        (lambda x, y, z: ops.einsum("i,i,i->i", x, y, z), ([1e3], [1e3], [1e-2]), 0.01),
+    ],
+)
+def test_float16_where_a_step_on_the_way_would_overflow_or_round(function: Any, inputs: Any, g: float) -> None:
+    found = []
+    for dtype in (np.float16, np.float32):
+        leaves = [Tensor(np.asarray(x, np.float16).astype(dtype), requires_grad=True) for x in inputs]
+        out = function(*leaves)
+        gradient = np.full(out.shape, g, np.float16).astype(dtype)
+        found.append([out.data, *(leaf.data for leaf in grad(out, leaves, gradient))])
+    for half, single in zip(*found, strict=True):
+        np.testing.assert_allclose(half, single, rtol=4 * EPS, atol=1e-7)
