@@ -64,7 +64,7 @@ export function news(found) {
 export const state = () => log;
 
 const STATES = {
-  running: "Training", paused: "Paused", finished: "Trained", stopped: "Stopped and saved", failed: "The training failed", watched: "Watching what another process writes",
+  running: "Training", paused: "Paused", finished: "Trained", stopped: "Stopped and saved", failed: "The training failed", watched: "Read from its folder",
 };
 
 function draw() {
