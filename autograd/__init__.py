@@ -8,7 +8,9 @@ from .engine import grad
 from .function import Function
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .gradcheck import assert_gradients, gradcheck, gradgradcheck
+from .observing import Observer, start_observing, stop_observing
 from .random import Generator, default_generator, manual_seed
+from .recording import record
 from .tensor import Parameter, Tensor, bind
 
 bind(ops, engine)
@@ -17,6 +19,7 @@ __all__ = [
     "AnomalyError",
     "Function",
     "Generator",
+    "Observer",
     "Parameter",
     "Tensor",
     "assert_gradients",
@@ -32,4 +35,7 @@ __all__ = [
     "manual_seed",
     "no_grad",
     "ops",
+    "record",
+    "start_observing",
+    "stop_observing",
 ]

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import function as _function
 from .backend import is_array, to_device
 from .function import Function
+from .observing import Observer, start_observing, stop_observing
 from .row_gradient import as_dense
 from .tensor import array_of
 
@@ -38,18 +38,20 @@ class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly
 
     _lock = threading.Lock()
     _depth = 0
+    _observer: Any = None
 
     def __enter__(self) -> detect_anomaly:
         with self._lock:
             detect_anomaly._depth += 1
-            _function.observer = _Observer()
+            if detect_anomaly._depth == 1:
+                detect_anomaly._observer = start_observing(_Observer())
         return self
 
     def __exit__(self, *exception: object) -> None:
         with self._lock:
             detect_anomaly._depth -= 1
             if detect_anomaly._depth == 0:
-                _function.observer = None
+                stop_observing(detect_anomaly._observer)
 
 
 class _Seen(NamedTuple):
@@ -59,7 +61,7 @@ class _Seen(NamedTuple):
     checksums: list[int]
 
 
-class _Observer:
+class _Observer(Observer):
     def forward(self, call: Function, arrays: list[Any]) -> Any:
         line = _callers_line()
         for position, array in enumerate(arrays):
@@ -69,7 +71,7 @@ class _Observer:
                     f"the data or the weights, or was computed outside detect_anomaly()\n{line}"
                 )
         with np.errstate(all="ignore"):
-            output = call.forward(*arrays)
+            output = super().forward(call, arrays)
         for array in output if isinstance(output, tuple) else (output,):
             if bad := _bad_kind(array, [*arrays, *vars(call).values()]):
                 raise AnomalyError(f"{call.name} made {bad} from {_describe(arrays)}\n{line}")
@@ -90,7 +92,7 @@ class _Observer:
                     f"forward pass\n{self.line_of(call)}"
                 )
         with np.errstate(all="ignore"):
-            results = rule(*gradients)
+            results = super().backward(call, rule, gradients)
         outgoing = results if isinstance(results, tuple) else (results,)
         for position, (gradient, origin) in enumerate(zip(outgoing, call.inputs, strict=False)):
             if origin is not None and (bad := _bad_kind(as_dense(array_of(gradient)), [])):

@@ -1,7 +1,7 @@
 """Layers. Names, layouts and initial values are PyTorch's, so that weights and habits carry over."""
 
 from . import init
-from .attention import MultiHeadAttention, attention_maps
+from .attention import AttentionCall, MultiHeadAttention, attention_maps, observe_attention
 from .dropout import Dropout
 from .embedding import Embedding
 from .linear import Linear
@@ -9,6 +9,7 @@ from .module import Module, ModuleList, Sequential
 from .normalization import LayerNorm, RMSNorm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
 from .recurrent import GRU, LSTM, RNN
+from .running import running_modules
 from .transformer import (
     TransformerDecoder,
     TransformerDecoderLayer,
@@ -22,6 +23,7 @@ __all__ = [
     "LSTM",
     "POSITIONS",
     "RNN",
+    "AttentionCall",
     "Dropout",
     "Embedding",
     "LayerNorm",
@@ -41,5 +43,7 @@ __all__ = [
     "checkpoint_activations",
     "embedding_positions",
     "init",
+    "observe_attention",
+    "running_modules",
     "sinusoidal_table",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,58 @@ from .positional import attention_positions
 from .sparse import with_pattern
 
 
+class AttentionCall(NamedTuple):
+    """What went into one call of attention and what came out, NumPy arrays.
+
+    Attributes:
+        query, key, value: (batch, heads, length, head_dim), turned by rotary positions where there are such.
+        settings: what else `ops.attention` was given: mask, key_lengths, causal, bias, ...
+        weights: (batch, heads, query_length, key_length).
+        output: (batch, heads, query_length, head_dim), before the output projection.
+    """
+
+    query: np.ndarray
+    key: np.ndarray
+    value: np.ndarray
+    settings: dict[str, Any]
+    weights: np.ndarray
+    output: np.ndarray
+
+
+@contextmanager
+def observe_attention(model: Module, observe: Callable[[str, AttentionCall], None]) -> Iterator[None]:
+    """Inside the `with` block, `observe(name, call)` is told of each call of a MultiHeadAttention of `model`.
+
+    `name` is the layer's, such as "encoder.layers.0.self_attn". Observers stack: each sees every call. Weights come out
+    of every method of attention. Raises ValueError in training mode: dropout would be missing in the result.
+    """
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    dropping = [name for name, layer in layers.items() if layer.training and layer.dropout]
+    if dropping:
+        raise ValueError(f"attention_maps: {dropping[0]} is in training mode and drops weights; call eval() first")
+    before = {name: layer.__dict__.get("_observe") for name, layer in layers.items()}
+
+    def observer_of(name: str) -> Callable[[AttentionCall], None]:
+        def tell(call: AttentionCall) -> None:
+            outer = before[name]
+            if outer is not None:
+                outer(call)
+            observe(name, call)
+
+        return tell
+
+    for name, layer in layers.items():
+        layer.__dict__["_observe"] = observer_of(name)
+    try:
+        yield
+    finally:
+        for name, layer in layers.items():
+            if before[name] is None:
+                del layer.__dict__["_observe"]
+            else:
+                layer.__dict__["_observe"] = before[name]
+
+
 @contextmanager
 def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
     """The attention weights of everything that `model` computes inside the `with` block.
@@ -24,18 +76,11 @@ def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
     a list with one array (batch, heads, query_length, key_length) for each time it was called. Weights come out of
     every method of attention. Raises ValueError in training mode: dropout would be missing in the result.
     """
-    layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
-    dropping = [name for name, layer in layers.items() if layer.training and layer.dropout]
-    if dropping:
-        raise ValueError(f"attention_maps: {dropping[0]} is in training mode and drops weights; call eval() first")
-    maps: dict[str, list[np.ndarray]] = {name: [] for name in layers}
-    for name, layer in layers.items():
-        layer.__dict__["_maps"] = maps[name]
-    try:
+    maps: dict[str, list[np.ndarray]] = {
+        name: [] for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)
+    }
+    with observe_attention(model, lambda name, call: maps[name].append(call.weights)):
         yield maps
-    finally:
-        for layer in layers.values():
-            layer.__dict__.pop("_maps", None)
 
 
 class MultiHeadAttention(Module):
@@ -97,30 +142,28 @@ class MultiHeadAttention(Module):
             causal: a position sees itself and what stands before it.
             return_weights: also return the weights (batch, heads, query_length, key_length).
         """
-        kept: list[np.ndarray] | None = self.__dict__.get("_maps")
+        observe: Callable[[AttentionCall], None] | None = self.__dict__.get("_observe")
         q, k, v = self._project(query, memory)
         by_position = {} if self.position_scores is None or memory is not None else self.position_scores.scores(q, k)
         pattern = by_position.pop("mask", None)
         if pattern is not None:
             mask = pattern if mask is None else pattern & mask
+        settings = {**by_position, "mask": mask, "key_lengths": key_lengths, "causal": causal}
         attended = ops.attention(
             q,
             k,
             v,
-            **by_position,
-            mask=mask,
-            key_lengths=key_lengths,
-            causal=causal,
+            **settings,
             dropout=self.dropout if self.training and not return_weights else 0.0,
-            return_weights=return_weights or kept is not None,
+            return_weights=return_weights or observe is not None,
             method=self.method,
             deterministic=self.deterministic,
         )
-        if not return_weights and kept is None:
+        if not return_weights and observe is None:
             return self.out_proj(ops.merge_heads(attended))
         out, weights = attended
-        if kept is not None:
-            kept.append(weights.numpy())
+        if observe is not None:
+            observe(AttentionCall(q.numpy(), k.numpy(), v.numpy(), settings, weights.numpy(), out.numpy()))
         out = self.out_proj(ops.merge_heads(out))
         return (out, weights) if return_weights else out
 

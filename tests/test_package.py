@@ -22,7 +22,7 @@ PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
 
 
 def test_every_folder_of_the_package_is_listed() -> None:
-    subjects = ("autograd", "nn", "models", "tokenizer", "train")
+    subjects = ("autograd", "nn", "models", "tokenizer", "train", "explorer")
     folders = {path.parent.relative_to(ROOT) for subject in subjects for path in (ROOT / subject).rglob("*.py")}
     found = {"handloom", *(".".join(("handloom", *folder.parts)) for folder in folders)}
     assert sorted(PACKAGES) == sorted(found)
@@ -30,6 +30,8 @@ def test_every_folder_of_the_package_is_listed() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_imports_and_says_what_it_is(package: str) -> None:
+    if package == "handloom.explorer":
+        pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
     folder = ROOT.joinpath(*package.split(".")[1:])
     names = [path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "__main__")]
     if package == "handloom":
@@ -45,6 +47,11 @@ def test_the_version_stands_in_one_voice() -> None:
 def test_kernel_sources_are_package_data() -> None:
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["handloom.autograd.kernels"]
     assert patterns == ["*.cu", "*.cuh"]
+
+
+def test_the_page_of_the_explorer_is_package_data() -> None:
+    assert PROJECT["tool"]["setuptools"]["package-data"]["handloom.explorer"] == ["static/*"]
+    assert all(path.is_file() for path in (ROOT / "explorer" / "static").iterdir())
 
 
 @pytest.mark.parametrize(("extra", "wheel"), [("gpu", "cupy-cuda13x"), ("gpu-cuda12", "cupy-cuda12x")])

@@ -19,11 +19,11 @@ from .data.prefetch import prefetch
 from .distributed import Ranks, find_ranks
 from .optim.averaging import ExponentialAverage
 from .optim.loss_scaling import LossScaler
-from .optim.optimizers import Optimizer
+from .optim.optimizers import Optimizer, layer_norms
 from .optim.schedules import Plateau, Schedule
 from .runs.checkpoints import check_shapes, load_checkpoint, save_checkpoint
 from .runs.display import Display
-from .runs.folder import RunFolder
+from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress
 from .runs.saves import SavedStates
 from .runs.stopping import StopSignals, TrainingStopped
@@ -78,6 +78,8 @@ class Trainer:
         generators: random generators that `loss` draws from, beside the default one and those of the model's layers.
         precision: "fp32"; or "fp16", which computes in float16 on float32 weights, with a dynamic loss scale.
         name_overflows: let the log name the parameter whose gradient overflowed first.
+        gradient_norms: let the log hold the norm of each layer's last gradient, before clipping; on the host only.
+        observe: is called with the trainer after each update; it may wait, and an exception of its own ends training.
         graphs: on a device, launch each pass and update as one CUDA graph (`autograd.graphs`); `loss` then gets its
             batch with device arrays.
         ranks: the processes that train together; None finds those that mpirun started.
@@ -112,7 +114,9 @@ class Trainer:
         unit: str = "token",
         precision: Literal["fp32", "fp16"] = "fp32",
         name_overflows: bool = False,
+        gradient_norms: bool = False,
         graphs: bool = False,
+        observe: Callable[[Trainer], None] | None = None,
         ranks: Ranks | None = None,
     ):
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
@@ -123,7 +127,7 @@ class Trainer:
         self.ema = None if ema is None else ExponentialAverage(model.parameters(), ema)
         self.monitor, self.higher_is_better, self.patience = monitor, higher_is_better, patience
         self.metrics, self.unit, self.prefetch = metrics, unit, prefetch
-        self.name_overflows = name_overflows
+        self.name_overflows, self.gradient_norms, self.observe = name_overflows, gradient_norms, observe
         self.saves = SavedStates(run.saves_path, keep)
         self.scaler = LossScaler() if precision == "fp16" else None
         self.ranks = find_ranks() if ranks is None else ranks
@@ -175,6 +179,8 @@ class Trainer:
                 if stopping:
                     display.draw()
                     raise self._stopped(signal)
+                if self.observe is not None:
+                    self.observe(self)
             if now.step < self.steps:
                 display.say(f"ended after step {now.step:,} of at most {self.steps:,}: {self._patience_lost()}")
             self._try_average(display)
@@ -398,6 +404,9 @@ class Trainer:
             row |= {"loss_scale": float(self.scaler.scale), "skipped": int(self.scaler.skipped)}
         if self.name_overflows and reading.overflowed:
             row["overflowed"] = reading.overflowed
+        if self.gradient_norms:
+            norms = layer_norms(self.model.named_parameters(), reading.norm)
+            row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}
         if self.ranks.first:
             self.run.log(row, {"tokens_per_second": tokens / seconds})
         display.row(row, tokens / seconds, self.progress.best)

@@ -33,6 +33,8 @@ def gradcheck(
     max_entries: int = 50,
     rtol: float = 1e-7,
     name: str | None = None,
+    redraw: bool = True,
+    choose: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> GradcheckReport:
     """Compare the gradient of `fn(*inputs)` with differences of its values, in float64.
 
@@ -48,6 +50,8 @@ def gradcheck(
         max_entries: compare at most so many entries of each input, drawn at random.
         rtol: the relative difference that is allowed beside rounding.
         name: for the report; the function's by default.
+        choose: gives, for the gradient of an input, the flat positions to compare in place of those drawn at random.
+        redraw: move entries that sit on a kink elsewhere; else they are left out where they are.
 
     Returns a report that is true if all is well and that prints what is wrong: input, entry, both values, a guess why.
     Raises ValueError if `fn` gives different results for the same inputs or nothing is there to be checked.
@@ -58,10 +62,10 @@ def gradcheck(
         inputs = [inputs]
     report = GradcheckReport(name or _name_of(fn), method, seed)
     with _in_float64(fn) as parameters:
-        check = _Check(fn, inputs, parameters, np.random.default_rng(seed), rtol)
+        check = _Check(fn, inputs, parameters, np.random.default_rng(seed), rtol, redraw)
         try:
             check.prepare()
-            report.checks = [check.entries(index, method, max_entries) for index in range(len(check.leaves))]
+            report.checks = [check.entries(index, method, max_entries, choose) for index in range(len(check.leaves))]
         except _BackwardRaisedError as error:
             report.error = str(error)
     return report
@@ -108,8 +112,10 @@ class _BackwardRaisedError(Exception):
 class _Check:
     """A function, its inputs as float64 leaves, and the random output gradient."""
 
-    def __init__(self, fn: Any, inputs: Sequence[Any], parameters: dict[str, Tensor], rng: Any, rtol: float):
-        self.fn, self.rng, self.rtol = fn, rng, rtol
+    def __init__(
+        self, fn: Any, inputs: Sequence[Any], parameters: dict[str, Tensor], rng: Any, rtol: float, redraw: bool = True
+    ):
+        self.fn, self.rng, self.rtol, self.redraw = fn, rng, rtol, redraw
         self.arguments = [_as_leaf(value) for value in inputs]
         self.leaves = {
             f"input {index}": argument
@@ -165,13 +171,18 @@ class _Check:
                 raise _BackwardRaisedError(" ".join([text, *getattr(error, "__notes__", ())])) from error
         return [np.array(to_device(gradient.data, "cpu")) for gradient in found]
 
-    def entries(self, index: int, method: str, max_entries: int) -> EntryCheck:
+    def entries(
+        self, index: int, method: str, max_entries: int, choose: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> EntryCheck:
         """Compare the entries of one leaf."""
         name, leaf = list(self.leaves.items())[index]
         size = leaf.data.size
-        positions = (
-            np.arange(size) if size <= max_entries else np.sort(self.rng.choice(size, max_entries, replace=False))
-        )
+        if choose is not None:
+            positions = choose(self.gradients[index])
+        elif size <= max_entries:
+            positions = np.arange(size)
+        else:
+            positions = np.sort(self.rng.choice(size, max_entries, replace=False))
         analytic, numeric, noise = self.gradients[index].ravel()[positions], *np.full((2, positions.size), np.nan)
         missing = np.arange(positions.size)
         for _ in range(REDRAWS):
@@ -179,7 +190,7 @@ class _Check:
                 estimate = self.numeric(leaf, positions[i], method)
                 analytic[i], numeric[i], noise[i] = self.gradients[index].ravel()[positions[i]], *estimate
             missing = np.flatnonzero(np.isnan(numeric))
-            if missing.size == 0:
+            if missing.size == 0 or not self.redraw:
                 break
             self.move(leaf, positions[missing])
         finite = [array[np.isfinite(array)] for array in (analytic, numeric)]

@@ -14,6 +14,7 @@ The kernels in `autograd/kernels` are the same algorithm on a GPU.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -118,6 +119,10 @@ class BlockedAttention(Function):
     reducing over the second to last axis is many times quicker. Sums are in float32 at least.
     """
 
+    #: (place, m, l, o) -> None: is told of the running values of its queries after each block that is not skipped, in
+    #: whatever thread works on it. The arrays are changed afterwards: copy them to keep them.
+    observe: Callable[[Place, Any, Any, Any], None] | None = None
+
     def __init__(self, conditions: Conditions, dropout: float, scale: float, generator: Generator, block_size: Any):
         self.conditions, self.dropout, self.scale, self.block_size = conditions, dropout, scale, block_size
         # One number of the caller's stream; from it and its place each block draws its dropout, and can draw it again.
@@ -157,6 +162,8 @@ class BlockedAttention(Function):
                     o *= rescale.swapaxes(-1, -2)
                     o += p.swapaxes(-1, -2) @ self.widened(value, (*group, place[3]))
                     m = new_m
+                    if self.observe is not None:
+                        self.observe(place, m, total, o)
                 total = xp.where(total == 0, 1, total)
                 o *= factor / total.swapaxes(-1, -2)
                 out[here] = o

@@ -1,6 +1,6 @@
 """Generating sequences with a trained model: one interface for encoder-decoders and language models."""
 
-from .beam import beam_search
+from .beam import BeamStep, beam_search
 from .decoding import DecodingState, Uncached
 from .greedy import greedy_search, likeliest, stream
 from .penalties import coverage_penalty, length_penalty
@@ -9,6 +9,7 @@ from .sampling import Sampler, sample
 from .strategy import Strategy
 
 __all__ = [
+    "BeamStep",
     "DecodingState",
     "Hypothesis",
     "Rules",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,28 @@ from .decoding import DecodingState, survivors, to_host
 from .penalties import coverage_penalty, length_penalty
 from .rules import Hypothesis, Progress, Rules
 from .top import log_sum_exp, top_k
+
+# (log-probability, which of the sentence's open sequences it extends, token)
+Candidate = tuple[float, int, int]
+
+
+class BeamStep(NamedTuple):
+    """What one step of a beam search did with one sentence; told while the state still stands before `select`.
+
+    Attributes:
+        sentence: the row of the state in which it began.
+        length: tokens of its sequences, with the new one.
+        candidates: the continuations that were looked at, best first, at most twice the beam's width.
+        kept: those of them that stay open, in the order of their rows from now on; none if the sentence is done.
+        complete: the sequences that ended: which open one it extends, with which tokens ([] for <eos>), and the
+            hypothesis as it is scored.
+    """
+
+    sentence: int
+    length: int
+    candidates: list[Candidate]
+    kept: list[Candidate]
+    complete: list[tuple[int, list[int], Hypothesis]]
 
 
 def beam_search(
@@ -21,6 +44,7 @@ def beam_search(
     alpha: float = 0.6,
     coverage: float = 0.0,
     n_best: int = 1,
+    observe: Callable[[BeamStep], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best complete sequences found when the `width` best partial ones of each sentence are kept at each step.
 
@@ -33,6 +57,7 @@ def beam_search(
         alpha: exponent of the length penalty; 0 for none, above 0 favours longer sequences.
         coverage: weight of the coverage penalty; it needs a state that keeps cross-attention.
         n_best: how many to return, at most `width`.
+        observe: is told of each step of each sentence.
 
     Returns, for each row of the state, up to `n_best` hypotheses, best first. Raises ValueError for numbers out of
     range. Source: Wu et al. 2016, arXiv 1609.08144, section 7.
@@ -41,7 +66,7 @@ def beam_search(
         raise ValueError(f"beam_search: n_best = {n_best} must lie between 1 and the beam's width = {width}")
     if coverage < 0:
         raise ValueError(f"beam_search: coverage = {coverage} must not be negative; 0 is none")
-    return _BeamSearch(state, rules, width, alpha, coverage, n_best).run()
+    return _BeamSearch(state, rules, width, alpha, coverage, n_best, observe).run()
 
 
 class _Complete:
@@ -51,11 +76,13 @@ class _Complete:
         self.alpha, self.n_best, self.limit = alpha, n_best, limit
         self.best: list[Hypothesis] = []
 
-    def add(self, ids: list[int], log_probability: float, length: int, coverage: float) -> None:
+    def add(self, ids: list[int], log_probability: float, length: int, coverage: float) -> Hypothesis:
         score = log_probability / length_penalty(length, self.alpha) + coverage
-        self.best.append(Hypothesis(ids, score))
+        hypothesis = Hypothesis(ids, score)
+        self.best.append(hypothesis)
         self.best.sort(key=lambda hypothesis: -hypothesis.score)
         del self.best[self.n_best :]
+        return hypothesis
 
     def settled(self, best_open: float, length: int) -> bool:
         """Whether no open hypothesis, of `length` tokens and log-probability `best_open` or less, can enter."""
@@ -67,17 +94,23 @@ class _Complete:
         return bound <= self.best[-1].score
 
 
-# (log-probability, which of the sentence's open sequences it extends, token)
-Candidate = tuple[float, int, int]
-
-
 class _BeamSearch:
     """The state's rows are the open sequences of each sentence: one at first, then `width`, of which some may be
     unused; those have the log-probability -inf.
     """
 
-    def __init__(self, state: DecodingState, rules: Rules, width: int, alpha: float, coverage: float, n_best: int):
-        self.state, self.rules, self.width, self.coverage = state, rules, width, coverage
+    def __init__(
+        self,
+        state: DecodingState,
+        rules: Rules,
+        width: int,
+        alpha: float,
+        coverage: float,
+        n_best: int,
+        observe: Callable[[BeamStep], None] | None,
+    ):
+        self.state, self.rules, self.width, self.coverage, self.observe = state, rules, width, coverage, observe
+        self.ended: list[tuple[int, list[int], Hypothesis]] = []  # in this step, of the sentence at work
         self.progress = Progress(state, rules)
         limits = self.progress.limits - self.progress.prefix_lengths
         self.complete = [_Complete(alpha, n_best, int(limit)) for limit in limits]
@@ -124,6 +157,7 @@ class _BeamSearch:
         """The candidates that stay open, of the sentence at this place; none if it is done."""
         progress, opened = self.progress, self.scores.shape[1]
         first = place * opened
+        self.ended = []
         if progress.length < progress.prefix_lengths[first]:
             return [(0.0, 0, int(progress.history[first, progress.length]))]
         length = progress.length + 1 - int(progress.prefix_lengths[first])
@@ -144,8 +178,13 @@ class _BeamSearch:
         if length >= complete.limit:
             for score, parent, token in kept:
                 self._complete(complete, first + parent, [token], score, length)
-            return []
-        return [] if kept and complete.settled(kept[0][0], length) else kept
+            kept = []
+        elif kept and complete.settled(kept[0][0], length):
+            kept = []
+        if self.observe is not None:
+            candidates = list(zip(scores, parents, tokens, strict=True))
+            self.observe(BeamStep(int(self.alive[place]), progress.length + 1, candidates, kept, self.ended))
+        return kept
 
     def _complete(self, complete: _Complete, row: int, last: list[int], log_probability: float, length: int) -> None:
         ids = self.progress.history[row, : self.progress.length].tolist() + last
@@ -153,7 +192,9 @@ class _BeamSearch:
         if self.attended is not None:
             real = self.attended[row] > 0  # the rest is padding
             coverage = float(coverage_penalty(self.attended[row][real], self.coverage))
-        complete.add(ids, log_probability, length, coverage)
+        hypothesis = complete.add(ids, log_probability, length, coverage)
+        if self.observe is not None:
+            self.ended.append((row % self.scores.shape[1], last, hypothesis))
 
     def _advance(self, kept: list[list[Candidate]]) -> np.ndarray:
         """Go over to the sequences kept, without the sentences that are done; returns what the state is fed next."""

@@ -61,6 +61,13 @@ class CachedState:
         """(rows, source_length) cross-attention of the last layer, mean of its heads, summed over the new tokens."""
         return self.cross_attentions[-1].mean(axis=1).sum(axis=1) if self.cross_attentions else None
 
+    @property
+    def past(self) -> np.ndarray:
+        """(rows, nodes) host booleans: which nodes of its sentence's cache are each sequence's own past."""
+        allowed = self._cache.allowed
+        shape = self.rows, self._cache.length
+        return np.ones(shape, bool) if allowed is None else allowed.reshape(shape)
+
     def step(self, ids: np.ndarray) -> Any:
         new, cache, decoder = ids.shape[1], self._cache, self.decoder
         if new > 1 and cache.allowed is not None:

@@ -10,21 +10,17 @@ control raised an alarm.
 
 from __future__ import annotations
 
-import ast
-import inspect
 import sys
-import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FunctionType
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 from handloom.autograd.catalogue import CATALOGUE, Draw
+from handloom.autograd.gradcheck import planting
 from tests.support.graph_check import check_graph
 from tests.support.op_checks import LAYOUTS, check_all
 
@@ -50,36 +46,11 @@ class Mutant:
         return f"{self.family:13} {self.where:45} {self.old.strip()!r} -> {self.new.strip()!r}"
 
 
-def function_at(where: str) -> FunctionType:
-    module, _, path = where.partition(":")
-    found: Any = sys.modules[f"handloom.autograd.{module}"]
-    for part in path.split("."):
-        found = vars(found)[part]
-    if isinstance(found, property):
-        found = found.fget
-    assert isinstance(found, FunctionType), where
-    return found
-
-
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
-    """The function runs the changed source; whoever holds a reference to it sees the change."""
-    function = function_at(mutant.where)
-    source = textwrap.dedent(inspect.getsource(function))
-    if source.count(mutant.old) != 1:
-        raise ValueError(f"{mutant}: the text to replace occurs {source.count(mutant.old)} times")
-    tree = ast.parse(source.replace(mutant.old, mutant.new))
-    definition = tree.body[0]
-    assert isinstance(definition, ast.FunctionDef)
-    definition.decorator_list = []
-    namespace: dict[str, Any] = {}
-    exec(compile(tree, mutant.where, "exec", flags=0), vars(sys.modules[function.__module__]), namespace)
-    original = function.__code__
-    function.__code__ = namespace[function.__name__].__code__
-    try:
+    """The function runs the changed source."""
+    with planting.planted(mutant.where, mutant.old, mutant.new):
         yield
-    finally:
-        function.__code__ = original
 
 
 def examine(check: str | Callable[[], None], seeds: int) -> None:

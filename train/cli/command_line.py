@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
 import io
 import math
 import os
 import signal
+import subprocess
 import sys
 import time
 import warnings
@@ -26,8 +29,8 @@ from ..runs.saves import SavedStates
 from ..runs.stopping import TrainingStopped
 from .options import OptionError, OptionParser, Use, plain
 
-# Where and how far this process goes: no part of what the run is.
-_OF_THE_PROCESS = ("out", "overwrite", "stop_at")
+# Where and how far this process goes, and whether one looks on: no part of what the run is.
+_OF_THE_PROCESS = ("out", "overwrite", "stop_at", "explore")
 
 
 def add_training_options(
@@ -127,6 +130,7 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
         return made[0].path
 
     path = find_ranks().from_first(make)  # which alone locks the folder
+    watch(arguments, path)
     return made[0] if made else RunFolder.open(path)
 
 
@@ -142,6 +146,18 @@ def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
         if run.replaces:
             print(f"the old run waits in {run.replaces} until this one has a model; if this one fails, it comes back")
         return run
+
+
+def watch(arguments: Any, run: Path) -> None:
+    """With --explore: show the run in the browser, by a process of its own, for which this one waits at its end."""
+    if getattr(arguments, "explore", False) and find_ranks().first:
+        explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
+
+        def wait() -> None:
+            with contextlib.suppress(KeyboardInterrupt):  # which ends the explorer too
+                explorer.wait()
+
+        atexit.register(wait)
 
 
 def whole(text: str) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from ...models.presets import PRESET_NAMES
-from .command_line import add_training_options, check_text, parse_training_arguments
+from .command_line import add_training_options, check_text, parse_training_arguments, watch
 from .generation import add_generation_options, check_generation_options, each_text
 from .options import OptionParser
 from .training import add_regime_options, regime_of
@@ -34,6 +35,12 @@ def example_parser(
     add("--checkpoint", type=Path, metavar="RUN", help="use the model of an earlier run")
     add("--interactive", action="store_true", help="with --checkpoint: ask for one text after another")
     add(
+        "--explore",
+        action="store_true",
+        uses=("train", "resume", "checkpoint"),
+        help="show the run in the browser, while it is trained or with --checkpoint; needs the extra `explorer`",
+    )
+    add(
         "texts",
         nargs="*",
         default=[],
@@ -57,6 +64,9 @@ def parse_example(parser: OptionParser) -> Any:
         check_text(text, f"Text {number}")
     regime_of(arguments)
     arguments.what = parser.texts
+    if arguments.checkpoint and arguments.explore:
+        watch(arguments, arguments.checkpoint)
+        sys.exit()
     return arguments
 
 

@@ -37,6 +37,9 @@ def add_regime_options(parser: OptionParser) -> None:
     add(
         "--name-overflows", action="store_true", help="with fp16: log the parameter whose gradient overflowed first"
     )
+    add("--log-every", type=positive, default=20, metavar="N", help="steps a row (default: 20)")
+    add("--gradient-norms", action="store_true", help="log the norm of each layer's gradient")
+    add("--keep", type=positive, default=2, metavar="N", help="how many saves to keep (default: 2)")
     add(
         "--graphs", action="store_true", help="on a device: launch each pass and update as one CUDA graph"
     )

@@ -267,3 +267,27 @@ def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, s
         for g in gradients:
             g *= scale
     return norm
+
+
+def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:
+    """The Euclidean norm of each layer's gradient, of joint `norm`: clipping and scaling since then are undone.
+
+    A layer is what the names of its parameters begin with, down to the first number: "encoder.layers.0".
+    """
+    squares: dict[str, float] = {}
+    for name, parameter in named_parameters:
+        gradient = parameter.grad_or_rows
+        if gradient is not None:
+            rows = gradient.rows if isinstance(gradient, RowGradient) else gradient
+            wide = rows.astype(np.float32) if rows.dtype == np.float16 else rows
+            layer = _layer_of(name)
+            squares[layer] = squares.get(layer, 0.0) + float(array_module(wide).vdot(wide, wide))
+    total = float(np.sqrt(sum(squares.values())))
+    factor = norm / total if total > 0 and np.isfinite(total) else 1.0
+    return {layer: float(np.sqrt(square)) * factor for layer, square in squares.items()}
+
+
+def _layer_of(name: str) -> str:
+    parts = name.split(".")
+    number = next((i for i, part in enumerate(parts) if part.isdecimal()), 0)
+    return ".".join(parts[: number + 1])

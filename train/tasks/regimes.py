@@ -29,7 +29,7 @@ class Regime:
         schedule: "noam", or one with the peak `lr`: "constant", "linear", "cosine", "plateau"; None for the preset's.
         lr: peak of the schedule, None for the preset's; Noam's follows from the preset's warm-up.
         weight_decay: of matrices; None for the preset's, or else the optimiser's own.
-        accumulate, ema, precision, name_overflows, graphs, prefetch: of `Trainer`.
+        accumulate, ema, precision, name_overflows, graphs, prefetch, log_every, gradient_norms, keep: of `Trainer`.
         deterministic: on a device attention sums in a fixed order, so that the same run gives the same bits.
         patience, monitor: of `Trainer`; None for what the task has.
         checkpoint_activations: compute activations anew in the backward pass.
@@ -55,6 +55,9 @@ class Regime:
     checkpoint_activations: bool = False
     curriculum: Whole = 0
     pad_to: Count = 1
+    log_every: Count = 20
+    gradient_norms: bool = False
+    keep: Count = 2
 
     def __post_init__(self) -> None:
         for name, kind in field_kinds(Regime).items():
@@ -105,7 +108,8 @@ class Regime:
 
     def trainer_options(self, monitor: str = "valid_loss", patience: int | None = None) -> dict[str, Any]:
         """What `Trainer` takes by these names; `monitor` and `patience` are the task's own."""
-        names = "accumulate", "ema", "precision", "name_overflows", "graphs", "prefetch"
+        names = ["accumulate", "ema", "precision", "name_overflows", "graphs", "prefetch"]
+        names += ["log_every", "gradient_norms", "keep"]
         own = {name: getattr(self, name) for name in names}
         own |= {"monitor": self.monitor or monitor, "patience": self.patience or patience}
         return own | {"higher_is_better": own["monitor"].endswith(("accuracy", "bleu"))}

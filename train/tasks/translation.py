@@ -213,6 +213,7 @@ def train_translator(
     regime: Regime | None = None,
     teacher: Translator | None = None,
     task: str = "",
+    observe: Callable[[Trainer], None] | None = None,
     say: Callable[[str], None] = print,
 ) -> Translator:
     """Train a tokenizer and a model on (source, target) sentence pairs and leave both in the run's folder.
@@ -226,6 +227,7 @@ def train_translator(
         regime: how to train beside what the preset says; `Regime()` if None.
         teacher: a translator to learn from as well; its tokenizer becomes this one's.
         task: what the model learns, in words, to be told from others when it is loaded.
+        observe: of `Trainer`.
         say: receives a line of text about each stage.
 
     Raises InputError for data that can't be used, DeviceError for a device that isn't there, TrainingStopped as
@@ -275,6 +277,7 @@ def train_translator(
         clip_norm=preset.clip_norm,
         validate_every=min(preset.validate_every, steps),
         training_label=f"training (dropout {preset.dropout}, label smoothing {preset.label_smoothing})",
+        observe=observe,
         **{**regime.trainer_options(), "accumulate": accumulate},
     )
     best = fit(trainer, resume=resume, stop_at=stop_at, say=say)

@@ -1,0 +1,60 @@
+"""Observers of every call: what looks over the engine's shoulder without being a part of it.
+
+`Function.__call__` asks one variable whether anybody observes; while nobody does, that is all it costs. Observers
+stack: the newest is asked first, and hands the call on to the one before it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from . import function
+from .function import Function
+
+_lock = threading.Lock()
+_stack: list[Observer] = []
+
+
+class Observer:
+    """Base class: runs each computation and hands on its result. Subclasses look at what goes in and comes out.
+
+    All threads are observed.
+    """
+
+    inner: Observer | None = None  # the one that is asked next
+
+    def forward(self, call: Function, arrays: list[Any]) -> Any:
+        """call.forward(*arrays): an array or a tuple of arrays."""
+        return call.forward(*arrays) if self.inner is None else self.inner.forward(call, arrays)
+
+    def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
+        """rule(*gradients): the gradients of the call's inputs, given those of its outputs (None where unused)."""
+        return rule(*gradients) if self.inner is None else self.inner.backward(call, rule, gradients)
+
+
+AnyObserver = TypeVar("AnyObserver", bound=Observer)
+
+
+def start_observing(observer: AnyObserver) -> AnyObserver:
+    """Ask `observer` first from now on; it is returned. Raises ValueError if it observes already."""
+    with _lock:
+        if observer in _stack:
+            raise ValueError("this observer observes already: make another one")
+        _stack.append(observer)
+        _link()
+    return observer
+
+
+def stop_observing(observer: Observer) -> None:
+    """Ask it no longer; others may have started since, and go on."""
+    with _lock:
+        _stack.remove(observer)
+        _link()
+
+
+def _link() -> None:
+    for before, observer in zip([None, *_stack], _stack, strict=False):
+        observer.inner = before
+    function.observer = _stack[-1] if _stack else None

@@ -1,0 +1,91 @@
+"""record(): every call of a computation with its values and, after a backward pass, its gradients."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from .function import Function
+from .observing import Observer, start_observing, stop_observing
+from .row_gradient import as_dense
+from .tensor import array_of
+
+
+@dataclass
+class RecordedCall:
+    """One call.
+
+    Attributes:
+        call: the Function itself; its `number` is that of the call, or -1 where nothing was recorded for a gradient.
+        settings: its attributes before it computed, from which `again` makes a fresh call.
+        label: what the caller's `label` said at that time.
+        inputs, outputs: the arrays (and numbers) that went in and came out, not copied.
+        output_gradients, input_gradients: copies of what its backward rule was given and returned (before
+            un-broadcasting), None where there was none; None before a backward pass.
+    """
+
+    call: Function
+    settings: dict[str, Any]
+    label: str
+    inputs: list[Any]
+    outputs: tuple[Any, ...]
+    output_gradients: list[Any] | None = None
+    input_gradients: list[Any] | None = None
+
+    def again(self) -> Function:
+        """A fresh call with the same settings."""
+        fresh = object.__new__(type(self.call))
+        fresh.__dict__.update(self.settings)
+        return fresh
+
+
+class Recording(Observer):
+    """The calls of one thread, in their order."""
+
+    def __init__(self, label: Callable[[], str]):
+        self.label, self.thread = label, threading.get_ident()
+        self.calls: list[RecordedCall] = []
+        self._by_call: dict[int, RecordedCall] = {}  # by id: the call is held, so it stays its own
+
+    def forward(self, call: Function, arrays: list[Any]) -> Any:
+        if threading.get_ident() != self.thread:
+            return super().forward(call, arrays)
+        settings = dict(vars(call))
+        output = super().forward(call, arrays)
+        outputs = output if isinstance(output, tuple) else (output,)
+        self.calls.append(RecordedCall(call, settings, self.label(), list(arrays), outputs))
+        self._by_call[id(call)] = self.calls[-1]
+        return output
+
+    def backward(self, call: Function, rule: Callable[..., Any], gradients: list[Any]) -> Any:
+        results = super().backward(call, rule, gradients)
+        seen = self._by_call.get(id(call))
+        if seen is not None:
+            returned = results if isinstance(results, tuple) else (results,)
+            seen.output_gradients = [_copy(gradient) for gradient in gradients]
+            seen.input_gradients = [_copy(gradient) for gradient in returned]
+        return results
+
+
+def _copy(gradient: Any) -> Any:
+    """The engine adds to gradients in place."""
+    return None if gradient is None else as_dense(array_of(gradient)).copy()
+
+
+@contextmanager
+def record(label: Callable[[], str] = str) -> Iterator[Recording]:
+    """Record all calls of this thread inside the `with` block: `recording.calls`.
+
+    Args:
+        label: is asked for a text at each call, such as the module that is running.
+
+    All values live as long as the recording. Other observers, `detect_anomaly` for one, go on beside it.
+    """
+    recording = start_observing(Recording(label))
+    try:
+        yield recording
+    finally:
+        stop_observing(recording)

@@ -1,0 +1,65 @@
+"""What the page asks for, read with care: each value has a kind and bounds, and a wrong one says which is right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+from ..errors import InputError
+
+LONGEST_TEXT = 4000  # characters
+
+
+class Ask:
+    """The JSON object that came with a request. Every method raises InputError for a value that can't be used."""
+
+    def __init__(self, body: Any):
+        if not isinstance(body, dict):
+            raise InputError("A request must be a JSON object.")
+        self.body = body
+
+    def text(self, name: str = "text", longest: int = LONGEST_TEXT) -> str:
+        """A text of at most so many characters; it may be empty."""
+        value = self.body.get(name, "")
+        if not isinstance(value, str):
+            raise InputError(f"{name} must be a text.")
+        if len(value) > longest:
+            raise InputError(f"The text has {len(value):,} characters; at most {longest:,} fit here. Shorten it.")
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise InputError("The text holds half a character (a lone surrogate). Type it again.")
+        return value
+
+    def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:
+        """A whole number from `low` to `high`."""
+        value = self.body.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise InputError(f"{name} must be a whole number from {low} to {high}, not {_shown(value)}.")
+        return value
+
+    def number(self, name: str, low: float, high: float, default: float | None = None) -> float:
+        """A number from `low` to `high`."""
+        value: Any = self.body.get(name, default)
+        wrong = isinstance(value, bool) or not isinstance(value, (int, float))
+        if wrong or not math.isfinite(value) or not low <= value <= high:
+            raise InputError(f"{name} must be a number from {low} to {high}, not {_shown(value)}.")
+        return float(value)
+
+    def choice(self, name: str, allowed: Collection[str], default: str | None = None) -> str:
+        """One of the words in `allowed`."""
+        value = self.body.get(name, default)
+        if not isinstance(value, str) or value not in allowed:
+            raise InputError(f"{name} must be one of {', '.join(allowed) or 'nothing yet'}, not {_shown(value)}.")
+        return value
+
+    def names(self, name: str, most: int) -> list[str]:
+        """A list of at most `most` texts."""
+        value = self.body.get(name, [])
+        if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) for one in value):
+            raise InputError(f"{name} must be a list of at most {most} texts.")
+        return value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,58 @@
+"""What the views "Translate" and "One head" show: every map of one pass; one query of one head with all it needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import InputError
+from .asking import Ask
+from .packing import packed
+from .subject import Layer, Pass, Subject
+
+
+def translate(subject: Subject, ask: Ask) -> dict[str, Any]:
+    """The answer to a text, its tokens, and the weights (heads, queries, keys) of every attention layer."""
+    seen = subject.watched(ask.text())
+    return {
+        "kind": subject.kind,
+        "text": seen.text,
+        "answer": seen.answer,
+        "shares": seen.shares,
+        "tokens": seen.tokens,
+        "layers": [described(layer) | {"weights": packed(layer.weights)} for layer in seen.layers],
+    }
+
+
+def head(subject: Subject, ask: Ask) -> dict[str, Any]:
+    """One query of one head: q (head_dim,), K and V (keys, head_dim), what is added to the scores (keys,), the scale,
+    and what the model itself came to: weights (keys,) and output (head_dim,).
+    """
+    seen = subject.watched(ask.text())
+    layer = chosen_layer(seen, ask)
+    heads, queries, _ = layer.weights.shape
+    number, query = ask.whole("head", 0, heads - 1), ask.whole("query", 0, queries - 1)
+    call = layer.call
+    return {
+        "layer": described(layer),
+        "rows": seen.tokens[layer.rows],
+        "columns": seen.tokens[layer.columns],
+        "scale": layer.scale,
+        "q": packed(call.query[0, number, query]),
+        "k": packed(call.key[0, number]),
+        "v": packed(call.value[0, number]),
+        "added": packed(layer.added()[number, query]),
+        "weights": packed(layer.weights[number, query]),
+        "output": packed(call.output[0, number, query]),
+    }
+
+
+def chosen_layer(seen: Pass, ask: Ask) -> Layer:
+    """The layer that the page asks for. Raises InputError where there is none."""
+    if not seen.layers:
+        raise InputError("This model has no attention to look at: it is recurrent.")
+    return seen.layer(ask.choice("layer", [layer.name for layer in seen.layers]))
+
+
+def described(layer: Layer) -> dict[str, Any]:
+    names = ("name", "title", "number", "rows", "columns")
+    return {name: getattr(layer, name) for name in names} | {"heads": len(layer.weights)}

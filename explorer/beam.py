@@ -1,0 +1,121 @@
+"""What the view "Beam" shows: the tree that a beam search went through, laid out, and what its cache held.
+
+Each step of the search is a column. Its slots, from the top: the sequences that stay open in the order of their rows,
+then those that ended, then the candidates that were passed over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..models.generation import BeamStep, beam_search, length_penalty
+from .asking import Ask
+from .subject import Search, Subject
+
+WIDEST = 8
+COLUMN, ROW = 96, 34  # pixels from column to column, from slot to slot
+
+
+@dataclass
+class Node:
+    """One token of one hypothesis.
+
+    Attributes:
+        id, parent: of the node and of the one before it; the root's parent is None.
+        step, slot: its column and its place in it.
+        token: as text.
+        log_probability: of the sequence up to here, in nats.
+        kind: "root", "open", "finished" or "pruned".
+        score, length: of a finished one: what beam search ranks it by, and the tokens it counts.
+        rank: of a finished one among those that are returned, from 0; None if it is not.
+        cached: the steps in which its key and value are still needed.
+    """
+
+    id: int
+    parent: int | None
+    step: int
+    slot: int
+    token: str
+    log_probability: float
+    kind: str
+    score: float | None = None
+    length: int | None = None
+    rank: int | None = None
+    cached: int = 0
+
+
+class Tree:
+    """The nodes, grown step by step as `beam_search` tells of them."""
+
+    def __init__(self, subject: Subject, search: Search, alpha: float):
+        self.subject, self.search, self.alpha = subject, search, alpha
+        self.nodes = [Node(0, None, 0, 0, search.begins, 0.0, "root")]
+        self.open = [0]  # the node at the end of each open sequence
+        self.held: list[dict[str, int]] = []
+        self.finished: list[tuple[Node, list[int]]] = []
+
+    def observe(self, step: BeamStep) -> None:
+        past = self.search.state.past
+        living = self._living()
+        self.held.append({"nodes": past.shape[1], "living": int(past.any(axis=0).sum()), "copies": int(past.sum())})
+        for node in living:
+            node.cached = len(self.held)
+        column, opened = len(self.held), []
+        for log_probability, parent, token in step.kept:
+            opened.append(self._add(parent, column, [token], log_probability, "open").id)
+        ended = {(parent, *last) for parent, last, _ in step.complete}
+        for parent, last, hypothesis in step.complete:
+            divisor = length_penalty(step.length - self.search.prefix, self.alpha)
+            node = self._add(parent, column, last, hypothesis.score * divisor, "finished")
+            node.score, node.length = hypothesis.score, step.length - self.search.prefix
+            self.finished.append((node, hypothesis.ids))
+        kept = {(parent, token) for _, parent, token in step.kept} | ended
+        for log_probability, parent, token in step.candidates:
+            is_end = token == self.subject.tokenizer.eos_id and (parent,) in ended
+            if (parent, token) not in kept and not is_end and log_probability > float("-inf"):
+                self._add(parent, column, [token], log_probability, "pruned")
+        self.open = opened
+
+    def _living(self) -> list[Node]:
+        """The nodes that an open sequence still needs, each once."""
+        found: dict[int, Node] = {}
+        for end in self.open:
+            at: int | None = end
+            while at is not None and at not in found:
+                found[at] = self.nodes[at]
+                at = self.nodes[at].parent
+        return list(found.values())
+
+    def _add(self, parent: int, column: int, ids: list[int], log_probability: float, kind: str) -> Node:
+        token = self.subject.shown(ids)[0] if ids else "<eos>"
+        slot = sum(node.step == column for node in self.nodes)
+        node = Node(len(self.nodes), self.open[parent], column, slot, token, log_probability, kind)
+        self.nodes.append(node)
+        return node
+
+
+def beam(subject: Subject, ask: Ask) -> dict[str, Any]:
+    """The tree of a search, with its layout and what the cache held at each step."""
+    width, alpha = ask.whole("width", 1, WIDEST, 4), ask.number("alpha", 0.0, 2.0, 1.0)
+    search = subject.search(ask.text())
+    tree = Tree(subject, search, alpha)
+    found = beam_search(
+        search.state, search.rules, width=width, alpha=alpha, n_best=width, observe=tree.observe
+    )[0]
+    for rank, hypothesis in enumerate(found):
+        for node, ids in tree.finished:
+            if ids == hypothesis.ids and node.score == hypothesis.score and node.rank is None:
+                node.rank = rank
+                break
+    nodes = [asdict(node) | {"x": COLUMN * node.step, "y": ROW * node.slot} for node in tree.nodes]
+    texts = [{"text": subject.tokenizer.decode(one.ids), "score": one.score} for one in found]
+    return {
+        "nodes": nodes,
+        "found": texts,
+        "width": max(node["x"] for node in nodes) + COLUMN,
+        "height": max(node["y"] for node in nodes) + ROW,
+        "held": tree.held,
+        "bytes": search.bytes_per_node,
+        "penalties": [length_penalty(length, alpha) for length in range(1, len(tree.held) + 1)],
+    }

@@ -1,0 +1,111 @@
+"""What the view "Gradient check" shows: one call of the step, its gradient against differences of its values."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Function, Generator, Tensor
+from ..autograd.gradcheck import EntryCheck, GradcheckReport, gradcheck
+from ..autograd.gradcheck.planting import planted
+from ..errors import InputError
+from .asking import Ask
+from .mutants import MUTANTS, mutants_of
+from .packing import packed
+from .step import Call
+from .subject import Subject
+
+ENTRIES = 24  # that are compared of each input
+
+
+def check(subject: Subject, ask: Ask) -> dict[str, Any]:
+    """Analytic against numeric gradient of a call with its real inputs; with a wrong rule planted if asked for."""
+    step = subject.step(ask.text())
+    call = step.call(ask.whole("call", 0, len(step.calls) - 1))
+    possible = mutants_of(call.name)
+    number = ask.whole("plant", -1, len(MUTANTS) - 1, -1)
+    if number >= 0 and number not in possible:
+        raise InputError(f"This mistake can't be planted in {call.name}.")
+    mutant = MUTANTS[number] if number >= 0 else None
+    seed = ask.whole("seed", 0, 10**6, 0)
+    with planted(mutant.where, mutant.old, mutant.new) if mutant else nullcontext():
+        report = checked(call, seed)
+    return {
+        "number": call.number,
+        "name": call.name,
+        "module": ".".join(call.module),
+        "ok": report.ok,
+        "error": report.error,
+        "planted": mutant._asdict() if mutant else None,
+        "changes": mutant is None or not report.ok or not _same(report, checked(call, seed)),
+        "mutants": [{"number": i, **MUTANTS[i]._asdict()} for i in possible],
+        "inputs": [_described(entries, call) for entries in report.checks],
+    }
+
+
+def checked(call: Call, seed: int = 0) -> GradcheckReport:
+    """The check of a call in float64. What it draws at random it draws again at each evaluation."""
+    wanted = [i for i, source in enumerate(call.sources) if source is not None]
+    fixed = [_wide(value) for value in call.seen.inputs]
+    states = {
+        name: value.get_state() for name, value in call.seen.settings.items() if isinstance(value, Generator)
+    }
+
+    def again() -> Function:
+        fresh = call.seen.again()
+        for name, state in states.items():
+            generator = Generator(0)
+            generator.set_state(state)
+            setattr(fresh, name, generator)
+        return fresh
+
+    def function(*tensors: Tensor) -> Any:
+        operands = list(fixed)
+        for i, tensor in zip(wanted, tensors, strict=True):
+            operands[i] = tensor
+        return again()(*operands)
+
+    # The first `wanted` operand is named "input 0" in the report, and so on.
+    inputs = [fixed[i] for i in wanted]
+    return gradcheck(function, inputs, seed=seed, name=call.name, redraw=False, choose=some_entries)
+
+
+def some_entries(gradient: np.ndarray) -> np.ndarray:
+    """Flat positions of ENTRIES entries, spread over those that are not zero; some zeros if there is room."""
+    flat = gradient.reshape(-1)
+    found: list[int] = []
+    for some in (np.flatnonzero(flat), np.flatnonzero(flat == 0)):
+        room = min(ENTRIES - len(found), len(some))
+        found += some[np.linspace(0, len(some) - 1, room).astype(int)].tolist() if room > 0 else []
+    return np.sort(np.array(found, np.int64))
+
+
+def _same(report: GradcheckReport, other: GradcheckReport) -> bool:
+    """Whether two checks came to the same gradients: the mistake makes no difference here."""
+    pairs = zip(report.checks, other.checks, strict=True)
+    return all(np.array_equal(a.analytic, b.analytic, equal_nan=True) for a, b in pairs)
+
+
+def _wide(value: Any) -> Any:
+    return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+
+
+def _described(entries: EntryCheck, call: Call) -> dict[str, Any]:
+    wanted = [i for i, source in enumerate(call.sources) if source is not None]
+    place = wanted[int(entries.name.removeprefix("input "))]
+    source = call.sources[place]
+    positions = np.array(np.unravel_index(entries.positions, entries.shape)).T if entries.shape else entries.positions
+    return {
+        "name": source if isinstance(source, str) else f"operand {place}, from call {source}",
+        "shape": list(entries.shape),
+        "ok": entries.ok,
+        "hint": "" if entries.ok else entries.hint(),
+        "error": entries.relative_error,
+        "kinks": entries.kinks,
+        "positions": np.reshape(positions, (len(entries.positions), -1)).tolist(),
+        "analytic": packed(entries.analytic, np.float64),
+        "numeric": packed(entries.numeric, np.float64),
+        "excess": packed(entries.excess, np.float64),
+    }

@@ -1,0 +1,254 @@
+"""What the view "Graph" shows: the calls of a training step as a folded list, with arcs where values pass between them.
+
+Rows stand in the order in which the calls were made, indented by module. A row is a call, the head of an open module,
+or a closed one with all its calls. An arc leads from the row that makes a value to the row that uses it; arcs run in
+lanes beside the rows, the short ones nearest.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Tensor, grad
+from ..autograd.row_gradient import as_dense
+from .asking import Ask
+from .packing import packed
+from .step import Call, Step
+from .subject import Subject
+
+ROW, LANE = 30, 9  # pixels from row to row, from lane to lane
+MOST_OPEN = 2000
+PREVIEW = 12, 32  # numbers of an array that are shown: rows, columns
+
+
+def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
+    """Rows and arcs of the step on a text, for the modules that are open."""
+    step = subject.step(ask.text())
+    opened = ask.names("open", MOST_OPEN) if "open" in ask.body else default_open(step)
+    rows = folded(step, set(opened))
+    place = {number: i for i, row in enumerate(rows) if row["kind"] != "open" for number in row["calls"]}
+    edges = sorted({
+        (place[source], place[call.number])
+        for call in step.calls
+        for source in call.sources
+        if isinstance(source, int) and place[source] != place[call.number]
+    })  # fmt: skip
+    return {
+        "text": ask.text(),
+        "loss": step.loss,
+        "count": len(step.calls),
+        "open": sorted(opened),
+        "rows": [{**row, "y": ROW * i} for i, row in enumerate(rows)],
+        "arcs": lanes(edges),
+        "height": ROW * len(rows),
+        "parameters": [
+            {"name": name, "shape": list(gradient.shape), "norm": float(np.linalg.norm(gradient))}
+            for name, gradient in step.gradients.items()
+        ],
+    }
+
+
+def default_open(step: Step) -> list[str]:
+    """The stacks of layers, whose layers stay closed."""
+    return sorted({f"{call.module[0]}#{first}" for call, first in _firsts(step, 1) if len(call.module) > 1})
+
+
+def _firsts(step: Step, depth: int) -> list[tuple[Call, int]]:
+    """Each call with the first of the unbroken run of calls in the same module, at this depth."""
+    found: list[tuple[Call, int]] = []
+    first = 0
+    for i, call in enumerate(step.calls):
+        if i and call.module[:depth] != step.calls[i - 1].module[:depth]:
+            first = i
+        found.append((call, first))
+    return found
+
+
+def folded(step: Step, opened: set[str]) -> list[dict[str, Any]]:
+    """The rows. A module's unbroken runs of calls are rows of their own, so that all values pass downwards."""
+    rows: list[dict[str, Any]] = []
+
+    def add(calls: list[Call], depth: int) -> None:
+        at = 0
+        while at < len(calls):
+            module, run = calls[at].module[: depth + 1], [calls[at]]
+            at += 1
+            if len(module) <= depth:
+                rows.append(_call_row(run[0], depth))
+                continue
+            while at < len(calls) and calls[at].module[: depth + 1] == module:
+                run.append(calls[at])
+                at += 1
+            if len(run) == 1:  # nothing to fold
+                rows.append(_call_row(run[0], depth))
+                continue
+            key = f"{'.'.join(module)}#{run[0].number}"
+            is_open = key in opened
+            rows.append({
+                "kind": "open" if is_open else "closed",
+                "key": key,
+                "name": module[-1],
+                "depth": depth,
+                "calls": [call.number for call in run],
+                "shape": _shape(run[-1]),
+                "norm": _norm(run[-1]),
+            })  # fmt: skip
+            if is_open:
+                add(run, depth + 1)
+
+    add(step.calls, 0)
+    return rows
+
+
+def _call_row(call: Call, depth: int) -> dict[str, Any]:
+    return {
+        "kind": "call",
+        "key": f"call {call.number}",
+        "name": call.name,
+        "module": ".".join(call.module[depth:]),
+        "depth": depth,
+        "calls": [call.number],
+        "shape": _shape(call),
+        "norm": _norm(call),
+        "form": form(call),
+        "parameters": [name.rpartition(".")[2] for name in call.parameters],
+    }
+
+
+def _shape(call: Call) -> list[int]:
+    return list(np.shape(call.seen.outputs[0]))
+
+
+def _norm(call: Call) -> float | None:
+    """Of the gradient at the call's results."""
+    arrived = [g for g in call.seen.output_gradients or [] if g is not None]
+    return float(np.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in arrived))) if arrived else None
+
+
+def form(call: Call) -> str:
+    """"fused" for a call that stands for several small ops, "plain" for one of its own."""
+    return "plain" if call.seen.call.composed is None else "fused"
+
+
+def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
+    """Each edge with the nearest lane that no shorter edge over the same rows has taken."""
+    taken: list[list[tuple[int, int]]] = []
+    found = []
+    for start, end in sorted(edges, key=lambda edge: (edge[1] - edge[0], edge)):
+        lane = 0
+        while lane < len(taken) and any(start < other_end and other < end for other, other_end in taken[lane]):
+            lane += 1
+        if lane == len(taken):
+            taken.append([])
+        taken[lane].append((start, end))
+        found.append({"from": start, "to": end, "lane": lane, "x": LANE * (lane + 1)})
+    return found
+
+
+def call(subject: Subject, ask: Ask) -> dict[str, Any]:
+    """All of one call: values, gradients, what was saved, its source text; and its composed form, if it is fused."""
+    step = subject.step(ask.text())
+    one = step.call(ask.whole("call", 0, len(step.calls) - 1))
+    seen = one.seen
+    gradients = _fitted(seen.input_gradients or [], seen.inputs)
+    arrived = seen.output_gradients or [None] * len(seen.outputs)
+    return {
+        "number": one.number,
+        "name": one.name,
+        "module": ".".join(one.module),
+        "form": form(one),
+        "inputs": [
+            {"source": _source_text(step, source), "value": shown(value), "gradient": shown(g)}
+            for source, value, g in zip(one.sources, seen.inputs, gradients, strict=True)
+        ],
+        "outputs": [{"value": shown(v), "gradient": shown(g)} for v, g in zip(seen.outputs, arrived, strict=True)],
+        "saved": [shown(value) for value in (*seen.call.saved, *seen.call.kept) if isinstance(value, np.ndarray)],
+        "sources": sources_of(one),
+        "composed": composed(one),
+    }
+
+
+def _fitted(gradients: list[Any], inputs: list[Any]) -> list[Any]:
+    return [*gradients, *[None] * (len(inputs) - len(gradients))]
+
+
+def _source_text(step: Step, source: int | str | None) -> str:
+    if source is None:
+        return "no gradient"
+    if isinstance(source, str):
+        return source
+    return f"call {source}, {step.calls[source].name}"
+
+
+def shown(value: Any) -> dict[str, Any] | None:
+    """Shape, dtype and extent of an array, and its first numbers, PREVIEW at most."""
+    if value is None:
+        return None
+    array = np.asarray(as_dense(value))
+    numbers = array.astype(np.float64) if array.dtype.kind in "fiub" else np.zeros(0)
+    flat = numbers.reshape(-1, numbers.shape[-1]) if numbers.ndim else numbers.reshape(1, 1)
+    finite = numbers[np.isfinite(numbers)]
+    return {
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "least": float(finite.min()) if finite.size else None,
+        "largest": float(finite.max()) if finite.size else None,
+        "norm": float(np.linalg.norm(finite)) if finite.size else None,
+        "first": packed(flat[: PREVIEW[0], : PREVIEW[1]], np.float64),
+    }
+
+
+def sources_of(one: Call) -> list[dict[str, Any]]:
+    """The text of the op's forward and backward rule and, where it has one, of its composed form."""
+    kind = type(one.seen.call)
+    found = []
+    for name in ("forward", "backward", "composed"):
+        function = getattr(kind, name, None) or getattr(one.seen.call, name, None)
+        if function is None:
+            continue
+        try:
+            text, line = inspect.getsource(function), inspect.getsourcelines(function)[1]
+            path = Path(inspect.getsourcefile(function) or "")
+        except (OSError, TypeError):
+            continue  # a builtin, or an installation without its sources
+        where = f"{path.parent.name}/{path.name}:{line}"
+        found.append({"name": name, "text": inspect.cleandoc("\n" + text), "file": where})
+    return found
+
+
+def composed(one: Call) -> dict[str, Any] | None:
+    """The gradients of a fused call by its small ops, beside its own, and the largest difference relative to each."""
+    call, seen = one.seen.call, one.seen
+    if call.composed is None or not seen.input_gradients:
+        return None
+    leaves = [Tensor(np.array(x), requires_grad=True) if _floats(x) else x for x in call.saved]
+    made = call.composed(*leaves)
+    outputs = made if isinstance(made, tuple) else (made,)
+    arrived = seen.output_gradients or []
+    pairs = [(out, g) for out, g in zip(outputs, arrived, strict=False) if g is not None and out.requires_grad]
+    wanted = [leaf for leaf, needed in zip(leaves, call.needs, strict=False) if isinstance(leaf, Tensor) and needed]
+    found = iter(grad([out for out, _ in pairs], wanted, [g for _, g in pairs]))
+    rows = []
+    for number, (leaf, needed) in enumerate(zip(leaves, call.needs, strict=False)):
+        if not (isinstance(leaf, Tensor) and needed):
+            continue
+        small, own = next(found).data, np.asarray(seen.input_gradients[number])
+        size = float(np.abs(small).max(initial=0.0))
+        difference = float(np.abs(small.reshape(own.shape) - own).max(initial=0.0))
+        rows.append({
+            "input": number,
+            "source": one.sources[number] if isinstance(one.sources[number], str) else f"input {number}",
+            "fused": shown(own),
+            "composed": shown(small),
+            "difference": difference,
+            "relative": difference / size if size else difference,
+        })  # fmt: skip
+    return {"value": float(np.abs(outputs[0].data - seen.outputs[0]).max(initial=0.0)), "gradients": rows}
+
+
+def _floats(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"

@@ -1,0 +1,119 @@
+"""Who may ask: this machine's own browser, with the token that the command printed, from this page, in small requests.
+
+The server listens on 127.0.0.1 alone. Still any page in any browser tab can send requests there, and a name of another
+site can be made to point there (DNS rebinding). So each request must name this host and port in `Host`, must not come
+from another `Origin`, and its path must begin with a token that nobody can guess.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MOST_BYTES = 64 * 1024  # of a request's body
+
+#: Only what this server sends may run, load or be connected to; nothing may frame the page; nobody learns its address.
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def new_token() -> str:
+    """128 random bits for the page's address."""
+    return secrets.token_urlsafe(16)
+
+
+class Guard:
+    """An ASGI app around another, which sees only requests that are allowed, their path without the token.
+
+    Args:
+        app: the app to guard.
+        token: first part of every path.
+        port: function without arguments that gives the port served on.
+    """
+
+    def __init__(self, app: App, token: str, port: Callable[[], int]):
+        self.app, self.token, self.port = app, token.encode(), port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # web sockets: there are none
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        refused = self._refused(scope)
+        if refused:
+            await _answer(send, *refused)
+            return
+        _, _, rest = scope["path"].removeprefix("/").partition("/")
+        scope = {**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode()}
+        await self.app(scope, _bounded(receive), _with_headers(send))
+
+    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+        """The status and the reason, if this request isn't allowed."""
+        headers: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            if name in headers and name in (b"host", b"origin", b"content-length"):
+                return 400, f"two headers {name.decode()}"
+            headers[name] = value
+        hosts = [f"{name}:{self.port()}".encode() for name in ("127.0.0.1", "localhost")]
+        if headers.get(b"host") not in hosts:
+            return 421, "this server answers to 127.0.0.1 alone"
+        if b"origin" in headers and headers[b"origin"] not in [b"http://" + host for host in hosts]:
+            return 403, "requests from other pages are refused"
+        first, slash, _ = scope["path"].removeprefix("/").partition("/")
+        if not slash or not secrets.compare_digest(first.encode(), self.token):
+            return 404, "open the address that the command printed: it holds a token"
+        if scope["method"] == "POST":
+            if headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
+                return 415, "send application/json"
+            length = headers.get(b"content-length", b"0")
+            if not length.isdigit() or int(length) > MOST_BYTES:
+                return 413, f"a request may have {MOST_BYTES:,} bytes"
+        elif scope["method"] not in ("GET", "HEAD"):
+            return 405, "there are GET and POST"
+        return None
+
+
+def _bounded(receive: Receive) -> Receive:
+    """`receive` that ends the request as if the client had gone once it has sent too much."""
+    total = 0
+
+    async def bounded() -> Any:
+        nonlocal total
+        message = await receive()
+        total += len(message.get("body", b""))
+        return {"type": "http.disconnect"} if total > MOST_BYTES else message
+
+    return bounded
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message = {**message, "headers": [*message["headers"], *own]}
+        await send(message)
+
+    return sending
+
+
+async def _answer(send: Send, status: int, reason: str) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+    send = _with_headers(send)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": f"{reason}\n".encode()})

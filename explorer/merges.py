@@ -1,0 +1,169 @@
+"""What the view "BPE" shows: a text as the first n merges cut it, the pairs they would merge next, how a word grew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from ..errors import InputError
+from ..tokenizer import BPETokenizer
+from ..tokenizer.explore import with_fewer_tokens
+from ..tokenizer.pre_tokenizer import PreTokenizer
+from .asking import Ask
+from .subject import Subject
+
+LONGEST_WORD = 60  # bytes of a word whose tree is drawn
+MOST_PAIRS = 12
+COLUMN, ROW = 34, 40  # pixels from byte to byte, from level to level
+
+
+def merges(subject: Subject, ask: Ask) -> dict[str, Any]:
+    """The text's tokens after n merges, its most frequent neighbours, and the tree of one of its words."""
+    tokenizer = subject.tokenizer
+    if not isinstance(tokenizer, BPETokenizer):
+        raise InputError("This model's tokenizer cuts at characters or words: it has no merges.")
+    total = len(tokenizer.merges)
+    text, n = ask.text(), ask.whole("merges", 0, total, total // 3)
+    smaller = first_merges(tokenizer, n)
+    ids = smaller.encode(text)
+    word = ask.text("word", LONGEST_WORD) or _longest_word(tokenizer, text)
+    return {
+        "total": total,
+        "merges": n,
+        "ids": ids,
+        "words": words(subject, smaller, text, ids),
+        "bytes": len(text.encode()),
+        "last": _pair(tokenizer, n - 1) if n else None,
+        "next": _pair(tokenizer, n) if n < total else None,
+        "pairs": pairs(tokenizer, smaller, text, n),
+        "word": word,
+        "tree": word_tree(tokenizer, word, n),
+    }
+
+
+def first_merges(tokenizer: BPETokenizer, n: int) -> BPETokenizer:
+    """The tokenizer as it was after its first n merges."""
+    if n == len(tokenizer.merges):
+        return tokenizer
+    left, right = tokenizer.merges[n]
+    return with_fewer_tokens(tokenizer, tokenizer.vocab[left + right])
+
+
+def words(subject: Subject, smaller: BPETokenizer, text: str, ids: list[int]) -> list[dict[str, Any]]:
+    """The tokens word by word, as the pre-tokenizer cuts the text; where special tokens stand in it, one by one."""
+    found = [(word, smaller.encode(word)) for word in PreTokenizer(smaller.pattern).split(text)]
+    if [number for _, own in found for number in own] != ids:
+        found = [(smaller.decode([number], skip_special_tokens=False), [number]) for number in ids]
+    return [{"word": word[:LONGEST_WORD], "ids": own, "tokens": subject.shown(own)} for word, own in found]
+
+
+def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> list[dict[str, Any]]:
+    """The neighbours within words that occur most often in the text, and which merge makes one token of each."""
+    ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
+    names = {number: token for token, number in smaller.vocab.items()}
+    counts: Counter[tuple[str, str]] = Counter()
+    for word in PreTokenizer(tokenizer.pattern).split(text):
+        tokens = [names[number] for number in smaller.encode(word)]
+        counts.update(pairwise(tokens))
+    found = sorted(counts.items(), key=lambda item: (-item[1], ranks.get(item[0], len(ranks))))[:MOST_PAIRS]
+    return [
+        {
+            "left": _shown(tokenizer, left),
+            "right": _shown(tokenizer, right),
+            "count": count,
+            "merge": ranks[left, right] + 1 if (left, right) in ranks else None,
+        }
+        for (left, right), count in found
+    ]
+
+
+@dataclass
+class Part:
+    """A token within a word: the merge that made it (from 1; 0 for a byte), its parts, and its place in the picture."""
+
+    token: str
+    text: str
+    merge: int
+    parts: tuple[Part, ...]
+    x: float = 0.0
+    y: float = 0.0
+
+    def depth(self) -> int:
+        return 1 + max((part.depth() for part in self.parts), default=-1)
+
+
+def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:
+    """The trees of the tokens that all merges make of a word, laid out: bytes below, each token above its parts."""
+    ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
+    names = {number: token for token, number in tokenizer.vocab.items()}
+    roots, left = [], 0.5
+    every: list[Part] = []
+    for number in tokenizer.encode(word):
+        if number not in names:
+            continue  # a special token
+        root = _grown(tokenizer, names[number], ranks)
+        left = _place(root, left, every)
+        roots.append(root)
+    deepest = max((root.depth() for root in roots), default=0)
+    for part in every:
+        part.x, part.y = COLUMN * part.x, ROW * (deepest - part.y)
+    numbers = {id(part): number for number, part in enumerate(every)}
+    return {
+        "nodes": [
+            {
+                "text": part.text,
+                "merge": part.merge,
+                "made": part.merge <= n,
+                "x": part.x,
+                "y": part.y,
+                "parts": [numbers[id(inner)] for inner in part.parts],
+            }
+            for part in every
+        ],
+        "width": COLUMN * max(left - 0.5, 1),
+        "height": ROW * (deepest + 1),
+    }
+
+
+def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int]) -> Part:
+    """How the merges make this token of its bytes: of all neighbours, the one with the earliest merge, again and again.
+
+    (Sennrich, Haddow and Birch 2016, arXiv 1508.07909, section 3.2.)
+    """
+    parts = [Part(letter, _shown(tokenizer, letter), 0, ()) for letter in token]
+    while len(parts) > 1:
+        neighbours = enumerate(pairwise(parts))
+        rank, i = min((ranks.get((left.token, right.token), len(ranks)), i) for i, (left, right) in neighbours)
+        if rank == len(ranks):  # a token that its own merges don't reach
+            return Part(token, _shown(tokenizer, token), 0, tuple(parts))
+        made = parts[i].token + parts[i + 1].token
+        parts[i : i + 2] = [Part(made, _shown(tokenizer, made), rank + 1, (parts[i], parts[i + 1]))]
+    return parts[0]
+
+
+def _place(part: Part, left: float, every: list[Part]) -> float:
+    """Put a tree's bytes side by side from `left` on and each token over the middle of its parts; the next left."""
+    for inner in part.parts:
+        left = _place(inner, left, every)
+    if part.parts:
+        part.x = sum(inner.x for inner in part.parts) / len(part.parts)
+    else:
+        part.x, left = left, left + 1
+    part.y = part.depth()
+    every.append(part)
+    return left
+
+
+def _pair(tokenizer: BPETokenizer, rank: int) -> list[str]:
+    return [_shown(tokenizer, token) for token in tokenizer.merges[rank]]
+
+
+def _shown(tokenizer: BPETokenizer, token: str) -> str:
+    return tokenizer.token_strings([tokenizer.vocab[token]])[0].replace(" ", "·")
+
+
+def _longest_word(tokenizer: BPETokenizer, text: str) -> str:
+    words = [word for word in PreTokenizer(tokenizer.pattern).split(text) if len(word.encode()) <= LONGEST_WORD]
+    return max(words, key=len, default="")

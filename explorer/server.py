@@ -1,0 +1,98 @@
+"""The web server: the page's files, and one address a view that takes JSON and gives JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import mimetypes
+import sys
+import traceback
+from collections.abc import AsyncIterator, Callable
+from importlib import resources
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from ..errors import InputError
+from .guard import Guard
+from .packing import to_json
+from .session import Session
+
+POLL = 0.3  # seconds between two looks at the log
+
+mimetypes.add_type("text/javascript", ".js")  # what Windows has in its registry may be anything
+
+
+def page_files() -> dict[str, bytes]:
+    """The files of the page by name; read once, so that no request names a path."""
+    folder = resources.files(__package__) / "static"
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
+    """The explorer as an ASGI app.
+
+    Args:
+        token: first part of every path; see `guard`.
+        port: gives the port that is served on, once it is known.
+    """
+    files = page_files()
+
+    async def file(request: Request) -> Response:
+        name = request.path_params.get("name") or "index.html"
+        if name not in files:
+            return Response("there is no such file\n", 404, media_type="text/plain")
+        return Response(files[name], media_type=mimetypes.guess_type(name)[0])
+
+    async def view(request: Request) -> Response:
+        try:
+            body = json.loads(await request.body() or b"{}")
+        except ClientDisconnect:
+            return Response(status_code=413)
+        except (ValueError, RecursionError):  # no JSON, no UTF-8, or nested too deep
+            return _problem(400, "The request is not JSON.")
+        try:
+            answer = await run_in_threadpool(session.answer, request.path_params["view"], body)
+        except KeyError:
+            return _problem(404, "There is no such view.")
+        except InputError as error:
+            return _problem(422, str(error))
+        except Exception as error:  # the page says that something broke, the terminal what
+            traceback.print_exc(file=sys.stderr)
+            return _problem(500, f"This broke inside handloom: {type(error).__name__}. The terminal says more.")
+        return Response(await run_in_threadpool(to_json, answer), media_type="application/json")
+
+    async def events(request: Request) -> Response:
+        return StreamingResponse(news(session), media_type="text/event-stream")
+
+    routes = [
+        Route("/", file),
+        Route("/events", events),
+        Route("/api/{view}", view, methods=["POST"]),
+        Route("/{name}", file),
+    ]
+    return Guard(Starlette(routes=routes), token, port)
+
+
+async def news(session: Session) -> AsyncIterator[bytes]:
+    """Server-sent events: the log of the run as it grows, what trains it, and when there are other weights."""
+    version, known, model, before = -1, 0, -1, b""
+    while True:
+        try:
+            found = await run_in_threadpool(session.progress, version, known, model)
+            version, known, model = found["version"], found["from"] + len(found["rows"]), found["model"]
+        except InputError as error:
+            found = {"problem": str(error)}
+        message = to_json(found)
+        if message != before:
+            yield b"data: " + message + b"\n\n"
+            # The same state without the news: what is compared with the next one.
+            before = to_json({**found, "from": known, "rows": [], "changed": False})
+        await asyncio.sleep(POLL)
+
+
+def _problem(status: int, text: str) -> Response:
+    return Response(to_json({"problem": text}), status, media_type="application/json")

@@ -1,0 +1,88 @@
+"""Serve the explorer until Ctrl-C: a socket on 127.0.0.1, the address in the terminal and in the browser."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import InputError
+from ..train.runs.folder import RunFolder
+
+HOST = "127.0.0.1"
+
+
+def explore(run: Path | None, *, port: int = 0, browser: bool = True) -> None:
+    """Show a run in the browser until the process is interrupted.
+
+    Args:
+        run: folder of a run; None trains one in sight.
+        port: to serve on; 0 takes a free one.
+        browser: open the page.
+
+    Raises InputError if the run can't be used, the port is taken, or the extra `explorer` isn't installed.
+    """
+    if run is not None:
+        RunFolder.open(run)
+    with serving(run, port) as (address, server):
+        print(f"The explorer is at {address}\nThis address is for you alone. Ctrl-C ends.", flush=True)
+        if run is None:
+            print("It trains a small translator first, in a new folder under runs/.", flush=True)
+        if browser:
+            threading.Timer(0.2, webbrowser.open, [address]).start()
+        server.join()
+
+
+@contextmanager
+def serving(run: Path | None, port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
+    """Serve in a thread for the time of the `with` block; yields the page's address and the thread.
+
+    Raises InputError as `explore`.
+    """
+    try:
+        import uvicorn
+
+        from .guard import new_token
+        from .server import make_app
+        from .session import Session
+    except ImportError as error:
+        raise InputError(
+            f"The explorer needs {error.name}, which is not installed: pip install 'handloom[explorer]'."
+        ) from None
+    listening = _listen(port)
+    number, token = listening.getsockname()[1], new_token()
+    session = Session(run)
+    app = make_app(session, token, lambda: number)
+    config = uvicorn.Config(
+        app,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        lifespan="off",
+        ws="none",
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="explorer", daemon=True)
+    thread.start()
+    try:
+        yield f"http://{HOST}:{number}/{token}/", thread
+    finally:
+        server.should_exit = True
+        session.close()
+        thread.join()
+        listening.close()
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.bind((HOST, port))
+        listening.listen(64)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise InputError(f"Port {port} can't be served on ({error}). Leave out --port: a free one is taken.") from None
+    return listening

@@ -1,0 +1,77 @@
+// Elements in one line, and the few parts that every view has.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export const h = (tag, attributes, ...children) => filled(document.createElement(tag), attributes, children);
+export const s = (tag, attributes, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
+
+export function escaped(text) {
+  return String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+}
+
+// A number to read: four digits, plain where that is short.
+export function brief(x) {
+  if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "–";
+  if (x === 0) return "0";
+  const size = Math.abs(x);
+  if (Number.isInteger(x) && size < 1e5) return String(x).replace("-", "−");
+  const text = size >= 1e5 || size < 1e-4 ? x.toExponential(1) : x.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 4);
+  return text.replace("-", "−");
+}
+
+// A number to compare: what float32 holds, or all digits.
+export const exact = (x, float64 = false) => (float64 ? String(x) : String(Number(x.toPrecision(8))));
+
+export const count = (x) => x.toLocaleString("en");
+
+// A number that the page shows, with its value for whoever checks.
+export const num = (x, attributes = {}) => h("span", { "data-value": exact(x, true), ...attributes }, brief(x));
+
+// A table behind a picture, made when it is opened.
+export function numbers(title, make) {
+  const box = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title });
+  const details = h("details", { class: "numbers" }, h("summary", {}, title), box);
+  details.addEventListener("toggle", () => {
+    if (details.open) box.replaceChildren(make());
+  });
+  return details;
+}
+
+export function table(caption, head, rows, attributes = {}) {
+  return h(
+    "table", attributes,
+    caption ? h("caption", {}, caption) : null,
+    h("thead", {}, h("tr", {}, head.map((name, i) => h(name ? "th" : "td", name && { scope: "col", class: i && !["text", "token", "from"].includes(name) ? null : "left" }, name)))),
+    h("tbody", {}, rows),
+  );
+}
+
+// A line of problems that screen readers announce.
+export const problemLine = () => h("p", { class: "problem", role: "alert" });
+
+export function option(value, text, selected) {
+  return h("option", { value, selected }, text);
+}
+
+export function field(label, control, kind) {
+  return h("label", { class: kind }, label, control);
+}
+
+// Calls the last of several quick calls.
+export function settled(call, milliseconds) {
+  let timer;
+  return (...values) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => call(...values), milliseconds);
+  };
+}

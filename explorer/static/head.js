@@ -1,0 +1,145 @@
+// View 2: one query of one head, step by step, each step computed here from the one before it.
+
+import { latest, unpack } from "./api.js";
+import { brief, exact, h, num, option, problemLine, table } from "./dom.js";
+import { largest, strip } from "./maps.js";
+
+export const id = "head";
+export const name = "One head";
+export const title = "One head, number by number";
+export const lead =
+  "How one word decides where to look. Your browser computes every step from the one before it, out of the model's own " +
+  "q, k and v; the last columns hold what handloom computed. Change the scale or leave out a word, and all that follows changes.";
+
+let parts, context, data;
+const changes = { scale: null, dropped: new Set() };
+
+export function mount(section, { shared }) {
+  context = { shared };
+  const picks = h("form", { class: "ask", onsubmit: (event) => event.preventDefault() });
+  const problem = problemLine(), steps = h("div", { class: "steps" });
+  section.append(picks, problem, steps);
+  parts = { section, picks, problem, steps };
+}
+
+const query = latest("head");
+
+export function show({ shared }) {
+  parts.section.dataset.ready = "";
+  query(
+    { text: shared.text, layer: shared.layer ?? undefined, head: shared.head, query: shared.row ?? 0 },
+    (answer) => {
+      data = answer;
+      for (const key of ["q", "k", "v", "added", "weights", "output"]) data[key] = unpack(data[key]);
+      Object.assign(changes, { scale: data.scale, dropped: new Set() });
+      parts.problem.textContent = "";
+      choose();
+      draw();
+      parts.section.dataset.ready = `${data.layer.name}/${shared.head}/${shared.row}`;
+    },
+    (text) => {
+      parts.problem.textContent = context.shared.pass ? text : "Run a text in the first view: this one looks into its heads.";
+      parts.steps.replaceChildren();
+    },
+  );
+}
+
+function choose() {
+  const { shared } = context;
+  const layers = shared.pass?.layers ?? [data.layer];
+  const select = (label, options, value, change) =>
+    h("label", {}, label, h("select", { onchange: (event) => { change(event.target.value); show(context); } },
+      options.map(([key, text]) => option(key, text, String(key) === String(value)))));
+  const words = (list) => list.map((word, i) => [i, `${i + 1}  ${word}`]);
+  parts.picks.replaceChildren(
+    select("Layer", layers.map((l) => [l.name, `${l.title}, layer ${l.number + 1}`]), data.layer.name, (value) => {
+      const layer = layers.find((l) => l.name === value);
+      const rows = shared.pass ? shared.pass.tokens[layer.rows].length : 1;
+      Object.assign(shared, { layer: value, row: Math.min(shared.row, rows - 1), column: 0 });
+    }),
+    select("Head", Array.from({ length: data.layer.heads }, (_, i) => [i, i + 1]), shared.head, (value) => (shared.head = Number(value))),
+    select("The word that asks", words(data.rows), shared.row, (value) => (shared.row = Number(value))),
+    select("The word looked at", words(data.columns), shared.column, (value) => (shared.column = Number(value))),
+  );
+}
+
+// All steps, from q, K, V, scale and what is added.
+export function computed({ q, k, v, added }, scale, dropped) {
+  const [keys, size] = k.shape;
+  const dot = Array.from({ length: keys }, (_, j) => q.reduce((sum, x, d) => sum + x * k[j * size + d], 0));
+  const scores = dot.map((x, j) => (dropped.has(j) ? -Infinity : x * scale + added[j]));
+  const top = Math.max(...scores);
+  const e = scores.map((x) => (top === -Infinity ? 0 : Math.exp(x - top)));
+  const total = e.reduce((sum, x) => sum + x, 0);
+  const weights = e.map((x) => x / (total || 1));
+  const width = v.shape[1];
+  const output = Array.from({ length: width }, (_, d) => weights.reduce((sum, w, j) => sum + w * v[j * width + d], 0));
+  return { dot, scores, top, e, total, weights, output };
+}
+
+function draw() {
+  const { shared } = context, j = Math.min(shared.column, data.columns.length - 1);
+  const size = data.k.shape[1], width = data.v.shape[1];
+  const word = data.rows[shared.row], other = data.columns[j];
+  const key = data.k.subarray(j * size, (j + 1) * size);
+  const product = Float64Array.from(data.q, (x, d) => x * key[d]);
+  const now = computed(data, changes.scale, changes.dropped);
+  const most = largest(data.q, data.k);
+  const step = (name, text, ...rest) => h("div", { class: "step" }, h("h3", {}, name), h("p", {}, text), ...rest);
+  const pair = (...cells) => h("div", { class: "pair" }, ...cells);
+  const slider = h("input", {
+    type: "range", min: 0, max: (4 * data.scale).toFixed(5), step: (data.scale / 50).toFixed(6), value: changes.scale, "aria-label": "Scale",
+    oninput: (event) => { changes.scale = Number(event.target.value); refresh(); },
+  });
+  const back = h("button", { type: "button", onclick: () => { Object.assign(changes, { scale: data.scale, dropped: new Set() }); draw(); } }, "As the model has it");
+  const scaleNow = h("span", {}), tableBox = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "From scores to weights" });
+  const outputBox = h("div", {});
+  parts.steps.replaceChildren(
+    step("What is asked, what is offered", `The query of ${word} and the key of ${other}: ${size} numbers each, blue above zero, orange below.`,
+      pair(h("span", {}, `q of ${word}`), strip(data.q, most, "q"), h("span", {}, `k of ${other}`), strip(key, most, "k"))),
+    step("Their product", "Multiplied place by place and summed: large where both point the same way.",
+      pair(h("span", {}, "q · k, each"), strip(product, largest(product), "product"), h("span", {}, "sum"), h("span", {}, num(now.dot[j], { id: "dot" })))),
+    step("From scores to weights", "The same for every word: times the scale, plus what position and mask add, less the largest; the exponential; divided by the sum. Untick a word to leave it out.",
+      h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Scale ", scaleNow), slider), back), tableBox),
+    step("The weighted sum", `What ${word} takes away: the values v of all words, each times its weight.`, outputBox),
+  );
+  function refresh() {
+    const now = computed(data, changes.scale, changes.dropped);
+    scaleNow.replaceChildren(num(changes.scale, { id: "scale" }), ` (the model's: ${brief(data.scale)} = 1/√${size})`);
+    tableBox.replaceChildren(weightTable(now, j, refresh));
+    const most = largest(data.v, Float64Array.from(now.output));
+    const difference = largest(Float64Array.from(now.output, (x, d) => x - data.output[d]));
+    outputBox.replaceChildren(
+      pair(
+        ...[...now.weights.keys()].sort((a, b) => now.weights[b] - now.weights[a]).slice(0, 4).flatMap((i) => [
+          h("span", {}, `${brief(now.weights[i])} × ${data.columns[i]}`), strip(data.v.subarray(i * width, (i + 1) * width), most, "v")]),
+        h("span", {}, "the sum of all"), strip(now.output, most, "output"),
+        h("span", {}, "handloom's"), strip(data.output, most, "handloom's output")),
+      h("p", { class: "small" }, "largest difference to handloom's ", num(difference, { id: "difference" })),
+    );
+  }
+  refresh();
+}
+
+function weightTable(now, current, refresh) {
+  const cell = (x, extra) => h("td", { "data-value": exact(x, true), ...extra }, brief(x));
+  const rows = data.columns.map((word, j) => {
+    const bar = h("span", { class: "bar" });
+    bar.style.width = `${100 * now.weights[j]}%`;
+    const tick = h("input", {
+      type: "checkbox", checked: !changes.dropped.has(j), "aria-label": `count ${word}`, "data-key": j,
+      onchange: (event) => {
+        if (event.target.checked) changes.dropped.delete(j); else changes.dropped.add(j);
+        refresh();
+        parts.steps.querySelector(`[data-key="${j}"]`).focus();
+      },
+    });
+    return h("tr", { class: now.scores[j] === -Infinity ? "off" : j === current ? "on" : null },
+      h("th", { scope: "row" }, h("label", { class: "line" }, tick, word)),
+      cell(now.dot[j]), cell(now.dot[j] * changes.scale), cell(data.added[j]), cell(now.scores[j] - now.top), cell(now.e[j]),
+      cell(now.weights[j], { class: "weight" }), h("td", { class: "with" }, bar), cell(data.weights[j], { class: "own" }));
+  });
+  rows.push(h("tr", {}, h("th", { scope: "row" }, "sum"), h("td"), h("td"), h("td"), h("td"), cell(now.total),
+    cell(now.weights.reduce((a, b) => a + b, 0)), h("td"), cell(data.weights.reduce((a, b) => a + b, 0))));
+  return table(null, ["key", "q · k", "× scale", "added", "− largest", "exp", "÷ sum", "weight", "handloom's"], rows);
+}

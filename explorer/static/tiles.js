@@ -1,0 +1,103 @@
+// View 7: attention by each method; blocked attention block by block.
+
+import { latest, unpack } from "./api.js";
+import { brief, count, exact, h, num, option, problemLine, s, settled, table } from "./dom.js";
+import { largest, strip } from "./maps.js";
+
+export const id = "tiles";
+export const name = "Three ways";
+export const title = "Attention three ways";
+export const lead =
+  "The standard method forms all weights at once. The blocked one (FlashAttention) never does: it goes through the keys in " +
+  "blocks and keeps three running values for each query, the largest score m, the sum l and the output o, rescaled when m grows.";
+
+let parts, context, data;
+const query = latest("tiles");
+
+export function mount(section, { shared }) {
+  context = { shared };
+  const block = h("input", { type: "range", min: 2, max: 16, value: 4, id: "tiles-block" }), blockNow = h("span", {}, "4");
+  block.addEventListener("input", () => { blockNow.textContent = block.value; again(); });
+  const again = settled(() => show(context), 80);
+  const picks = h("div", { class: "ask" }), problem = problemLine();
+  const grid = h("div"), running = h("div"), methods = h("div");
+  section.append(
+    picks, h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Queries and keys in a block: ", blockNow), block)), problem,
+    h("div", { class: "split" }, h("div", {}, h("h3", {}, "The blocks"), grid), h("div", {}, h("h3", {}, "One query, block by block"), running)),
+    h("h3", {}, "The methods"), methods);
+  parts = { section, picks, block, problem, grid, running, methods };
+}
+
+export function show({ shared }) {
+  const body = { text: shared.text, layer: shared.layer ?? undefined, head: shared.head, query: shared.row ?? 0, block: Number(parts.block.value) };
+  query(body, (answer) => {
+    data = answer;
+    for (const row of data.trace) row.o = unpack(row.o);
+    for (const method of data.methods) if (method.output) method.output = unpack(method.output);
+    parts.problem.textContent = "";
+    choose();
+    draw();
+    parts.section.dataset.ready = `${body.layer}/${body.head}/${body.query}/${body.block}`;
+  }, (text) => {
+    parts.problem.textContent = shared.pass ? text : "Run a text in the first view: this one looks into its heads.";
+    for (const part of ["picks", "grid", "running", "methods"]) parts[part].replaceChildren();
+  });
+}
+
+function choose() {
+  const { shared } = context, layers = shared.pass?.layers ?? [data.layer];
+  const select = (label, options, value, change) =>
+    h("label", {}, label, h("select", { onchange: (event) => { change(event.target.value); show(context); } },
+      options.map(([key, text]) => option(key, text, String(key) === String(value)))));
+  parts.picks.replaceChildren(
+    select("Layer", layers.map((l) => [l.name, `${l.title}, layer ${l.number + 1}`]), data.layer.name, (value) => {
+      const layer = layers.find((l) => l.name === value);
+      Object.assign(shared, { layer: value, row: Math.min(shared.row, (shared.pass?.tokens[layer.rows].length ?? 1) - 1) });
+    }),
+    select("Head", Array.from({ length: data.layer.heads }, (_, i) => [i, i + 1]), shared.head, (value) => (shared.head = Number(value))),
+    select("Query", data.rows.map((word, i) => [i, `${i + 1}  ${word}`]), shared.row, (value) => (shared.row = Number(value))),
+  );
+}
+
+function draw() {
+  const { rows, columns, tiles } = data, row = context.shared.row;
+  const size = Math.max(5, Math.min(26, Math.floor(330 / Math.max(rows.length, columns.length))));
+  const width = columns.length * size + 2, height = rows.length * size + 2;
+  let visited = 0;
+  const boxes = tiles.map((tile) => {
+    const [q0, q1] = tile.queries, [k0, k1] = tile.keys;
+    const own = q0 <= row && row < q1;
+    const number = tile.skipped ? null : ++visited;
+    return s("g", { class: `tile ${tile.skipped ? "skipped" : ""} ${own ? "own" : ""}` },
+      s("rect", { x: k0 * size + 1, y: q0 * size + 1, width: (k1 - k0) * size - 2, height: (q1 - q0) * size - 2, rx: 2 }),
+      number && (k1 - k0) * size > 24 ? s("text", { x: ((k0 + k1) / 2) * size, y: ((q0 + q1) / 2) * size + 4, "text-anchor": "middle" }, number) : null);
+  });
+  const skipped = tiles.length - visited;
+  parts.grid.replaceChildren(
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The blocks" },
+      s("svg", { class: "tiling", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${visited} blocks are worked on, ${skipped} skipped` }, boxes,
+        s("rect", { class: "hit", x: 0.5, y: row * size, width: width - 1, height: size }))),
+    h("p", { class: "small" }, num(visited, { id: "visited" }), " blocks, numbered in their order; ", num(skipped, { id: "skipped" }),
+      " skipped, since no query of theirs may look at any of their keys. The frame is the query beside."));
+  const most = largest(...data.trace.map((one) => one.o), data.methods[0].output);
+  const last = data.trace.at(-1);
+  const cell = (x, kind) => h("td", { "data-value": exact(x, true), class: kind }, brief(x));
+  const words = ([from, to]) => columns.slice(from, to).join(" ");
+  const steps = data.trace.map((one) => h("tr", {}, h("th", { scope: "row", title: words(one.keys) }, cut(words(one.keys))),
+    cell(one.m, "m"), cell(one.rescale), cell(one.l, "l"), h("td", { class: "withstrip" }, strip(one.o, most, "o"))));
+  const ends = last ? [h("tr", { class: "on" }, h("th", { scope: "row" }, "o ÷ l"), h("td"), h("td"), h("td"),
+    h("td", { class: "withstrip", id: "quotient" }, strip(last.o.map((x) => x / last.l), most, "o ÷ l")))] : [];
+  parts.running.replaceChildren(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The running values" },
+    table(null, ["keys", "m", "× before", "l", "o"], [...steps, ...ends,
+      ...data.methods.filter((one) => one.output).map((one) => h("tr", {}, h("th", { scope: "row" }, one.method), h("td"), h("td"), h("td"),
+        h("td", { class: "withstrip" }, strip(one.output, most, one.method))))])),
+    h("p", { class: "small soft" }, "“× before” is exp(m before − m now): what l and o so far are multiplied with when a larger score turns up."));
+  parts.methods.replaceChildren(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The methods" },
+    table(null, ["method", "largest error against float64", "scores at a time, bytes", "kept for the backward pass, bytes"], data.methods.map((one) =>
+      one.refused ? h("tr", { class: "off" }, h("th", { scope: "row" }, one.method), h("td", { colspan: 3, class: "left reason" }, `not here: ${one.refused}`))
+        : h("tr", {}, h("th", { scope: "row" }, one.method), cell(one.error, "error"), h("td", { "data-value": one.scores }, one.scores ? count(one.scores) : "registers"), h("td", { "data-value": one.kept }, count(one.kept)))))),
+    h("p", { class: "small soft" }, `handloom takes blocks by itself from ${count(data.long)} scores a head on; on a sentence the standard method is quicker. `,
+      "For n words the first column of bytes grows with n², the blocked method's not at all; what it keeps grows with n."));
+}
+
+const cut = (text) => (text.length > 26 ? text.slice(0, 25) + "…" : text);

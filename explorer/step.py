@@ -1,0 +1,144 @@
+"""One training step on one text, recorded: the calls that lead to the loss, their modules, values and gradients."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..autograd import Generator, Tensor, default_generator, record
+from ..autograd.origin import Leaf
+from ..autograd.recording import RecordedCall
+from ..errors import InputError
+from ..nn import Module, running_modules
+
+
+@dataclass
+class Call:
+    """One call that leads to the loss.
+
+    Attributes:
+        number: its place among the step's calls, from 0, in the order in which they were made.
+        seen: what was recorded of it.
+        module: names from the model down to the module that it belongs to, such as ("encoder", "layers.0", "norm1").
+        sources: for each operand that wants a gradient, the number of the call that made it, or a parameter's name;
+            None for other operands.
+    """
+
+    number: int
+    seen: RecordedCall
+    module: tuple[str, ...]
+    sources: list[int | str | None]
+
+    @property
+    def name(self) -> str:
+        return self.seen.call.name
+
+    @property
+    def parameters(self) -> list[str]:
+        return [source for source in self.sources if isinstance(source, str)]
+
+
+@dataclass
+class Step:
+    """A recorded step: its calls, its loss in nats a token, and the gradient of each parameter that it reached."""
+
+    calls: list[Call]
+    loss: float
+    gradients: dict[str, np.ndarray]
+
+    def call(self, number: int) -> Call:
+        """Raises InputError if there is no such call."""
+        if not 0 <= number < len(self.calls):
+            raise InputError(f"This step has {len(self.calls)} calls, counted from 0.")
+        return self.calls[number]
+
+
+def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> Step:
+    """Forward and backward pass of `loss_of()`, in training mode; generators are where they were afterwards."""
+    layers = [value for module in model.modules() for value in vars(module).values()]
+    generators = [default_generator, *(value for value in layers if isinstance(value, Generator))]
+    held = [generator.get_state() for generator in generators]
+    names: dict[int, list[str]] = {}
+    for module_name, module in model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor) and value.requires_grad:
+                names.setdefault(id(value), []).append(f"{module_name}.{name}" if module_name else name)
+    model.zero_grad()
+    model.train()
+    try:
+        with running_modules(model) as running, record(lambda: running[-1] if running else "") as recording:
+            loss = loss_of()
+            loss.backward(retain_graph=True)
+        own = model.named_parameters()
+        gradients = {name: tensor.grad.copy() for name, tensor in own if tensor.grad is not None}
+    finally:
+        model.eval().zero_grad()
+        for generator, state in zip(generators, held, strict=True):
+            generator.set_state(state)
+    # What was computed and led nowhere, such as an accuracy, is no part of the graph.
+    reached = _reached(loss)
+    seen = sorted((one for one in recording.calls if id(one.call) in reached), key=lambda one: one.call.number)
+    numbers = {id(one.call): number for number, one in enumerate(seen)}
+    calls = [Call(number, one, (), _sources(one, numbers, names)) for number, one in enumerate(seen)]
+    for call in calls:
+        call.module = _module_of(model, call, names)
+    return Step(calls, loss.item(), gradients)
+
+
+def _reached(loss: Tensor) -> set[int]:
+    """The ids of all calls that the loss depends on."""
+    found: set[int] = set()
+    waiting = [loss.origin.node]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and id(node) not in found:
+            found.add(id(node))
+            waiting += [origin.node for origin in node.inputs if origin is not None]
+    return found
+
+
+def _sources(seen: RecordedCall, numbers: dict[int, int], names: dict[int, list[str]]) -> list[int | str | None]:
+    sources: list[int | str | None] = []
+    for origin in seen.call.inputs:
+        if origin is None:
+            sources.append(None)
+        elif isinstance(origin, Leaf):
+            sources.append(names.get(id(origin.tensor()), ["a tensor"])[0])
+        else:
+            sources.append(numbers[id(origin.node)])
+    return sources
+
+
+def _module_of(model: Module, call: Call, names: dict[int, list[str]]) -> tuple[str, ...]:
+    """The module that was running, or one below it that most of the call's parameters belong to.
+
+    A layer may use another's parameters without calling it: `norm.after`, a fused feed-forward.
+    """
+    running = call.seen.label
+    inside = f"{running}." if running else ""
+    owners: Counter[str] = Counter()
+    for origin in call.seen.call.inputs:
+        if isinstance(origin, Leaf):
+            for name in names.get(id(origin.tensor()), []):
+                owner = name.rpartition(".")[0]
+                if owner.startswith(inside):
+                    owners[owner] += 1
+    # Of equals the last: a table that is tied to the output layer comes first by another name.
+    most = max(owners.values(), default=0)
+    several = len({name.rpartition(".")[0] for name in call.parameters}) > 1
+    best = next((name for name, count in reversed(owners.items()) if count == most), running)
+    return path_of(running if several and running else best)
+
+
+def path_of(name: str) -> tuple[str, ...]:
+    """"encoder.layers.0.norm1" -> ("encoder", "layers.0", "norm1"): a number belongs to the list that it counts in."""
+    path: list[str] = []
+    for part in name.split(".") if name else []:
+        if part.isdecimal() and path:
+            path[-1] += f".{part}"
+        else:
+            path.append(part)
+    return tuple(path)

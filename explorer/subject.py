@@ -1,0 +1,336 @@
+"""The model that is looked at, whatever its kind, and one pass of it over one text with all that attention did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Tensor, no_grad, ops
+from ..autograd.ops.attention_composed import alibi_bias, attention_mask
+from ..errors import InputError
+from ..models import LanguageModel, Rules, Strategy
+from ..models.generation.cached import CachedState
+from ..nn import AttentionCall, Module, observe_attention
+from ..tokenizer import Tokenizer
+from ..train.runs.checkpoints import read_config
+from ..train.runs.folder import RunFolder
+from ..train.tasks.classification import Classifier, text_ids
+from ..train.tasks.language_modelling import Windows, Writer, language_model_loss
+from ..train.tasks.translation import Translator
+from .step import Step, recorded_step
+
+CONTINUED = 12  # tokens that a language model adds to the text
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One attention layer in one pass.
+
+    Attributes:
+        name: of its module, such as "encoder.layers.0.self_attn".
+        title: what the page calls its group of layers.
+        number: of the layer in its stack, from 0.
+        rows, columns: which of the pass's lists of tokens its queries and keys are.
+        call: what went in and came out, a batch of one.
+    """
+
+    name: str
+    title: str
+    number: int
+    rows: str
+    columns: str
+    call: AttentionCall
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(heads, queries, keys)."""
+        return self.call.weights[0]
+
+    @property
+    def scale(self) -> float:
+        return self.call.query.shape[-1] ** -0.5
+
+    def added(self) -> np.ndarray:
+        """What is added to the scores, (heads, queries, keys): positions' biases, and -inf where it may not look."""
+        settings, (heads, queries, keys) = self.call.settings, self.weights.shape
+        conditions = {name: settings.get(name) for name in ("mask", "key_lengths", "window")}
+        allowed = attention_mask(queries, keys, causal=settings["causal"], **conditions)
+        total = np.zeros((1, heads, queries, keys), np.float32)
+        if settings.get("bias") is not None:
+            bias = settings["bias"]
+            total = total + getattr(bias, "data", bias)
+        if settings.get("alibi_slopes") is not None:
+            slopes = np.asarray(getattr(settings["alibi_slopes"], "data", settings["alibi_slopes"]))
+            total = total + alibi_bias(slopes, queries, keys, total.dtype)
+        return (total if allowed is None else np.where(allowed, total, -np.inf))[0]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over one text: what the model answers, its tokens by the name of the list, its attention layers."""
+
+    text: str
+    answer: str
+    tokens: dict[str, list[str]]
+    layers: list[Layer]
+    inputs: tuple[np.ndarray, ...] = ()  # what the model was called with
+    shares: list[tuple[str, float]] | None = None  # of a classifier: its classes and how likely each is
+
+    def layer(self, name: str) -> Layer:
+        """Raises InputError if there is none of this name."""
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise InputError(f"This model has no attention layer {name!r}.")
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search needs to begin.
+
+    Attributes:
+        state, rules: of `models.generation`; the state has one row.
+        begins: how the page writes what all sequences begin with.
+        prefix: tokens of it that count as generated ones' predecessors.
+    """
+
+    state: CachedState
+    rules: Rules
+    begins: str
+    prefix: int = 0
+
+    @property
+    def bytes_per_node(self) -> int:
+        """Of the keys and values of one token, in all layers."""
+        layers, own = self.state.decoder.layers, self.state.decoder.layers[0].own
+        return 2 * len(layers) * own.heads * own.head_dim * np.dtype(self.state.decoder.dtype).itemsize
+
+
+class Subject:
+    """A trained model of a run folder. A subclass says how a text goes through it."""
+
+    kind = ""
+    model: Module
+    tokenizer: Tokenizer
+    example = ""
+
+    def __init__(self, run: Path):
+        self.run = run
+        self._last: Pass | None = None
+        self._step: tuple[str, Step] | None = None
+
+    def watched(self, text: str) -> Pass:
+        """The pass over `text`; the last one is kept, since several views ask for the same.
+
+        Raises InputError for a text that the command line refuses, in the same words.
+        """
+        if self._last is None or self._last.text != text:
+            self._last = self._watch(text)
+        return self._last
+
+    def _watch(self, text: str) -> Pass:
+        raise NotImplementedError
+
+    def step(self, text: str) -> Step:
+        """A training step on `text`, recorded; the last one is kept."""
+        if self._step is None or self._step[0] != text:
+            self._step = text, recorded_step(self.model, self.training_loss(text))
+        return self._step[1]
+
+    def training_loss(self, text: str) -> Callable[[], Tensor]:
+        """What computes the loss of a training step on `text` and what the model makes of it."""
+        raise NotImplementedError
+
+    def search(self, text: str) -> Search:
+        """The beginning of a search for the answer to `text`. Raises InputError for a model that writes nothing."""
+        raise InputError(f"A {self.kind} writes nothing, so there is no search.")
+
+    def _calls(self, *inputs: Any) -> dict[str, AttentionCall]:
+        """What each attention layer did while the model computed on `inputs`."""
+        calls: dict[str, AttentionCall] = {}
+        self.model.eval()
+        with no_grad(), observe_attention(self.model, calls.__setitem__):
+            self.model(*inputs)
+        return calls
+
+    def with_weights(self, weights: dict[str, np.ndarray], seen: Pass, layer: str) -> np.ndarray:
+        """The weights (heads, queries, keys) of an attention layer in the same pass, had the model these parameters.
+
+        Raises InputError if they are another model's.
+        """
+        own = dict(self.model.named_parameters())
+        if {name: x.shape for name, x in own.items()} != {name: x.shape for name, x in weights.items()}:
+            raise InputError("The save is of another model than the run's.")
+        held = {name: parameter.data.copy() for name, parameter in own.items()}
+        try:
+            for name, parameter in own.items():
+                parameter.data[...] = weights[name]
+            return self._calls(*seen.inputs)[layer].weights[0]
+        finally:
+            for name, parameter in own.items():
+                parameter.data[...] = held[name]
+
+    def shown(self, ids: Sequence[int]) -> list[str]:
+        """Tokens for the page, `·` for a blank."""
+        return [token.replace(" ", "·") or "·" for token in self.tokenizer.token_strings(ids)]
+
+    def facts(self) -> dict[str, Any]:
+        """What the page's head says of the model."""
+        config = self.model.config  # type: ignore[attr-defined]
+        sizes = {name: getattr(config, name) for name in ("d_model", "nhead", "dropout") if hasattr(config, name)}
+        return {
+            "kind": self.kind,
+            "run": self.run.name,
+            "parameters": self.model.parameter_count(),
+            "vocabulary": self.tokenizer.vocab_size,
+            "example": self.example,
+            "bpe": hasattr(self.tokenizer, "merges"),
+            **sizes,
+        }
+
+
+class TranslatorSubject(Subject):
+    """Encoder-decoders: translation, headlines, paraphrases."""
+
+    kind = "translation"
+    example = "Gestern hat der Ritter das Lied gesungen."
+
+    def __init__(self, run: Path):
+        super().__init__(run)
+        self.translator = Translator.load(run)
+        self.model, self.tokenizer = self.translator.model, self.translator.tokenizer
+
+    def _watch(self, text: str) -> Pass:
+        target = self.translator.hypotheses([text], strategy=Strategy())[0][0].ids
+        source = self.translator.source_ids([text])[0]
+        read = [self.tokenizer.bos_id, *target][: self.model.config.max_length]  # type: ignore[attr-defined]
+        inputs = np.array([source]), np.array([read])
+        calls = self._calls(*inputs)
+        tokens = {
+            "source": self.shown(source),
+            "read": self.shown(read),
+            "written": self.shown([*target, self.tokenizer.eos_id][: len(read)]),
+        }
+        layers = [_layer(*item) for item in calls.items()]
+        return Pass(text, self.tokenizer.decode(target), tokens, layers, inputs)
+
+    def training_loss(self, text: str) -> Callable[[], Tensor]:
+        model, tokenizer = self.translator.model, self.tokenizer
+        target = self.translator.hypotheses([text], strategy=Strategy(beam=1))[0][0].ids
+        whole = [tokenizer.bos_id, *target, tokenizer.eos_id][: model.config.max_length + 1]
+        source, ids = np.array(self.translator.source_ids([text])), np.array([whole])
+        return lambda: model.loss(source, ids[:, :-1], ids[:, 1:])
+
+    def search(self, text: str) -> Search:
+        source = np.array(self.translator.source_ids([text]))
+        self.model.eval()
+        rules = Rules(self.tokenizer.bos_id, self.tokenizer.eos_id)
+        return Search(self.translator.model.start(source), rules, "<bos>")
+
+
+def _layer(name: str, call: AttentionCall) -> Layer:
+    side, _, number, kind = name.split(".")
+    if side == "encoder":
+        title, rows, columns = "Encoder self-attention", "source", "source"
+    elif kind == "self_attn":
+        title, rows, columns = "Decoder self-attention", "read", "read"
+    else:
+        title, rows, columns = "Cross-attention", "written", "source"
+    return Layer(name, title, int(number), rows, columns, call)
+
+
+class WriterSubject(Subject):
+    """Language models: the text and what the model finds likeliest after it."""
+
+    kind = "language model"
+    example = "The knight"
+
+    def __init__(self, run: Path):
+        super().__init__(run)
+        self.writer = Writer.load(run)
+        self.model, self.tokenizer = self.writer.model, self.writer.tokenizer
+
+    def _watch(self, text: str) -> Pass:
+        ids = self.tokenizer.encode(text)
+        room = min(CONTINUED, self.writer.length - len(ids))
+        if room < 1:
+            raise InputError(
+                f"The text has {len(ids)} tokens, and this model reads {self.writer.length} with what it adds. "
+                "Shorten it."
+            )
+        answer = self.writer.best(text, room, Strategy(beam=1))[0][0]
+        whole = self.tokenizer.encode(answer)[: self.writer.length]
+        inputs = (np.array([whole]),)
+        calls = self._calls(*inputs) if isinstance(self.model, LanguageModel) else {}
+        layers = [
+            Layer(name, "Self-attention", int(name.split(".")[2]), "text", "text", call) for name, call in calls.items()
+        ]
+        return Pass(text, answer, {"text": self.shown(whole)}, layers, inputs)
+
+    def training_loss(self, text: str) -> Callable[[], Tensor]:
+        self._watch(text)  # refuses what can't be used
+        whole = self.tokenizer.encode(self.watched(text).answer)[: self.writer.length + 1]
+        batch = Windows(np.array([whole[:-1]]), np.array([whole[1:]]))
+        loss = language_model_loss()
+        return lambda: loss(self.model, batch)[0]
+
+    def search(self, text: str) -> Search:
+        if not isinstance(self.model, LanguageModel):
+            raise InputError("This model is recurrent: it has no cache of keys and values to show.")
+        self._watch(text)  # refuses what has no room
+        ids = [id for id in self.tokenizer.encode(text) if id != self.tokenizer.unk_id]
+        room = min(CONTINUED, self.writer.length - len(ids))
+        special = tuple(self.tokenizer.special_ids.values())
+        rules = Rules(None, None, [ids], max_length=room, forbidden=special)
+        return Search(self.model.start(1), rules, "…" + self.shown(ids[-1:])[0], len(ids))
+
+
+class ClassifierSubject(Subject):
+    """Classifiers of texts; the first token is where the class is read."""
+
+    kind = "classifier"
+    example = "Team wins the cup after a late goal"
+
+    def __init__(self, run: Path):
+        super().__init__(run)
+        self.classifier = Classifier.load(run)
+        self.model, self.tokenizer = self.classifier.model, self.classifier.tokenizer
+
+    def _watch(self, text: str) -> Pass:
+        if not text.strip():
+            raise InputError("The text is empty. Give one with words in it.")
+        shares = self.classifier.probabilities([text])[0]
+        order = shares.argsort()[::-1]
+        ranked = [(self.classifier.labels[i], float(shares[i])) for i in order]
+        ids = text_ids(self.tokenizer, [text], self.model.config.max_length)[0]  # type: ignore[attr-defined]
+        inputs = (np.array([ids]),)
+        calls = self._calls(*inputs)
+        layers = [
+            Layer(name, "Self-attention", int(name.split(".")[2]), "text", "text", call) for name, call in calls.items()
+        ]
+        return Pass(text, self.classifier.best(text), {"text": self.shown(ids)}, layers, inputs, ranked)
+
+    def training_loss(self, text: str) -> Callable[[], Tensor]:
+        label = np.array([self.classifier.labels.index(self.watched(text).shares[0][0])])  # type: ignore[index]
+        (inputs,) = self.watched(text).inputs
+        return lambda: ops.cross_entropy(self.model(inputs), label)
+
+
+def load_subject(folder: str | Path) -> Subject:
+    """The model that a run left in `folder`.
+
+    Raises InputError if it is no run, holds no model yet, or is damaged.
+    """
+    run = RunFolder.open(folder)
+    if not run.model_path.is_file():
+        raise InputError(f"{run.path} holds no model yet: it is saved at the first validation. Wait, or train on.")
+    config = read_config(run.model_path)
+    if "labels" in config:
+        return ClassifierSubject(run.path)
+    if "length" in config:
+        return WriterSubject(run.path)
+    return TranslatorSubject(run.path)

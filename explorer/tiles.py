@@ -1,0 +1,140 @@
+"""What the view "Attention three ways" shows: one attention by each method; the blocked one block by block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd import default_generator, no_grad
+from ..autograd.backend import DeviceError, check_device, to_device
+from ..autograd.ops.attention import LONG, StandardAttention
+from ..autograd.ops.attention_blocked import BlockedAttention, Conditions, blocks
+from ..autograd.ops.attention_fused import FusedAttention, why_not_fused
+from .asking import Ask
+from .attention import chosen_layer, described
+from .packing import packed
+from .subject import Layer, Subject
+
+SMALLEST, LARGEST = 2, 32  # of a block
+
+
+def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
+    """One head by each method: error against float64 and bytes; and how one query's m, l and o ran in blocks."""
+    seen = subject.watched(ask.text())
+    layer = chosen_layer(seen, ask)
+    heads, queries, keys = layer.weights.shape
+    head, query = ask.whole("head", 0, heads - 1), ask.whole("query", 0, queries - 1)
+    size = ask.whole("block", SMALLEST, LARGEST, 4)
+    arrays = [x[:, head : head + 1] for x in (layer.call.query, layer.call.key, layer.call.value)]
+    bias = finite_bias(layer, head)
+    causal = bool(layer.call.settings["causal"])
+    future = ~past(queries, keys) if causal else False
+    mask = np.isfinite(layer.added()[head])[None, None] | future  # beside what is causal
+    conditions = Conditions(queries, keys, mask=None if mask.all() else mask, causal=causal)
+    found, trace = compared(arrays, bias, conditions, layer.scale, size, query)
+    return {
+        "layer": described(layer),
+        "rows": seen.tokens[layer.rows],
+        "columns": seen.tokens[layer.columns],
+        "block": size,
+        "methods": found,
+        "tiles": grid(conditions, queries, keys, size),
+        "trace": trace,
+        "long": LONG,
+    }
+
+
+def finite_bias(layer: Layer, head: int) -> np.ndarray | None:
+    """What positions add to the scores of a head, (1, 1, queries, keys), or None."""
+    added = layer.added()[head]
+    bias = np.where(np.isfinite(added), added, 0)[None, None].astype(np.float32)
+    return bias if bias.any() else None
+
+
+def compared(
+    arrays: list[np.ndarray], bias: np.ndarray | None, conditions: Conditions, scale: float, size: int, query: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The methods, each with its output for the query, and the trace of the blocked one."""
+    operands = arrays if bias is None else [*arrays, bias]
+    mask = whole_mask(conditions)
+
+    def standard() -> StandardAttention:
+        return StandardAttention(mask, 0.0, scale, default_generator)
+
+    truth = _output(standard(), [x.astype(np.float64) for x in operands])
+    trace: list[dict[str, Any]] = []
+    before = [-np.inf]
+
+    def observe(place: Any, m: Any, total: Any, o: Any) -> None:
+        _, _, q, k = place
+        if q.start <= query < q.stop:
+            at = query - q.start
+            now = float(m[0, 0, 0, at])
+            rescale = float(np.exp(before[-1] - now)) if np.isfinite(now) else 1.0
+            before.append(now)
+            row = {"keys": [k.start, k.stop], "m": now, "rescale": rescale, "l": float(total[0, 0, 0, at])}
+            trace.append(row | {"o": packed(o[0, 0, at])})
+
+    blocked = BlockedAttention(conditions, 0.0, scale, default_generator, size)
+    blocked.observe = observe
+    methods: list[tuple[str, Any, int]] = [
+        ("standard", standard(), conditions.query_length * conditions.key_length),
+        ("blocked", blocked, min(size, conditions.query_length) * min(size, conditions.key_length)),
+    ]
+    moved, refused = on_device(operands)
+    if refused is None:
+        methods.append(("fused", FusedAttention(conditions, 0.0, scale, default_generator, True), 0))
+    found = []
+    for name, call, scores in methods:
+        out = _output(call, moved if name == "fused" else operands)
+        found.append({
+            "method": name,
+            "error": float(np.abs(out - truth).max()),
+            "scores": 4 * scores,
+            "kept": sum(int(x.nbytes) for x in call.kept if hasattr(x, "nbytes")),
+            "output": packed(out[0, 0, query]),
+        })  # fmt: skip
+    if refused is not None:
+        found.append({"method": "fused", "refused": refused})
+    return found, trace
+
+
+def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
+    """The operands on the GPU, and why the fused method can't be used with them; None if it can."""
+    try:
+        check_device("cuda")
+        moved = [to_device(x, "cuda") for x in operands]
+    except DeviceError as error:
+        return [], str(error)
+    return moved, why_not_fused(*moved[:3])
+
+
+def whole_mask(conditions: Conditions) -> np.ndarray | None:
+    """All conditions as one mask (1, 1, queries, keys)."""
+    mask = conditions.mask
+    if conditions.causal:
+        causal = past(conditions.query_length, conditions.key_length)[None, None]
+        mask = causal if mask is None else mask & causal
+    return mask
+
+
+def past(queries: int, keys: int) -> np.ndarray:
+    """(queries, keys): the last query and the last key stand together, and none looks ahead."""
+    return np.tri(queries, keys, keys - queries, dtype=bool)
+
+
+def grid(conditions: Conditions, queries: int, keys: int, size: int) -> list[dict[str, Any]]:
+    """Every block of queries and keys, in the order in which they are worked on, and whether it is skipped."""
+    size = min(size, max(queries, keys))
+    found = []
+    for q in blocks(queries, size):
+        for k in blocks(keys, size):
+            skipped = conditions.can_skip((slice(0, 1), slice(0, 1), q, k))
+            found.append({"queries": [q.start, q.stop], "keys": [k.start, k.stop], "skipped": skipped})
+    return found
+
+
+def _output(call: Any, operands: list[np.ndarray]) -> np.ndarray:
+    with no_grad():
+        return call(*operands).numpy()

@@ -1,0 +1,141 @@
+"""What the view "Training" shows: the log of a run, by whomever it is trained, its saves, and a run that it can steer.
+
+The training itself happens in a process of its own (`training_process`), so that the page answers while it goes on, and
+so that every run is watched in the same way: through the files of its folder.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..models.presets import translation_preset
+from ..train.cli.command_line import free_run_folder
+from ..train.runs.folder import read_metrics
+from ..train.runs.saves import SavedStates
+from .asking import Ask
+from .attention import chosen_layer, described
+from .packing import packed
+from .subject import Subject
+
+COMMANDS = ("go", "pause", "step", "stop")
+PRESETS = ("smoke", "laptop")
+MOST_SAVES = 24  # that are shown, spread over all there are
+
+
+class Training:
+    """A run that this session trains in another process; one at a time.
+
+    Attributes:
+        run: its folder.
+        steps: updates that it will make.
+        state: "running", "paused", "finished", "stopped" or "failed".
+        said: the last lines that it wrote.
+    """
+
+    def __init__(self, preset: str = "smoke", precision: str = "fp32", seed: int = 0):
+        self.run = free_run_folder("explore")
+        self.steps = translation_preset(preset, "embedded").steps
+        self.said: deque[str] = deque(maxlen=8)
+        self._paused = self._stopped = False
+        command = [sys.executable, "-m", f"{__package__}.training_process", str(self.run), preset, precision, str(seed)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in self._process.stdout or ():
+            if line.strip():
+                self.said.append(line.strip())
+
+    @property
+    def state(self) -> str:
+        code = self._process.poll()
+        if code is None:
+            return "paused" if self._paused else "running"
+        return "finished" if code == 0 and not self._stopped else "stopped" if self._stopped else "failed"
+
+    def command(self, word: str) -> None:
+        """One of COMMANDS. Raises InputError if the run has ended."""
+        if self._process.poll() is not None:
+            raise InputError("This training has ended. Start another one.")
+        self._paused = word in ("pause", "step")
+        self._stopped = word == "stop"
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(f"{word}\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise InputError("This training has ended. Start another one.") from None
+
+    def close(self) -> None:
+        """End it, its last state saved."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+class Log:
+    """The rows of a run's metrics.jsonl, read anew when the file has changed."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._form: tuple[int, int] = (0, 0)
+        self.rows: list[dict[str, Any]] = []
+        self.version = 0  # counts how often rows have gone or changed
+        self._lock = threading.Lock()  # every open page asks
+
+    def read(self, run: Path) -> tuple[int, list[dict[str, Any]]]:
+        """The version, and all rows of the run so far. Raises InputError if the file is damaged."""
+        path = run / "metrics.jsonl"
+        with self._lock:
+            stat = path.stat() if path.is_file() else None
+            form = (stat.st_size, stat.st_mtime_ns) if stat else (0, 0)
+            if path != self._path or form != self._form:
+                rows = read_metrics(path) if stat else []
+                if path != self._path or rows[: len(self.rows)] != self.rows:
+                    self.version += 1
+                self._path, self._form, self.rows = path, form, rows
+            return self.version, self.rows
+
+
+def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
+    """One head's attention to a text at each save of the run: the same tokens, the weights of that time."""
+    seen = subject.watched(ask.text())
+    layer = chosen_layer(seen, ask)
+    head = ask.whole("head", 0, len(layer.weights) - 1)
+    kept = SavedStates(subject.run / "checkpoints")
+    found = []
+    for step in _spread(kept.steps(), MOST_SAVES):
+        try:
+            weights = subject.with_weights(kept.weights(step), seen, layer.name)[head : head + 1]
+        except InputError:
+            continue  # it was replaced by a newer one just now, or is damaged
+        found.append({"step": step, "weights": packed(weights)})
+    return {
+        "layer": described(layer),
+        "head": head,
+        "rows": seen.tokens[layer.rows],
+        "columns": seen.tokens[layer.columns],
+        "saves": found,
+    }
+
+
+def _spread(steps: list[int], most: int) -> list[int]:
+    """At most so many of the steps, the first and the last among them."""
+    if len(steps) <= most:
+        return steps
+    return [steps[round(i * (len(steps) - 1) / (most - 1))] for i in range(most)]

@@ -1,0 +1,76 @@
+"""The process that trains for the explorer: the embedded corpus, with orders on standard input.
+
+    python -m handloom.explorer.training_process RUN PRESET PRECISION SEED
+
+Each line of standard input is an order: "pause", "go", "step" (one update, then pause) or "stop" (save and end). When
+standard input ends, the explorer has, and so does the training.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from ..autograd import manual_seed
+from ..models.presets import translation_preset
+from ..train.cli.command_line import run_main
+from ..train.data.translation import load_translation_data
+from ..train.runs.folder import RunFolder
+from ..train.tasks.regimes import Regime
+from ..train.tasks.translation import train_translator
+from ..train.trainer import Trainer
+
+SAVES = 40  # to see attention sharpen
+
+
+class Orders:
+    """The orders that have come, and what they mean for a training that asks after each update."""
+
+    def __init__(self) -> None:
+        self.waiting: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self.paused = False
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            self.waiting.put(line.strip())
+        self.waiting.put("stop")
+
+    def __call__(self, trainer: Trainer) -> None:
+        """Obey; while paused, wait for the next order."""
+        while self.paused or not self.waiting.empty():
+            order = self.waiting.get()
+            self.paused = order in ("pause", "step")
+            if order == "stop":
+                signal.raise_signal(signal.SIGTERM)  # which the trainer takes as a wish to save and end
+            if order in ("stop", "step"):
+                return
+
+
+def main() -> None:
+    folder, name, precision, seed = sys.argv[1:]
+    preset = translation_preset(name, "embedded")
+    preset = dataclasses.replace(preset, validate_every=max(preset.steps // 12, 1))  # a dozen saves to look at
+    options = {"preset": name, "precision": precision, "seed": int(seed)}
+    orders = Orders()
+    with RunFolder.create(Path(folder), {"program": "handloom.explorer", "options": options}) as run:
+        data = load_translation_data("embedded", source="de", target="en")
+        manual_seed(int(seed))
+        regime = Regime(
+            precision=precision,  # type: ignore[arg-type]
+            name_overflows=precision == "fp16",
+            gradient_norms=True,
+            log_every=max(1, preset.steps // 300),
+            keep=SAVES,
+        )
+        train_translator(
+            data.train, data.valid[:100], preset, run, seed=int(seed), regime=regime, observe=orders
+        )
+
+
+if __name__ == "__main__":
+    run_main(main)

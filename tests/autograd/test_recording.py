@@ -1,0 +1,93 @@
+"""Observers stack, cost nothing afterwards, and record() holds every call with its values and gradients."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from handloom.autograd import AnomalyError, Tensor, detect_anomaly, function, ops, record
+from handloom.autograd.observing import Observer, start_observing, stop_observing
+from handloom.nn import Linear, Sequential, running_modules
+
+
+def test_a_recording_holds_values_and_gradients() -> None:
+    x = Tensor(np.array([[1.0, -2.0], [3.0, 0.5]]), requires_grad=True)
+    with record() as recording:
+        y = ops.tanh(x * x)
+        loss = (y * y).sum()
+        loss.backward()
+    names = [seen.call.name for seen in recording.calls if seen.call.number >= 0]
+    assert names == ["Multiply", "Tanh", "Multiply", "Sum"]
+    tanh = recording.calls[1]
+    np.testing.assert_array_equal(tanh.inputs[0], x.data**2)
+    np.testing.assert_array_equal(tanh.outputs[0], np.tanh(x.data**2))
+    np.testing.assert_allclose(tanh.output_gradients[0], 2 * tanh.outputs[0])
+    np.testing.assert_allclose(tanh.input_gradients[0], 2 * tanh.outputs[0] * (1 - tanh.outputs[0] ** 2))
+    np.testing.assert_allclose(2 * x.data * tanh.input_gradients[0], x.grad)
+    assert function.observer is None
+
+
+def test_a_recorded_call_can_be_made_again() -> None:
+    x = Tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    with record() as recording:
+        total = ops.softmax(x, axis=0)
+    fresh = recording.calls[-1].again()
+    again = fresh(Tensor(x.data, requires_grad=True))
+    np.testing.assert_array_equal(again.data, total.data)
+    assert fresh.number > recording.calls[-1].call.number
+
+
+def test_observers_stack_and_go_in_any_order() -> None:
+    seen: list[str] = []
+
+    class Noting(Observer):
+        def __init__(self, name: str):
+            self.name = name
+
+        def forward(self, call, arrays):
+            seen.append(self.name)
+            return super().forward(call, arrays)
+
+    first, second = start_observing(Noting("first")), start_observing(Noting("second"))
+    ops.exp(Tensor(1.0))
+    assert seen == ["second", "first"]
+    with pytest.raises(ValueError, match="observes already"):
+        start_observing(first)
+    stop_observing(first)
+    ops.exp(Tensor(1.0))
+    assert seen == ["second", "first", "second"]
+    stop_observing(second)
+    ops.exp(Tensor(1.0))
+    assert seen == ["second", "first", "second"]
+    assert function.observer is None
+
+
+def test_anomalies_are_found_while_a_recording_runs() -> None:
+    for outer, inner in ((record, detect_anomaly), (detect_anomaly, record)):
+        with outer(), inner(), pytest.raises(AnomalyError, match="Log made NaN"):
+            ops.log(Tensor(np.array([-1.0]), requires_grad=True))
+    with detect_anomaly(), detect_anomaly(), record() as recording:
+        ops.exp(Tensor(1.0))
+    assert len(recording.calls) == 1
+    assert function.observer is None
+
+
+def test_a_recording_is_of_one_thread() -> None:
+    with record() as recording:
+        thread = threading.Thread(target=lambda: ops.exp(Tensor(1.0)))
+        thread.start()
+        thread.join()
+    assert recording.calls == []
+
+
+def test_a_model_says_which_of_its_modules_is_running() -> None:
+    shared = Linear(3, 3)
+    model = Sequential(Linear(2, 3), shared, shared)
+    x = Tensor(np.ones((1, 2), np.float32))
+    with running_modules(model) as running, record(lambda: "/".join(running)) as recording:
+        model(x)
+        assert running == []
+    assert [seen.label for seen in recording.calls] == ["/0", "/1", "/1"]
+    assert not any("forward" in vars(module) for module in model.modules())

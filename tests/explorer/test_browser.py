@@ -1,0 +1,267 @@
+"""The page in a real browser: what it draws is what Python computes; everybody can use it; it asks nobody else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
+
+from handloom.autograd import record
+from handloom.errors import InputError
+from handloom.explorer.merges import first_merges
+from handloom.explorer.serving import serving
+from handloom.models import Strategy
+from handloom.train.runs.folder import read_metrics
+from handloom.train.tasks.translation import Translator
+from tests.support.explorer_run import SENTENCE
+
+VIEWS = ("translate", "head", "beam", "graph", "check", "bpe", "tiles", "training")
+
+
+class Page:
+    """One page of the browser, and all that it asked for and complained about."""
+
+    def __init__(self, browser: Any, address: str):
+        self.address = address
+        self.page = browser.new_page(viewport={"width": 1280, "height": 900})
+        self.page.set_default_timeout(15_000)
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def open(self, view: str) -> Any:
+        """Show a view; returns playwright's page."""
+        self.page.evaluate(f"location.hash = '{view}'")
+        self.page.wait_for_selector(f"#view-{view}")
+        return self.page
+
+    def type(self, text: str) -> None:
+        """Type a text in the first view and wait for its answer."""
+        self.open("translate")
+        self.page.fill("#text", text)
+        self.page.wait_for_function("t => document.querySelector('#view-translate').dataset.text === t", arg=text)
+
+    def values(self, selector: str) -> np.ndarray:
+        """The values of all elements that a selector finds."""
+        found = self.page.eval_on_selector_all(selector, "all => all.map(one => one.dataset.value)")
+        return np.array([float(value) for value in found])
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, run_folder: Path) -> Iterator[Page]:
+    with serving(run_folder) as (address, _):
+        page = Page(browser, address)
+        page.page.goto(address)
+        page.page.wait_for_selector("html[data-ready]")
+        yield page
+        page.page.close()
+
+
+def test_every_cell_drawn_is_a_weight_of_attention_maps(page: Page, run_folder: Path) -> None:
+    page.type(SENTENCE)
+    maps, _, _ = Translator.load(run_folder).attention_maps(SENTENCE)
+    drawn, shades = {}, {}
+    for name, weights in maps.items():
+        for head in range(len(weights)):
+            values, alphas = page.page.eval_on_selector(
+                f'.thumb[data-layer="{name}"][data-head="{head}"] canvas',
+                """canvas => [canvas.dataset.values, [...canvas.getContext("2d")
+                    .getImageData(0, 0, canvas.width, canvas.height).data].filter((_, i) => i % 4 === 3)]""",
+            )
+            drawn[name, head] = np.array(values.split(), float).reshape(weights[head].shape)
+            shades[name, head] = np.array(alphas).reshape(weights[head].shape)
+            np.testing.assert_allclose(drawn[name, head].sum(axis=1), 1, atol=1e-5)
+    assert len(drawn) == 2 * 2 * 3
+    rng = np.random.default_rng(0)
+    for name, head in (list(drawn)[i] for i in rng.integers(len(drawn), size=50)):
+        row, column = (rng.integers(side) for side in drawn[name, head].shape)
+        weight = maps[name][head, row, column]
+        assert drawn[name, head][row, column] == pytest.approx(weight, rel=1e-6, abs=1e-12)
+        assert shades[name, head][row, column] == pytest.approx(255 * weight**0.5, abs=0.51)
+    name = "decoder.layers.1.self_attn"  # the large map has an element for each cell
+    page.page.click(f'.thumb[data-layer="{name}"][data-head="1"]')
+    np.testing.assert_allclose(page.values(".big .cells rect"), maps[name][1].ravel(), rtol=1e-6)
+    assert page.page.inner_text("#answer") == Translator.load(run_folder).translate([SENTENCE])[0]
+
+
+def test_a_cell_opens_its_head_and_the_browser_comes_to_the_same_numbers(page: Page, run_folder: Path) -> None:
+    page.type(SENTENCE)
+    page.page.click('.thumb[data-layer="encoder.layers.1.self_attn"][data-head="1"]')
+    application = page.page.locator("[role=application]")
+    application.press("ArrowDown")
+    application.press("ArrowRight")
+    application.press("Enter")
+    view = page.page.wait_for_selector('#view-head[data-ready^="encoder.layers.1.self_attn/1/"]')
+    query = int(view.get_attribute("data-ready").rpartition("/")[2])
+    maps, _, _ = Translator.load(run_folder).attention_maps(SENTENCE)
+    expected = maps["encoder.layers.1.self_attn"][1, query]
+    np.testing.assert_allclose(page.values(".steps td.own"), expected, rtol=1e-6)
+    np.testing.assert_allclose(page.values(".steps td.weight"), expected, atol=1e-6)
+    assert page.values("#difference")[0] < 1e-5
+    page.page.locator(".steps input[type=checkbox]").nth(2).uncheck()
+    left = page.values(".steps td.weight")
+    assert left[2] == 0
+    others = np.delete(expected, 2)
+    np.testing.assert_allclose(np.delete(left, 2), others / others.sum(), atol=1e-6)
+
+
+def test_the_leaves_drawn_are_what_beam_search_returns(page: Page, run_folder: Path) -> None:
+    page.type("Er.")
+    page.open("beam")
+    page.page.wait_for_selector('[data-ready="Er./4/1"]')
+    page.page.locator("#beam-width").press("ArrowLeft")
+    page.page.wait_for_selector('[data-ready="Er./3/1"]')
+    found = Translator.load(run_folder).hypotheses(["Er."], strategy=Strategy(beam=3, n_best=3))[0]
+    scores = {place: page.page.get_attribute(f'[data-rank="{place}"]', "data-score") for place in range(3)}
+    assert [float(scores[place]) for place in range(3)] == [hypothesis.score for hypothesis in found]
+    np.testing.assert_array_equal(page.values("td.score"), [hypothesis.score for hypothesis in found])
+
+
+def test_the_graph_counts_its_calls_and_shows_the_gradients_of_backward(page: Page, run_folder: Path) -> None:
+    page.type("Er.")
+    page.open("graph")
+    page.page.wait_for_selector('#view-graph[data-ready^="Er./"]')
+    translator = Translator.load(run_folder)
+    target = translator.hypotheses(["Er."], strategy=Strategy(beam=1))[0][0].ids
+    ids = np.array([[translator.tokenizer.bos_id, *target, translator.tokenizer.eos_id]])
+    loss = translator.model.train().loss(np.array(translator.source_ids(["Er."])), ids[:, :-1], ids[:, 1:])
+    with record() as recording:
+        loss.backward()
+    assert page.values("#graph-loss") == loss.item()
+    count = int(page.values("#graph-count")[0])
+    assert count == sum(int(rows) for rows in page.page.eval_on_selector_all(
+        ".calls li:not([data-kind=open])", "all => all.map(one => one.dataset.calls)"
+    ))  # fmt: skip
+    assert recording.calls == []  # all calls were made before
+    page.page.click("#view-graph details.numbers > summary >> nth=-1")
+    norms = {name: np.linalg.norm(parameter.grad) for name, parameter in translator.model.named_parameters()}
+    page.page.wait_for_selector("td.gradient")
+    read = "all => all.map(one => [one.dataset.name, one.dataset.value])"
+    shown = page.page.eval_on_selector_all("td.gradient", read)
+    assert {name: pytest.approx(float(value), rel=1e-6) for name, value in shown} == norms
+    page.page.click("#graph-back")
+    page.page.click("#graph-back")
+    page.page.wait_for_selector(f'#view-graph[data-done="2"][data-call="{count - 2}"]')
+    assert page.page.locator(".calls .here").count() == 1
+
+
+def test_a_mistake_planted_in_the_page_is_found(page: Page) -> None:
+    page.type("Er.")
+    page.open("check")
+    page.page.wait_for_selector('#view-check[data-ready$="/-1"]')
+    assert page.page.inner_text("#check-verdict") == "The gradient is right."
+    assert page.page.locator(".point.wrong").count() == 0
+    page.page.select_option("#check-plant", index=1)
+    page.page.wait_for_selector('#view-check[data-ready]:not([data-ready$="/-1"])')
+    assert page.page.inner_text("#check-verdict") == "Found."
+    assert page.page.locator(".point.wrong").count() > 0
+    page.page.select_option("#check-plant", index=0)
+    page.page.wait_for_selector('#view-check[data-ready$="/-1"]')
+    assert page.page.inner_text("#check-verdict") == "The gradient is right."
+
+
+def test_the_tokens_at_slider_n_are_the_tokenizers(page: Page, run_folder: Path) -> None:
+    page.open("bpe")
+    page.page.fill("#bpe-text", SENTENCE)
+    slider = page.page.locator("#bpe-merges")
+    tokenizer = Translator.load(run_folder).tokenizer
+    for key, n in (("Home", 0), ("ArrowRight", 1), ("End", len(tokenizer.merges))):
+        slider.press(key)
+        page.page.wait_for_selector(f'[data-ready="{n}/"]')
+        expected = first_merges(tokenizer, n).encode(SENTENCE)
+        np.testing.assert_array_equal(page.values("#bpe-tokens .token"), expected)
+        assert page.values("#bpe-count") == len(expected)
+
+
+def test_blocks_end_where_the_standard_method_does(page: Page, run_folder: Path) -> None:
+    page.type(SENTENCE)
+    page.page.click('.thumb[data-layer="encoder.layers.0.self_attn"][data-head="0"]')
+    page.open("tiles")
+    page.page.wait_for_selector('#view-tiles[data-ready^="encoder.layers.0.self_attn/0"]')
+    rows = page.page.locator("#view-tiles tbody tr:has(.strip)").count()
+    strips = page.values("#view-tiles td .strip rect").reshape(rows, -1)
+    np.testing.assert_allclose(strips[-3], strips[-2], atol=1e-6)  # o / l, and the standard method
+    np.testing.assert_allclose(strips[-1], strips[-2], atol=1e-6)
+
+
+def test_the_points_drawn_are_those_of_the_log_and_follow_it(browser: Any, run_folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(run_folder, run)
+    with serving(run) as (address, _):
+        page = Page(browser, address)
+        page.page.goto(f"{address}#training")
+        for _ in range(2):
+            rows = read_metrics(run / "metrics.jsonl")
+            page.page.wait_for_selector(f'#view-training[data-rows="{len(rows)}"]')
+            for key in ("loss", "learning_rate", "gradient_norm", "valid_loss"):
+                line = page.page.locator(f'.line[data-key="{key}"]')
+                drawn = [list(map(float, line.get_attribute(f"data-{what}").split())) for what in ("steps", "values")]
+                own = [row for row in rows if key in row]
+                assert drawn == [[row["step"] for row in own], [row[key] for row in own]]
+            with open(run / "metrics.jsonl", "a", encoding="utf-8") as log:  # as another process would
+                row = {"step": 9, "epoch": 0, "loss": 2.5, "learning_rate": 0.1, "gradient_norm": 0.5}
+                log.write(json.dumps({**row, "loss_scale": 64.0, "skipped": 1, "overflowed": "output.weight"}) + "\n")
+        page.page.wait_for_selector('.mark[data-step="9"]')
+        assert "first: output.weight" in page.page.inner_text("#overflows")
+        page.page.wait_for_selector('#view-training[data-saves="2"]')
+        page.page.close()
+
+
+@pytest.mark.parametrize("text", ["", "sehr lang " * 120, "🙂 ☃", "Πού είναι;"])
+def test_odd_texts_are_answered_in_the_page_as_on_the_command_line(page: Page, run_folder: Path, text: str) -> None:
+    translator = Translator.load(run_folder)
+    page.type(text)
+    problem = page.page.inner_text("#view-translate .problem")
+    try:
+        expected, said = translator.translate([text])[0], ""
+    except InputError as error:
+        expected, said = None, str(error)
+    assert problem == said
+    assert said or page.page.text_content("#answer") == expected
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_is_for_everyone(page: Page, view: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page.type("Er.")
+    page.open(view)
+    page.page.wait_for_selector(f"#view-{view}:is([data-ready]:not([data-ready='']), [data-text], [data-saves])")
+    page.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    rules: dict[str, Any] = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+    for scheme in ("light", "dark"):
+        page.page.emulate_media(color_scheme=scheme)
+        results = axe.Axe().run(page.page, options=rules)
+        assert results.violations_count == 0, results.generate_report()
+        rules = {"runOnly": ["color-contrast"]}  # all that the scheme changes
+    page.page.set_viewport_size({"width": 380, "height": 800})
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 380
+    page.page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_no_request_leaves_the_machine_and_nothing_complains(page: Page) -> None:
+    for view in VIEWS:
+        page.open(view)
+    assert page.requests
+    assert not [url for url in page.requests if not url.startswith((page.address, "data:"))]
+    assert [text for text in page.complaints if "422" not in text] == []  # the browser logs each refused request
+
+
+def test_the_time_from_typing_to_the_picture_is_known(page: Page) -> None:
+    """No bound: a test's verdict must not depend on the machine's load. `docs/explorer.md` has figures."""
+    times = []
+    for text in (SENTENCE, "Der Hund schläft.") * 2:
+        start = time.perf_counter()
+        page.type(text)
+        times.append(time.perf_counter() - start)
+    print(f"median {statistics.median(times) * 1e3:.0f} ms")

@@ -1,0 +1,64 @@
+"""The command, and --explore in the examples."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handloom.train.cli import command_line
+from handloom.train.cli.examples import example_parser, parse_example
+
+
+def run(*arguments: str, cwd: Path) -> Any:
+    command = [sys.executable, "-W", "error", "-m", "handloom.explorer", "--no-browser", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
+
+
+def test_what_is_no_run_is_told_in_one_line(tmp_path: Path) -> None:
+    done = run("nothing", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nothing is not an existing folder" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(run_folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = run(str(run_folder), "--port", str(taken.getsockname()[1]), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Leave out --port" in done.stderr
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that would have been started."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(command_line.subprocess, "Popen", lambda command: commands.append(command))
+    monkeypatch.setattr(command_line.atexit, "register", lambda wait: None)
+    return commands
+
+
+def test_an_example_shows_its_run_while_it_trains(tmp_path: Path, started: list[list[str]]) -> None:
+    options = {"resume": None, "out": tmp_path / "run", "overwrite": False}
+    for explore in (True, False):
+        arguments = Namespace(explore=explore, **options)
+        with command_line.start_run(arguments, "name", {}) as made:
+            assert "explore" not in made.config["options"]
+        options = {**options, "out": tmp_path / "other"}
+    assert started == [[sys.executable, "-m", "handloom.explorer", str(tmp_path / "run")]]
+
+
+def test_an_example_shows_an_earlier_run(monkeypatch: pytest.MonkeyPatch, started: list[list[str]]) -> None:
+    monkeypatch.setattr("sys.argv", ["example", "--checkpoint", "runs/x", "--explore"])
+    with pytest.raises(SystemExit) as ended:
+        parse_example(example_parser("", data="", texts="texts"))
+    assert not ended.value.code
+    assert started == [[sys.executable, "-m", "handloom.explorer", "runs/x"]]

@@ -1,0 +1,167 @@
+"""Who is answered: loopback, token, Host, Origin, kinds and sizes of requests; what a hostile run folder gives."""
+
+# ruff: noqa: E402  (what follows needs the extra `explorer`)
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
+httpx = pytest.importorskip("httpx", reason="httpx is not installed")
+
+from handloom.explorer.guard import MOST_BYTES, new_token
+from handloom.explorer.server import make_app, page_files
+from handloom.explorer.serving import HOST, serving
+from handloom.explorer.session import Session
+from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
+
+PORT, TOKEN = 4711, "token"
+HOME = {"host": f"{HOST}:{PORT}"}
+
+
+@pytest.fixture
+def request_to(tmp_path: Path) -> Any:
+    """A function (method, path, ...) -> response, without a network."""
+    app = make_app(Session(tmp_path), TOKEN, lambda: PORT)
+
+    def request(method: str, path: str, headers: Any = None, **options: Any) -> Any:
+        async def send() -> Any:
+            transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}:{PORT}") as client:
+                return await client.request(method, path, headers={**HOME, **(headers or {})}, **options)
+
+        return asyncio.run(send())
+
+    return request
+
+
+def test_with_the_token_there_is_a_page(request_to: Any) -> None:
+    answer = request_to("GET", f"/{TOKEN}/")
+    assert answer.status_code == 200
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert request_to("GET", f"/{TOKEN}/app.js").headers["content-type"].startswith("text/javascript")
+
+
+@pytest.mark.parametrize("path", ["/", "/token", "/tokem/", "/app.js", "//", "/t\u00f6ken/"])
+def test_without_the_token_there_is_nothing(request_to: Any, path: str) -> None:
+    answer = request_to("GET", path)
+    assert answer.status_code == 404
+    assert "token" in answer.text
+    assert TOKEN + "/" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["../session.py", "..%2fserver.py", "%2e%2e/guard.py", "static/app.js", "api/state"])
+def test_only_files_of_the_page_are_served(request_to: Any, path: str) -> None:
+    assert request_to("GET", f"/{TOKEN}/{path}").status_code in (404, 405)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"host": "evil.example"}, {"host": "evil.example:4711"}, {"host": "127.0.0.1"}, {"host": "127.0.0.1:1"}],
+)
+def test_another_host_is_refused(request_to: Any, headers: Any) -> None:
+    assert request_to("GET", f"/{TOKEN}/", headers).status_code == 421
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:4711", "http://127.0.0.1:1"])
+def test_another_origin_is_refused(request_to: Any, origin: str) -> None:
+    assert request_to("POST", f"/{TOKEN}/api/state", {"origin": origin}, json={}).status_code == 403
+
+
+def test_its_own_origin_is_answered(request_to: Any) -> None:
+    answer = request_to("POST", f"/{TOKEN}/api/state", {"origin": f"http://{HOST}:{PORT}"}, json={})
+    assert answer.status_code == 200
+
+
+def test_a_form_of_another_page_can_not_post(request_to: Any) -> None:
+    assert request_to("POST", f"/{TOKEN}/api/state", data={"text": "x"}).status_code == 415
+    assert request_to("DELETE", f"/{TOKEN}/api/state").status_code == 405
+
+
+def test_large_requests_are_refused(request_to: Any) -> None:
+    json_type = {"content-type": "application/json"}
+    assert request_to("POST", f"/{TOKEN}/api/state", json_type, content=b"x" * (MOST_BYTES + 1)).status_code == 413
+
+    async def endless() -> Any:  # without a length
+        while True:
+            yield b"[" * 4096
+
+    assert request_to("POST", f"/{TOKEN}/api/state", json_type, content=endless()).status_code == 413
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 30_000, b"NaN]", b'"' + b"\\" * 99])
+def test_what_is_no_json_is_said_to_be_none(request_to: Any, body: bytes) -> None:
+    answer = request_to("POST", f"/{TOKEN}/api/state", {"content-type": "application/json"}, content=body)
+    assert (answer.status_code, answer.json()) == (400, {"problem": "The request is not JSON."})
+
+
+@pytest.mark.parametrize("body", [[], "x", 3, True])
+def test_a_request_is_an_object(request_to: Any, body: Any) -> None:
+    answer = request_to("POST", f"/{TOKEN}/api/translate", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["problem"] == "A request must be a JSON object."
+
+
+def test_there_is_no_other_view(request_to: Any) -> None:
+    assert request_to("POST", f"/{TOKEN}/api/__class__", json={}).status_code == 404
+
+
+def hostile(folder: Path, files: dict[str, bytes]) -> None:
+    (folder / "config.json").write_text(json.dumps({"format": "handloom-run", "version": 1}))
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "no model yet"),
+        ({"config.json": b"{"}, "config.json"),
+        ({"config.json": b"[]"}, "config.json"),
+        ({"model.safetensors": b""}, "model.safetensors"),
+        ({"model.safetensors": b"\xff" * 4096}, "model.safetensors"),
+        ({"model.safetensors": (1 << 62).to_bytes(8, "little") + b"{}"}, "model.safetensors"),
+    ],
+)
+def test_a_hostile_run_folder_gives_a_clear_error(tmp_path: Path, request_to: Any, files: Any, said: str) -> None:
+    hostile(tmp_path, files)
+    answer = request_to("POST", f"/{TOKEN}/api/state", json={})
+    assert answer.status_code == 200
+    assert said in answer.json()["problem"]
+    assert request_to("POST", f"/{TOKEN}/api/translate", json={"text": "x"}).status_code == 422
+
+
+def test_a_model_that_no_memory_can_hold_is_refused(tmp_path: Path, request_to: Any, run_folder: Path) -> None:
+    shutil.copytree(run_folder, tmp_path, dirs_exist_ok=True)
+    tensors, config = load_checkpoint(tmp_path)
+    for name, value in (("d_model", 1 << 40), ("d_model", "many"), ("encoder_layers", -1), ("nhead", 0)):
+        save_checkpoint(tmp_path, tensors, {**config, "model": {**config["model"], name: value}})
+        answer = request_to("POST", f"/{TOKEN}/api/state", json={})
+        assert answer.status_code == 200
+        assert answer.json()["problem"]
+
+
+def test_it_listens_on_this_machine_alone(run_folder: Path) -> None:
+    with serving(run_folder) as (address, _):
+        assert address.startswith(f"http://{HOST}:")
+        assert httpx.get(address).status_code == 200
+        assert httpx.get(address, headers={"host": "evil.example"}).status_code == 421
+    assert new_token() != new_token()
+    assert len(new_token()) >= 22
+
+
+def test_the_page_is_small_and_asks_nobody_else() -> None:
+    files = page_files()
+    assert sum(map(len, files.values())) <= 150_000
+    for name, content in files.items():
+        text = content.decode()
+        assert "https://" not in text, name
+        assert "eval(" not in text, name
+        assert not set(text.split('"')) & {"http://"}, name

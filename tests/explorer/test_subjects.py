@@ -1,0 +1,104 @@
+"""Language models and classifiers: what of the views they have, and what is said where they have nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import manual_seed
+from handloom.errors import InputError
+from handloom.explorer.session import Session
+from handloom.models import (
+    ClassifierConfig,
+    LanguageModel,
+    LanguageModelConfig,
+    RecurrentConfig,
+    RecurrentLanguageModel,
+    TransformerClassifier,
+    beam_search,
+)
+from handloom.tokenizer import CharacterTokenizer, WordTokenizer
+from handloom.train.runs.checkpoints import save_checkpoint
+from handloom.train.runs.folder import RunFolder
+
+TEXT = "the knight sang"
+
+
+def saved(folder: Path, model: Any, tokenizer: Any, config: dict[str, Any]) -> Session:
+    with RunFolder.create(folder, {}) as run:
+        tokenizer.save(run.tokenizer_path)
+        save_checkpoint(run.path, model.state_dict(), {"model": model.config.to_dict(), **config})
+    return Session(folder)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Session:
+    manual_seed(0)
+    tokenizer = CharacterTokenizer.train([TEXT])
+    config = LanguageModelConfig(tokenizer.vocab_size, 16, 2, 8, 1, 32, 0.0, max_length=24, positions="alibi")
+    return saved(tmp_path / "run", LanguageModel(config), tokenizer, {"kind": "transformer", "length": 24})
+
+
+def test_a_language_model_shows_what_it_adds_and_where_it_looks(writer: Session) -> None:
+    seen = writer.answer("translate", {"text": TEXT})
+    assert seen["answer"].startswith(TEXT)
+    assert len(seen["tokens"]["text"]) == 24  # 15 letters, and room for 9 more
+    (layer,) = seen["layers"]
+    assert (layer["title"], layer["heads"]) == ("Self-attention", 2)
+    given = writer.answer("head", {"text": TEXT, "layer": layer["name"], "head": 1, "query": 3})
+    assert given["layer"]["name"] == layer["name"]
+    assert writer.answer("tiles", {"text": TEXT, "layer": layer["name"], "head": 0, "query": 5})["trace"]
+    assert writer.answer("check", {"text": TEXT, "call": 3})["ok"]
+    with pytest.raises(InputError, match="has no merges"):
+        writer.answer("bpe", {"text": TEXT})
+    for text, said in (("", "no token"), ("the " * 20, "Shorten it"), ("¿¡", "no token")):
+        with pytest.raises(InputError, match=said):
+            writer.answer("translate", {"text": text})
+
+
+def test_positions_are_a_part_of_the_steps(writer: Session) -> None:
+    layer = writer.subject().watched(TEXT).layers[0]
+    added, call = layer.added(), layer.call
+    assert np.isneginf(added[:, 0, 1:]).all()
+    assert (added[0, 5, :5] < 0).all()  # ALiBi
+    scores = call.query[0].astype(np.float64) @ call.key[0].swapaxes(-1, -2) * layer.scale + added
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    np.testing.assert_allclose(weights / weights.sum(axis=-1, keepdims=True), layer.weights, atol=1e-6)
+
+
+def test_a_language_models_beam_is_beam_search(writer: Session) -> None:
+    shown = writer.answer("beam", {"text": TEXT, "width": 3, "alpha": 0.5})
+    search = writer.subject().search(TEXT)
+    expected = beam_search(search.state, search.rules, width=3, alpha=0.5, n_best=3)[0]
+    scores = sorted((node["score"] for node in shown["nodes"] if node["rank"] is not None), reverse=True)
+    assert scores == [hypothesis.score for hypothesis in expected]
+
+
+def test_a_classifier_shows_its_classes(tmp_path: Path) -> None:
+    manual_seed(0)
+    tokenizer = WordTokenizer.train([TEXT], 40)
+    config = ClassifierConfig(tokenizer.vocab_size, 3, 16, 2, 1, 32, 0.0, max_length=12, pad_id=tokenizer.pad_id)
+    session = saved(tmp_path / "run", TransformerClassifier(config), tokenizer, {"labels": ["A", "B", "C"]})
+    seen = session.answer("translate", {"text": TEXT})
+    assert sum(share for _, share in seen["shares"]) == pytest.approx(1)
+    assert seen["tokens"]["text"] == ["<BOS>", "the", "knight", "sang"]
+    assert session.answer("graph", {"text": TEXT})["count"] > 5
+    with pytest.raises(InputError, match="writes nothing"):
+        session.answer("beam", {"text": TEXT})
+    with pytest.raises(InputError, match="empty"):
+        session.answer("translate", {"text": " "})
+
+
+def test_a_recurrent_model_says_that_it_has_no_attention(tmp_path: Path) -> None:
+    manual_seed(0)
+    tokenizer = CharacterTokenizer.train([TEXT])
+    model = RecurrentLanguageModel(RecurrentConfig(tokenizer.vocab_size, "gru", 8, dropout=0.0))
+    session = saved(tmp_path / "run", model, tokenizer, {"kind": "recurrent", "length": 24})
+    assert session.answer("translate", {"text": TEXT})["layers"] == []
+    for view in ("head", "beam", "tiles"):
+        with pytest.raises(InputError, match="recurrent"):
+            session.answer(view, {"text": TEXT})
+    assert session.answer("graph", {"text": TEXT})["count"] > 5

@@ -1,0 +1,124 @@
+"""Watching and steering a training: the log as it grows, orders between updates, saves, gradient norms by layer."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.errors import InputError
+from handloom.explorer import training, training_process
+from handloom.explorer.asking import Ask
+from handloom.explorer.session import Session
+from handloom.explorer.subject import load_subject
+from handloom.explorer.training import Log, Training
+from handloom.train.runs.folder import RunFolder, read_metrics
+from tests.support.explorer_run import SENTENCE
+from tests.support.small_run import small_run
+
+
+def test_the_log_is_told_as_it_grows(run_folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(run_folder, run)
+    session, rows = Session(run), read_metrics(run / "metrics.jsonl")
+    first = session.progress(-1, 0, -1)
+    assert (first["rows"], first["from"], first["state"]) == (rows, 0, "watched")
+    assert first["changed"]
+    again = session.progress(first["version"], len(rows), first["model"])
+    assert (again["rows"], again["changed"]) == ([], False)
+    with open(run / "metrics.jsonl", "a", encoding="utf-8") as log:
+        log.write('{"step": 7, "loss": 1.5}\n{"step": 8, "lo')
+    grown = session.progress(first["version"], len(rows), first["model"])
+    assert (grown["rows"], grown["from"]) == ([{"step": 7, "loss": 1.5}], len(rows))
+    (run / "metrics.jsonl").write_text('{"step": 1, "loss": 9.0}\n', encoding="utf-8")  # another run in its place
+    anew = session.progress(first["version"], len(rows) + 1, first["model"])
+    assert (anew["rows"], anew["from"]) == ([{"step": 1, "loss": 9.0}], 0)
+    (run / "metrics.jsonl").write_text("nonsense\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 1"):
+        session.progress(anew["version"], 1, 0)
+    with pytest.raises(InputError, match="can be watched, not steered"):
+        session.answer("train", {"order": "pause"})
+    with pytest.raises(InputError, match="order must be one of"):
+        session.answer("train", {"order": "rm"})
+
+
+def test_a_run_without_a_log_has_none(tmp_path: Path) -> None:
+    assert Log().read(tmp_path)[1] == []
+
+
+def test_orders_are_obeyed_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("pause\nstep\nstep\ngo\n"))
+    signals: list[Any] = []
+    monkeypatch.setattr(training_process.signal, "raise_signal", signals.append)
+    orders = training_process.Orders()
+    while orders.waiting.qsize() < 5:  # all four, and the end
+        time.sleep(0.001)
+    trainer: Any = SimpleNamespace()
+    orders(trainer)  # waits, makes a step
+    assert orders.paused
+    orders(trainer)  # and another
+    assert orders.paused
+    assert not signals
+    orders(trainer)  # goes on, and the explorer has ended
+    assert not orders.paused
+    assert signals == [training_process.signal.SIGTERM]
+
+
+def test_a_training_can_be_started_paused_and_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = Training()
+    try:
+        assert one.state == "running"
+        one.command("pause")
+        assert one.state == "paused"
+        one.command("stop")
+        one._process.wait(timeout=300)
+        assert one.state == "stopped"
+        assert RunFolder.open(one.run).metrics()[0]["step"] == 1
+        assert list(RunFolder.open(one.run).metrics()[0]["gradient_norms"])
+        with pytest.raises(InputError, match="has ended"):
+            one.command("go")
+    finally:
+        one.close()
+
+
+def test_attention_over_the_saves_ends_with_the_weights_of_the_last(run_folder: Path) -> None:
+    subject = load_subject(run_folder)
+    before = {name: parameter.data.copy() for name, parameter in subject.model.named_parameters()}
+    name = "decoder.layers.0.multihead_attn"
+    shown = training.saves(subject, Ask({"text": SENTENCE, "layer": name, "head": 1}))
+    assert [save["step"] for save in shown["saves"]] == [3, 6]
+    for name_of, parameter in subject.model.named_parameters():
+        np.testing.assert_array_equal(parameter.data, before[name_of])
+    shapes = {tuple(save["weights"]["shape"]) for save in shown["saves"]}
+    assert shapes == {(1, len(shown["rows"]), len(shown["columns"]))}
+    assert shown["saves"][0]["weights"] != shown["saves"][1]["weights"]
+    with pytest.raises(InputError, match="another model"):
+        subject.with_weights({}, subject.watched(SENTENCE), name)
+
+
+def test_many_saves_are_spread() -> None:
+    steps = training._spread(list(range(0, 1000, 10)), 24)
+    assert (len(steps), steps[0], steps[-1]) == (24, 0, 990)
+    assert training._spread([3, 6], 24) == [3, 6]
+
+
+def test_the_trainer_logs_gradient_norms_by_layer_and_is_observed(tmp_path: Path) -> None:
+    seen: list[int] = []
+    options = {"steps": 4, "log_every": 1, "validate_every": 4, "accumulate": 1, "average": 0}
+    watched = {"gradient_norms": True, "observe": lambda trainer: seen.append(trainer.progress.step)}
+    small_run(tmp_path / "a", **options, **watched)
+    small_run(tmp_path / "b", **options)
+    assert seen == [1, 2, 3, 4]
+    rows = [row for row in read_metrics(tmp_path / "a" / "metrics.jsonl") if "loss" in row]
+    for row in rows:
+        norms = row.pop("gradient_norms")
+        assert set(norms) == {"source_embedding", "encoder.layers.0", "decoder.layers.0", "output"}
+        assert np.sqrt(sum(norm**2 for norm in norms.values())) == pytest.approx(row["gradient_norm"])
+    assert rows == [row for row in read_metrics(tmp_path / "b" / "metrics.jsonl") if "loss" in row]

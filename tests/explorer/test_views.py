@@ -1,0 +1,274 @@
+"""What the views are given: the numbers of the model itself, and words for what can't be answered."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, default_generator
+from handloom.errors import InputError
+from handloom.explorer import attention, beam, check, graph, merges, tiles
+from handloom.explorer.asking import Ask
+from handloom.explorer.mutants import MUTANTS
+from handloom.explorer.step import recorded_step
+from handloom.explorer.subject import load_subject
+from handloom.models import beam_search, length_penalty
+from handloom.nn import Dropout, Linear, Sequential
+from handloom.tokenizer import BPETokenizer
+from handloom.train.tasks.translation import Translator
+from tests.support.explorer_run import SENTENCE
+from tests.support.mutant_list import MUTANTS as KNOWN
+
+
+@pytest.fixture(scope="module")
+def subject(run_folder: Path) -> Any:
+    return load_subject(run_folder)
+
+
+def unpacked(packed: dict[str, Any]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(packed["data"]), packed["type"]).reshape(packed["shape"])
+
+
+def test_the_maps_are_those_of_attention_maps(subject: Any, run_folder: Path) -> None:
+    seen = attention.translate(subject, Ask({"text": SENTENCE}))
+    translator = Translator.load(run_folder)
+    maps, source, written = translator.attention_maps(SENTENCE)
+    assert seen["answer"] == translator.translate([SENTENCE])[0]
+    assert [len(seen["tokens"][side]) for side in ("source", "written")] == [len(source), len(written)]
+    assert {layer["name"] for layer in seen["layers"]} == set(maps)
+    for layer in seen["layers"]:
+        np.testing.assert_array_equal(unpacked(layer["weights"]), maps[layer["name"]])
+
+
+@pytest.mark.parametrize("name", ["encoder.layers.0.self_attn", "decoder.layers.1.self_attn"])
+def test_one_head_can_be_computed_from_what_is_given(subject: Any, name: str) -> None:
+    given = attention.head(subject, Ask({"text": SENTENCE, "layer": name, "head": 1, "query": 2}))
+    q, k, v, added, weights, output = (unpacked(given[key]) for key in ("q", "k", "v", "added", "weights", "output"))
+    scores = k.astype(np.float64) @ q * given["scale"] + added
+    own = np.exp(scores - scores.max())
+    own /= own.sum()
+    np.testing.assert_allclose(own, weights, atol=1e-6)
+    np.testing.assert_allclose(own @ v, output, atol=1e-5)
+
+
+def test_what_can_not_be_answered_is_said_as_the_command_line_says_it(subject: Any, run_folder: Path) -> None:
+    translator = Translator.load(run_folder)
+    for text in ("", "  ", "sehr lang " * 120):
+        with pytest.raises(InputError) as said:
+            attention.translate(subject, Ask({"text": text}))
+        with pytest.raises(InputError) as expected:
+            translator.translate([text])
+        assert str(said.value) == str(expected.value)
+    for text in ("🙂", "Ελληνικά δεν", "こんにちは", "x", "\u0000"):
+        assert attention.translate(subject, Ask({"text": text}))["layers"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"text": 3},
+        {"text": "x" * 9999},
+        {"text": "\ud800"},
+        {"layer": "output", "head": 0, "query": 0},
+        {"layer": "encoder.layers.0.self_attn", "head": 2, "query": 0},
+        {"layer": "encoder.layers.0.self_attn", "head": 0, "query": 99},
+        {"layer": "encoder.layers.0.self_attn", "head": True, "query": 0},
+        {"layer": ["encoder.layers.0.self_attn"], "head": 0, "query": 0},
+    ],
+)
+def test_wrong_requests_are_refused(subject: Any, body: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        attention.head(subject, Ask({"text": SENTENCE, **body}))
+
+
+@pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (3, 1.0), (5, 0.6)])
+def test_the_leaves_of_the_tree_are_what_beam_search_returns(subject: Any, width: int, alpha: float) -> None:
+    shown = beam.beam(subject, Ask({"text": SENTENCE, "width": width, "alpha": alpha}))
+    search = subject.search(SENTENCE)
+    expected = beam_search(search.state, search.rules, width=width, alpha=alpha, n_best=width)[0]
+    nodes = shown["nodes"]
+    leaves = sorted((node for node in nodes if node["rank"] is not None), key=lambda node: node["rank"])
+    assert [leaf["score"] for leaf in leaves] == [hypothesis.score for hypothesis in expected]
+    for leaf, hypothesis in zip(leaves, expected, strict=True):
+        path, at = [], leaf
+        while at["parent"] is not None:
+            path.append(at["token"])
+            at = nodes[at["parent"]]
+        ids = hypothesis.ids if leaf["token"] != "<eos>" else [*hypothesis.ids, subject.tokenizer.eos_id]
+        assert path[::-1] == subject.shown(ids)
+        assert leaf["score"] == pytest.approx(leaf["log_probability"] / length_penalty(leaf["length"], alpha))
+    assert {node["kind"] for node in nodes} <= {"root", "open", "finished", "pruned"}
+    assert len({(node["x"], node["y"]) for node in nodes}) == len(nodes)  # none hides another
+
+
+def test_the_tree_knows_which_keys_and_values_the_cache_still_needs(subject: Any) -> None:
+    shown = beam.beam(subject, Ask({"text": SENTENCE, "width": 3}))
+    for step, held in enumerate(shown["held"], 1):
+        fed = [node for node in shown["nodes"] if node["kind"] in ("root", "open") and node["step"] < step]
+        assert sum(node["cached"] >= step for node in fed) == held["living"] <= held["nodes"]
+        assert held["nodes"] <= held["copies"]
+
+
+@pytest.mark.parametrize("n", [0, 1, 17, 66])
+def test_the_tokens_at_slider_n_are_those_of_the_first_n_merges(subject: Any, n: int) -> None:
+    tokenizer = subject.tokenizer
+    n = min(n, len(tokenizer.merges))
+    shown = merges.merges(subject, Ask({"text": SENTENCE, "merges": n}))
+    vocab = {token: i for token, i in tokenizer.vocab.items() if i < 260 + n}
+    own = BPETokenizer(vocab, tokenizer.merges[:n], added_tokens=tokenizer.added_tokens)
+    assert shown["ids"] == own.encode(SENTENCE)
+    assert [number for word in shown["words"] for number in word["ids"]] == shown["ids"]
+    assert "".join(word["word"] for word in shown["words"]) == SENTENCE
+    assert shown["bytes"] == len(SENTENCE.encode())
+    if n == 0:
+        assert len(shown["ids"]) == shown["bytes"]
+        assert shown["pairs"][0]["count"] >= 2
+
+
+def test_the_tree_of_a_word_is_how_the_encoder_merges_it(subject: Any) -> None:
+    for word in (" Ritter", " gesungen", "ä", "", "🙂"):
+        shown = merges.merges(subject, Ask({"text": SENTENCE, "word": word}))
+        nodes = shown["tree"]["nodes"]
+        used = {part for node in nodes for part in node["parts"]}
+        roots = [node for i, node in enumerate(nodes) if i not in used]
+        if word:
+            assert [node["text"] for node in roots] == subject.shown(subject.tokenizer.encode(word))
+        for node in nodes:
+            parts = [nodes[i] for i in node["parts"]]
+            assert all(part["merge"] < node["merge"] and part["y"] > node["y"] for part in parts)
+            assert node["made"] == (node["merge"] <= shown["merges"])
+        assert len({(node["x"], node["y"]) for node in nodes}) == len(nodes)
+
+
+@pytest.mark.parametrize("name", ["encoder.layers.0.self_attn", "decoder.layers.1.self_attn"])
+@pytest.mark.parametrize("block", [2, 5, 32])
+def test_blocked_attention_is_shown_as_it_runs(subject: Any, name: str, block: int) -> None:
+    query = 4
+    ask = Ask({"text": SENTENCE, "layer": name, "head": 1, "query": query, "block": block})
+    shown = tiles.tiles(subject, ask)
+    layer = subject.watched(SENTENCE).layer(name)
+    queries, keys = layer.weights.shape[1:]
+    weights = layer.weights[1].astype(np.float64)
+    covered = np.zeros((queries, keys), int)
+    for tile in shown["tiles"]:
+        place = slice(*tile["queries"]), slice(*tile["keys"])
+        covered[place] += 1
+        assert not tile["skipped"] or not weights[place].any()
+    assert (covered == 1).all()
+    here = [tile for tile in shown["tiles"] if tile["queries"][0] <= query < tile["queries"][1]]
+    mine = [tile for tile in here if not tile["skipped"]]
+    assert [row["keys"] for row in shown["trace"]] == [tile["keys"] for tile in mine]
+    q, k = layer.call.query[0, 1, query].astype(np.float64), layer.call.key[0, 1]
+    scores = k @ q * layer.scale + layer.added()[1, query]
+    for row in shown["trace"]:
+        seen = scores[: row["keys"][1]]
+        assert row["m"] == pytest.approx(seen.max(), rel=1e-5)
+        assert row["l"] == pytest.approx(np.exp(seen - seen.max()).sum(), rel=1e-5)
+        np.testing.assert_allclose(
+            unpacked(row["o"]), np.exp(seen - seen.max()) @ layer.call.value[0, 1, : len(seen)], rtol=1e-4, atol=1e-5
+        )
+    for method in shown["methods"]:
+        if "refused" in method:
+            assert method["method"] == "fused"
+        else:
+            np.testing.assert_allclose(unpacked(method["output"]), layer.call.output[0, 1, query], atol=1e-5)
+            assert method["error"] < 1e-5
+
+
+@pytest.fixture(scope="module")
+def whole_graph(subject: Any) -> dict[str, Any]:
+    """The graph of a step with every module open."""
+    shown = graph.graph(subject, Ask({"text": "Er singt."}))
+    while any(row["kind"] == "closed" for row in shown["rows"]):
+        keys = [row["key"] for row in shown["rows"] if row["kind"] != "call"]
+        shown = graph.graph(subject, Ask({"text": "Er singt.", "open": keys}))
+    return shown
+
+
+def test_the_graph_is_the_trace_and_its_gradients_are_those_of_backward(
+    subject: Any, whole_graph: dict[str, Any]
+) -> None:
+    loss = subject.training_loss("Er singt.")()
+    found, waiting = set(), [loss.origin.node]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and id(node) not in found:
+            found.add(id(node))
+            waiting += [origin.node for origin in node.inputs if origin is not None]
+    rows = [row for row in whole_graph["rows"] if row["kind"] == "call"]
+    assert whole_graph["count"] == len(rows) == len(found)
+    assert [row["calls"] for row in rows] == [[i] for i in range(len(rows))]
+    assert whole_graph["loss"] == loss.item()
+    loss.backward()
+    expected = {name: parameter.grad.copy() for name, parameter in subject.model.named_parameters()}
+    subject.model.zero_grad()
+    shown = {one["name"]: one["norm"] for one in whole_graph["parameters"]}
+    assert set(shown) == set(expected)
+    step = subject.step("Er singt.")
+    for name, gradient in expected.items():
+        np.testing.assert_array_equal(step.gradients[name], gradient)
+        assert shown[name] == pytest.approx(np.linalg.norm(gradient))
+
+
+def test_folding_keeps_every_call_and_every_arc_runs_downwards(subject: Any, whole_graph: dict[str, Any]) -> None:
+    folded = graph.graph(subject, Ask({"text": "Er singt."}))
+    for shown in (folded, whole_graph):
+        calls = [number for row in shown["rows"] if row["kind"] != "open" for number in row["calls"]]
+        assert calls == list(range(shown["count"]))
+        assert all(arc["from"] < arc["to"] for arc in shown["arcs"])
+        assert all(shown["rows"][end]["kind"] != "open" for arc in shown["arcs"] for end in (arc["from"], arc["to"]))
+        for arc in shown["arcs"]:  # no two arcs in a lane pass the same row
+            for other in shown["arcs"]:
+                if other is not arc and other["lane"] == arc["lane"]:
+                    assert other["to"] <= arc["from"] or arc["to"] <= other["from"]
+    modules = {row["name"] for row in whole_graph["rows"] if row["kind"] == "open"}
+    assert {"encoder", "layers.0", "self_attn", "multihead_attn"} <= modules
+
+
+def test_a_fused_call_has_the_gradients_of_its_composed_form(subject: Any, whole_graph: dict[str, Any]) -> None:
+    fused = {row["name"]: row["calls"][0] for row in whole_graph["rows"] if row.get("form") == "fused"}
+    assert {"ResidualLayerNorm", "StandardAttention", "LinearCrossEntropy"} <= set(fused)
+    for number in fused.values():
+        shown = graph.call(subject, Ask({"text": "Er singt.", "call": number}))
+        assert shown["composed"]["gradients"]
+        assert all(one["relative"] < 1e-4 for one in shown["composed"]["gradients"])
+        assert [one["name"] for one in shown["sources"]] == ["forward", "backward", "composed"]
+        assert "def composed" in shown["sources"][2]["text"]
+
+
+def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, whole_graph: dict[str, Any]) -> None:
+    numbers = {row["name"]: row["calls"][0] for row in whole_graph["rows"] if row["kind"] == "call"}
+    missed = 0
+    for op in ("Linear", "ResidualLayerNorm", "StandardAttention", "SplitHeads"):
+        plain = check.check(subject, Ask({"text": "Er singt.", "call": numbers[op]}))
+        assert plain["ok"], plain
+        assert all(unpacked(one["analytic"]).shape == (len(one["positions"]),) for one in plain["inputs"])
+        for mutant in plain["mutants"]:
+            found = check.check(subject, Ask({"text": "Er singt.", "call": numbers[op], "plant": mutant["number"]}))
+            assert not (found["ok"] and found["changes"]), mutant
+            missed += found["ok"]
+    assert missed == 1  # of a post-norm layer nobody uses the sum itself
+    again = check.check(subject, Ask({"text": "Er singt.", "call": numbers["Linear"]}))
+    assert again["ok"]  # what was planted is gone
+    with pytest.raises(InputError, match="can't be planted"):
+        check.check(subject, Ask({"text": "Er singt.", "call": numbers["Linear"], "plant": 0}))
+
+
+def test_what_can_be_planted_is_known_to_the_tests_of_the_engine() -> None:
+    known = {(mutant.where, mutant.old, mutant.new) for mutant in KNOWN}
+    for mutant in MUTANTS:
+        assert mutant[2:] in known, mutant
+
+
+def test_dropout_is_drawn_again_for_each_evaluation() -> None:
+    model = Sequential(Linear(6, 5), Dropout(0.5), Linear(5, 1))
+    x = Tensor(np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32))
+    state = default_generator.get_state()
+    step = recorded_step(model, lambda: (model(x) * 1.0).mean())
+    assert default_generator.get_state() == state
+    dropped = next(call for call in step.calls if "Dropout" in call.name)
+    assert check.checked(dropped).ok

@@ -1,0 +1,23 @@
+"""The small translator that the tests of the explorer look at."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from handloom.autograd import manual_seed
+from handloom.models.presets import SMOKE
+from handloom.train.data.translation import load_translation_data
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tasks.translation import train_translator
+
+SENTENCE = "Gestern hat der Ritter das Lied gesungen."
+
+
+def train_small(folder: Path) -> None:
+    """Leave in `folder` the run of a translator with two layers of two heads, hardly trained."""
+    preset = dataclasses.replace(SMOKE, layers=2, vocab_size=330, steps=6, validate_every=3)
+    pairs = load_translation_data("embedded", source="de", target="en").train[:400]
+    manual_seed(1)
+    with RunFolder.create(folder, {"program": "tests"}) as run:
+        train_translator(pairs[:360], pairs[360:], preset, run, seed=1, say=lambda line: None)
