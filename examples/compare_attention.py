@@ -20,16 +20,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from handloom.autograd import compare_attention, manual_seed, no_grad
 from handloom.autograd.backend import to_device
 from handloom.models import Seq2SeqTransformer
+from handloom.models.fields import Length
 from handloom.models.presets import translation_preset
 from handloom.nn import MultiHeadAttention
 from handloom.tokenizer import BPETokenizer
+<<<<<<< HEAD
 from handloom.train.cli.command_line import free_run_folder, positive
+=======
+from handloom.train.cli.command_line import positive, results_folder, run_main, whole
+from handloom.train.cli.options import OptionParser, of_kind
+>>>>>>> runs2
 from handloom.train.data.batches import TokenBatches
 from handloom.train.data.translation import load_translation_data
 from handloom.train.optim.optimizers import Adam
@@ -43,15 +48,15 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = OptionParser(description=__doc__)
     parser.add_argument("--preset", choices=PRESETS, help="default: laptop on a CPU, paper on a GPU")
     parser.add_argument("--data", default="embedded", help="as for translate_de_en.py (default: embedded)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--steps", type=positive, help="updates for each method")
     parser.add_argument("--batch", type=positive, help="sentence pairs an update, about")
-    parser.add_argument("--lengths", type=positive, nargs="+", help="sequence lengths of table 2")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="folder for the results (default: runs/compare_attention)")
+    parser.add_argument("--lengths", type=of_kind(Length), nargs="+", help="sequence lengths of table 2")
+    parser.add_argument("--seed", type=whole, default=0)
+    parser.add_argument("--out", type=Path, help="new folder for the results (default: one under runs/)")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
     preset = given.get("preset") or ("laptop" if given["device"] == "cpu" else "paper")
     return argparse.Namespace(**{"out": None, "preset": preset, **PRESETS[preset], **given})
@@ -116,6 +121,8 @@ def as_table(rows: list[dict[str, Any]]) -> str:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    from matplotlib.figure import Figure  # nobody waits for it before the tables are there
+
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     labels = {"ms": "milliseconds, forward and backward", "peak MB": "peak memory in MB"}
     for axes, (what, label) in zip(figure.subplots(1, 2), labels.items(), strict=True):
@@ -132,6 +139,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     options = parse_arguments()
+<<<<<<< HEAD
     methods = ["standard", compare_attention.methods_on(options.device)[0][-1]]
     out = options.out or free_run_folder("compare_attention")
     data = load_translation_data(options.data)
@@ -150,6 +158,21 @@ def main() -> None:
     text += f"Attention alone, forward and backward\n{as_table(rows)}\n"
     (out / "tables.txt").write_text(text, encoding="utf-8")
     print(f"\n{text}\n{out} holds the tables and their picture, lengths.png")
+=======
+    check_device(options.device)
+    methods = ["standard", "blocked"] if options.device == "cpu" else ["standard", "fused"]
+    data = load_translation_data(options.data)
+    size = translation_preset(options.preset, data.name).vocab_size
+    with results_folder(options.out, "compare_attention") as out:
+        alone = over_lengths(options, methods)  # first: it needs the most memory
+        tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)
+        trained = as_table([train(options, method, data, tokenizer) for method in methods])
+        draw(alone, out / "lengths.png")
+        text = f"Training, {options.steps} updates\n{trained}\n\n"
+        text += f"Attention alone, forward and backward\n{as_table(alone)}\n"
+        (out / "tables.txt").write_text(text, encoding="utf-8")
+        print(f"\n{text}\n{out} holds the tables and their picture, lengths.png")
+>>>>>>> runs2
 
 
 if __name__ == "__main__":

@@ -27,7 +27,12 @@ from handloom.tokenizer.explore import (
 )
 from handloom.tokenizer.pictures import draw_exploration
 from handloom.tokenizer.pre_tokenizer import PATTERNS
+<<<<<<< HEAD
 from handloom.train.cli.command_line import free_run_folder
+=======
+from handloom.train.cli.command_line import check_text, positive, results_folder, run_main
+from handloom.train.cli.options import OptionParser
+>>>>>>> runs2
 from handloom.train.data.files import iter_lines
 from handloom.train.data.grammar import build_corpus
 
@@ -35,13 +40,16 @@ SHOWN_MERGES = 30
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = OptionParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="UTF-8 text, plain or gzipped")
-    parser.add_argument("--vocab-size", type=int, default=2000, help="tokens to learn (default: 2000)")
+    parser.add_argument("--vocab-size", type=positive, default=2000, help="tokens to learn (default: 2000)")
     parser.add_argument("--pattern", default="gpt2", help=f"{', '.join(PATTERNS)} or an expression (default: gpt2)")
     parser.add_argument("--show", metavar="TEXT", help="the text to colour (default: from the end of the text)")
-    parser.add_argument("--out", type=Path, help="folder for tokenizer.json and the picture (default: a new one)")
-    return parser.parse_args()
+    parser.add_argument("--out", type=Path, help="new folder for tokenizer.json and the picture (default: under runs/)")
+    arguments = parser.parse_args()
+    for name in ("pattern", "show"):
+        check_text(getattr(arguments, name) or "", f"--{name}")
+    return arguments
 
 
 def read_lines(files: list[Path]) -> list[str]:
@@ -53,6 +61,11 @@ def read_lines(files: list[Path]) -> list[str]:
 def main() -> None:
     arguments = parse_arguments()
     lines = read_lines(arguments.files)
+    with results_folder(arguments.out, "tokenizer") as out:
+        explore(arguments, lines, out)
+
+
+def explore(arguments: argparse.Namespace, lines: list[str], out: Path) -> None:
     begin = time.perf_counter()
     tokenizer = BPETokenizer.train(lines, arguments.vocab_size, pattern=arguments.pattern)
     print(f"learned {tokenizer.vocab_size:,} tokens from {len(lines):,} lines in {time.perf_counter() - begin:.2f} s")
@@ -70,13 +83,13 @@ def main() -> None:
     trees = merge_trees(tokenizer, SHOWN_MERGES)
     print("\n".join(forest_lines(trees)))
 
-    text = arguments.show or " ".join(line for line in lines[-40:] if line.strip())[:400]
+    text = arguments.show
+    if text is None:
+        text = " ".join(line for line in lines[-40:] if line.strip())[:400]
     print("\nA text, token by token")
     colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     print(coloured(tokenizer, text, colours=colours))
 
-    out = arguments.out or free_run_folder("tokenizer")
-    out.mkdir(parents=True, exist_ok=True)
     tokenizer.save(out / "tokenizer.json")
     draw_exploration(tokenizer, sizes, lengths, trees, text, out / "tokenizer.png")
     print(f"\nwrote {out / 'tokenizer.json'} and {out / 'tokenizer.png'}")

@@ -147,8 +147,9 @@ def report(
     table = markdown_table(rows, COLUMNS)
     run.write_table(table)
     strategy = strategy_of(arguments)
+    prompt = PROMPT if writer.knows(PROMPT) else text.tokenizer.decode(text.train[:10])
     samples = [
-        writer.write(PROMPT, arguments.length, strategy=dataclasses.replace(strategy, seed=n)) for n in range(3)
+        writer.write(prompt, arguments.length, strategy=dataclasses.replace(strategy, seed=n)) for n in range(3)
     ]
     run.write_samples("\n\n----\n\n".join(samples))
     print(f"\n{table}\n\n{samples[0]}\n")

@@ -167,6 +167,8 @@ class _RankTable:
 
     def ranks(self, codes: Ints) -> Ints:
         """The rank of each pair, `never` for one that is not merged."""
+        if not len(self._codes):
+            return np.full(len(codes), self.never)
         slots = np.searchsorted(self._codes, codes)
         slots[slots == len(self._codes)] = 0
         return np.where(self._codes[slots] == codes, self._values[slots], self.never)

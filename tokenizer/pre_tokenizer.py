@@ -45,8 +45,8 @@ class PreTokenizer:
             self._expression = regex.compile(PATTERNS.get(pattern, pattern))
         except (regex.error, RecursionError, OverflowError) as error:
             raise InputError(
-                f"The pattern {pattern!r} is no regular expression: {error}. Name one of {', '.join(PATTERNS)}, or "
-                "give an expression in the syntax of the regex package."
+                f"The pattern {pattern[:60]!r} is no regular expression: {error}. Name one of "
+                f"{', '.join(PATTERNS)}, or give an expression in the syntax of the regex package."
             ) from None
         covers_all = self.pattern in PATTERNS
         # The pieces of a text, none of them empty; joined they are the text.

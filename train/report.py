@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+<<<<<<< HEAD
 from .cli.start import run_main
+=======
+from .cli.command_line import run_main
+from .cli.options import OptionParser
+>>>>>>> runs2
 from .runs.atomic_files import atomic_path
 from .runs.folder import RunFolder, read_metrics
 from .runs.plots import plot_lines
@@ -89,7 +93,7 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m handloom.train.report", description=__doc__)
+    parser = OptionParser(prog="python -m handloom.train.report", description=__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs, finished or not")
     parser.add_argument("--picture", default="comparison.png", help="where the picture goes (default: comparison.png)")
     parser.add_argument("--table", help="write the table here, in Markdown, as well")

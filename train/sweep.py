@@ -10,7 +10,6 @@ sweep skips the cells that are finished, and goes on with those that were not wh
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import subprocess
@@ -23,7 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+<<<<<<< HEAD
 from .cli.start import run_main
+=======
+from .cli.command_line import run_main
+from .cli.options import OptionParser
+>>>>>>> runs2
 from .distributed import find_ranks
 from .report import compare, summary
 from .runs.atomic_files import atomic_path
@@ -83,7 +87,7 @@ def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequenc
     with _executor() as executor:
         if executor is None:
             return [], []
-        known = read_metrics(out / FINISHED) if (out / FINISHED).exists() else []
+        known = read_metrics(out / FINISHED, "cell") if (out / FINISHED).exists() else []
         finished = {row["cell"] for row in known} & cells.keys()
         print(f"{len(cells)} cells, {len(finished)} finished before", flush=True)
         rows = finish_cells(out, cells, partial(run_cell, list(script), out), over=executor, tell=_tell)
@@ -122,10 +126,9 @@ def write_table(out: Path, rows: Iterable[Mapping[str, Any]], options: Sequence[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="python -m handloom.train.sweep",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="python -m handloom.train.sweep --out FOLDER --grid NAME=VALUE,... [--grid ...] -- SCRIPT [OPTION ...]",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the cells, table.md and comparison.png")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,10 +48,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_an_example_shows_its_run_while_it_trains(tmp_path: Path, started: list[list[str]]) -> None:
-    options = {"resume": None, "out": tmp_path / "run", "overwrite": False}
+    options = {"resume": None, "out": tmp_path / "run", "overwrite": False, "options": {}}
     for explore in (True, False):
         arguments = Namespace(explore=explore, **options)
-        with command_line.start_run(arguments, "name", {}) as made:
+        with command_line.start_run(arguments, "name", SimpleNamespace(summary=lambda: "none", notes=[])) as made:
             assert "explore" not in made.config["options"]
         options = {**options, "out": tmp_path / "other"}
     assert started == [[sys.executable, "-m", "handloom.explorer", str(tmp_path / "run")]]

@@ -21,7 +21,7 @@ from handloom.models import (
     beam_search,
 )
 from handloom.tokenizer import CharacterTokenizer, WordTokenizer
-from handloom.train.runs.checkpoints import save_checkpoint
+from handloom.train.runs.checkpoints import file_digest, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 
 TEXT = "the knight sang"
@@ -30,7 +30,8 @@ TEXT = "the knight sang"
 def saved(folder: Path, model: Any, tokenizer: Any, config: dict[str, Any]) -> Session:
     with RunFolder.create(folder, {}) as run:
         tokenizer.save(run.tokenizer_path)
-        save_checkpoint(run.path, model.state_dict(), {"model": model.config.to_dict(), **config})
+        known = {"model": model.config.to_dict(), "tokenizer": file_digest(run.tokenizer_path)}
+        save_checkpoint(run.path, model.state_dict(), {**known, **config})
     return Session(folder)
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +22,9 @@ from ...autograd.backend import DeviceError
 from ...autograd.graphs import GraphError
 from ...errors import InputError, remedy
 from ...models.fields import short
+from ...tokenizer.base import printable
 from ..distributed import find_ranks
+from ..runs.checkpoints import make_folder
 from ..runs.folder import RunFolder
 from ..runs.locks import FolderInUseError
 from ..runs.saves import SavedStates
@@ -229,7 +231,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         finally:
             sys.stdout.flush()  # here a full disk is told, and not by Python at exit
     except OptionError as error:
-        _fail(f"{error}\nusage: {error.usage}")
+        _fail(str(error), error.usage)
     except (InputError, DeviceError, FloatingPointError) as error:
         _fail(str(error))
     except GraphError as error:
@@ -273,10 +275,13 @@ def _terminate(number: int, frame: Any) -> NoReturn:
     raise Terminated
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, usage: str = "") -> NoReturn:
+    message = printable(message)  # a path may hold line ends, and what a terminal obeys
     ranks = find_ranks()
     if ranks.first:
         print(f"error: {message}", file=sys.stderr)
+        if usage:
+            print(f"usage: {usage}", file=sys.stderr)
     else:
         time.sleep(1)  # where all ranks meet the same error the first one tells it, and ends this one
         print(f"error on rank {ranks.rank} of {ranks.size}: {message}", file=sys.stderr)
@@ -297,6 +302,26 @@ def check_text(text: str, name: str) -> None:
     """Raise InputError, which calls the text by its `name`, unless it is one that a terminal of UTF-8 can have sent."""
     if any("\ud800" <= letter <= "\udfff" for letter in text):  # what Python makes of bytes in other encodings
         raise InputError(f"{name} is not UTF-8 text. Set the terminal to UTF-8, or convert the text first.")
+
+
+@contextmanager
+def results_folder(path: Path | None, name: str) -> Iterator[Path]:
+    """A folder for results that are no run: `path`, or else a new one under runs/; taken back if nothing came into it.
+
+    Raises InputError if it has files in it, or can't be made.
+    """
+    path = path or free_run_folder(name)
+    new = not path.is_dir()
+    if not new and any(path.iterdir()):
+        raise InputError(f"The folder {path} is not empty, and nothing in it is overwritten: choose a new --out.")
+    make_folder(path)
+    try:
+        yield path
+    except BaseException:
+        if new:
+            with suppress(OSError):
+                path.rmdir()
+        raise
 
 
 def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:

@@ -7,16 +7,21 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
 
 import numpy as np
 
 from ...errors import InputError
 from ...models import Strategy
+from ...models.fields import Bounds
 from ..tables.attention_pictures import alignment, draw_attention
 from ..tasks.translation import Translator
 from .command_line import check_text, number, positive, sentences_from, share, whole, width
-from .options import OptionParser, Use
+from .options import OptionParser, Use, of_kind
 
+#: Beyond these float32 has no room for what becomes of the scores.
+Penalty = Annotated[float, Bounds(0, 100)]
+Repetition = Annotated[float, Bounds(0.01, 100)]
 SHADES = " .:-=+*#%@"
 TOGETHER = 2000  # lines of a file that are translated at a time
 
@@ -36,11 +41,12 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
     add("--beam", type=width, default=beam, help=f"width of the search, {unless} (default: {beam})", uses=search)
     add("--nbest", type=width, default=1, metavar="N", help="show the N best, and scores (default: 1)", uses=alone)
     add(
-        "--length-penalty", type=number, default=1.0, metavar="A", help="favours long outputs, 0 is none (default: 1)",
-        uses=search,
+        "--length-penalty", type=of_kind(Penalty), default=1.0, metavar="A", uses=search,
+        help="favours long outputs, 0 is none (default: 1)",
     )  # fmt: skip
     if translates:
-        add("--coverage-penalty", type=number, default=0.0, metavar="B", help="against leaving parts out (default: 0)")
+        coverage = "against leaving parts out (default: 0)"
+        add("--coverage-penalty", type=of_kind(Penalty), default=0.0, metavar="B", help=coverage)
         add("--sample", action="store_true", help="draw tokens at random, with --temperature, --top-k and --top-p")
         add("--min-length", type=whole, default=0, metavar="N", help="at least N tokens (default: 0)")
         add("--max-length", type=positive, metavar="N", help="at most N tokens (default: what the input suggests)")
@@ -55,7 +61,8 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
     )
     add("--top-k", type=whole, default=0, metavar="K", help="draw from the K likeliest tokens (default: 0, all)")
     add("--top-p", type=share, default=1.0, metavar="P", help="draw from the nucleus of this mass (default: 1, all)")
-    add("--repetition-penalty", type=number, default=1.0, metavar="R", help="above 1 avoids repetition (default: 1)")
+    repetition = "above 1 avoids repetition (default: 1)"
+    add("--repetition-penalty", type=of_kind(Repetition), default=1.0, metavar="R", help=repetition)
     add("--no-repeat-ngram", type=whole, default=0, metavar="N", help="no N tokens in a row come twice (default: 0)")
 
 
@@ -67,8 +74,6 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
         parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: add --beam {arguments.nbest}")
     if getattr(arguments, "max_length", None) is not None and arguments.min_length > arguments.max_length:
         parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
-    if arguments.repetition_penalty == 0:
-        parser.error("--repetition-penalty must be above 0; 1 is none")
     searching, drawing = ["length_penalty", "coverage_penalty"], ["temperature", "top_k", "top_p"]
     if strategy.sampling:
         useless, why = [*searching, *(["beam"] if translates else [])], "a search, and here tokens are drawn"

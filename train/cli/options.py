@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from ...errors import InputError
-from ...models.fields import short
+from ...models.fields import parse_value, short
 
 #: What a command line does: start a run, go on with one (--resume), or use its model (--checkpoint).
 Use = Literal["train", "resume", "checkpoint"]
@@ -100,6 +100,18 @@ class OptionParser(argparse.ArgumentParser):
         """The option as it is typed; what has no name of its own by what --help calls it."""
         option = self._options[name]
         return option.option_strings[0] if option.option_strings else f"{option.metavar}"
+
+
+def of_kind(kind: Any) -> Callable[[str], Any]:
+    """A type for argparse: what an annotation of `models.fields` allows."""
+
+    def parse(text: str) -> Any:
+        try:
+            return parse_value(kind, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{short(text)}: {error}") from None
+
+    return parse
 
 
 def listed(words: Sequence[str]) -> str:

@@ -79,7 +79,8 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     positions = getattr(arguments, "positions", None)
     made = changed(preset, [*arguments.set, *([f"positions={positions}"] if positions else [])])
     names = {setting.partition("=")[0] for setting in arguments.set}
-    for name in sorted(names & arguments.given - {"accumulate"}):  # the two accumulations are multiplied
+    flags = {field.name for field in dataclasses.fields(Regime)} | {"steps"}
+    for name in sorted(names & arguments.given & flags - {"accumulate"}):  # the two accumulations are multiplied
         raise InputError(f"--set {name} and --{name.replace('_', '-')} are the same: leave out one of them.")
     schedule = arguments.schedule or made.schedule
     useless = "lr" if schedule == "noam" else "lr_factor"

@@ -259,6 +259,8 @@ def _row(path: str, number: int, row: str, columns: tuple[str, ...], source: str
 @contextmanager
 def _open_binary(path: Path) -> Iterator[BinaryIO]:
     """Open for reading, unpacking gzip; turn what can go wrong while opening and reading into `InputError`."""
+    if path.is_char_device() or path.is_block_device():
+        raise InputError(f"{path} is a device, not a file of text, and may never end. Name a file.")
     try:
         with open(path, "rb") as file:
             packed = file.read(2) == _GZIP_MAGIC

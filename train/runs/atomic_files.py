@@ -26,6 +26,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             `path` before is untouched.
     """
     path = Path(path)
+    if not path.name:
+        raise InputError(f"{path} is a folder: name a file in it.")
     temporary = path.with_name(temporary_name(path.name))
     kept = "The file that was there is untouched. " if path.exists() else ""
     try:

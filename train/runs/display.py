@@ -88,7 +88,7 @@ class Display:
     def draw(self) -> None:
         """Draw the picture anew."""
         start = time.perf_counter()
-        if not self.silent and self.run.metrics_path.exists():
+        if not self.silent and any("loss" in row or "valid_loss" in row for row in self.run.metrics()):
             plot_losses(
                 self.run.metrics_path, self.run.loss_picture, training_label=self.training_label, unit=self.unit
             )

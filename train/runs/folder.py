@@ -6,11 +6,14 @@ import contextlib
 import json
 import math
 import os
+<<<<<<< HEAD
 import re
+=======
+>>>>>>> runs2
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from ...errors import InputError, remedy
 from . import overwriting
@@ -22,7 +25,38 @@ from .saves import SavedStates
 from .stopping import TrainingStopped
 
 VERSION = 1
+<<<<<<< HEAD
 _TIMINGS_STEP = re.compile(rb'^\{"step": (\d+)', re.MULTILINE)
+=======
+
+# All that a run writes. Clearing a folder removes these names and no others; config.json last, since it marks the
+# folder.
+_FILES = (
+    "metrics.jsonl",
+    "timings.jsonl",
+    "loss.png",
+    "attention.png",
+    "encoder_heads.png",
+    "decoder_heads.png",
+    "cross_heads.png",
+    "accuracy.png",
+    "confusion.png",
+    "comparison.png",
+    "cells.jsonl",
+    "table.md",
+    "samples.txt",
+    "tokenizer.json",
+    MODEL_FILE,
+    "config.json",
+)
+# What is a number, or nothing, in every log.
+_NUMBERS = {
+    "step", "epoch", "loss", "accuracy", "valid_loss", "valid_accuracy", "learning_rate", "gradient_norm", "averaged",
+    "tokens_per_second", "seconds", "best_step", "parameters",
+}  # fmt: skip
+_SAVES = "checkpoints"
+_CELLS = "cells"
+>>>>>>> runs2
 
 
 class RunFolder:
@@ -166,7 +200,7 @@ class RunFolder:
 
     def metrics(self) -> list[dict[str, Any]]:
         """The rows of `metrics.jsonl` so far; [] if nothing was logged."""
-        return read_metrics(self.metrics_path) if self.metrics_path.exists() else []
+        return read_metrics(self.metrics_path, "step") if self.metrics_path.exists() else []
 
     def sizes(self) -> dict[str, int]:
         """Bytes of metrics.jsonl so far, by file name; both logs are synced to disk. What `rewind` goes back to.
@@ -187,6 +221,7 @@ class RunFolder:
         A resumed run writes what came later once more. Timings go by the step, because a save that held their size
         would not be the same from run to run.
 
+<<<<<<< HEAD
         Raises:
             InputError: a file can't be written to, or is a symbolic link.
         """
@@ -197,6 +232,22 @@ class RunFolder:
             whole = data[: data.rfind(b"\n") + 1]  # a crash may have cut the last row short
             later = (row.start() for row in _TIMINGS_STEP.finditer(whole) if int(row[1]) > step)
             _cut(self.timings_path, next(later, len(whole)))
+=======
+        Warns of a log that is shorter than it was. Raises:
+            InputError: a file can't be written to, or the rows of metrics.jsonl can't be read.
+        """
+        self.close()
+        self.metrics()
+        for path in (self.metrics_path, self.timings_path):
+            try:
+                size = path.stat().st_size if path.exists() else 0
+                if size < sizes.get(path.name, 0):
+                    warnings.warn(f"{path} is shorter than when the run was saved: rows are missing", stacklevel=2)
+                if size > sizes.get(path.name, 0):
+                    os.truncate(path, sizes.get(path.name, 0))
+            except OSError as error:
+                raise InputError(f"{path} could not be cut back: {error.strerror or error}.") from None
+>>>>>>> runs2
 
     @property
     def table_path(self) -> Path:
@@ -217,7 +268,7 @@ class RunFolder:
     def cells(self) -> list[dict[str, Any]]:
         """The finished cells of this run's table, rows of `cells.jsonl`."""
         path = self.path / "cells.jsonl"
-        return read_metrics(path) if path.exists() else []
+        return read_metrics(path, "cell") if path.exists() else []
 
     def write_samples(self, text: str) -> None:
         """Write `samples.txt`, atomically."""
@@ -292,11 +343,15 @@ class RunFolder:
             raise InputError(f"{path} could not be written: {error.strerror}. {remedy(error)}") from error
 
 
-def read_metrics(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a `metrics.jsonl`. A last line that a crash cut short is left out.
+def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> list[dict[str, Any]]:
+    """The rows of a `metrics.jsonl`, or another log. A last line that a crash cut short is left out.
+
+    Args:
+        needs: what every row must have: a "step", a whole number; or the name of a "cell".
 
     Raises:
-        InputError: the file is missing or unreadable, or another line is not a JSON object.
+        InputError: the file is missing or unreadable, or another line is not a JSON object with numbers where a log
+            has them.
     """
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
@@ -312,6 +367,10 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
             raise InputError(f"{path}, line {number}: not valid JSON ({reason}). Remove or mend the line.") from None
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: {line[:40]!r} is not a JSON object. Remove or mend the line.")
+        wrong = [key for key in _NUMBERS & row.keys() if type(row[key]) not in (int, float, type(None))]
+        wrong += [needs] if needs and type(row.get(needs)) is not {"step": int, "cell": str}[needs] else []
+        if wrong:
+            raise InputError(f"{path}, line {number}: {min(wrong)} is not what a log has. Remove or mend the line.")
         rows.append(row)
     return rows
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...errors import InputError
 from ..runs.folder import RunFolder, jsonable, read_metrics
 from ..runs.overwriting import SAVES
 from ..runs.saves import SavedStates
@@ -40,7 +41,7 @@ def finish_cells(
     Each row holds "cell", its name, too.
     """
     file = folder / FINISHED
-    rows = {row["cell"]: row for row in (read_metrics(file) if file.exists() else [])}
+    rows = {row["cell"]: row for row in (read_metrics(file, "cell") if file.exists() else [])}
     waiting = [name for name in cells if name not in rows]
     for name, row in zip(waiting, over(make, waiting, [cells[name] for name in waiting]), strict=True):
         tell(name, row)
@@ -95,16 +96,21 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
     Args:
         rows: what to show; a missing value leaves its place empty.
         columns: key -> title, with a format after a colon: {"loss": "validation loss:.3f"}.
+
+    Raises InputError for a value that its format does not fit.
     """
     titles, formats = [], []
     for title in columns.values():
         name, _, format_ = title.partition(":")
         titles.append(name)
         formats.append(format_)
-    body = [
-        ["" if row.get(key) is None else format(row[key], form) for key, form in zip(columns, formats, strict=True)]
-        for row in rows
-    ]
+    try:
+        body = [
+            ["" if row.get(key) is None else format(row[key], form) for key, form in zip(columns, formats, strict=True)]
+            for row in rows
+        ]
+    except (TypeError, ValueError):
+        raise InputError("A row of the table has a text where a number belongs: restore cells.jsonl.") from None
     widths = [max(map(len, column)) for column in zip(titles, *body, strict=True)]
     numbers = [bool(form) for form in formats]
     lines = [titles, ["-" * (width - 1) + ":" if n else "-" * width for width, n in zip(widths, numbers, strict=True)]]

@@ -275,6 +275,10 @@ class Writer:
         )[0]
         return [(prompt + self.tokenizer.decode(one.ids[len(ids) :]), one.score) for one in found]
 
+    def knows(self, prompt: str) -> bool:
+        """Whether the prompt has a token that the model was trained on."""
+        return any(i != self.tokenizer.unk_id for i in self.tokenizer.encode(prompt))
+
     def _known_ids(self, prompt: str) -> list[int]:
         known = [i for i in self.tokenizer.encode(prompt) if i != self.tokenizer.unk_id]
         if not known:

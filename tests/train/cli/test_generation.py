@@ -57,7 +57,10 @@ def test_every_option_arrives() -> None:
     [
         ("--nbest 6", "--nbest 6 needs a beam at least as wide: add --beam 6"),
         ("--min-length 5 --max-length 4", "--min-length 5 is above --max-length 4"),
-        ("--repetition-penalty 0", "--repetition-penalty must be above 0"),
+        ("--repetition-penalty 0", "--repetition-penalty: '0': it must be a number from 0.01 to 100"),
+        ("--repetition-penalty 1e300", "it must be a number from 0.01 to 100"),
+        ("--length-penalty 101", "it must be a number from 0 to 100"),
+        ("--coverage-penalty -1", "it must be a number from 0 to 100"),
         ("--top-p 0", "'0' does not lie above 0 and not above 1"),
         ("--temperature nan", "'nan' is not a number from zero on"),
         ("--temperature hot", "'hot' is not a number from zero on"),
