@@ -29,12 +29,8 @@ from handloom.models.fields import Length
 from handloom.models.presets import translation_preset
 from handloom.nn import MultiHeadAttention
 from handloom.tokenizer import BPETokenizer
-<<<<<<< HEAD
-from handloom.train.cli.command_line import free_run_folder, positive
-=======
-from handloom.train.cli.command_line import positive, results_folder, run_main, whole
+from handloom.train.cli.command_line import positive, results_folder, whole
 from handloom.train.cli.options import OptionParser, of_kind
->>>>>>> runs2
 from handloom.train.data.batches import TokenBatches
 from handloom.train.data.translation import load_translation_data
 from handloom.train.optim.optimizers import Adam
@@ -139,40 +135,23 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     options = parse_arguments()
-<<<<<<< HEAD
     methods = ["standard", compare_attention.methods_on(options.device)[0][-1]]
-    out = options.out or free_run_folder("compare_attention")
-    data = load_translation_data(options.data)
-    size = translation_preset(options.preset, data.name).vocab_size
-    tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)
-    trained, rows = [], []
-    for method in methods:  # what is done is said at once: all of it takes minutes
-        trained.append(train(options, method, data, tokenizer))
-        print(f"trained with {method} attention: {trained[-1]['seconds']:.1f} s", flush=True)
-    for length in options.lengths:
-        rows += at_length(options, methods, length)
-        print(f"measured length {length:,}", flush=True)
-    out.mkdir(parents=True, exist_ok=True)
-    draw(rows, out / "lengths.png")
-    text = f"Training, {options.steps} updates\n{as_table(trained)}\n\n"
-    text += f"Attention alone, forward and backward\n{as_table(rows)}\n"
-    (out / "tables.txt").write_text(text, encoding="utf-8")
-    print(f"\n{text}\n{out} holds the tables and their picture, lengths.png")
-=======
-    check_device(options.device)
-    methods = ["standard", "blocked"] if options.device == "cpu" else ["standard", "fused"]
     data = load_translation_data(options.data)
     size = translation_preset(options.preset, data.name).vocab_size
     with results_folder(options.out, "compare_attention") as out:
-        alone = over_lengths(options, methods)  # first: it needs the most memory
+        trained, rows = [], []  # what is done is said at once: all of it takes minutes
+        for length in options.lengths:  # first: it needs the most memory
+            rows += at_length(options, methods, length)
+            print(f"measured length {length:,}", flush=True)
         tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)
-        trained = as_table([train(options, method, data, tokenizer) for method in methods])
-        draw(alone, out / "lengths.png")
-        text = f"Training, {options.steps} updates\n{trained}\n\n"
-        text += f"Attention alone, forward and backward\n{as_table(alone)}\n"
+        for method in methods:
+            trained.append(train(options, method, data, tokenizer))
+            print(f"trained with {method} attention: {trained[-1]['seconds']:.1f} s", flush=True)
+        draw(rows, out / "lengths.png")
+        text = f"Training, {options.steps} updates\n{as_table(trained)}\n\n"
+        text += f"Attention alone, forward and backward\n{as_table(rows)}\n"
         (out / "tables.txt").write_text(text, encoding="utf-8")
         print(f"\n{text}\n{out} holds the tables and their picture, lengths.png")
->>>>>>> runs2
 
 
 if __name__ == "__main__":

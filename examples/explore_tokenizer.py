@@ -27,12 +27,8 @@ from handloom.tokenizer.explore import (
 )
 from handloom.tokenizer.pictures import draw_exploration
 from handloom.tokenizer.pre_tokenizer import PATTERNS
-<<<<<<< HEAD
-from handloom.train.cli.command_line import free_run_folder
-=======
-from handloom.train.cli.command_line import check_text, positive, results_folder, run_main
+from handloom.train.cli.command_line import check_text, positive, results_folder
 from handloom.train.cli.options import OptionParser
->>>>>>> runs2
 from handloom.train.data.files import iter_lines
 from handloom.train.data.grammar import build_corpus
 

@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-<<<<<<< HEAD
-from .cli.start import run_main
-=======
-from .cli.command_line import run_main
 from .cli.options import OptionParser
->>>>>>> runs2
+from .cli.start import run_main
 from .runs.atomic_files import atomic_path
 from .runs.folder import RunFolder, read_metrics
 from .runs.plots import plot_lines

@@ -22,12 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-<<<<<<< HEAD
-from .cli.start import run_main
-=======
-from .cli.command_line import run_main
 from .cli.options import OptionParser
->>>>>>> runs2
+from .cli.start import run_main
 from .distributed import find_ranks
 from .report import compare, summary
 from .runs.atomic_files import atomic_path

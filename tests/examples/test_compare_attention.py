@@ -23,7 +23,7 @@ def test_both_tables_and_a_picture(tmp_path) -> None:
     assert tables in done.stdout
     told = done.stdout[: done.stdout.index(tables)].splitlines()
     assert [line.split(":")[0] for line in told if line] == [
-        "trained with standard attention", "trained with blocked attention", "measured length 64", "measured length 256"
+        "measured length 64", "measured length 256", "trained with standard attention", "trained with blocked attention"
     ], "a log is not silent for minutes"  # fmt: skip
     rows = [line.replace(",", "").split() for line in tables.splitlines()]
     losses = [float(row[4]) for row in rows if len(row) == 5 and row[0] in ("standard", "blocked")]

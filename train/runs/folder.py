@@ -6,10 +6,7 @@ import contextlib
 import json
 import math
 import os
-<<<<<<< HEAD
 import re
-=======
->>>>>>> runs2
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,38 +22,12 @@ from .saves import SavedStates
 from .stopping import TrainingStopped
 
 VERSION = 1
-<<<<<<< HEAD
 _TIMINGS_STEP = re.compile(rb'^\{"step": (\d+)', re.MULTILINE)
-=======
-
-# All that a run writes. Clearing a folder removes these names and no others; config.json last, since it marks the
-# folder.
-_FILES = (
-    "metrics.jsonl",
-    "timings.jsonl",
-    "loss.png",
-    "attention.png",
-    "encoder_heads.png",
-    "decoder_heads.png",
-    "cross_heads.png",
-    "accuracy.png",
-    "confusion.png",
-    "comparison.png",
-    "cells.jsonl",
-    "table.md",
-    "samples.txt",
-    "tokenizer.json",
-    MODEL_FILE,
-    "config.json",
-)
 # What is a number, or nothing, in every log.
 _NUMBERS = {
     "step", "epoch", "loss", "accuracy", "valid_loss", "valid_accuracy", "learning_rate", "gradient_norm", "averaged",
     "tokens_per_second", "seconds", "best_step", "parameters",
 }  # fmt: skip
-_SAVES = "checkpoints"
-_CELLS = "cells"
->>>>>>> runs2
 
 
 class RunFolder:
@@ -221,33 +192,20 @@ class RunFolder:
         A resumed run writes what came later once more. Timings go by the step, because a save that held their size
         would not be the same from run to run.
 
-<<<<<<< HEAD
-        Raises:
-            InputError: a file can't be written to, or is a symbolic link.
+        Warns of a log that is shorter than it was. Raises:
+            InputError: a file can't be written to, is a symbolic link, or the rows of metrics.jsonl can't be read.
         """
         self.close()
-        _cut(self.metrics_path, sizes.get(self.metrics_path.name, 0))
+        self.metrics()
+        size = sizes.get(self.metrics_path.name, 0)
+        if size > (self.metrics_path.stat().st_size if self.metrics_path.exists() else 0):
+            warnings.warn(f"{self.metrics_path} is shorter than when the run was saved: rows are missing", stacklevel=2)
+        _cut(self.metrics_path, size)
         if self.timings_path.exists():
             data = self.timings_path.read_bytes()
             whole = data[: data.rfind(b"\n") + 1]  # a crash may have cut the last row short
             later = (row.start() for row in _TIMINGS_STEP.finditer(whole) if int(row[1]) > step)
             _cut(self.timings_path, next(later, len(whole)))
-=======
-        Warns of a log that is shorter than it was. Raises:
-            InputError: a file can't be written to, or the rows of metrics.jsonl can't be read.
-        """
-        self.close()
-        self.metrics()
-        for path in (self.metrics_path, self.timings_path):
-            try:
-                size = path.stat().st_size if path.exists() else 0
-                if size < sizes.get(path.name, 0):
-                    warnings.warn(f"{path} is shorter than when the run was saved: rows are missing", stacklevel=2)
-                if size > sizes.get(path.name, 0):
-                    os.truncate(path, sizes.get(path.name, 0))
-            except OSError as error:
-                raise InputError(f"{path} could not be cut back: {error.strerror or error}.") from None
->>>>>>> runs2
 
     @property
     def table_path(self) -> Path:

@@ -47,13 +47,9 @@ def plot_losses(
         InputError: metrics.jsonl can't be read, or the picture can't be written.
         ValueError: no row has a loss.
     """
-<<<<<<< HEAD
-    rows = read_metrics(metrics) if isinstance(metrics, (str, Path)) else list(metrics)
+    rows = read_metrics(metrics, "step") if isinstance(metrics, (str, Path)) else list(metrics)
     averaged = _line([row for row in rows if row.get("averaged")], "valid_loss")
     rows = [row for row in rows if not row.get("averaged")]
-=======
-    rows = read_metrics(metrics, "step") if isinstance(metrics, (str, Path)) else list(metrics)
->>>>>>> runs2
     train, valid, rate = (_line(rows, key) for key in ("loss", "valid_loss", "learning_rate"))
     accuracies = _line(rows, "accuracy"), _line(rows, "valid_accuracy")
     if not train[0] and not valid[0]:
