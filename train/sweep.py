@@ -23,7 +23,7 @@ from typing import Any
 
 from ..errors import InputError
 from .cli.options import OptionParser
-from .cli.start import run_main
+from .cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 from .distributed import find_ranks
 from .report import compare, summary
 from .runs.atomic_files import atomic_path

@@ -8,7 +8,7 @@ from ..support.examples import Example
 
 SCRIPTS = {
     "summarize_news": ("first 7 words", "The storm from Norwick hit the coast on Monday, officials said."),
-    "paraphrase_coco": ("A dig sitting on the grass", "A dog sitting on the grass."),
+    "paraphrase_coco": ("A dig sitting on the", "A dog sitting on the grass."),
     "translate_en_fr": ("sinusoidal", "The boy finds the key."),
 }
 
