@@ -99,10 +99,10 @@ def report(translator: Translator, data: TranslationData, arguments: Any, run: R
     print(f"\n{tables}")
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
     score = bleu(translations, references)
-    run.table_path.write_text(f"{data.test_name}: beam {strategy.beam}, {score}\n", encoding="utf-8")
+    run.table_path.write_text(f"{data.test_name}: {strategy.name}, {score}\n", encoding="utf-8")
     return (
         f"{data.test_name}: {chrf(translations, references)}\n"
-        f"{data.test_name}: beam {strategy.beam}, {score.signature}\nBLEU = {score.value:.2f}"
+        f"{data.test_name}: {strategy.name}, {score.signature}\nBLEU = {score.value:.2f}"
     )
 
 

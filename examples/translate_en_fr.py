@@ -84,7 +84,7 @@ def main() -> None:
             )  # fmt: skip
         table = markdown_table(rows, COLUMNS)
         run.table_path.write_text(table + "\n", encoding="utf-8")
-        return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, beam {strategy.beam}"
+        return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, {strategy.name}"
 
     train_pairs(arguments, "translate_en_fr", task, data, data.train, data.valid, preset, evaluate)
 
