@@ -88,7 +88,7 @@ def report(
 ) -> tuple[str, list[dict[str, str]]]:
     """Greedy and beam search on the test pictures' first captions, beside copying, as a table; and on the probes."""
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
-    searches = {"greedy": Strategy(beam=1), f"beam {strategy.beam}": strategy}
+    searches = {"greedy": Strategy(beam=1), strategy.name: strategy}
     outputs = {"the input itself": inputs}
     for name, one in searches.items():
         outputs[name] = translator.translate(inputs, strategy=one, too_long="truncate", progress=True)
@@ -101,7 +101,7 @@ def report(
         }
         for name, texts in outputs.items()
     ]
-    columns = {name: name for name in ("input", "greedy", "beam")}
+    columns = {name: name for name in ("input", *searches)}
     answers = zip(PROBES, *(translator.translate(PROBES, strategy=one) for one in searches.values()), strict=True)
     probes = [dict(zip(columns, texts, strict=True)) for texts in answers]
     samples = [dict(zip(columns, texts, strict=True)) for texts in zip(*outputs.values(), strict=True)]

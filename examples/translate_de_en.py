@@ -100,10 +100,10 @@ def report(translator: Translator, data: TranslationData, arguments: Any, run: R
     print(f"\n{tables}")
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
     score = bleu(translations, references)
-    run.write_table(f"{data.test_name}: beam {strategy.beam}, {score}")
+    run.write_table(f"{data.test_name}: {strategy.name}, {score}")
     return (
         f"{data.test_name}: {chrf(translations, references)}\n"
-        f"{data.test_name}: beam {strategy.beam}, {score.signature}\nBLEU = {score.value:.2f}"
+        f"{data.test_name}: {strategy.name}, {score.signature}\nBLEU = {score.value:.2f}"
     )
 
 

@@ -87,7 +87,7 @@ def main() -> None:
             )  # fmt: skip
         table = markdown_table(rows, COLUMNS)
         run.write_table(table)
-        return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, beam {strategy.beam}"
+        return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, {strategy.name}"
 
     start = time.perf_counter()
     train_pairs(arguments, "translate_en_fr", task, data, data.train, data.valid, preset, evaluate)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from .cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
+# isort: split
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +12,6 @@ from typing import Any
 
 from ..errors import InputError
 from .cli.options import OptionParser
-from .cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 from .runs.atomic_files import atomic_path
 from .runs.folder import RunFolder, read_metrics
 from .runs.plots import plot_lines

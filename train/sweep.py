@@ -10,6 +10,9 @@ sweep skips the cells that are finished, and goes on with those that were not wh
 
 from __future__ import annotations
 
+from .cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
+# isort: split
 import itertools
 import os
 import subprocess
@@ -23,7 +26,6 @@ from typing import Any
 
 from ..errors import InputError
 from .cli.options import OptionParser
-from .cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 from .distributed import find_ranks
 from .report import compare, summary
 from .runs.atomic_files import atomic_path

@@ -41,6 +41,11 @@ class Strategy:
     no_repeat_ngram: int = 0
 
     @property
+    def name(self) -> str:
+        """What it is, for tables: "beam 5", "greedy" or "sampling"."""
+        return "sampling" if self.sampling else f"beam {self.beam}" if self.beam > 1 else "greedy"
+
+    @property
     def width(self) -> int:
         """Sequences of each sentence that are computed side by side."""
         return self.n_best if self.sampling else self.beam

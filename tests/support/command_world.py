@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -46,11 +46,11 @@ class Case:
         return f"{self.program} {shown}{f'   ({self.note})' if self.note else ''}"
 
 
-def build(folder: Path) -> None:
-    """Small data of every kind, and a run of each example in `folder/EXAMPLE`."""
+def build(folder: Path, programs: Sequence[str] = EXAMPLES) -> None:
+    """Small data of every kind, and a run of each of these examples in `folder/EXAMPLE`."""
     for name, lines in small_data().items():
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for program in EXAMPLES:
+    for program in programs:
         done = run(program, *train(program), "--out", program, folder=folder)
         assert done.complaint() == "", done.err
 
@@ -108,10 +108,10 @@ def parser_of(program: str) -> OptionParser:
 class World:
     """The folder in which command lines run: built once, put back whenever one may have changed it."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, programs: Sequence[str] = EXAMPLES):
         self.original, self.folder = folder / "original", folder / "world"
         self.original.mkdir()
-        build(self.original)
+        build(self.original, programs)
         self._renew()
 
     def _renew(self) -> None:
@@ -124,6 +124,8 @@ class World:
             case.spoil(self.folder)
         before = tree_digest(self.folder)
         done = run(case.program, *case.arguments, folder=self.folder, stdin=case.stdin)
+        if done.code in (130, 143):
+            raise KeyboardInterrupt  # it was meant for all of them
         touched = tree_digest(self.folder) != before
         if touched or case.spoil is not None:
             self._renew()

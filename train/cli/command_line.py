@@ -262,7 +262,8 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
 def _check_streams() -> None:
     """Refuse to go on where output is closed: nothing could be said, and files would get the streams' numbers."""
     if sys.stdin is None:
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - until the process ends
+        empty = os.open(os.devnull, os.O_RDONLY)
+        sys.stdin = open(empty, encoding="utf-8", closefd=False)  # noqa: SIM115 - until the process ends
     if sys.stdout is None or sys.stderr is None:
         which = "output" if sys.stdout is None else "error"
         _fail(f"Standard {which} is closed, so that not all could be told: redirect it to a file or to /dev/null.")

@@ -51,6 +51,9 @@ class OptionParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise OptionError(message, f"{self.prog} --help lists the options")
 
+    def print_help(self, file: Any = None) -> None:
+        print(self.format_help(), end="", file=file)  # argparse would pass over a full disk
+
     def given(self, arguments: Sequence[str] | None = None) -> dict[str, Any]:
         """The options of `group` that are on the command line, by name: no defaults, unless they were typed."""
         defaults = {option: option.default for option in self._options.values()}

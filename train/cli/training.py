@@ -82,6 +82,10 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     flags = {field.name for field in dataclasses.fields(Regime)} | {"steps"}
     for name in sorted(names & arguments.given & flags - {"accumulate"}):  # the two accumulations are multiplied
         raise InputError(f"--set {name} and --{name.replace('_', '-')} are the same: leave out one of them.")
+    own_tokens = not arguments.teacher and getattr(arguments, "tokenizer", "") != "character"
+    if "vocab_size" in names and not own_tokens:
+        reason = "those of the --teacher are taken" if arguments.teacher else "characters are as many as the text has"
+        raise InputError(f"--set vocab_size: no tokens are learned, {reason}. Leave it out.")
     schedule = arguments.schedule or made.schedule
     useless = "lr" if schedule == "noam" else "lr_factor"
     if useless in names:

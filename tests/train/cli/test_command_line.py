@@ -1,0 +1,182 @@
+"""How a program ends: what it says, with which exit code, whatever becomes of its streams."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.errors import InputError, remedy
+from handloom.train.cli.command_line import Terminated, positive, results_folder, run_main, start_run, whole
+from handloom.train.cli.options import OptionError
+from handloom.train.runs.saves import SavedStates
+
+PROGRAM = """
+import sys
+from handloom.train.cli.command_line import run_main
+from handloom.train.cli.options import OptionParser
+
+def main():
+    parser = OptionParser(description="A program.")
+    parser.add_argument("--picture")
+    arguments = parser.parse_args()
+    for line in sys.stdin or ():
+        print("read", line)
+    if arguments.picture:
+        from handloom.train.runs.plots import plot_lines
+        plot_lines({"a": ([1, 2], [3, 4])}, arguments.picture, x_label="x", y_label="y")
+    print("done")
+
+run_main(main)
+"""
+
+
+def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:
+    """Run the program with shell's redirections: `PROGRAM` in the command stands for it."""
+    (folder / "program.py").write_text(PROGRAM)
+    command = command.replace("PROGRAM", f"{sys.executable} -W error {folder / 'program.py'}")
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell is needed")
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("PROGRAM >&-", 2, "error: Standard output is closed, so that not all could be told: redirect it to a file"),
+        ("PROGRAM 2>&- | cat; exit ${PIPESTATUS[0]}", 2, "error: Standard error is closed, so that not all"),
+        ("PROGRAM <&-", 0, "done"),
+        ("PROGRAM --nonsense", 2, "error: unrecognized arguments: --nonsense\nusage: program.py --help lists the "),
+    ],
+)
+def test_closed_streams_and_wrong_options(command: str, code: int, said: str, tmp_path: Path) -> None:
+    done = shell(command, tmp_path)
+    assert done.returncode == code, done.stderr
+    assert said in done.stdout + done.stderr
+    assert len((done.stdout + done.stderr).splitlines()) == said.count("\n") + 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(("options", "unbuffered"), [("", ""), ("", "1"), ("--help", "1")])
+def test_a_full_disk_is_told_once(options: str, unbuffered: str, tmp_path: Path) -> None:
+    done = shell(f"PROGRAM {options} > /dev/full </dev/null", tmp_path, PYTHONUNBUFFERED=unbuffered)
+    assert done.returncode == 2
+    assert done.stderr == "error: No space left on device. Make room on the disk, or choose another folder.\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell is needed")
+def test_a_reader_that_goes_away(tmp_path: Path) -> None:
+    done = shell("yes | PROGRAM | head -n 1; exit ${PIPESTATUS[1]}", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (141, "read y\n", "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell is needed")
+def test_a_backend_for_windows_is_not_wanted(tmp_path: Path) -> None:
+    """Pictures go to files; matplotlib would refuse this name at its import, after the training."""
+    done = shell("PROGRAM --picture a.png </dev/null", tmp_path, MPLBACKEND="nonsense")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.png").exists()
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    """`run_main` changes the process that it thinks is its own."""
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr("warnings.showwarning", lambda *_, **__: None)
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def ends(main: Any, capsys: pytest.CaptureFixture) -> tuple[Any, str]:
+    """The exit code of a program and what it said on standard error."""
+    with pytest.raises(SystemExit) as stop:
+        run_main(main)
+    return stop.value.code, capsys.readouterr().err
+
+
+def fail_with(error: BaseException) -> Any:
+    def main() -> None:
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (InputError("No.\nNo \x1b[2J\u2028no \udcf6"), "error: No.\\nNo \\x1b[2J\\u2028no \\udcf6\n"),
+        (OptionError("No", "x --help lists"), "error: No\nusage: x --help lists\n"),
+        (OSError(errno.EACCES, "Permission denied", "a"), "error: a: Permission denied. See to the permissions there"),
+        (OSError(errno.ENAMETOOLONG, "Name too long", "a"), "error: a: Name too long. Choose another path.\n"),
+        (MemoryError("big"), "error: there is not enough memory (big). Take a smaller preset, or close other"),
+    ],
+)
+def test_an_error_is_one_line(error: Exception, said: str, capsys: pytest.CaptureFixture) -> None:
+    code, err = ends(fail_with(error), capsys)
+    assert code == 2
+    assert err.startswith(said)
+    assert len(err.splitlines()) == said.rstrip("\n").count("\n") + 1
+
+
+def test_what_can_be_done_about_a_file() -> None:
+    for number, advice in [
+        (errno.ENOSPC, "Make room on the disk"), (errno.EDQUOT, "Make room on the disk"),
+        (errno.EACCES, "See to the permissions"), (errno.EROFS, "See to the permissions"),
+        (errno.EISDIR, "Choose another path"),
+    ]:  # fmt: skip
+        assert remedy(OSError(number, "")).startswith(advice)
+
+
+@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_during_evaluation_says_how_to_go_on(number, code, saved, tmp_path, capsys) -> None:
+    """The trainer looks at signals while it trains; what comes after it ends at once."""
+    arguments = SimpleNamespace(resume=None, out=tmp_path / "run", overwrite=False, options={})
+    data = SimpleNamespace(summary=lambda: "data", notes=())
+
+    def main() -> None:
+        with start_run(arguments, "name", data) as run:
+            if saved:
+                SavedStates(run.saves_path).save(3, {"w": np.ones(1)}, {})
+            os.kill(os.getpid(), number)
+
+    if number == signal.SIGINT:
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    hint = f". Go on: --resume {tmp_path / 'run'}" if saved else ""
+    assert ends(main, capsys) == (code, f"\nstopped{hint}\n")
+    assert (tmp_path / "run").exists() == saved
+    assert issubclass(Terminated, KeyboardInterrupt)
+
+
+def test_results_never_come_into_a_folder_with_other_files(tmp_path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/tokenizer.json").write_text("precious")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="is not empty, and nothing in it is overwritten"), results_folder(
+        tmp_path / "run", "x"
+    ):
+        pass
+    assert (tmp_path / "run/tokenizer.json").read_text() == "precious"
+    for name, stays in (("empty", True), ("new", False)):
+        with pytest.raises(InputError, match="later"), results_folder(tmp_path / name, "x"):
+            raise InputError("later")
+        assert (tmp_path / name).exists() == stays
+
+
+@pytest.mark.parametrize("text", ["0", "00", "-1", "x", "", "1.5", "\u0660", "9" * 5000, "1_0", " 1", "\u00b2"])
+def test_counts(text: str) -> None:
+    with pytest.raises(Exception, match=r"is not a whole number above zero|too many digits"):
+        positive(text)
+    if set(text) - {"0", "\u0660"}:
+        with pytest.raises(Exception, match=r"is not a whole number from zero on|too many digits"):
+            whole(text)
