@@ -37,7 +37,7 @@ def values() -> Iterator[Case]:
             wrong += ("nonsense", "") if option.choices else ()
             for value in wrong:
                 yield Case(program, [f"{parser.spelled(name)}={value}"], says=parser.spelled(name))
-        for typed in ("--nonsense", "--set", "--lr", "--ema=1", "--lr=0", "--name-overflows", "--overwrite", "a text"):
+        for typed in ("--nonsense", "--set", "--lr", "--ema=1", "--lr=0", "--overwrite", "a text"):
             yield Case(program, [typed])
         for setting in (
             "", "=", "x=1", "d_model", "d_model=", "d_model=0", "d_model=-1", "d_model=1e3", "layers=10000000", "eps=0",

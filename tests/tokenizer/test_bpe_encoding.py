@@ -250,3 +250,11 @@ def test_dropout_must_be_a_probability() -> None:
     trained = BPETokenizer.train(["ab"], 260)
     with pytest.raises(InputError, match=r"dropout=1\.5 is no probability"):
         BPETokenizer(trained.vocab, trained.merges, dropout=1.5)
+
+
+def test_a_long_word_without_any_merge() -> None:
+    """A vocabulary of bytes alone: long words go another way than short ones."""
+    tokenizer = BPETokenizer.train(["a"], 260)
+    assert not tokenizer.merges
+    for length in (1, 100, 10_000):
+        assert len(tokenizer.encode("[" * length)) == length

@@ -36,7 +36,7 @@ class Regime:
         curriculum: epochs in which batches come in the order of difficulty.
         pad_to: of `TokenBatches`; windows of running text are of one length as they are.
 
-    Raises InputError for a value that its field does not allow, and for options that don't go together.
+    Raises InputError for a value that its field does not allow.
     """
 
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
@@ -65,8 +65,6 @@ class Regime:
             if not fits(kind, value):
                 words = described(kind, none=False)
                 raise InputError(f"--{name.replace('_', '-')} {short(value)}: it must be {words}.")
-        if self.name_overflows and self.precision != "fp16":
-            raise InputError("--name-overflows names what overflows in float16: add --precision fp16.")
 
     def make_model(self, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:
         """The model on its device. Raises InputError if the configuration doesn't fit together."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import pytest
 
 from handloom.errors import InputError
 from handloom.models.presets import SMOKE
-from handloom.train.cli.training import changed
+from handloom.train.cli.training import changed, preset_of
 
 
 def test_changed_values() -> None:
@@ -47,3 +49,28 @@ def test_values_that_are_refused(setting: str, message: str) -> None:
 def test_a_value_given_twice() -> None:
     with pytest.raises(InputError, match="--set d_model=64: d_model is given twice"):
         changed(SMOKE, ["d_model=32", "d_model=64"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"set": ["lr=0.1"]}, "--set lr: the schedule noam has no use for it"),
+        ({"set": ["lr_factor=2"], "schedule": "cosine"}, "--set lr_factor: the schedule cosine has no use for it"),
+        ({"set": ["weight_decay=0.1"], "weight_decay": 0.2}, "--set weight_decay and --weight-decay are the same"),
+        ({"set": ["steps=5"], "steps": 5}, "--set steps and --steps are the same"),
+        ({"set": ["positions=none"], "positions": "alibi"}, "positions is given twice"),
+        ({"set": ["vocab_size=500"], "teacher": "run"}, "no tokens are learned, those of the --teacher"),
+        ({"set": ["vocab_size=500"], "tokenizer": "character"}, "characters are as many as the text has"),
+    ],
+)
+def test_a_change_without_effect(given: dict, message: str) -> None:
+    arguments = Namespace(**{"schedule": None, "teacher": None, **given}, given=given.keys() - {"set"})
+    with pytest.raises(InputError, match=message):
+        preset_of(arguments, SMOKE)
+
+
+def test_changes_beside_each_other() -> None:
+    given = {"set": ["accumulate=2", "lr=0.1"], "schedule": "linear", "positions": "alibi"}
+    arguments = Namespace(**given, teacher=None, given={"accumulate"})
+    preset = preset_of(arguments, SMOKE)
+    assert (preset.accumulate, preset.lr, preset.positions) == (2, 0.1, "alibi")

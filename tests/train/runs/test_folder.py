@@ -206,6 +206,30 @@ class TestReadMetrics:
         with pytest.raises(InputError, match=r"m, line 2: "):
             read_metrics(tmp_path / "m")
 
+    @pytest.mark.parametrize(
+        "line",
+        ["{}", '{"step": "1"}', '{"step": 1.5}', '{"step": true}', '{"step": null}', '{"step": 1, "loss": "x"}',
+         '{"step": 1, "valid_loss": [1]}', '{"step": 1, "valid_accuracy": {}}', "[" * 100_000],
+    )  # fmt: skip
+    def test_a_row_with_something_else_than_numbers_is_named(self, tmp_path, line):
+        (tmp_path / "m").write_text(f'{{"step": 1, "loss": null, "what": "x"}}\n{line}\n')
+        with pytest.raises(InputError, match=r"m, line 2: .*Remove or mend the line"):
+            read_metrics(tmp_path / "m", "step")
+        with pytest.raises(InputError, match=r"m, line 1: cell is not what a log has"):
+            read_metrics(tmp_path / "m", "cell")
+
+    def test_a_log_that_lost_rows_since_the_save_is_told(self, tmp_path):
+        run = RunFolder.create(tmp_path / "run", CONFIG)
+        run.log({"step": 1, "loss": 2.0})
+        sizes = run.sizes()
+        run.rewind(sizes)
+        run.metrics_path.write_text("")
+        with pytest.warns(UserWarning, match=r"metrics\.jsonl is shorter than when the run was saved"):
+            run.rewind(sizes)
+        run.metrics_path.write_text("x\n")
+        with pytest.raises(InputError, match="line 1: not valid JSON"):
+            run.rewind(sizes)
+
     def test_missing(self, tmp_path):
         with pytest.raises(InputError, match="can't be read: No such file"):
             read_metrics(tmp_path / "m")

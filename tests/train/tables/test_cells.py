@@ -73,3 +73,8 @@ def test_a_table_in_markdown() -> None:
         "| a     |     12,345 | 1.23 |\n"
         "| bb    |          7 |      |"
     )
+
+
+def test_a_text_where_a_table_has_a_number() -> None:
+    with pytest.raises(InputError, match=r"a text where a number belongs: restore cells\.jsonl"):
+        markdown_table([{"loss": "x"}], {"loss": "loss:.3f"})
