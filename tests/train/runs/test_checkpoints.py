@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 import zipfile
-from pathlib import Path
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from hypothesis.extra import numpy as nps
 from safetensors.numpy import save_file
 
 from handloom.errors import InputError
-from handloom.train.runs import atomic_files
+from handloom.train.runs import atomic_files, checkpoints
 from handloom.train.runs.checkpoints import MODEL_FILE, check_shapes, load_checkpoint, save_checkpoint
 
 TENSORS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "a.bias": np.ones(3)}
@@ -110,10 +111,10 @@ def no_room(*_args, **_kwargs):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def room_for_half(path, content):
-    with open(path, "wb") as file:
-        file.write(content[: len(content) // 2])
-    no_room()
+@contextmanager
+def room_for_half(path, mode):
+    with open(path, mode) as file:
+        yield SimpleNamespace(writelines=lambda parts: (file.write(b"".join(parts)[:100]), no_room()))
 
 
 @pytest.mark.parametrize(
@@ -121,12 +122,12 @@ def room_for_half(path, content):
     [
         (atomic_files.os, "fsync", no_room),
         (atomic_files.os, "replace", no_room),
-        (Path, "write_bytes", room_for_half),
+        (checkpoints, "open", room_for_half),
     ],
 )
 def test_full_disk_keeps_the_older_checkpoint(tmp_path, monkeypatch, module, name, failure):
     save_checkpoint(tmp_path, TENSORS, CONFIG)
-    monkeypatch.setattr(module, name, failure)
+    monkeypatch.setattr(module, name, failure, raising=False)
     with pytest.raises(InputError, match=r"No space left on device.*untouched.*Make room on the disk"):
         save_checkpoint(tmp_path, {"a.weight": np.zeros((9, 9))}, {})
     loaded = load_checkpoint(tmp_path)

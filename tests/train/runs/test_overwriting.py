@@ -133,6 +133,18 @@ def test_one_after_the_other_without_a_model(old) -> None:
     assert not (old / "overwritten").exists()
 
 
+def test_a_new_run_that_was_killed_before_it_had_begun(old) -> None:
+    """Its options and its tokenizer are nothing that anyone could go on from."""
+    before = tree(old)
+    run = RunFolder.create(old, {"number": 2}, overwrite=True)
+    run.tokenizer_path.write_text("{}")
+    assert RunFolder.open(old).config["number"] == 2, "the process is alive"
+    assert run._lock is not None
+    run._lock.release()
+    assert RunFolder.open(old).config["number"] == 1
+    assert tree(old) == before
+
+
 def test_a_run_that_ends_without_a_model_has_replaced_the_old_one_too(old) -> None:
     with RunFolder.create(old, {"number": 2}, overwrite=True) as run:
         run.write_table("a baseline")
@@ -172,6 +184,19 @@ def test_something_else_of_that_name_is_not_touched(old, content) -> None:
     (old / content).write_text('{"format": "handloom-run"}')
     before = tree(old)
     with pytest.raises(InputError, match="overwritten is in the way"):
+        replace(old)
+    assert tree(old) == before
+
+
+def test_a_disk_that_is_full_at_the_start(old, monkeypatch) -> None:
+    before = tree(old)
+
+    def no_room(folder: Path) -> None:
+        if folder.name == "1":
+            raise InputError("full")
+
+    monkeypatch.setattr(overwriting, "make_folder", lambda folder: no_room(folder) or folder.mkdir(exist_ok=True))
+    with pytest.raises(InputError, match="full"):
         replace(old)
     assert tree(old) == before
 
@@ -266,13 +291,18 @@ class TestLinks:
         assert (tmp_path / "precious").read_text() == "keep me"
 
 
-def test_a_folder_with_the_name_of_a_file(old) -> None:
+def test_a_folder_with_the_name_of_a_file_and_the_other_way_round(old) -> None:
+    shutil.rmtree(old / "cells")
+    (old / "cells").touch()
+    before = tree(old)
+    with pytest.raises(InputError, match="cells is a file, and a run makes a folder of that name"):
+        replace(old)
     (old / "table.md").unlink()
     (old / "table.md").mkdir()
-    before = tree(old)
+    (old / "cells").unlink()
     with pytest.raises(InputError, match=r"table\.md is a folder, and a run writes a file of that name"):
         replace(old)
-    assert tree(old) == before
+    assert tree(old) == {name: data for name, data in before.items() if name not in ("cells", "table.md")}
 
 
 def test_only_cells_that_are_runs_are_touched(old) -> None:
