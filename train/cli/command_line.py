@@ -146,7 +146,8 @@ def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
                 raise
             continue  # another process found the same name free
         if run.replaces:
-            print(f"the old run waits in {run.replaces} until this one has a model; if this one fails, it comes back")
+            fate = "until this one has a model; if this one fails, it comes back"
+            print(f"the old run waits in {run.replaces} {fate}", flush=True)
         return run
 
 

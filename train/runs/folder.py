@@ -16,7 +16,7 @@ from ...errors import InputError, remedy
 from . import overwriting
 from .atomic_files import atomic_path, is_link, read_json, temporary_name, write_json
 from .checkpoints import MODEL_FILE, make_folder
-from .locks import LOCK_FILE, FolderLock
+from .locks import LOCK_FILE, FolderInUseError, FolderLock
 from .overwriting import CELLS, FILES, FORMAT, OVERWRITTEN, SAVES
 from .saves import SavedStates
 from .stopping import TrainingStopped
@@ -110,7 +110,7 @@ class RunFolder:
         if not path.is_dir():
             raise InputError(f"The run {path} is not an existing folder. Give the folder of a run, such as runs/NAME.")
         if overwriting.was_interrupted(path):
-            with FolderLock(path):
+            with contextlib.suppress(FolderInUseError), FolderLock(path):
                 overwriting.recover(path)
         if not (path / "config.json").is_file():
             raise InputError(f"{path} is not a run: it holds no config.json. Give the folder of a run, like runs/NAME.")
@@ -370,5 +370,5 @@ def _make_room(path: Path, overwrite: bool) -> Path | None:
             f"The run {path} exists already; nothing was overwritten. Go on with it by --resume, choose another "
             "folder with --out, or say --overwrite to replace it."
         )
-    overwriting.check_no_links(path)
+    overwriting.check_names(path)
     return overwriting.set_aside(path)

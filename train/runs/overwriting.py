@@ -5,8 +5,8 @@ they move back if it fails before. Only files that a run writes are touched, nev
 
 A process can be killed between any two moves. config.json is the last file to be moved away or removed and the first
 to come back, so what is found later says what happened: a folder overwritten/N without it is on its way there or back;
-if it has one, and there is no file of a new run, that run had not begun. Either way the old run is moved back when the
-folder is next used (`recover`).
+if it has one, and the new run has saved and logged nothing, that run had not begun. Either way the old run is moved
+back when the folder is next used (`recover`).
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def written(run: Path) -> list[Path]:
     return found + [path for path in map(run.joinpath, names) if path.is_symlink() or path.is_file()]
 
 
-def check_no_links(run: Path) -> None:
-    """Refuse a folder whose old run could only be replaced through a link, or where a folder has a file's name.
+def check_names(run: Path) -> None:
+    """Refuse a run that could only be replaced through a link, or in which a file and a folder have changed names.
 
     Raises:
         InputError: names it.
@@ -85,6 +85,9 @@ def check_no_links(run: Path) -> None:
                 f"{path} is a symbolic link to {os.path.realpath(path)}, and a run is never replaced through a link. "
                 "Give the folder itself, or choose another one with --out."
             )
+    for path in (run / SAVES, run / CELLS):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file, and a run makes a folder of that name. Move it somewhere else.")
     for path in map(run.joinpath, FILES):
         if path.is_dir():
             raise InputError(f"{path} is a folder, and a run writes a file of that name. Move it somewhere else.")
@@ -103,11 +106,11 @@ def set_aside(run: Path) -> Path:
         raise InputError(f"{parent} is in the way: the old run would be kept there for a while. Rename it.")
     files = written(run)
     place = parent / str(max([int(old.name) for old in _numbered(parent)], default=0) + 1)
-    make_folder(parent)
-    with atomic_path(parent / _NOTE) as temporary:
-        temporary.write_text(_NOTE_TEXT, encoding="utf-8", newline="\n")
-    make_folder(place)
     try:
+        make_folder(parent)
+        with atomic_path(parent / _NOTE) as temporary:
+            temporary.write_text(_NOTE_TEXT, encoding="utf-8", newline="\n")
+        make_folder(place)
         _move(files, run, place)
     except BaseException:
         put_back(run, place)
@@ -118,7 +121,8 @@ def set_aside(run: Path) -> Path:
 def put_back(run: Path, place: Path) -> None:
     """Move an old run from `place`, a folder overwritten/N of `run`, back; what is there already is not touched."""
     files = [Path(folder, name) for folder, _, names in os.walk(place) for name in names]
-    _move(sorted(files, key=lambda path: path != place / CONFIG), place, run)
+    if files:
+        _move(sorted(files, key=lambda path: path != place / CONFIG), place, run)
     _remove_empty_tree(place)
     _remove_parent(run)
 
@@ -148,22 +152,22 @@ def remove_set_aside(run: Path) -> None:
 
 
 def was_interrupted(run: Path) -> bool:
-    """Whether a process was killed while it moved an old run, see `recover`."""
+    """Whether there is something to `recover`, unless the process that moves the old run is still alive."""
     old = set_aside_runs(run)
     return any(not is_run(place) for place in old) or (bool(old) and not _has_begun(run))
 
 
 def recover(run: Path) -> None:
-    """Move back what a killed process left half way, or before the new run wrote anything. The caller holds the lock.
+    """Move back what a killed process left half way, or before the new run had begun. The caller holds the lock.
 
-    Raises:
-        InputError: a file can't be moved.
+    Raises OSError; InputError if a file can't be moved.
     """
     for place in set_aside_runs(run):
         if not is_run(place):
             put_back(run, place)
     whole = set_aside_runs(run)
     if whole and not _has_begun(run):
+        clear(run)
         put_back(run, whole[-1])
 
 
@@ -176,9 +180,9 @@ def clear(run: Path) -> None:
 
 
 def _has_begun(run: Path) -> bool:
-    """Whether there is a whole file of a run in this folder."""
-    unfinished = set(map(temporary_name, FILES))
-    return any(path.name not in unfinished for path in written(run))
+    """Whether the run in this folder has left anything but its options and its tokenizer."""
+    early = {CONFIG, "tokenizer.json", *map(temporary_name, FILES)}
+    return any(path.name not in early for path in written(run))
 
 
 def _cells(run: Path) -> list[Path]:

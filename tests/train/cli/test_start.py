@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-# Without train_by_hand.py, which is there to be read: it has no command line to speak of.
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem != "train_by_hand")
-PROGRAMS = [*EXAMPLES, ROOT / "train/report.py", ROOT / "train/sweep.py"]
+PROGRAMS = [
+    path
+    for folder in ("examples", "train", "tests/support")
+    for path in sorted((ROOT / folder).glob("*.py"))
+    if "\n    run_main(main" in path.read_text(encoding="utf-8")
+]
 
 # Runs a program; from the moment on that it is ready for Ctrl-C, every fifth import forks a child that receives one.
 INTERRUPTED = """
@@ -73,6 +76,10 @@ def run(code: str, *arguments: object) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork and signals")
+def test_there_are_programs() -> None:
+    assert len(PROGRAMS) > 10
+
+
 def test_ctrl_c_during_any_import() -> None:
     done = run(INTERRUPTED, ROOT / "examples/translate_de_en.py", "--help")
     result = json.loads(done.stdout.splitlines()[-1])

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,54 +14,12 @@ from handloom.train.runs import overwriting
 from handloom.train.runs.checkpoints import save_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.locks import LOCK_FILE, FolderLock
-from handloom.train.runs.overwriting import FILES, clear, written
+from handloom.train.runs.overwriting import clear, written
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import TrainingStopped
+from tests.support.old_runs import USER_FILES, make_run, of_the_run, replace, tree
 
 STOP = TrainingStopped("stopped", 3)
-ROOT = Path(__file__).resolve().parents[3]
-USER_FILES = (
-    "notes.txt", "checkpoints/mine.safetensors", "checkpoints/.mine.tmp", "cells/one/notes.txt", "my/table.md"
-)  # fmt: skip
-
-
-def fill(folder: Path, number: int, files: Sequence[str]) -> None:
-    """Write what a finished run writes, all of it saying `number`."""
-    SavedStates(folder / "checkpoints").save(number, {"w": np.full(3, number)}, {"a": number})
-    for name in set(files) - {"config.json", "model.safetensors"}:
-        (folder / name).write_text(f"{name} {number}")
-    save_checkpoint(folder, {"w": np.full(3, number)}, {})
-
-
-def make_run(folder: Path, number: int, cells: Sequence[str] = ("one", "two"), files: Sequence[str] = FILES) -> None:
-    """A finished run with cells, in which the user has left files."""
-    with RunFolder.create(folder, {"number": number}) as run:
-        for name in cells:
-            with RunFolder.create(run.cell_path(name), {"number": number}) as cell:
-                fill(cell.path, number, files)
-        fill(folder, number, files)
-    for name in USER_FILES:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(f"the user's {name}")
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def of_the_run(files: dict[str, bytes]) -> dict[str, bytes]:
-    return {name: data for name, data in files.items() if name not in USER_FILES}
-
-
-def replace(folder: Path, *, fails: BaseException | type[BaseException] | None = None) -> None:
-    """Start run 2 in the folder; let it fail before it has a model, or end."""
-    with RunFolder.create(folder, {"number": 2}, overwrite=True) as run:
-        run.log({"step": 0})
-        SavedStates(run.saves_path).save(0, {"w": np.zeros(3)}, {})
-        if fails:
-            raise fails
-        save_checkpoint(folder, {"w": np.full(3, 2)}, {})
-        run.settle()
 
 
 @pytest.fixture
@@ -133,6 +86,18 @@ def test_one_after_the_other_without_a_model(old) -> None:
     assert not (old / "overwritten").exists()
 
 
+def test_a_new_run_that_was_killed_before_it_had_begun(old) -> None:
+    """Its options and its tokenizer are nothing that anyone could go on from."""
+    before = tree(old)
+    run = RunFolder.create(old, {"number": 2}, overwrite=True)
+    run.tokenizer_path.write_text("{}")
+    assert RunFolder.open(old).config["number"] == 2, "the process is alive"
+    assert run._lock is not None
+    run._lock.release()
+    assert RunFolder.open(old).config["number"] == 1
+    assert tree(old) == before
+
+
 def test_a_run_that_ends_without_a_model_has_replaced_the_old_one_too(old) -> None:
     with RunFolder.create(old, {"number": 2}, overwrite=True) as run:
         run.write_table("a baseline")
@@ -172,6 +137,19 @@ def test_something_else_of_that_name_is_not_touched(old, content) -> None:
     (old / content).write_text('{"format": "handloom-run"}')
     before = tree(old)
     with pytest.raises(InputError, match="overwritten is in the way"):
+        replace(old)
+    assert tree(old) == before
+
+
+def test_a_disk_that_is_full_at_the_start(old, monkeypatch) -> None:
+    before = tree(old)
+
+    def no_room(folder: Path) -> None:
+        if folder.name == "1":
+            raise InputError("full")
+
+    monkeypatch.setattr(overwriting, "make_folder", lambda folder: no_room(folder) or folder.mkdir(exist_ok=True))
+    with pytest.raises(InputError, match="full"):
         replace(old)
     assert tree(old) == before
 
@@ -266,13 +244,18 @@ class TestLinks:
         assert (tmp_path / "precious").read_text() == "keep me"
 
 
-def test_a_folder_with_the_name_of_a_file(old) -> None:
+def test_a_folder_with_the_name_of_a_file_and_the_other_way_round(old) -> None:
+    shutil.rmtree(old / "cells")
+    (old / "cells").touch()
+    before = tree(old)
+    with pytest.raises(InputError, match="cells is a file, and a run makes a folder of that name"):
+        replace(old)
     (old / "table.md").unlink()
     (old / "table.md").mkdir()
-    before = tree(old)
+    (old / "cells").unlink()
     with pytest.raises(InputError, match=r"table\.md is a folder, and a run writes a file of that name"):
         replace(old)
-    assert tree(old) == before
+    assert tree(old) == {name: data for name, data in before.items() if name not in ("cells", "table.md")}
 
 
 def test_only_cells_that_are_runs_are_touched(old) -> None:
@@ -290,88 +273,6 @@ def test_what_a_run_writes_ends_with_its_mark(old) -> None:
     assert set(names) == of_the_run(tree(old)).keys()
     assert names[-1] == "config.json"
     assert [name for name in names if "cells/one" in name][-1] == "cells/one/config.json"
-
-
-# -- killed at every moment --------------------------------------------------------------------------------------------
-
-NOTE = "overwritten/README.txt"
-CHANGES = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
-
-
-def killed_at(number: int, folder: Path, **options: object) -> bool:
-    """Replace the run in a process that is killed before its nth change of the folder; False if there are fewer."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    count = 0
-
-    def watch(event: str, arguments: tuple) -> None:
-        nonlocal count
-        if event in CHANGES and str(arguments[0]).startswith(str(folder)):
-            count += 1
-            if count == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(watch)
-    try:
-        replace(folder, **options)
-    finally:
-        os._exit(0)
-
-
-def lasting(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Without what the next process removes: locks, unfinished files and the note about runs that are not there."""
-    names = [name for name in files if not Path(name).name.startswith(".") or name in USER_FILES]
-    return {name: files[name] for name in names if (name != NOTE or "overwritten/1" in str(names))}
-
-
-def kill_at_every_moment(folder: Path, fails: bool) -> dict[str, int]:
-    """Whatever the moment, the old run is whole, or the new one has its model; and one can go on from there."""
-    os.fsync = lambda descriptor: None  # slow, and without use to a process that is killed
-    make_run(folder / "original", 1, ["one"], ["table.md", "metrics.jsonl"])
-    before, found, number = tree(folder / "original"), {"old": 0, "both": 0, "new": 0}, 1
-    while True:
-        run = shutil.copytree(folder / "original", folder / str(number))
-        if not killed_at(number, run, fails=InputError if fails else None):
-            return found
-        replaced = RunFolder.open(run).config["number"] == 2
-        left = tree(run)
-        assert {name: left.get(name) for name in USER_FILES} == {name: before[name] for name in USER_FILES}, number
-        if not replaced:
-            found["old"] += 1
-            assert of_the_run(before).items() <= left.items(), number
-        elif (run / "overwritten/1/model.safetensors").exists() and not (run / "model.safetensors").exists():
-            found["both"] += 1
-            assert of_the_run(before).items() <= tree(run / "overwritten/1").items(), number
-        else:
-            found["new"] += 1
-            assert not fails
-            assert left.keys() >= {"model.safetensors", "config.json", "metrics.jsonl"}, number
-        try:  # a further attempt that fails changes nothing either
-            replace(run, fails=InputError)
-        except InputError:
-            assert lasting(tree(run)) == lasting(left), number
-        replace(run)
-        assert not [name for name in lasting(tree(run)) if "overwritten" in name], number
-        assert RunFolder.open(run).config["number"] == 2
-        shutil.rmtree(run)
-        number += 1
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork and SIGKILL")
-@pytest.mark.parametrize("fails", [False, True])
-def test_killed_at_every_moment(tmp_path, fails) -> None:
-    code = (
-        "import json; from pathlib import Path; from tests.train.runs.test_overwriting import kill_at_every_moment\n"
-        f"print(json.dumps(kill_at_every_moment(Path({str(tmp_path)!r}), {fails})))"
-    )
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["old"] > 10, "while its files move"
-    assert found["both"] > 10
-    assert (found["new"] > 10) != fails
 
 
 def test_the_old_run_is_not_searched_for_where_there_is_none(tmp_path) -> None:
