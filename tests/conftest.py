@@ -17,6 +17,7 @@ from handloom.autograd.kernels.attention import device_kernels
 from handloom.autograd.kernels.philox import keep_mask
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import installed
+from tests.support.pictures import plot_nothing
 
 matplotlib.use("Agg")
 
@@ -46,6 +47,14 @@ def fake_cupy() -> Iterator[Any]:
         pytest.skip(str(compiler_missing()))
     with installed() as cupy:
         yield cupy
+
+
+@pytest.fixture(scope="module")
+def quick_pictures() -> Iterator[None]:
+    """A run's loss.png is written, but not drawn: for tests that train many times and look at no picture."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("handloom.train.runs.display.plot_losses", plot_nothing)
+        yield
 
 
 @pytest.fixture(params=["stand-in", pytest.param("gpu", marks=pytest.mark.gpu)])

@@ -12,17 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from ..support.examples import Done, Example
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "examples" / "translate_de_en.py"
 
 
-def run(*arguments: object, folder: Path, stdin: bytes = b"") -> subprocess.CompletedProcess:
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-    environment.pop("HANDLOOM_DATA", None)
-    command = [sys.executable, "-W", "error", str(SCRIPT), *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, input=stdin, capture_output=True, env=environment, timeout=300)
-    done.out, done.err = done.stdout.decode(), done.stderr.decode()
-    return done
+def run(*arguments: object, folder: Path, stdin: bytes = b"") -> Done:
+    return Example(SCRIPT.name, folder).run(*arguments, stdin=stdin)
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+#: What examples import, at once or when they need it.
+IMPORTS = (
+    "handloom.train.data.grammar.french", "handloom.train.report", "handloom.train.tables.language_models",
+    "matplotlib.backends.backend_agg", "nltk", "sacrebleu",
+)  # fmt: skip
 
 
 @dataclass
@@ -19,6 +28,23 @@ class Done:
     out: str
     err: str
 
+    @property
+    def returncode(self) -> int:
+        return self.code
+
+
+@functools.cache
+def _forks() -> subprocess.Popen[str]:
+    """The process that the examples are forked from; it ends with this one."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+    environment.pop("HANDLOOM_DATA", None)
+    command = [sys.executable, "-W", "error", str(Path(__file__).with_name("forks.py")), *IMPORTS]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment
+    )
+    atexit.register(process.communicate)
+    return process
+
 
 @dataclass
 class Example:
@@ -27,14 +53,28 @@ class Example:
     script: str
     folder: Path
 
-    def run(self, *arguments: object, stdin: bytes = b"") -> Done:
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-        environment.pop("HANDLOOM_DATA", None)
+    def run(self, *arguments: object, stdin: bytes = b"", **environment: str) -> Done:
+        with tempfile.TemporaryDirectory() as folder:
+            streams = [Path(folder, name) for name in ("in", "out", "err")]
+            streams[0].write_bytes(stdin)
+            request = {
+                "script": str(EXAMPLES / self.script), "arguments": list(map(str, arguments)),
+                "folder": str(self.folder), "environment": environment, "streams": list(map(str, streams)),
+            }  # fmt: skip
+            forks = _forks()
+            assert forks.stdin is not None
+            assert forks.stdout is not None
+            forks.stdin.write(json.dumps(request) + "\n")
+            forks.stdin.flush()
+            code = int(forks.stdout.readline())
+            return Done(code, *(path.read_bytes().decode() for path in streams[1:]))
+
+    def starts(self, *arguments: object) -> str:
+        """Standard output of a Python started for this alone: nothing is imported but what the script imports."""
         command = [sys.executable, "-W", "error", str(EXAMPLES / self.script), *map(str, arguments)]
-        done = subprocess.run(
-            command, cwd=self.folder, input=stdin, capture_output=True, env=environment, timeout=300, check=False
-        )
-        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def succeeds(self, *arguments: object, stdin: bytes = b"") -> str:
         """Standard output of a run that must end well."""

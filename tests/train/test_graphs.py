@@ -25,6 +25,10 @@ from handloom.train.updates import DeviceUpdates
 from tests.support.fake_cupy import another_gpu, kernels, operations
 from tests.support.small_run import small_run, small_trainer
 
+pytestmark = pytest.mark.usefixtures("quick_pictures")
+
+SMALL = {"tokens": 30, "pairs": 12}
+
 
 def rows(folder: Path) -> list[dict]:
     kept = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -72,7 +76,7 @@ def test_fifty_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) 
     monkeypatch.setattr(Trainer, "update", silent_update)
     options = {
         "steps": 50, "dropout": 0.1, "precision": "fp16", "clip_norm": 0.5, "log_every": 5,
-        "validate_every": 50, "name_overflows": True, "prefetch": 2, "ema": 0.9, "data": {"tokens": 30, "pairs": 12},
+        "validate_every": 50, "name_overflows": True, "prefetch": 2, "ema": 0.9, "data": SMALL,
     }  # fmt: skip
     train(tmp_path / "plain", short_interval, **options)
     trainer = train(tmp_path / "graphs", short_interval, graphs=True, **options)
@@ -90,7 +94,7 @@ def test_other_models_and_one_batch_an_update(positions, tmp_path, fake_cupy) ->
     found = []
     for graphs in (False, True):
         with RunFolder.create(tmp_path / str(graphs), {}) as run:
-            trainer = small_trainer(run, device="cuda", accumulate=1, config=config, graphs=graphs)
+            trainer = small_trainer(run, device="cuda", accumulate=1, config=config, graphs=graphs, data=SMALL)
             deterministic(trainer)
             checkpoint_activations(trainer.model)
             (micro,) = next(trainer._updates())
@@ -103,7 +107,7 @@ def test_other_models_and_one_batch_an_update(positions, tmp_path, fake_cupy) ->
 
 
 def test_a_run_with_graphs_goes_on_from_its_save(tmp_path, fake_cupy) -> None:
-    options = {"steps": 6, "device": "cuda", "validate_every": 3, "graphs": True, "ema": 0.9}
+    options = {"steps": 6, "device": "cuda", "validate_every": 3, "graphs": True, "ema": 0.9, "data": SMALL}
     small_run(tmp_path / "whole", **options)
     with pytest.raises(TrainingStopped):
         small_run(tmp_path / "stopped", stop_at=4, **options)
@@ -116,7 +120,7 @@ def test_a_run_with_graphs_goes_on_from_its_save(tmp_path, fake_cupy) -> None:
 def test_launches_of_a_step_with_graphs(tmp_path, fake_cupy) -> None:
     """What the host starts for an update of two batches, once everything is captured."""
     with RunFolder.create(tmp_path / "run", {}) as run:
-        trainer = small_trainer(run, device="cuda", layers=2, steps=100, precision="fp16", graphs=True)
+        trainer = small_trainer(run, device="cuda", layers=2, precision="fp16", graphs=True, data=SMALL)
         batches = next(trainer._updates())
         for step in range(1, 4):
             before = len(kernels.launches), len(operations)
@@ -183,7 +187,7 @@ def test_a_learning_rate_frozen_in_the_graph_would_be_noticed(tmp_path, fake_cup
     def frozen(self: DeviceUpdates, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
         return apply(self, alone, clip_norm, fake_cupy.full(1, self.optimizer.lr, np.float32))
 
-    options = {"steps": 4, "validate_every": 4}
+    options = {"steps": 4, "validate_every": 4, "data": SMALL}
     train(tmp_path / "plain", **options)
     monkeypatch.setattr(DeviceUpdates, "_apply", frozen)
     train(tmp_path / "graphs", graphs=True, **options)

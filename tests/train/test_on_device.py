@@ -11,6 +11,7 @@ from handloom.autograd.backend import DeviceError
 from handloom.errors import InputError
 from handloom.nn import MultiHeadAttention
 from handloom.train.optim.optimizers import SGD
+from handloom.train.optim.schedules import noam
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.stopping import TrainingStopped
@@ -20,6 +21,10 @@ from tests.support.fake_cupy import cupyx
 from tests.support.fake_cupy.array import synchronize
 from tests.support.small_run import small_run, small_trainer
 
+pytestmark = pytest.mark.usefixtures("quick_pictures")
+
+SMALL = {"pairs": 24, "tokens": 40}  # batches of a few pairs: each thread of a kernel costs the stand-in its time
+
 
 def rows(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -27,7 +32,7 @@ def rows(folder) -> list[dict]:
 
 def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, cuda) -> None:
     # Not Adam: it would blow the rounding errors of gradients that are zero (of the key's bias) up to full steps.
-    options = {"steps": 6, "dropout": 0.0, "optimizer": lambda model: SGD(model.parameters(), 0.5, 0.9)}
+    options = {"steps": 6, "dropout": 0.0, "data": SMALL, "optimizer": lambda model: SGD(model.parameters(), 0.5, 0.9)}
     for device in ("cpu", "cuda"):
         small_run(tmp_path / device, device=device, **options)
     for own, want in zip(rows(tmp_path / "cuda"), rows(tmp_path / "cpu"), strict=True):
@@ -41,10 +46,11 @@ def test_a_run_on_the_device_leaves_the_record_of_the_cpu(tmp_path, cuda) -> Non
 
 
 def test_a_run_goes_on_from_its_save_on_the_device(tmp_path, fake_cupy) -> None:
-    small_run(tmp_path / "whole", steps=6, device="cuda", validate_every=3)
+    options = {"steps": 6, "device": "cuda", "validate_every": 3, "data": SMALL}
+    small_run(tmp_path / "whole", **options)
     with pytest.raises(TrainingStopped):
-        small_run(tmp_path / "stopped", steps=6, device="cuda", validate_every=3, stop_at=4)
-    small_run(tmp_path / "stopped", steps=6, device="cuda", validate_every=3, resume=True)
+        small_run(tmp_path / "stopped", stop_at=4, **options)
+    small_run(tmp_path / "stopped", resume=True, **options)
     one, other = (load_checkpoint(tmp_path / name).tensors for name in ("whole", "stopped"))
     for name in one:
         np.testing.assert_array_equal(one[name], other[name])
@@ -52,7 +58,7 @@ def test_a_run_goes_on_from_its_save_on_the_device(tmp_path, fake_cupy) -> None:
 
 def test_a_run_in_fp16_on_the_device_is_that_of_the_cpu_within_rounding(tmp_path, cuda) -> None:
     for device in ("cpu", "cuda"):
-        small_run(tmp_path / device, device=device, steps=3, dropout=0.0, precision="fp16")
+        small_run(tmp_path / device, device=device, steps=3, dropout=0.0, precision="fp16", data=SMALL)
     for own, want in zip(rows(tmp_path / "cuda"), rows(tmp_path / "cpu"), strict=True):
         assert own["step"] == want["step"]
         for name in {"loss", "valid_loss"} & own.keys():
@@ -81,8 +87,9 @@ def test_fifty_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
     for device in ("cpu", "cuda"):
         with RunFolder.create(tmp_path / device, {}) as run:
             trainer = small_trainer(
-                run, device=device, layers=2, steps=50, dropout=0.1, precision="fp16", accumulate=2, clip_norm=0.5,
-                log_every=5, validate_every=50, name_overflows=True, prefetch=2, ema=0.9,
+                run, device=device, steps=50, dropout=0.1, precision="fp16", accumulate=2, clip_norm=0.5,
+                log_every=5, validate_every=50, name_overflows=True, prefetch=2, ema=0.9, data=SMALL,
+                schedule=noam(16, 60),
             )  # fmt: skip
             for module in trainer.model.modules():
                 if isinstance(module, MultiHeadAttention):
@@ -95,7 +102,7 @@ def test_fifty_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
         assert trainer.optimizer.steps == trainer.ema.updates == 50 - found[device][-1]["skipped"]
     assert len(found["cuda"]) == 10
     for own, want in zip(found["cuda"], found["cpu"], strict=True):
-        assert own["loss"] == pytest.approx(want["loss"], rel=0.02)
+        assert own["loss"] == pytest.approx(want["loss"], rel=0.01)
     assert found["cuda"][-1]["loss"] < found["cuda"][0]["loss"] - 0.1
     assert found["cuda"][-1]["skipped"] > 0
     names = [name for name, _ in trainer.model.named_parameters()]
@@ -103,7 +110,7 @@ def test_fifty_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
 
 
 def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, cuda) -> None:
-    options = {"steps": 8, "dropout": 0.0, "validate_every": 4, "ema": 0.9, "precision": "fp16"}
+    options = {"steps": 8, "dropout": 0.0, "validate_every": 4, "ema": 0.9, "precision": "fp16", "data": SMALL}
     with pytest.raises(TrainingStopped):
         small_run(tmp_path / "run", device="cuda", stop_at=4, **options)
     trainer = small_run(tmp_path / "run", device="cpu", resume=True, **options)
@@ -117,8 +124,11 @@ def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, cuda) -> 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_gradient_that_is_no_number_ends_the_run_with_its_parameter(tmp_path, cuda, precision) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
-        options = {"log_every": 24, "validate_every": 24, "name_overflows": True}
+        options = {"steps": 8, "log_every": 8, "validate_every": 8, "name_overflows": True, "data": SMALL}
         trainer = small_trainer(run, device="cuda", precision=precision, **options)
+        if trainer.scaler is not None:
+            trainer.scaler.scale = 8.0  # it is 1 after three steps, and the fourth can't be an overflow
+            trainer.updates.write()
         trainer.model.output.bias.data[...] = np.nan
         with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match=r"the loss is nan .*, first of output"):
             trainer.fit()

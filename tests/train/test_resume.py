@@ -25,6 +25,8 @@ from handloom.train.runs.stopping import StopSignals, TrainingStopped
 from handloom.train.trainer import MicroBatch, Trainer
 from tests.support.small_run import STEPS, small_run, small_trainer
 
+pytestmark = pytest.mark.usefixtures("quick_pictures")
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tests/support/small_run.py"
 

@@ -71,12 +71,15 @@ class Display:
         self.bar.set_postfix_str(", ".join(parts))
 
     def validation(self, step: int, what: str, values: Mapping[str, float]) -> None:
-        """A validation: a line where there is no bar; the picture, if that takes less than a twentieth of the time."""
+        """A validation: a line where there is no bar; the picture, if that takes less than a twentieth of the time.
+
+        Not after the last step: the end draws it.
+        """
         if self.bar.disable and not self.silent:
             further = [f", {name.removeprefix('valid_')} {value:.4g}" for name, value in values.items()][1:]
             loss = f"validation loss {values['valid_loss']:.4f} nats per {self.unit}"
             print(f"step {step}/{self.steps}, {what}: {loss}{''.join(further)}", flush=True)
-        if time.perf_counter() >= self._next_picture:
+        if step < self.steps and time.perf_counter() >= self._next_picture:
             self.draw()
 
     def say(self, text: str) -> None:

@@ -79,8 +79,10 @@ void give_way() { switch_context(&current->context, &scheduler); }
     __builtin_unreachable();
 }
 
+bool same_text(const char* a, const char* b) { return a == b || !strcmp(a, b); }
+
 bool same_place(const Fiber& a, const Fiber& b) {
-    return a.place.line == b.place.line && !strcmp(a.place.file, b.place.file) && !strcmp(a.waits_at, b.waits_at);
+    return a.place.line == b.place.line && same_text(a.place.file, b.place.file) && same_text(a.waits_at, b.waits_at);
 }
 
 // Lets a warp operation happen if every lane in the mask of `last` has come to it.

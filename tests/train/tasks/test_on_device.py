@@ -23,6 +23,8 @@ from handloom.train.tasks.regimes import Regime
 from handloom.train.tasks.translation import train_translator
 from handloom.train.trainer import Trainer
 
+pytestmark = pytest.mark.usefixtures("quick_pictures")
+
 WORDS = ["red", "green", "dog", "cat", "sleeps", "runs"]
 TEXTS = [" ".join(WORDS[i % k] for i in range(k, 2 * k)) for k in (2, 3, 4, 5, 6)] * 6
 PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS]

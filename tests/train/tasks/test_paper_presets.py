@@ -28,6 +28,8 @@ from handloom.train.tasks.classification import Classifier, train_classifier
 from handloom.train.tasks.language_modelling import Writer, tokenize, train_language_model
 from handloom.train.tasks.translation import Translator, train_translator
 
+pytestmark = pytest.mark.usefixtures("quick_pictures")
+
 STEPS = 2
 
 

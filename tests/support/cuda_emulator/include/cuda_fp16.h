@@ -1,15 +1,17 @@
 // IEEE binary16 as CUDA's cuda_fp16.h offers it. Arithmetic is done in float32 and rounded once, to nearest even.
 #pragma once
 #include "emulator.hpp"
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
 
 namespace emulator {
 
+#ifdef __F16C__  // the compiler's own names for two instructions: <immintrin.h> takes longer to read than most kernels
+typedef short Halves __attribute__((vector_size(16)));
+typedef float Floats __attribute__((vector_size(16)));
+#endif
+
 inline float half_to_float(unsigned short bits) {
 #ifdef __F16C__
-    return _cvtsh_ss(bits);
+    return __builtin_ia32_vcvtph2ps(Halves{short(bits)})[0];
 #else
     unsigned sign = unsigned(bits & 0x8000u) << 16, exponent = (bits >> 10) & 31, fraction = bits & 1023;
     if (exponent == 31) return emulator_bits<float>(sign | 0x7f800000u | fraction << 13);
@@ -21,7 +23,7 @@ inline float half_to_float(unsigned short bits) {
 
 inline unsigned short float_to_half(float value) {
 #ifdef __F16C__
-    return _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+    return __builtin_ia32_vcvtps2ph(Floats{value}, 0)[0];  // 0: to nearest even
 #else
     unsigned bits = emulator_bits<unsigned>(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return sign | 0x7e00u;

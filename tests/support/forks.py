@@ -1,0 +1,55 @@
+"""Runs scripts in processes forked from one that has imported what they import.
+
+    python forks.py MODULE...     # imports the modules, then takes requests from standard input
+
+A command line then costs no start of Python and no imports. Each request is a line of JSON with the script, its
+arguments, the folder to run in, changes to the environment and the files of its standard streams; the answer is the
+exit code. The script runs as a program of its own: nothing but imports was done in this process before.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import runpy
+import sys
+from typing import Any, TextIO
+
+
+def serve(requests: TextIO, answers: TextIO) -> dict[str, Any] | None:
+    """Fork for each request. Returns the request in the child, and None here when there are no more."""
+    for line in requests:
+        child = os.fork()
+        if not child:
+            return json.loads(line)
+        answers.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
+        answers.flush()
+    return None
+
+
+def become(request: dict[str, Any]) -> None:
+    """Make this process one that was started for the request."""
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    for number, (path, mode) in enumerate(zip(request["streams"], ("r", "w", "w"), strict=True)):
+        with open(path, f"{mode}b") as stream:
+            os.dup2(stream.fileno(), number)
+    encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
+    sys.stdin = open(0, encoding=encoding, closefd=False)
+    sys.stdout = open(1, "w", encoding=encoding, closefd=False)
+    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", buffering=1, closefd=False)
+    sys.argv = [request["script"], *request["arguments"]]
+    sys.path[0] = os.path.dirname(request["script"])
+
+
+if __name__ == "__main__":
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
+    gc.freeze()  # else each child looks through all these modules when it ends, and copies their memory for it
+    with os.fdopen(os.dup(0)) as requests, os.fdopen(os.dup(1), "w") as answers:
+        request = serve(requests, answers)
+    if request is not None:
+        become(request)
+        runpy.run_path(request["script"], run_name="__main__")
