@@ -6,7 +6,7 @@ from .dropout import Dropout
 from .embedding import Embedding
 from .linear import Linear
 from .module import Module, ModuleList, Sequential
-from .normalization import LayerNorm
+from .normalization import NORMS, LayerNorm, RMSNorm, make_norm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
 from .recurrent import GRU, LSTM, RNN
 from .transformer import (
@@ -20,6 +20,7 @@ from .transformer import (
 __all__ = [
     "GRU",
     "LSTM",
+    "NORMS",
     "POSITIONS",
     "RNN",
     "Dropout",
@@ -30,6 +31,7 @@ __all__ = [
     "Module",
     "ModuleList",
     "MultiHeadAttention",
+    "RMSNorm",
     "Sequential",
     "SinusoidalPositions",
     "TransformerDecoder",
@@ -40,5 +42,6 @@ __all__ = [
     "checkpoint_activations",
     "embedding_positions",
     "init",
+    "make_norm",
     "sinusoidal_table",
 ]

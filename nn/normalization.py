@@ -8,6 +8,8 @@ from ..autograd import Parameter, Tensor, ops
 from .dropout import Dropout
 from .module import Module
 
+NORMS = ("layer", "rms")
+
 
 class LayerNorm(Module):
     """Each row (..., features) to mean 0 and variance 1, then scaled by `weight` and shifted by `bias` (features,).
@@ -49,3 +51,36 @@ class LayerNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.features}, eps={self.eps}"
+
+
+class RMSNorm(Module):
+    """Each row (..., features) divided by its root mean square, then scaled by `weight` (features,).
+
+    `eps` stands inside the square root, as in PyTorch. Source: arXiv 1910.07467.
+    """
+
+    def __init__(self, features: int, eps: float = 1e-5):
+        self.features, self.eps = features, eps
+        self.weight = Parameter(np.ones(features, np.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.rms_norm(x, self.weight, self.eps)
+
+    def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
+        """self(residual + dropout(x)), as LayerNorm's."""
+        return self(dropout.add(x, residual))
+
+    def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
+        """residual + dropout(x), and self of it, as LayerNorm's."""
+        total = dropout.add(x, residual)
+        return total, self(total)
+
+    def extra_repr(self) -> str:
+        return f"{self.features}, eps={self.eps}"
+
+
+def make_norm(kind: str, features: int, eps: float = 1e-5) -> LayerNorm | RMSNorm:
+    """The norm for one of `NORMS`. Raises ValueError for another."""
+    if kind not in NORMS:
+        raise ValueError(f"unknown norm {kind!r}: use one of {', '.join(NORMS)}")
+    return LayerNorm(features, eps) if kind == "layer" else RMSNorm(features, eps)

@@ -44,7 +44,7 @@ class CachedState:
         self.decoder, self.rows, self.length, self.keep_attention = decoder, rows, 0, keep_attention
         self.positions, self.suggested_lengths = positions, suggested_lengths
         first = decoder.layers[0].own
-        self._cache = TreeCache(len(decoder.layers), rows, first.heads, first.head_dim, decoder.dtype, decoder.xp)
+        self._cache = TreeCache(len(decoder.layers), rows, first.kv_heads, first.head_dim, decoder.dtype, decoder.xp)
         cross = [layer.cross.memory(memory) for layer in decoder.layers if layer.cross is not None]
         self._cross_keys, self._cross_values = [key for key, _ in cross], [value for _, value in cross]
         self._cross_bias = None
