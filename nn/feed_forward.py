@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from ..autograd import Tensor, ops
@@ -12,7 +13,7 @@ from .linear import Linear
 GATED = {"glu": ops.glu, "reglu": ops.reglu, "geglu": ops.geglu, "swiglu": ops.swiglu}
 #: Those that an op computes together with the product before them.
 FUSED = {"relu": ops.relu, "gelu": ops.gelu, "silu": ops.silu}
-ACTIVATIONS = {**FUSED, "gelu_tanh": partial(ops.gelu, approximate="tanh"), **GATED}
+ACTIVATIONS: dict[str, Callable[..., Tensor]] = {**FUSED, "gelu_tanh": partial(ops.gelu, approximate="tanh"), **GATED}
 
 
 def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, activation: str) -> Tensor:

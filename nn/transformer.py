@@ -111,7 +111,7 @@ class TransformerDecoderLayer(Module):
         self.activation, self.norm_first = activation, norm_first
         qkv, out, feed = has_biases(bias)
         self.self_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **attention)
-        sizes = {name: attention.get(name) for name in ("head_dim", "kv_heads")}
+        sizes: dict[str, Any] = {name: attention.get(name) for name in ("head_dim", "kv_heads")}
         self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **sizes)
         self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward), feed)
         self.dropout = Dropout(dropout)
