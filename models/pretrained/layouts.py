@@ -91,18 +91,18 @@ NAMES_OF_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new",
 
 
 def activation_here(config: dict[str, Any], key: str, default: str) -> str:
-    """What config[key] is called here. Raises InputError if it does not exist here."""
+    """What config[key] is called here. Raises ValueError if it does not exist here."""
     name = config.get(key, default)
     if name not in ACTIVATIONS:
-        raise InputError(f"its {key} is {name!r}, which handloom does not have; it has {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"its {key} is {name!r}, which handloom does not have; it has {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
 
 
 def refuse(config: dict[str, Any], **expected: Any) -> None:
-    """Raise InputError for what a config.json says otherwise than handloom can do it; a missing key is as expected."""
+    """Raise ValueError for what a config.json says otherwise than handloom can do it; a missing key is as expected."""
     for key, value in expected.items():
         if config.get(key, value) != value:
-            raise InputError(f"it says {key} = {config[key]!r}, and handloom has {value!r} only")
+            raise ValueError(f"it says {key} = {config[key]!r}, and handloom has {value!r} only")
 
 
 def needs(problems: dict[str, bool], architecture: str) -> None:

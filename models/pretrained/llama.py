@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import InputError
 from ...nn.transformer import has_biases
 from ..language_model import LanguageModel, LanguageModelConfig
 from .layouts import Entries, linear, needs, norm, refuse, table
@@ -57,7 +56,7 @@ def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
     if kind == "linear":
         return {"base": base, "factor": float(rope["factor"])}
     if kind != "llama3":
-        raise InputError(f"its rotary positions are scaled by {kind!r}; handloom has default, linear and llama3")
+        raise ValueError(f"its rotary positions are scaled by {kind!r}; handloom has default, linear and llama3")
     return {
         "base": base,
         "factor": float(rope["factor"]),

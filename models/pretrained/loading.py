@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,11 +76,12 @@ def load(
     architecture = _architecture(folder, config)
     if labels is not None and architecture not in (bert, distilbert):
         raise InputError(f"{folder} holds no classifier: it can't have labels.")
-    own = _config_here(folder, config, architecture, labels)
-    fresh = architecture.HEAD if labels is not None and list(labels) != _labels(config) else ()
-    placed = _place(folder, architecture, own, fresh)
-    with skip_init():
-        model = architecture.MODEL(own)
+    with _following(folder):
+        own = _config_here(config, architecture, labels)
+        fresh = architecture.HEAD if labels is not None and list(labels) != _labels(config) else ()
+        placed = _place(folder, architecture, own, fresh)
+        with skip_init():
+            model = architecture.MODEL(own)
     with np.errstate(invalid="ignore"):  # nothing stands in the parameters yet
         model.astype(dtype).eval()
     _fill(model, placed, dtype)
@@ -108,20 +110,26 @@ def _labels(config: dict[str, Any]) -> list[str]:
     return [str(names[key]) for key in sorted(names, key=int)]
 
 
-def _config_here(folder: Path, config: dict[str, Any], architecture: Any, labels: Sequence[str] | None) -> Any:
+@contextmanager
+def _following(folder: Path) -> Iterator[None]:
+    """What goes wrong while config.json is followed becomes an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise InputError(f"{folder / 'config.json'} can't be followed: {what}. Fetch it again.") from None
+
+
+def _config_here(config: dict[str, Any], architecture: Any, labels: Sequence[str] | None) -> Any:
     if labels is not None:
         config = {**config, "id2label": dict(enumerate(labels))}
     sizes = {key: value for key, value in config.items() if isinstance(value, int) and not isinstance(value, bool)}
     wrong = [key for key, value in sizes.items() if value < 0 and not key.endswith("_id")]
-    try:
-        if wrong:
-            raise ValueError(f"{wrong[0]} = {sizes[wrong[0]]}")
-        return architecture.config_here(config)
-    except InputError as error:
-        raise InputError(f"{folder / 'config.json'} can't be followed: {error}.") from None
-    except (ArithmeticError, KeyError, TypeError, ValueError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise InputError(f"{folder / 'config.json'} can't be followed: {what}. Fetch it again.") from None
+    if wrong:
+        raise ValueError(f"{wrong[0]} = {sizes[wrong[0]]}")
+    return architecture.config_here(config)
 
 
 def _vocabulary(config: Any) -> int:

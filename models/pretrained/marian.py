@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
 from ..seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from .layouts import NAMES_OF_ACTIVATIONS, Entries, Entry, activation_here, linear, needs, norm, refuse, table
 
@@ -28,7 +27,7 @@ def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
     decoder_heads, decoder_feed = config["decoder_attention_heads"], config["decoder_ffn_dim"]
     length = config.get("max_position_embeddings", 1024)
     if not 0 < length <= MOST_POSITIONS:
-        raise InputError(f"it says max_position_embeddings = {length}; up to {MOST_POSITIONS:,} are read")
+        raise ValueError(f"it says max_position_embeddings = {length}; up to {MOST_POSITIONS:,} are read")
     return Seq2SeqConfig(
         source,
         target,
