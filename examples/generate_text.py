@@ -6,6 +6,8 @@ python examples/generate_text.py --tokenizer bpe --table none           subwords
 python examples/generate_text.py --table heads                          the same model with other heads
 python examples/generate_text.py --augment runs/en_fr runs/fr_en        more text, by way of French
 python examples/generate_text.py --checkpoint runs/plays "This is a"    go on from a beginning
+python examples/generate_text.py --checkpoint openai-community/gpt2 "This is a"
+python examples/generate_text.py --init openai-community/gpt2 --data shakespeare --table none --lr 3e-5
 """
 
 from __future__ import annotations
@@ -102,16 +104,17 @@ def train(arguments: argparse.Namespace) -> None:
     print(data.summary(), *data.notes, sep="\n")
     preset = changed(language_model_preset(arguments.preset, data.name), arguments.set)
     preset = dataclasses.replace(preset, positions=arguments.positions or preset.positions)
-    teacher = Writer.load(arguments.teacher) if arguments.teacher else None
+    teacher, init = (Writer.load(one) if one else None for one in (arguments.teacher, arguments.init))
     with start_run(arguments, "generate_text", {"data": data.summary()}) as run:
         manual_seed(arguments.seed)
-        known = load_tokenizer(run.tokenizer_path) if arguments.resume else teacher.tokenizer if teacher else None
+        first = init or teacher
+        known = load_tokenizer(run.tokenizer_path) if arguments.resume else first.tokenizer if first else None
         text, plain = tokenize(data, arguments.tokenizer, preset.vocab_size, known), None
         if arguments.augment:  # the same tokens, so that losses can be compared
             text, plain = tokenize(augmented(data, arguments), "", 0, text.tokenizer), text
         config = preset.transformer(text.tokenizer.vocab_size)
         trained = time.perf_counter()
-        writer = train_language_model(text, config, preset, run, teacher=teacher, **run_options(arguments))
+        writer = train_language_model(text, config, preset, run, teacher=teacher, init=init, **run_options(arguments))
         row = {**figures(writer.model, text, preset)}
         row["seconds"] = None if arguments.resume else time.perf_counter() - trained
         report(writer, row, text, plain, preset, run, arguments)

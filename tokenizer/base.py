@@ -92,6 +92,14 @@ class Tokenizer(ABC):
         """`encode` of each text, without padding."""
         return [self.encode(text, add_bos=add_bos, add_eos=add_eos) for text in texts]
 
+    def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
+        """`encode` of texts in the language that a translator writes, where that has tokens of its own."""
+        return self.encode_batch(texts)
+
+    def decode_more(self, ids: Iterable[int]) -> str:
+        """The text that `ids` add to what stands before them, special tokens left out."""
+        return self.decode(ids)
+
     def decode_batch(self, batch: Iterable[Iterable[int]], *, skip_special_tokens: bool = True) -> list[str]:
         """`decode` of each sequence."""
         return [self.decode(ids, skip_special_tokens=skip_special_tokens) for ids in batch]

@@ -111,6 +111,13 @@ class FallbackBPETokenizer(Tokenizer):
         return [id for id in ids if id >= 0]
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        text = self._decode(ids, skip_special_tokens)
+        return text.removeprefix(" ") if self.prepend != "never" else text
+
+    def decode_more(self, ids: Iterable[int]) -> str:
+        return self._decode(ids, True)
+
+    def _decode(self, ids: Iterable[int], skip_special_tokens: bool) -> str:
         ids = list(ids)
         self._check_ids(ids)
         special = set(self.special_ids.values())
@@ -120,8 +127,7 @@ class FallbackBPETokenizer(Tokenizer):
                 data += bytes([self._byte_of[id]])
             elif not (skip_special_tokens and id in special):
                 data += self._texts[id].replace(BLANK, " ").encode("utf-8", "surrogatepass")
-        text = data.decode("utf-8", "replace")
-        return text.removeprefix(" ") if self.prepend != "never" else text
+        return data.decode("utf-8", "replace")
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:
         ids = list(ids)

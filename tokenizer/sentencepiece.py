@@ -15,7 +15,7 @@ from .tokenizer_json import read_json, write_json
 class SentencePieceTokenizer(Tokenizer):
     """Marian's tokenizer, equal to `transformers`' id for id without its optional `sacremoses`.
 
-    Source texts are encoded; a target is encoded by `encode_target`, and `decode` gives targets. The decoder begins
+    Source texts are encoded; a target is encoded by `encode_targets`, and `decode` gives targets. The decoder begins
     with `pad_id`, which therefore is `bos_id` too. Source: Kudo and Richardson 2018, arXiv 1808.06226.
 
     Args:
@@ -50,9 +50,8 @@ class SentencePieceTokenizer(Tokenizer):
     def _encode(self, text: str) -> list[int]:
         return self._ids_of(text, self._source)
 
-    def encode_target(self, text: str) -> list[int]:
-        """The ids of a text in the target language."""
-        return self._ids_of(text, self._target)
+    def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
+        return [self._ids_of(text, self._target) for text in texts]
 
     def _ids_of(self, text: str, model: Any) -> list[int]:
         # Special tokens in a text count, as do codes such as >>fra<< at its beginning, which choose a target language.

@@ -32,7 +32,8 @@ def example_parser(
         parser.add_argument("--interactive", action="store_true", help=asks)
     else:
         add_generation_options(parser, translates=generates == "texts")
-    parser.add_argument("--checkpoint", type=Path, metavar="RUN", help="use the model of an earlier run")
+    parser.add_argument("--checkpoint", type=Path, metavar="MODEL", help="use a model: of a run, a folder "
+                        "of transformers or a name on the Hub")  # fmt: skip
     parser.add_argument(
         "texts",
         nargs="*",
@@ -50,6 +51,8 @@ def parse_example(parser: argparse.ArgumentParser) -> Any:
         check_generation_options(parser, arguments, arguments.texts)
     elif arguments.interactive and (arguments.texts or not arguments.checkpoint):
         parser.error("--interactive asks for the texts of a trained model: leave them out, and add --checkpoint RUN")
+    if arguments.init and (arguments.checkpoint or arguments.teacher):
+        parser.error("--init is what training begins with, not with --checkpoint or --teacher")
     if arguments.texts and not arguments.checkpoint:
         parser.error("texts need a trained model: add --checkpoint RUN")
     if arguments.checkpoint and (arguments.out or arguments.steps or arguments.stop_at or arguments.device != "cpu"):

@@ -44,10 +44,10 @@ def train_pairs(
     """
     start = time.perf_counter()
     check_device(arguments.device)
-    teacher = Translator.load(arguments.teacher) if arguments.teacher else None
+    teacher, init = (Translator.load(one) if one else None for one in (arguments.teacher, arguments.init))
     with start_run(arguments, name, {"data": summary}) as run:
         manual_seed(arguments.seed)
-        translator = train_translator(train, valid, preset, run, teacher=teacher, **run_options(arguments))
+        translator = train_translator(train, valid, preset, run, teacher=teacher, init=init, **run_options(arguments))
         if find_ranks().first:
             figures = evaluate(translator, run)
             seconds = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""How to train, as options: those of `Regime`, --set for the preset, --teacher."""
+"""How to train, as options: those of `Regime`, --set for the preset, --teacher, --init."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AnyPreset = TypeVar("AnyPreset", bound=Preset)
 
 
 def add_regime_options(parser: argparse.ArgumentParser) -> None:
-    """Options for everything in `Regime`, --set for the preset, and --teacher."""
+    """Options for everything in `Regime`, --set for the preset, --teacher and --init."""
     group = parser.add_argument_group("how to train")
     group.add_argument(
         "--set",
@@ -56,6 +56,8 @@ def add_regime_options(parser: argparse.ArgumentParser) -> None:
         "--pad-to", type=positive, default=1, metavar="N", help="pad batches to multiples of N tokens, for --graphs"
     )
     group.add_argument("--teacher", type=Path, metavar="RUN", help="learn from the model of an earlier run as well")
+    group.add_argument("--init", type=Path, metavar="MODEL", help="begin with a model's weights: of a run, a folder of "
+                       "transformers or a name on the Hub; its sizes and its tokens count, not the preset's")
     group.add_argument("--prefetch", type=positive, default=0, metavar="N", help="make N batches ahead in a thread")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from ...autograd import Tensor, no_grad, ops
 from ...autograd.backend import array_module
 from ...errors import InputError
-from ...models import ClassifierConfig, TransformerClassifier
+from ...models import ClassifierConfig, TransformerClassifier, pretrained
 from ...models.presets import ClassifierPreset
 from ...nn import Module, attention_maps
 from ...tokenizer import Tokenizer, WordTokenizer, load_tokenizer
@@ -20,6 +21,7 @@ from ..data.batches import TokenSequences
 from ..runs.checkpoints import check_shapes, load_checkpoint
 from ..runs.folder import RunFolder
 from ..trainer import Loss, Trainer
+from .foreign import is_foreign
 from .objectives import class_weights, taught
 from .regimes import Regime, fit
 
@@ -122,8 +124,18 @@ class Classifier:
         self.model, self.tokenizer, self.labels = model.eval(), tokenizer, list(labels)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Classifier:
-        """The classifier that a run left in `folder`. Raises InputError if it is no run of one, or damaged."""
+    def load(cls, folder: str | Path, labels: Sequence[str] | None = None) -> Classifier:
+        """The classifier that a run left in `folder`, or a BERT that `models.pretrained` loads by folder or name.
+
+        With other `labels` than its own a BERT gets an output layer that knows nothing yet. Raises InputError if the
+        folder is neither, or damaged.
+        """
+        if is_foreign(folder):
+            found = pretrained.load(folder, labels=labels)
+            if not isinstance(found.model, TransformerClassifier):
+                raise InputError(f"{folder} holds no classifier: its model is a {type(found.model).__name__}.")
+            assert found.tokenizer is not None
+            return cls(found.model, found.tokenizer, found.labels)
         run = RunFolder.open(folder)
         tensors, config = load_checkpoint(run.path)
         tokenizer = load_tokenizer(run.tokenizer_path)
@@ -138,6 +150,10 @@ class Classifier:
         check_shapes(expected, {name: array.shape for name, array in tensors.items()}, run.model_path)
         model.load_state_dict(tensors)
         return cls(model, tokenizer, labels)
+
+    def begin(self, config: ClassifierConfig) -> TransformerClassifier:
+        """The model itself, to train on."""
+        return self.model.train()
 
     def probabilities(self, texts: Sequence[str], batch_size: int = 128) -> np.ndarray:
         """(texts, classes): how likely each class is."""
@@ -173,8 +189,10 @@ class Classifier:
 
 
 def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> list[list[int]]:
-    """<bos> and the first tokens of each text, `max_length` in all."""
-    return [ids[:max_length] for ids in tokenizer.encode_batch(texts, add_bos=True)]
+    """<bos> and the first tokens of each text, and <eos> if the tokenizer ends texts; `max_length` in all."""
+    if not tokenizer.ends:
+        return [ids[:max_length] for ids in tokenizer.encode_batch(texts, add_bos=True)]
+    return [[*ids[: max_length - 1], tokenizer.eos_id] for ids in tokenizer.encode_batch(texts, add_bos=True)]
 
 
 def train_classifier(
@@ -190,6 +208,7 @@ def train_classifier(
     stop_at: int | None = None,
     regime: Regime | None = None,
     teacher: Classifier | None = None,
+    init: Classifier | None = None,
     say: Callable[[str], None] = print,
 ) -> Classifier:
     """Train a vocabulary and a classifier on (text, label) pairs and leave both in the run's folder.
@@ -200,16 +219,24 @@ def train_classifier(
             a row, one an epoch, bring no better accuracy.
         resume, stop_at, regime, say: as in `train_translator`.
         teacher: a classifier of the same classes to learn from as well; its vocabulary becomes this one's.
+        init: a classifier of the same classes to begin with, which is changed; its sizes and its vocabulary count.
 
     Raises InputError for a preset or a teacher that can't be used.
     """
     regime = regime or Regime()
     labels = sorted({label for _, label in train})
     number = {label: i for i, label in enumerate(labels)}
+    if init is not None and init.labels != labels:
+        raise InputError("The model of --init knows other classes than the training texts have.")
+    if init is not None:
+        preset = dataclasses.replace(preset, max_length=min(preset.max_length, init.model.config.max_length))
     if teacher is not None and teacher.labels != labels:
         raise InputError("The teacher knows other classes than the training texts have: train it on the same data.")
     if resume:
         tokenizer: Tokenizer = load_tokenizer(run.tokenizer_path)
+    elif init is not None:
+        tokenizer = init.tokenizer
+        tokenizer.save(run.tokenizer_path)
     else:
         texts = [text for text, _ in train]
         tokenizer = WordTokenizer.train(texts, preset.vocab_size, min_frequency=preset.min_frequency)
@@ -231,8 +258,8 @@ def train_classifier(
         )
 
     train_batches, valid_batches = batches(train, True), batches(valid, False)
-    config = preset.model_config(tokenizer.vocab_size, len(labels), tokenizer.pad_id)
-    model = regime.make_model(TransformerClassifier, config, device)
+    config = init.model.config if init else preset.model_config(tokenizer.vocab_size, len(labels), tokenizer.pad_id)
+    model = regime.make_model(init.begin if init else TransformerClassifier, config, device)
     if teacher is not None:
         teacher.model.to(device).eval()
     steps = steps or preset.epochs * len(train_batches)

@@ -23,6 +23,7 @@ from ...models import (
     Rules,
     Sampler,
     Strategy,
+    pretrained,
 )
 from ...models import stream as generate
 from ...models.generation import DecodingState
@@ -34,6 +35,7 @@ from ..data.running_text import TextData
 from ..runs.checkpoints import check_shapes, load_checkpoint
 from ..runs.folder import RunFolder
 from ..trainer import Loss, Trainer
+from .foreign import is_foreign
 from .objectives import taught
 from .regimes import Regime, fit
 
@@ -183,7 +185,16 @@ class Writer:
 
     @classmethod
     def load(cls, folder: str | Path) -> Writer:
-        """The model that a run left in `folder`. Raises InputError if it is no run of a language model, or damaged."""
+        """The model that a run left in `folder`, or a decoder that `models.pretrained` loads by folder or name.
+
+        Raises InputError if it is neither, or damaged.
+        """
+        if is_foreign(folder):
+            found = pretrained.load(folder)
+            if not isinstance(found.model, LanguageModel):
+                raise InputError(f"{folder} holds no language model: its model is a {type(found.model).__name__}.")
+            assert found.tokenizer is not None
+            return cls(found.model, found.tokenizer, found.model.config.max_length)
         run = RunFolder.open(folder)
         tensors, config = load_checkpoint(run.path)
         tokenizer = load_tokenizer(run.tokenizer_path)
@@ -199,6 +210,10 @@ class Writer:
         check_shapes(expected, {name: array.shape for name, array in tensors.items()}, run.model_path)
         model.load_state_dict(tensors)
         return cls(model, tokenizer, config["length"])
+
+    def begin(self, config: Any) -> LanguageModel | RecurrentLanguageModel:
+        """The model itself, to train on."""
+        return self.model.train()
 
     def write(
         self,
@@ -236,14 +251,14 @@ class Writer:
             for token in itertools.islice(new, len(context), None):
                 ids.append(token)
                 pending.append(token)
-                piece = self.tokenizer.decode(pending)
+                piece = self.tokenizer.decode_more(pending)
                 # A character of several bytes may come in several tokens.
                 if not piece.endswith("\N{REPLACEMENT CHARACTER}") or len(pending) > 3:
                     yield piece
                     pending = []
             context = ids[-max(self.length // 2, 1) :]
         if pending:
-            yield self.tokenizer.decode(pending)
+            yield self.tokenizer.decode_more(pending)
 
     def best(self, prompt: str, tokens: int, strategy: Strategy) -> list[tuple[str, float]]:
         """The `n_best` continuations that the strategy finds, each with the prompt before it, and their scores.
@@ -260,10 +275,10 @@ class Writer:
         found = dataclasses.replace(strategy, min_length=0, max_length=tokens).generate(
             self._starter()(), bos_id=None, eos_id=None, prefix=[ids], forbidden=self._special()
         )[0]
-        return [(prompt + self.tokenizer.decode(one.ids[len(ids) :]), one.score) for one in found]
+        return [(prompt + self.tokenizer.decode_more(one.ids[len(ids) :]), one.score) for one in found]
 
     def _known_ids(self, prompt: str) -> list[int]:
-        known = [i for i in self.tokenizer.encode(prompt) if i != self.tokenizer.unk_id]
+        known = [i for i in self.tokenizer.encode_whole(prompt) if i != self.tokenizer.unk_id]
         if not known:
             raise InputError(f"The prompt {prompt!r} has no token that this model knows. Give another one.")
         return known
@@ -301,6 +316,7 @@ def train_language_model(
     stop_at: int | None = None,
     regime: Regime | None = None,
     teacher: Writer | None = None,
+    init: Writer | None = None,
     say: Callable[[str], None] = print,
 ) -> Writer:
     """Train a model on `text` and leave it in the run's folder.
@@ -314,13 +330,18 @@ def train_language_model(
         stop_at: see `Trainer.fit`.
         regime: how to train beside what the preset says; `Regime()` if None.
         teacher: a writer to learn from as well, whose tokenizer cut the text.
+        init: a writer to begin with, which is changed; its tokenizer cut the text, and its sizes count.
         say: receives a line of text about each stage.
 
     Raises InputError for data, or a preset, that can't be used.
     """
     regime = regime or Regime()
     kind = "recurrent" if isinstance(config, RecurrentConfig) else "transformer"
-    model = regime.make_model(MODELS[kind][0], config, device)
+    if init is not None:
+        config = init.model.config
+        kind = "recurrent" if isinstance(config, RecurrentConfig) else "transformer"
+        preset = dataclasses.replace(preset, length=min(preset.length, init.length))
+    model: Any = regime.make_model(init.begin if init else MODELS[kind][0], config, device)
     if teacher is not None:
         teacher.model.to(device).eval()
     steps = steps or preset.steps
