@@ -13,13 +13,17 @@ from handloom.models import (
     ClassifierConfig,
     LanguageModel,
     LanguageModelConfig,
+    Rules,
     Seq2SeqConfig,
     Seq2SeqTransformer,
     Strategy,
     TransformerClassifier,
+    greedy_search,
 )
 from handloom.models.pretrained import ARCHITECTURES, load, save
 from handloom.nn import attention_maps
+from handloom.tokenizer import BPETokenizer
+from handloom.tokenizer.added_tokens import AddedToken
 
 from . import peers
 from .peers import CASES, logits, make, torch
@@ -265,3 +269,28 @@ def test_where_the_models_look(tmp_path) -> None:
         expected = theirs(input_ids=torch.tensor(ids), output_attentions=True).attentions
     for layer, weights in enumerate(expected):
         np.testing.assert_allclose(maps[f"decoder.layers.{layer}.self_attn"][0], weights.numpy(), atol=1e-5)
+
+
+def test_ctranslate2_takes_a_marian(tmp_path) -> None:
+    """Greedy translations of the converted folder are those of the model: padding is last, and its row is zeros."""
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    tokenizer = BPETokenizer.train(["some text to learn from"], 270, special_tokens=["<unk>", "</s>"])
+    size = tokenizer.vocab_size
+    tokenizer = BPETokenizer(
+        tokenizer.vocab, tokenizer.merges, added_tokens=[*tokenizer.added_tokens, AddedToken(size, "<pad>")]
+    )
+    tokenizer.roles = {"pad": "<pad>", "bos": "<pad>", "eos": "</s>", "unk": "<unk>"}
+    config = Seq2SeqConfig(
+        size + 1, size + 1, 16, 2, 1, 1, 24, max_length=32, pad_id=size, share_embeddings=True, tie_output=True
+    )
+    model = Seq2SeqTransformer(config).eval()
+    save(model, tokenizer, tmp_path / "folder")
+    ctranslate2.converters.TransformersConverter(str(tmp_path / "folder")).convert(str(tmp_path / "converted"))
+    ids = tokenizer.encode("some text", add_eos=True)
+    tokens = {id: token for token, id in tokenizer.vocab.items()} | {1: "</s>"}
+    found = ctranslate2.Translator(str(tmp_path / "converted")).translate_batch(
+        [[tokens[id] for id in ids]], beam_size=1, max_decoding_length=9
+    )
+    rules = Rules(size, tokenizer.eos_id, max_length=9, forbidden=(size,))
+    expected = greedy_search(model.start(np.array([ids])), rules)[0].ids
+    assert found[0].hypotheses[0] == [tokens[id] for id in expected]
