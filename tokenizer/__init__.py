@@ -24,6 +24,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..errors import InputError
 from .base import SPECIAL_TOKENS, Tokenizer
 from .bpe import BPETokenizer
 from .character import CharacterTokenizer
@@ -51,5 +52,10 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     kind = read_json(path).get("handloom_tokenizer")
     for tokenizer_class in _CLASSES:
         if kind == tokenizer_class.kind:
-            return tokenizer_class.load(path)
+            try:
+                return tokenizer_class.load(path)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(f"{path} is a damaged {kind} tokenizer file ({error}). Restore a copy.") from None
     return BPETokenizer.load(path)
