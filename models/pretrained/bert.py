@@ -11,7 +11,7 @@ ARCHITECTURE = "BertForSequenceClassification"
 PREFIX = "bert."
 MODEL = TransformerClassifier
 IGNORED = ("position_ids", "cls.")  # the head of pre-training
-HEAD = ("output.",)  # what another task makes anew
+HEAD = ("output.", "pooler.")  # what another task makes anew, a pooler only if there is none
 
 
 def config_here(config: dict[str, Any]) -> ClassifierConfig:

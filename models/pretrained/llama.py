@@ -18,7 +18,7 @@ IGNORED = ("rotary_emb.inv_freq",)
 
 
 def config_here(config: dict[str, Any]) -> LanguageModelConfig:
-    refuse(config, hidden_act="silu", use_sliding_window=False)
+    refuse(config, hidden_act="silu", use_sliding_window=False, rope_interleaved=False)
     kind, width, heads = config["model_type"], config["hidden_size"], config["num_attention_heads"]
     window, length = config.get("sliding_window"), config.get("max_position_embeddings", 2048)
     attention, feed_forward = config.get("attention_bias", False), config.get("mlp_bias", False)

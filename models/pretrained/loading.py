@@ -182,7 +182,7 @@ def _place(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...])
                                if name in found}))  # fmt: skip
 
     for entry in architecture.entries(config):
-        if entry.own.startswith(fresh) and fresh:
+        if fresh and entry.own.startswith(fresh) and (entry.own.startswith("output.") or entry.theirs[0] not in found):
             unused.difference_update(entry.theirs)
             continue
         problems += itertools.islice(check(entry), SHOWN)

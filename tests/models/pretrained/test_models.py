@@ -243,16 +243,19 @@ def test_what_transformers_has_no_equal_of_is_refused(tmp_path) -> None:
     assert not (tmp_path / "refused").exists()
 
 
-def test_a_new_head_for_another_task(tmp_path) -> None:
-    theirs = make("bert", tmp_path / "whole")
-    theirs.bert.save_pretrained(tmp_path / "base")
+@pytest.mark.parametrize("case", ["bert", "distilbert"])
+def test_a_new_head_for_another_task(case, tmp_path) -> None:
+    theirs = make(case, tmp_path / "whole")
+    getattr(theirs, case).save_pretrained(tmp_path / "base")
     with pytest.raises(InputError, match=r"classifier.weight is missing"):
         load(tmp_path / "base", with_tokenizer=False)
     for name in ("whole", "base"):
         found = load(tmp_path / name, labels=["a", "b"], with_tokenizer=False)
         assert found.labels == ["a", "b"]
         assert found.model.output.weight.shape == (2, 16)
-        np.testing.assert_array_equal(found.model.pooler.weight.data, theirs.bert.pooler.dense.weight.detach())
+        if case == "bert" or name == "whole":
+            pooler = theirs.bert.pooler.dense if case == "bert" else theirs.pre_classifier
+            np.testing.assert_array_equal(found.model.pooler.weight.data, pooler.weight.detach())
         save(found.model, None, tmp_path / "back", labels=found.labels)
         assert load(tmp_path / "back", with_tokenizer=False).labels == ["a", "b"]
     make("gpt2", tmp_path / "gpt2")
