@@ -4,6 +4,7 @@ python examples/classify_news.py                                 embedded news, 
 python examples/classify_news.py --data news --out runs/news     HuffPost headlines, 41 categories
 python examples/classify_news.py --table heads                   ablation: 1, 4, 8 and 16 heads
 python examples/classify_news.py --checkpoint runs/news "Senate Passes Budget Bill"
+python examples/classify_news.py --init distilbert/distilbert-base-uncased --data news --lr 3e-5
 """
 
 from __future__ import annotations
@@ -64,10 +65,12 @@ def train(arguments: Any) -> None:
     }
     preset = preset_of(arguments, classifier_preset(arguments.preset, data.name))
     teacher = Classifier.load(arguments.teacher, [TASK]) if arguments.teacher else None
+    labels = sorted({label for _, label in parts["train"]})
+    init = Classifier.load(arguments.init, [TASK], labels) if arguments.init else None
     with start_run(arguments, "classify_news", data) as run:
         manual_seed(arguments.seed)
-        options = {**run_options(arguments), "task": TASK}
-        classifier = train_classifier(parts["train"], parts["valid"], preset, run, teacher=teacher, **options)
+        options = {**run_options(arguments), "teacher": teacher, "init": init, "task": TASK}
+        classifier = train_classifier(parts["train"], parts["valid"], preset, run, **options)
         report(classifier, parts, preset, run, arguments)
         print(f"{run.path} holds the model, tables and pictures; {time.perf_counter() - start:.0f} s in all")
 

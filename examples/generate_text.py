@@ -6,6 +6,8 @@ python examples/generate_text.py --tokenizer bpe --table none           subwords
 python examples/generate_text.py --table heads                          the same model with other heads
 python examples/generate_text.py --augment runs/en_fr runs/fr_en        more text, by way of French
 python examples/generate_text.py --checkpoint runs/plays "This is a"    go on from a beginning
+python examples/generate_text.py --checkpoint openai-community/gpt2 "This is a"
+python examples/generate_text.py --init openai-community/gpt2 --data shakespeare --table none --lr 3e-5
 """
 
 from __future__ import annotations
@@ -69,8 +71,9 @@ def parse_arguments() -> Any:
     arguments = parse_example(parser)
     if "augment_share" in arguments.given and not arguments.augment:
         parser.error("--augment-share is a share of what --augment adds: add --augment FORTH BACK")
-    if "tokenizer" in arguments.given and arguments.teacher:
-        parser.error("--tokenizer can't be chosen beside --teacher, whose tokens are taken: leave it out")
+    if "tokenizer" in arguments.given and (arguments.teacher or arguments.init):
+        first = "--teacher" if arguments.teacher else "--init"
+        parser.error(f"--tokenizer can't be chosen beside {first}, whose tokens are taken: leave it out")
     return arguments
 
 
@@ -116,16 +119,18 @@ def train(arguments: argparse.Namespace) -> None:
     data = load_text_data(arguments.data)
     print(data.summary(), *data.notes, sep="\n")
     preset = preset_of(arguments, language_model_preset(arguments.preset, data.name))
-    teacher = Writer.load(arguments.teacher, [TASK]) if arguments.teacher else None
+    teacher, init = (Writer.load(one, [TASK]) if one else None for one in (arguments.teacher, arguments.init))
     with start_run(arguments, "generate_text", data) as run:
         manual_seed(arguments.seed)
-        known = load_tokenizer(run.tokenizer_path) if arguments.resume else teacher.tokenizer if teacher else None
+        first = init or teacher
+        known = load_tokenizer(run.tokenizer_path) if arguments.resume else first.tokenizer if first else None
         text, plain = tokenize(data, arguments.tokenizer, preset.vocab_size, known), None
         if arguments.augment:  # the same tokens, so that losses can be compared
             text, plain = tokenize(augmented(data, arguments), "", 0, text.tokenizer), text
         config = preset.transformer(text.tokenizer.vocab_size)
-        trained, options = time.perf_counter(), {**run_options(arguments), "task": TASK}
-        writer = train_language_model(text, config, preset, run, teacher=teacher, **options)
+        trained = time.perf_counter()
+        options = {**run_options(arguments), "teacher": teacher, "init": init, "task": TASK}
+        writer = train_language_model(text, config, preset, run, **options)
         row = {**figures(writer.model, text, preset)}
         row["seconds"] = None if arguments.resume else time.perf_counter() - trained
         report(writer, row, text, plain, preset, run, arguments)

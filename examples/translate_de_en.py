@@ -5,6 +5,8 @@ python examples/translate_de_en.py --data multi30k --out runs/m30k  real image d
 python examples/translate_de_en.py --resume runs/m30k                go on after Ctrl-C, a crash, a power cut
 mpirun -n 4 python examples/translate_de_en.py --data multi30k       four processes, a batch four times as large
 python examples/translate_de_en.py --checkpoint runs/m30k "Ein Hund läuft durch den Schnee."
+python examples/translate_de_en.py --checkpoint Helsinki-NLP/opus-mt-de-en "Wo ist der Bahnhof?"
+python examples/translate_de_en.py --init Helsinki-NLP/opus-mt-de-en --data multi30k --schedule constant --lr 3e-5
 python examples/translate_de_en.py --checkpoint runs/m30k --interactive --nbest 3 --show-attention
 """
 

@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
-from ..autograd import Tensor
+from ..autograd import Tensor, ops
 from ..nn import (
     Dropout,
     Embedding,
-    LayerNorm,
     Linear,
     Module,
     TransformerEncoder,
     TransformerEncoderLayer,
     embedding_positions,
+    init,
+    make_norm,
 )
-from .fields import Activation, Count, Depth, Length, Pattern, Positions, Share, Size, Whole, check_fields
+from .fields import Activation, Choices, Count, Depth, Length, Pattern, Positions, Share, Size, Whole, check_fields
+from .options import ModelOptions
+
+POOLERS = {"none": None, "tanh": ops.tanh, "relu": ops.relu}
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassifierConfig:
+class ClassifierConfig(ModelOptions):
     """What a TransformerClassifier is built from.
 
     Args:
         vocab_size, classes: numbers of token ids and of classes.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
-        activation: "relu", "gelu", "silu", "glu", "reglu", "geglu" or "swiglu".
+        activation: "relu", "gelu", "gelu_tanh", "silu", "glu", "reglu", "geglu" or "swiglu".
         norm_first: pre-norm, with a final norm.
         positions: one of `nn.POSITIONS`.
         pattern: which positions self-attention sees, see `nn.sparse`.
         max_length: longest sequence, in tokens, for positions that are added to the embeddings.
         pad_id: id of the padding token.
+        scale_embedding: multiply embeddings by sqrt(d_model).
+        token_types: a text's parts are told apart by as many learned vectors, added to the embeddings; 0 for none.
+        embedding_norm: a norm behind the embeddings, before their dropout.
+        pooler: a linear layer with "tanh" or "relu" between the first position and the output layer, or "none".
+
+    And those of `ModelOptions`.
 
     Raises ValueError for a value that its field does not allow, see `fields`.
     """
@@ -49,14 +59,16 @@ class ClassifierConfig:
     pattern: Pattern = "full"
     max_length: Length = 128
     pad_id: Whole = 0
+    _: dataclasses.KW_ONLY
+    scale_embedding: bool = True
+    token_types: Whole = 0
+    embedding_norm: bool = False
+    pooler: Annotated[str, Choices(tuple(POOLERS))] = "none"
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.pad_id >= self.vocab_size:
             raise ValueError(f"pad_id is {self.pad_id}, it must be an id of the vocabulary")
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 class TransformerClassifier(Module):
@@ -68,23 +80,41 @@ class TransformerClassifier(Module):
 
     def __init__(self, config: ClassifierConfig):
         self.config = c = config
-        self.embedding = Embedding(c.vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=True)
-        self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length)
+        self.embedding = Embedding(c.vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=c.scale_embedding)
+        self.positions, in_attention = embedding_positions(
+            c.positions, c.d_model, c.max_length, halves=c.sinusoid_halves
+        )
+        if c.token_types:
+            self.token_types = Embedding(c.token_types, c.d_model)
+            init.normal_(self.token_types.weight, 0.0, 0.02)
+        if c.embedding_norm:
+            self.embedding_norm = make_norm(c.norm, c.d_model, c.norm_eps)
         self.dropout = Dropout(c.dropout)
-        attention: dict[str, Any] = {"positions": in_attention, "pattern": c.pattern}
+        options = c.layer_options(in_attention, c.pattern)
         sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
         self.encoder = TransformerEncoder(
-            [TransformerEncoderLayer(*sizes, **attention) for _ in range(c.layers)],
-            LayerNorm(c.d_model) if c.norm_first else None,
+            [TransformerEncoderLayer(*sizes, **options) for _ in range(c.layers)],
+            make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
         )
+        if c.pooler != "none":
+            self.pooler = Linear(c.d_model, c.d_model)
         self.output = Linear(c.d_model, c.classes)
 
-    def forward(self, ids: Any, lengths: Any = None) -> Tensor:
+    def forward(self, ids: Any, lengths: Any = None, token_types: Any = None) -> Tensor:
         """Logits of the classes; `lengths` (batch,) without padding, found from it if None.
+
+        `token_types` (batch, length) say which part of the text a token is of, all of part 0 if None.
 
         Raises ValueError beyond `max_length`, IndexError for an id outside the vocabulary.
         """
         if lengths is None:
             lengths = (ids != self.config.pad_id).sum(axis=1)
-        x = self.dropout(self.positions(self.embedding(ids)))
-        return self.output(self.dropout(self.encoder(x, lengths=lengths)[:, 0]))
+        x = self.positions(self.embedding(ids))
+        if self.config.token_types:
+            x = x + (self.token_types.weight[0] if token_types is None else self.token_types(token_types))
+        if self.config.embedding_norm:
+            x = self.embedding_norm(x)
+        first = self.encoder(self.dropout(x), lengths=lengths)[:, 0]
+        if activation := POOLERS[self.config.pooler]:
+            first = activation(self.pooler(first))
+        return self.output(self.dropout(first))

@@ -15,7 +15,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
@@ -72,7 +72,7 @@ Size = Annotated[int, Bounds(1, 1_000_000)]
 #: Layers on top of each other.
 Depth = Annotated[int, Bounds(1, 1_000)]
 #: Tokens of a sequence.
-Length = Annotated[int, Bounds(1, 100_000)]
+Length = Annotated[int, Bounds(1, 1_000_000)]
 #: Above 0.
 Rate = Annotated[float, Bounds(0, above=True)]
 NotNegative = Annotated[float, Bounds(0)]
@@ -85,7 +85,8 @@ Pattern = Annotated[str, Form(lambda text: with_pattern(text, None), "full, loca
 
 def field_kinds(owner: Any) -> dict[str, Any]:
     """The annotations of a dataclass by field, as `typing.get_type_hints` resolves them."""
-    return typing.get_type_hints(owner, include_extras=True)
+    kinds = typing.get_type_hints(owner, include_extras=True)
+    return {name: kind for name, kind in kinds.items() if kind is not KW_ONLY}
 
 
 def check_fields(owner: Any) -> None:
@@ -107,7 +108,7 @@ def fits(kind: Any, value: Any) -> bool:
         return same and all(map(fits, kinds, value))
     if kind is bool or isinstance(value, bool):
         return kind is bool and isinstance(value, bool)
-    if not isinstance(value, {int: Integral, float: Real}.get(kind, kind)):
+    if not isinstance(value, {int: Integral, float: Real}.get(kind, typing.get_origin(kind) or kind)):
         return False
     if isinstance(rule, Form):
         try:

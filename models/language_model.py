@@ -8,36 +8,42 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, no_grad
+from ..autograd.backend import array_module
+from ..autograd.graphs import constant
 from ..nn import (
     Dropout,
     Embedding,
-    LayerNorm,
     Linear,
     Module,
     TransformerEncoder,
     TransformerEncoderLayer,
     embedding_positions,
     init,
+    make_norm,
 )
 from .fields import Activation, Count, Depth, Length, Pattern, Positions, Share, Size, check_fields
 from .generation.cached import CachedState
 from .generation.raw_layers import RawDecoder
+from .options import ModelOptions
 
 
 @dataclasses.dataclass(frozen=True)
-class LanguageModelConfig:
+class LanguageModelConfig(ModelOptions):
     """What a LanguageModel is built from.
 
     Args:
         vocab_size: number of token ids.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
         head_dim: features of a head; d_model / nhead if None.
-        activation: "relu", "gelu", "silu", "glu", "reglu", "geglu" or "swiglu".
+        activation: "relu", "gelu", "gelu_tanh", "silu", "glu", "reglu", "geglu" or "swiglu".
         norm_first: pre-norm, with a final norm.
         positions: one of `nn.POSITIONS`.
         pattern: which positions self-attention sees, see `nn.sparse`.
         max_length: the context, in tokens. Only sinusoidal and learned positions end there.
-        tie_output: the output layer's weight is the embedding table, and has no bias.
+        tie_output: the output layer's weight is the embedding table.
+        output_bias: whether the output layer has a bias; unless it is tied if None.
+
+    And those of `ModelOptions`.
 
     Raises ValueError for a value that its field does not allow, see `fields`.
     """
@@ -55,12 +61,10 @@ class LanguageModelConfig:
     pattern: Pattern = "full"
     max_length: Length = 128
     tie_output: bool = False
+    output_bias: bool | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 class LanguageModel(Module):
@@ -74,15 +78,17 @@ class LanguageModel(Module):
     def __init__(self, config: LanguageModelConfig):
         self.config = c = config
         self.embedding = Embedding(c.vocab_size, c.d_model)
-        self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length)
+        self.positions, in_attention = embedding_positions(
+            c.positions, c.d_model, c.max_length, halves=c.sinusoid_halves
+        )
         self.dropout = Dropout(c.dropout)
-        attention: dict[str, Any] = {"head_dim": c.head_dim, "positions": in_attention, "pattern": c.pattern}
+        options = {"head_dim": c.head_dim, **c.layer_options(in_attention, c.pattern)}
         sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
         self.decoder = TransformerEncoder(
-            [TransformerEncoderLayer(*sizes, **attention) for _ in range(c.layers)],
-            LayerNorm(c.d_model) if c.norm_first else None,
+            [TransformerEncoderLayer(*sizes, **options) for _ in range(c.layers)],
+            make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
         )
-        self.output = Linear(c.d_model, c.vocab_size, bias=not c.tie_output)
+        self.output = Linear(c.d_model, c.vocab_size, bias=not c.tie_output if c.output_bias is None else c.output_bias)
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 init.zeros_(parameter)
@@ -92,16 +98,24 @@ class LanguageModel(Module):
         if c.tie_output:
             self.output.weight = self.embedding.weight
 
-    def forward(self, ids: Any) -> Tensor:
+    def forward(self, ids: Any, padding: Any = None) -> Tensor:
         """Logits of the token after each of `ids` (batch, length).
+
+        The first `padding` (batch,) tokens of each row are none: no other sees them, and positions count from behind
+        them. What stands at their places in the result means nothing.
 
         Raises ValueError beyond `max_length` positions, IndexError for an id outside the vocabulary.
         """
-        return self.output(self.hidden(ids))
+        return self.output(self.hidden(ids, padding))
 
-    def hidden(self, ids: Any) -> Tensor:
+    def hidden(self, ids: Any, padding: Any = None) -> Tensor:
         """What the output layer reads, (batch, length, d_model)."""
-        return self.decoder(self.dropout(self.positions(self.embedding(ids))), causal=True)
+        offset, mask = 0, None
+        if padding is not None:
+            padding = np.asarray(padding)
+            real = np.arange(np.shape(ids)[1]) >= padding[:, None]
+            offset, mask = -padding, constant(array_module(self.embedding.weight.data), real[:, None, None])
+        return self.decoder(self.dropout(self.positions(self.embedding(ids), offset)), mask=mask, causal=True)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
         """What `start` needs, in the layout that is fastest for generating; a copy unless `packed` is false."""

@@ -12,7 +12,6 @@ from ..autograd.backend import array_module, is_array, to_device
 from ..nn import (
     Dropout,
     Embedding,
-    LayerNorm,
     Linear,
     Module,
     TransformerDecoder,
@@ -21,21 +20,23 @@ from ..nn import (
     TransformerEncoderLayer,
     embedding_positions,
     init,
+    make_norm,
 )
 from .fields import Activation, Count, Depth, Length, Pattern, Positions, Share, Size, Whole, check_fields
 from .generation.cached import CachedState
 from .generation.decoding import Uncached
 from .generation.raw_layers import RawDecoder
+from .options import ModelOptions
 
 
 @dataclasses.dataclass(frozen=True)
-class Seq2SeqConfig:
+class Seq2SeqConfig(ModelOptions):
     """What a Seq2SeqTransformer is built from.
 
     Args:
         source_vocab_size, target_vocab_size: numbers of token ids.
         d_model, nhead, encoder_layers, decoder_layers, dim_feedforward, dropout: sizes of the layers.
-        activation: "relu", "gelu", "silu", "glu", "reglu", "geglu" or "swiglu".
+        activation: "relu", "gelu", "gelu_tanh", "silu", "glu", "reglu", "geglu" or "swiglu".
         norm_first: pre-norm, with a final norm on both stacks.
         max_length: longest sequence, in tokens.
         pad_id: id of the padding token.
@@ -43,6 +44,11 @@ class Seq2SeqConfig:
         tie_output: the output layer's weight is the target table.
         positions: one of `nn.POSITIONS`; only sinusoidal and learned ones end at `max_length`.
         pattern: which positions self-attention sees, see `nn.sparse`.
+        scale_embedding: multiply embeddings by sqrt(d_model).
+        decoder_nhead, decoder_dim_feedforward, decoder_max_length: sizes of the decoder; the encoder's if None. With a
+            `decoder_max_length` it has positions of its own.
+
+    And those of `ModelOptions`.
 
     Raises ValueError for a value that its field does not allow, see `fields`.
     """
@@ -63,6 +69,11 @@ class Seq2SeqConfig:
     tie_output: bool = False
     positions: Positions = "sinusoidal"
     pattern: Pattern = "full"
+    _: dataclasses.KW_ONLY
+    scale_embedding: bool = True
+    decoder_nhead: Size | None = None
+    decoder_dim_feedforward: Size | None = None
+    decoder_max_length: Length | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -72,9 +83,6 @@ class Seq2SeqConfig:
             raise ValueError(
                 f"share_embeddings needs one vocabulary, not {self.source_vocab_size} and {self.target_vocab_size} ids"
             )
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 class Seq2SeqTransformer(Module):
@@ -87,21 +95,29 @@ class Seq2SeqTransformer(Module):
 
     def __init__(self, config: Seq2SeqConfig):
         self.config = c = config
-        self.source_embedding = Embedding(c.source_vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=True)
+        table: dict[str, Any] = {"padding_idx": c.pad_id, "scale_by_sqrt_dim": c.scale_embedding}
+        self.source_embedding = Embedding(c.source_vocab_size, c.d_model, **table)
         self.target_embedding = self.source_embedding
         if not c.share_embeddings:
-            self.target_embedding = Embedding(c.target_vocab_size, c.d_model, c.pad_id, scale_by_sqrt_dim=True)
-        self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length)
+            self.target_embedding = Embedding(c.target_vocab_size, c.d_model, **table)
+        halves = c.sinusoid_halves
+        self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length, halves=halves)
+        if c.decoder_max_length is not None:
+            self.decoder_positions, _ = embedding_positions(
+                c.positions, c.d_model, c.decoder_max_length, halves=halves
+            )
         self.dropout = Dropout(c.dropout)
-        attention: dict[str, Any] = {"positions": in_attention, "pattern": c.pattern}
-        sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
+        options = c.layer_options(in_attention, c.pattern)
+        more = (c.dropout, c.activation, c.norm_first)
+        sizes = (c.d_model, c.nhead, c.dim_feedforward, *more)
+        in_decoder = (c.d_model, c.decoder_nhead or c.nhead, c.decoder_dim_feedforward or c.dim_feedforward, *more)
         self.encoder = TransformerEncoder(
-            [TransformerEncoderLayer(*sizes, **attention) for _ in range(c.encoder_layers)],
-            LayerNorm(c.d_model) if c.norm_first else None,
+            [TransformerEncoderLayer(*sizes, **options) for _ in range(c.encoder_layers)],
+            make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
         )
         self.decoder = TransformerDecoder(
-            [TransformerDecoderLayer(*sizes, **attention) for _ in range(c.decoder_layers)],
-            LayerNorm(c.d_model) if c.norm_first else None,
+            [TransformerDecoderLayer(*in_decoder, **options) for _ in range(c.decoder_layers)],
+            make_norm(c.norm, c.d_model, c.norm_eps) if c.norm_first else None,
         )
         for stack in (self.encoder, self.decoder):
             for name, parameter in stack.named_parameters():
@@ -150,7 +166,7 @@ class Seq2SeqTransformer(Module):
         return self.output(self._decoded(target, memory, memory_lengths, cross_weights))
 
     def _decoded(self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None) -> Tensor:
-        x = self.dropout(self.positions(self.target_embedding(target)))
+        x = self.dropout(self._target_positions(self.target_embedding(target)))
         return self.decoder(x, memory, memory_lengths=memory_lengths, cross_weights=cross_weights)
 
     def loss(
@@ -207,7 +223,7 @@ class Seq2SeqTransformer(Module):
         return CachedState(
             decoder or self.raw_decoder(packed=False),
             len(lengths),
-            positions=self.config.max_length,
+            positions=self.config.decoder_max_length or self.config.max_length,
             suggested_lengths=2 * lengths + 10,
             memory=memory.data,
             memory_lengths=lengths,
@@ -224,8 +240,13 @@ class Seq2SeqTransformer(Module):
                 return self.decode(ids, memory[origin], lengths[origin]).data[:, -1]
 
         suggested = 2 * np.asarray(lengths) + 10
-        return Uncached(logits, len(lengths), positions=self.config.max_length, suggested_lengths=suggested)
+        positions = self.config.decoder_max_length or self.config.max_length
+        return Uncached(logits, len(lengths), positions=positions, suggested_lengths=suggested)
 
     def _embed_target(self, ids: np.ndarray, offset: int) -> Any:
         with no_grad():
-            return self.positions(self.target_embedding(ids), offset).data
+            return self._target_positions(self.target_embedding(ids), offset).data
+
+    @property
+    def _target_positions(self) -> Module:
+        return self.positions if self.config.decoder_max_length is None else self.decoder_positions

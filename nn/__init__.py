@@ -6,7 +6,7 @@ from .dropout import Dropout
 from .embedding import Embedding
 from .linear import Linear
 from .module import Module, ModuleList, Sequential
-from .normalization import LayerNorm, RMSNorm
+from .normalization import NORMS, LayerNorm, RMSNorm, make_norm
 from .positional import POSITIONS, LearnedPositions, SinusoidalPositions, embedding_positions, sinusoidal_table
 from .recurrent import GRU, LSTM, RNN
 from .running import running_modules
@@ -21,6 +21,7 @@ from .transformer import (
 __all__ = [
     "GRU",
     "LSTM",
+    "NORMS",
     "POSITIONS",
     "RNN",
     "AttentionCall",
@@ -43,6 +44,7 @@ __all__ = [
     "checkpoint_activations",
     "embedding_positions",
     "init",
+    "make_norm",
     "observe_attention",
     "running_modules",
     "sinusoidal_table",

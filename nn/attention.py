@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -93,9 +93,15 @@ class MultiHeadAttention(Module):
 
     `head_dim` frees the heads from the model's width: each projection has num_heads head_dim features instead of
     embed_dim. `positions` is one of `ATTENTION_POSITIONS`: how scores of self-attention depend on positions. `pattern`
-    is which of them self-attention sees: "full", "local:W" or "strided:S", see `nn.sparse`.
+    is which of them self-attention sees: "full", "local:W" or "strided:S", see `nn.sparse`. `rotary` are options of
+    `nn.positional.RotaryPositions`.
 
-    Raises ValueError if `embed_dim` does not divide by `num_heads` and there is no `head_dim`, or for a wrong pattern.
+    With `kv_heads` below `num_heads`, as many heads of keys and values serve a group of query heads each (Ainslie et
+    al. 2023, arXiv 2305.13245); `in_proj_weight` is then ((num_heads + 2 kv_heads) head_dim, embed_dim). `bias` is that
+    of the three projections, `out_bias` that of `out_proj`, the same if None.
+
+    Raises ValueError if `embed_dim` does not divide by `num_heads` and there is no `head_dim`, if `num_heads` does not
+    divide by `kv_heads`, or for a wrong pattern.
     """
 
     def __init__(
@@ -109,20 +115,27 @@ class MultiHeadAttention(Module):
         head_dim: int | None = None,
         positions: str = "none",
         pattern: str = "full",
+        kv_heads: int | None = None,
+        rotary: Mapping[str, Any] | None = None,
+        out_bias: bool | None = None,
     ):
         if head_dim is None and embed_dim % num_heads:
             raise ValueError(f"embed_dim {embed_dim} does not divide by num_heads {num_heads}: give a head_dim")
         self.embed_dim, self.num_heads, self.dropout, self.method = embed_dim, num_heads, dropout, method
         self.deterministic = False
+        self.kv_heads = kv_heads or num_heads
+        if num_heads % self.kv_heads:
+            raise ValueError(f"num_heads {num_heads} does not divide by kv_heads {kv_heads}")
         self.head_dim = head_dim or embed_dim // num_heads
         self.inner_dim = num_heads * self.head_dim
-        self.in_proj_weight = Parameter(np.empty((3 * self.inner_dim, embed_dim), np.float32))
+        projected = self.inner_dim + 2 * self.kv_heads * self.head_dim
+        self.in_proj_weight = Parameter(np.empty((projected, embed_dim), np.float32))
         init.xavier_uniform_(self.in_proj_weight)
-        self.in_proj_bias = Parameter(np.zeros(3 * self.inner_dim, np.float32)) if bias else None
-        self.out_proj = Linear(self.inner_dim, embed_dim, bias)
+        self.in_proj_bias = Parameter(np.zeros(projected, np.float32)) if bias else None
+        self.out_proj = Linear(self.inner_dim, embed_dim, bias if out_bias is None else out_bias)
         if self.out_proj.bias is not None:
             init.zeros_(self.out_proj.bias)
-        self.position_scores = with_pattern(pattern, attention_positions(positions, num_heads, self.head_dim))
+        self.position_scores = with_pattern(pattern, attention_positions(positions, num_heads, self.head_dim, rotary))
 
     def forward(
         self,
@@ -171,13 +184,19 @@ class MultiHeadAttention(Module):
         """Queries, keys and values (batch, heads, length, head_dim); one product for all three, or two across."""
         weight, bias, d = self.in_proj_weight, self.in_proj_bias, self.inner_dim
         if memory is None:
-            q, k, v = ops.split_heads(ops.linear(query, weight, bias), self.num_heads, parts=3)
+            projected = ops.linear(query, weight, bias)
+            if self.kv_heads == self.num_heads:
+                q, k, v = ops.split_heads(projected, self.num_heads, parts=3)
+            else:
+                own, shared = ops.split(projected, [d], axis=-1)
+                (q,) = ops.split_heads(own, self.num_heads)
+                k, v = ops.split_heads(shared, self.kv_heads, parts=2)
             if self.position_scores is not None:
                 q, k = self.position_scores.turn(q, k, 0)
             return q, k, v
         weights, biases = ops.split(weight, [d]), (None, None) if bias is None else ops.split(bias, [d])
         (q,) = ops.split_heads(ops.linear(query, weights[0], biases[0]), self.num_heads)
-        k, v = ops.split_heads(ops.linear(memory, weights[1], biases[1]), self.num_heads, parts=2)
+        k, v = ops.split_heads(ops.linear(memory, weights[1], biases[1]), self.kv_heads, parts=2)
         return q, k, v
 
     def extra_repr(self) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from ..autograd import Tensor, ops
 from .dropout import Dropout
 from .linear import Linear
 
 #: Gated ones take twice as many features as they give: half of them switch the other half (Shazeer 2020).
 GATED = {"glu": ops.glu, "reglu": ops.reglu, "geglu": ops.geglu, "swiglu": ops.swiglu}
-ACTIVATIONS = {"relu": ops.relu, "gelu": ops.gelu, "silu": ops.silu, **GATED}
+#: Those that an op computes together with the product before them.
+FUSED = {"relu": ops.relu, "gelu": ops.gelu, "silu": ops.silu}
+ACTIVATIONS: dict[str, Callable[..., Tensor]] = {**FUSED, "gelu_tanh": partial(ops.gelu, approximate="tanh"), **GATED}
 
 
 def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, activation: str) -> Tensor:
@@ -16,8 +21,8 @@ def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, 
 
     Source: arXiv 1706.03762, section 3.3; gated activations: arXiv 2002.05202.
     """
-    if activation in GATED:
-        return linear2(dropout(GATED[activation](linear1(x))))
+    if activation not in FUSED:
+        return linear2(dropout(ACTIVATIONS[activation](linear1(x))))
     p = dropout.p if dropout.training else 0.0
     hidden = ops.linear_activation(
         x, linear1.weight, linear1.bias, activation=activation, dropout=p, generator=dropout.generator

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from ..autograd import Generator, Tensor, default_generator
+
+_skipped: ContextVar[bool] = ContextVar("skipped", default=False)
+
+
+@contextmanager
+def skip_init() -> Iterator[None]:
+    """In this block initialisers leave their tensors as they are: for a model whose weights are loaded anyway."""
+    token = _skipped.set(True)
+    try:
+        yield
+    finally:
+        _skipped.reset(token)
 
 
 def _fill(tensor: Tensor, values: Any) -> Tensor:
@@ -20,11 +35,15 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Uniform between `low` and `high`."""
+    if _skipped.get():
+        return tensor
     return _fill(tensor, (generator or default_generator).numpy.uniform(low, high, tensor.shape))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Normal with `mean` and standard deviation `std`."""
+    if _skipped.get():
+        return tensor
     return _fill(tensor, (generator or default_generator).numpy.normal(mean, std, tensor.shape))
 
 

@@ -11,6 +11,8 @@ from ..autograd import Parameter, Tensor, ops
 from .dropout import Dropout
 from .module import Module
 
+NORMS = ("layer", "rms")
+
 
 class LayerNorm(Module):
     """Each row (..., features) to mean 0 and variance 1, then scaled by `weight` and shifted by `bias` (features,).
@@ -84,5 +86,21 @@ class RMSNorm(Module):
         weight = None if self.weight is None else self.weight.reshape(row)
         return ops.rms_norm(x.reshape(x.shape[:before] + row), weight, eps).reshape(x.shape)
 
+    def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
+        """self(residual + dropout(x)), as LayerNorm's."""
+        return self(dropout.add(x, residual))
+
+    def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
+        """residual + dropout(x), and self of it, as LayerNorm's."""
+        total = dropout.add(x, residual)
+        return total, self(total)
+
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+
+
+def make_norm(kind: str, features: int, eps: float = 1e-5) -> LayerNorm | RMSNorm:
+    """The norm for one of `NORMS`. Raises ValueError for another."""
+    if kind not in NORMS:
+        raise ValueError(f"unknown norm {kind!r}: use one of {', '.join(NORMS)}")
+    return LayerNorm(features, eps) if kind == "layer" else RMSNorm(features, eps)

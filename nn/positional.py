@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from . import init
 from .module import Module
 
 
-def sinusoidal_table(length: int, d_model: int) -> np.ndarray:
+def sinusoidal_table(length: int, d_model: int, halves: bool = False) -> np.ndarray:
     """(length, d_model) float32: sin(t / 10000^(2i/d_model)) in column 2i, cos of the same in column 2i + 1.
 
+    With `halves` all the sines stand first, then the cosines: the layout of Marian and of tensor2tensor.
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
     """
     position = np.arange(length)[:, None]
@@ -23,7 +25,7 @@ def sinusoidal_table(length: int, d_model: int) -> np.ndarray:
     table = np.empty((length, d_model), np.float32)
     table[:, 0::2] = np.sin(position * rate)
     table[:, 1::2] = np.cos(position * rate[: d_model // 2])
-    return table
+    return np.concatenate([table[:, 0::2], table[:, 1::2]], axis=1) if halves else table
 
 
 class _AddedPositions(Module):
@@ -32,13 +34,17 @@ class _AddedPositions(Module):
     def __init__(self, max_length: int):
         self.max_length = max_length
 
-    def add(self, x: Tensor, table: Tensor, offset: int) -> Tensor:
-        end = offset + x.shape[1]
+    def add(self, x: Tensor, table: Tensor, offset: Any) -> Tensor:
+        """`offset` is the first token's position: one for all, or (batch,) of them; below 0 counts as 0."""
+        end = int(np.max(offset, initial=0)) + x.shape[1]
         if end > self.max_length:
             raise ValueError(
                 f"a sequence of {end} tokens is longer than the {self.max_length} positions this model was built for: "
                 "shorten it, or build the model with a larger max_length"
             )
+        if isinstance(offset, np.ndarray):
+            rows = np.maximum(np.arange(x.shape[1]) + offset[:, None], 0)
+            return x + ops.embedding(constant(array_module(x.data), rows), table)
         return x + table[offset:end]
 
 
@@ -48,11 +54,11 @@ class SinusoidalPositions(_AddedPositions):
     Raises ValueError beyond `max_length`. Source: arXiv 1706.03762, section 3.5.
     """
 
-    def __init__(self, d_model: int, max_length: int = 1024):
+    def __init__(self, d_model: int, max_length: int = 1024, *, halves: bool = False):
         super().__init__(max_length)
-        self.table = Tensor(sinusoidal_table(max_length, d_model))
+        self.table = Tensor(sinusoidal_table(max_length, d_model, halves))
 
-    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
+    def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
         return self.add(x, self.table, offset)
 
 
@@ -64,7 +70,7 @@ class LearnedPositions(_AddedPositions):
         self.weight = Parameter(np.empty((max_length, d_model), np.float32))
         init.normal_(self.weight, 0.0, 0.02)
 
-    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
+    def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
         return self.add(x, self.weight, offset)
 
 
@@ -89,17 +95,39 @@ class RotaryPositions(PositionScores):
 
     The score of two positions then depends on their distance alone. Source: Su et al. 2021, arXiv 2104.09864,
     equation 34, with the two features of a pair half a head apart. Raises ValueError for an odd head_dim.
+
+    Args:
+        base: in place of 10000; larger ones turn more slowly.
+        factor: slows the turning down, for a context that much longer (Chen et al. 2023, arXiv 2306.15595).
+        low, high, length: only pairs that turn fewer than `low` times in `length` positions are slowed down by the
+            whole factor, and those that turn more than `high` times not at all; between them it goes over in steps
+            (Llama 3's). All pairs are slowed down without them.
     """
 
-    def __init__(self, head_dim: int):
+    def __init__(
+        self,
+        head_dim: int,
+        base: float = 10000.0,
+        factor: float = 1.0,
+        low: float | None = None,
+        high: float | None = None,
+        length: int | None = None,
+    ):
         if head_dim % 2:
             raise ValueError(f"rotary positions turn features in pairs: head_dim {head_dim} must be even")
         self.head_dim = head_dim
+        half = head_dim // 2
+        self.rate = base ** (-np.arange(half) / half)
+        if low is not None and high is not None and length is not None:
+            turns = length * self.rate / (2 * np.pi)
+            kept = np.clip((turns - low) / (high - low), 0, 1)
+            self.rate = self.rate * (kept + (1 - kept) / factor)
+        elif factor != 1.0:
+            self.rate = self.rate / factor
 
     def turn(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
         half = self.head_dim // 2
-        rate = 10000.0 ** (-np.arange(half) / half)
-        angle = np.arange(offset, offset + query.shape[2])[:, None] * rate  # (length, half)
+        angle = np.arange(offset, offset + query.shape[2])[:, None] * self.rate  # (length, half)
         xp = array_module(query.data)
         cosine, sine = (constant(xp, f(angle).astype(query.dtype)) for f in (np.cos, np.sin))
 
@@ -160,10 +188,15 @@ ATTENTION_POSITIONS = ("none", "relative", "alibi", "rotary")
 POSITIONS = ("sinusoidal", "learned", *ATTENTION_POSITIONS[1:], "none")
 
 
-def attention_positions(kind: str, num_heads: int, head_dim: int) -> PositionScores | None:
-    """The module for one of `ATTENTION_POSITIONS`; None for "none". Raises ValueError for an unknown kind."""
+def attention_positions(
+    kind: str, num_heads: int, head_dim: int, rotary: Mapping[str, Any] | None = None
+) -> PositionScores | None:
+    """The module for one of `ATTENTION_POSITIONS`; None for "none". `rotary` are options of `RotaryPositions`.
+
+    Raises ValueError for an unknown kind.
+    """
     if kind == "rotary":
-        return RotaryPositions(head_dim)
+        return RotaryPositions(head_dim, **(rotary or {}))
     if kind == "relative":
         return RelativePositions(num_heads)
     if kind == "alibi":
@@ -176,17 +209,17 @@ def attention_positions(kind: str, num_heads: int, head_dim: int) -> PositionSco
 class NoPositions(Module):
     """Adds nothing: for models whose attention knows positions itself, or that do without. It has no longest length."""
 
-    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
+    def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
         return x
 
 
-def embedding_positions(kind: str, d_model: int, max_length: int) -> tuple[Module, str]:
+def embedding_positions(kind: str, d_model: int, max_length: int, *, halves: bool = False) -> tuple[Module, str]:
     """For one of `POSITIONS`: what is added to the embeddings, and the kind that attention is built with.
 
-    Raises ValueError for an unknown kind.
+    `halves` is the layout of `sinusoidal_table`. Raises ValueError for an unknown kind.
     """
     if kind == "sinusoidal":
-        return SinusoidalPositions(d_model, max_length), "none"
+        return SinusoidalPositions(d_model, max_length, halves=halves), "none"
     if kind == "learned":
         return LearnedPositions(d_model, max_length), "none"
     if kind not in POSITIONS:

@@ -15,7 +15,23 @@ from .dropout import Dropout
 from .feed_forward import feed_forward, inner_features
 from .linear import Linear
 from .module import Module, ModuleList
-from .normalization import LayerNorm
+from .normalization import LayerNorm, RMSNorm, make_norm
+
+#: Which linear layers have biases: the projections to queries, keys and values, that behind attention, feed-forward's.
+BIASES = {
+    "all": (True, True, True),
+    "none": (False, False, False),
+    "qkv": (True, False, False),
+    "attention": (True, True, False),
+    "feed_forward": (False, False, True),
+}
+
+
+def has_biases(bias: str) -> tuple[bool, bool, bool]:
+    """The entry of `BIASES`. Raises ValueError if there is none."""
+    if bias not in BIASES:
+        raise ValueError(f"unknown bias {bias!r}: use one of {', '.join(BIASES)}")
+    return BIASES[bias]
 
 
 class TransformerEncoderLayer(Module):
@@ -26,10 +42,12 @@ class TransformerEncoderLayer(Module):
         nhead: attention heads; divides d_model unless there is a head_dim.
         dim_feedforward: width between the two linear layers.
         dropout: after attention weights, the activation and each sublayer.
-        activation: "relu", "gelu", "silu", or a gated one with half as many weights more: "glu", "reglu", "geglu",
-            "swiglu".
+        activation: "relu", "gelu", "gelu_tanh", "silu", or a gated one with half as many weights more: "glu", "reglu",
+            "geglu", "swiglu".
         norm_first: pre-norm instead of post-norm.
-        head_dim, positions, pattern: see `MultiHeadAttention`.
+        norm: "layer" or "rms".
+        bias: which linear layers have biases, one of `BIASES`.
+        attention: head_dim, positions, pattern, kv_heads and rotary of `MultiHeadAttention`.
 
     Source: arXiv 1706.03762, section 3.1; pre-norm: Xiong et al. 2020, arXiv 2002.04745.
     """
@@ -44,18 +62,17 @@ class TransformerEncoderLayer(Module):
         norm_first: bool = False,
         layer_norm_eps: float = 1e-5,
         *,
-        head_dim: int | None = None,
-        positions: str = "none",
-        pattern: str = "full",
+        norm: str = "layer",
+        bias: str = "all",
+        **attention: Any,
     ):
         self.activation, self.norm_first = activation, norm_first
-        self.self_attn = MultiHeadAttention(
-            d_model, nhead, dropout, head_dim=head_dim, positions=positions, pattern=pattern
-        )
-        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward))
+        qkv, out, feed = has_biases(bias)
+        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **attention)
+        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward), feed)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model)
-        self.norm1, self.norm2 = LayerNorm(d_model, layer_norm_eps), LayerNorm(d_model, layer_norm_eps)
+        self.linear2 = Linear(dim_feedforward, d_model, feed)
+        self.norm1, self.norm2 = (make_norm(norm, d_model, layer_norm_eps) for _ in range(2))
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
 
     def forward(self, x: Tensor, *, mask: Any = None, lengths: Any = None, causal: bool = False) -> Tensor:
@@ -87,20 +104,19 @@ class TransformerDecoderLayer(Module):
         norm_first: bool = False,
         layer_norm_eps: float = 1e-5,
         *,
-        head_dim: int | None = None,
-        positions: str = "none",
-        pattern: str = "full",
+        norm: str = "layer",
+        bias: str = "all",
+        **attention: Any,
     ):
         self.activation, self.norm_first = activation, norm_first
-        self.self_attn = MultiHeadAttention(
-            d_model, nhead, dropout, head_dim=head_dim, positions=positions, pattern=pattern
-        )
-        self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, head_dim=head_dim)
-        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward))
+        qkv, out, feed = has_biases(bias)
+        self.self_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **attention)
+        sizes: dict[str, Any] = {name: attention.get(name) for name in ("head_dim", "kv_heads")}
+        self.multihead_attn = MultiHeadAttention(d_model, nhead, dropout, qkv, out_bias=out, **sizes)
+        self.linear1 = Linear(d_model, inner_features(activation, dim_feedforward), feed)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model)
-        self.norm1, self.norm2 = LayerNorm(d_model, layer_norm_eps), LayerNorm(d_model, layer_norm_eps)
-        self.norm3 = LayerNorm(d_model, layer_norm_eps)
+        self.linear2 = Linear(dim_feedforward, d_model, feed)
+        self.norm1, self.norm2, self.norm3 = (make_norm(norm, d_model, layer_norm_eps) for _ in range(3))
         self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
 
     def forward(
@@ -147,7 +163,7 @@ class TransformerEncoder(Module):
 
     checkpoint_activations = False
 
-    def __init__(self, layers: list[TransformerEncoderLayer], norm: LayerNorm | None = None):
+    def __init__(self, layers: list[TransformerEncoderLayer], norm: LayerNorm | RMSNorm | None = None):
         self.layers = ModuleList(layers)
         self.norm = norm
 
@@ -163,7 +179,7 @@ class TransformerDecoder(Module):
 
     checkpoint_activations = False
 
-    def __init__(self, layers: list[TransformerDecoderLayer], norm: LayerNorm | None = None):
+    def __init__(self, layers: list[TransformerDecoderLayer], norm: LayerNorm | RMSNorm | None = None):
         self.layers = ModuleList(layers)
         self.norm = norm
 

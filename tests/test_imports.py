@@ -20,7 +20,7 @@ ALLOWED = {
     "doctor": {"autograd", "errors"},
     "autograd": {"errors"},
     "nn": {"autograd", "errors"},
-    "models": {"nn", "autograd", "errors"},
+    "models": {"nn", "autograd", "tokenizer", "errors"},
     "tokenizer": {"errors"},
     "train": {"models", "nn", "autograd", "tokenizer", "errors"},
     "explorer": {"train", "models", "nn", "autograd", "tokenizer", "errors"},

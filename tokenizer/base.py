@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -24,9 +24,15 @@ class Tokenizer(ABC):
     Attributes:
         special_ids: the special tokens' texts and ids. A special token has one of the four roles if its text is the
             role's name in angle brackets, in any case: `<bos>` and `<BOS>` both give `bos_id`.
+        roles: or it is named here for a role ("pad", "unk", "bos", "eos"): tokenizers of other houses have names of
+            their own.
+        begins, ends: whether a text that is read as a whole has `bos_id` before and `eos_id` behind it.
     """
 
     special_ids: dict[str, int]
+    roles: Mapping[str, str] = {}
+    begins: bool = False
+    ends: bool = False
 
     @property
     @abstractmethod
@@ -79,9 +85,21 @@ class Tokenizer(ABC):
             ids = [*ids, self.eos_id]
         return ids
 
+    def encode_whole(self, text: str) -> list[int]:
+        """`encode` with the beginning and the end that the tokenizer's model was trained with."""
+        return self.encode(text, add_bos=self.begins, add_eos=self.ends)
+
     def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
         """`encode` of each text, without padding."""
         return [self.encode(text, add_bos=add_bos, add_eos=add_eos) for text in texts]
+
+    def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
+        """`encode` of texts in the language that a translator writes, where that has tokens of its own."""
+        return self.encode_batch(texts)
+
+    def decode_more(self, ids: Iterable[int]) -> str:
+        """The text that `ids` add to what stands before them, special tokens left out."""
+        return self.decode(ids)
 
     def decode_batch(self, batch: Iterable[Iterable[int]], *, skip_special_tokens: bool = True) -> list[str]:
         """`decode` of each sequence."""
@@ -108,6 +126,8 @@ class Tokenizer(ABC):
         return self._special_id("eos")
 
     def _special_id(self, role: str) -> int:
+        if role in self.roles:
+            return self.special_ids[self.roles[role]]
         for token, token_id in self.special_ids.items():
             if token.lower() == f"<{role}>":
                 return token_id

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Self
+from typing import Any, Self
 
 from tqdm import tqdm
 
@@ -233,22 +233,25 @@ class BPETokenizer(Tokenizer):
         return [printable(self.decode_bytes([id]).decode("utf-8", "backslashreplace")) for id in ids]
 
     def save(self, path: str | Path) -> None:
-        """Write a `tokenizer.json`, which `tokenizers.Tokenizer.from_file` reads too.
+        """Write a `tokenizer.json`, which `tokenizers.Tokenizer.from_file` reads too unless it has `roles`.
 
         Raises:
             InputError: the file can't be written.
         """
-        write_json(
-            path,
-            bpe_to_json(
-                self.vocab,
-                self.merges,
-                self.added_tokens,
-                self._pre_tokenizer,
-                add_prefix_space=self.add_prefix_space,
-                ignore_merges=self.ignore_merges,
-                dropout=self.dropout,
-            ),
+        data = self.to_json()
+        own = {"handloom_tokenizer": "bpe", "roles": dict(self.roles), "begins": self.begins}
+        write_json(path, {**own, **data} if self.roles else data)
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a `tokenizer.json`."""
+        return bpe_to_json(
+            self.vocab,
+            self.merges,
+            self.added_tokens,
+            self._pre_tokenizer,
+            add_prefix_space=self.add_prefix_space,
+            ignore_merges=self.ignore_merges,
+            dropout=self.dropout,
         )
 
     @classmethod
@@ -263,7 +266,9 @@ class BPETokenizer(Tokenizer):
         """
         data = read_json(path)
         try:
-            return cls(**bpe_from_json(data))
+            tokenizer = cls(**bpe_from_json(data))
+            tokenizer.roles, tokenizer.begins = data.get("roles", {}), data.get("begins", False)
+            return tokenizer
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 

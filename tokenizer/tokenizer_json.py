@@ -182,6 +182,8 @@ def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
         raise InputError("The tokenizer file has no pre_tokenizer; only byte-level BPE can be read.")
     steps = value["pretokenizers"] if value["type"] == "Sequence" else [value]
     splits, last = steps[:-1], steps[-1]
+    if [step["type"] for step in splits] == ["Digits"] and last["type"] == "ByteLevel" and last.get("use_regex", True):
+        return {"pattern": _with_digits_apart(splits[0].get("individual_digits", False)), "add_prefix_space": False}
     if last["type"] != "ByteLevel" or len(splits) > 1 or (splits and last.get("use_regex", True)):
         kinds = " then ".join(step["type"] for step in steps)
         raise InputError(
@@ -196,6 +198,12 @@ def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(add_prefix_space, bool) or not isinstance(pattern, str):
         raise TypeError("add_prefix_space is not true or false, or the pattern is no text")
     return {"pattern": pattern, "add_prefix_space": add_prefix_space}
+
+
+def _with_digits_apart(one_by_one: bool) -> str:
+    """GPT-2's pattern on what lies between digits, and the digits: in one expression."""
+    digits = r"\p{N}" if one_by_one else r"\p{N}+"
+    return rf"'(?:[sdmt]|ll|ve|re)| ?\p{{L}}+|{digits}| ?[^\s\p{{L}}\p{{N}}]+|\s+(?![^\s\p{{N}}])|\s+"
 
 
 def _split_pattern(step: Mapping[str, Any]) -> str:

@@ -191,6 +191,7 @@ def _attention(d: Draw) -> Sample:
     batch, heads, queries, keys = d.integer(1, 2), d.integer(1, 2), d.integer(1, 3), d.integer(1, 3)
     width, value_width = d.integer(1, 2), d.integer(1, 2)
     scores = (batch, heads, queries, keys)
+    kv_heads = 1 if heads > 1 and d.flag("grouped queries") else heads
     kwargs: dict[str, Any] = {}
     kind = d.choice("restriction", ("none", "mask", "lengths", "causal", "window", "all"))
     if kind in ("mask", "all"):
@@ -210,5 +211,5 @@ def _attention(d: Draw) -> Sample:
     elif d.flag("dropout"):  # the reference draws as the standard method does
         kwargs |= {"dropout": 0.4, "seed": d.integer(0, 9)}
     bias = (d.array(tuple(1 if d.flag("stretched bias") else side for side in scores)),) if d.flag("bias") else ()
-    arrays = d.array((batch, heads, queries, width)), d.array((batch, heads, keys, width))
-    return Sample((*arrays, d.array((batch, heads, keys, value_width)), *bias), kwargs)
+    arrays = d.array((batch, heads, queries, width)), d.array((batch, kv_heads, keys, width))
+    return Sample((*arrays, d.array((batch, kv_heads, keys, value_width)), *bias), kwargs)

@@ -23,6 +23,7 @@ from .elementwise import promoted
 from .heads import empty_heads, empty_like_heads
 from .reduction import row_dots
 from .registry import declare
+from .shape import broadcast_to, reshape
 
 METHODS = ("auto", "standard", "blocked", "fused")
 # From this many scores a head on, "auto" takes blocks.
@@ -165,7 +166,8 @@ def _attention_reference(
 ) -> np.ndarray:
     """One query at a time, one sum at a time."""
     batch, heads, queries, width = query.shape
-    keys = key.shape[2]
+    keys, group = key.shape[2], heads // max(key.shape[1], 1)
+    key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
     scale = 1 / np.sqrt(width) if scale is None else scale
     out = np.zeros(
         (batch, heads, queries, value.shape[3]),
@@ -223,8 +225,9 @@ def attention(
 
     Args:
         query: (batch, heads, query_length, head_dim).
-        key: (batch, heads, key_length, head_dim).
-        value: (batch, heads, key_length, value_dim).
+        key: (batch, heads, key_length, head_dim). With fewer heads than the query, each serves a group of query heads
+            that stand side by side (Ainslie et al. 2023, arXiv 2305.13245).
+        value: (batch, heads, key_length, value_dim), with as many heads as the key.
         mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
         key_lengths: (batch,) integers: keys from there on are padding.
         causal: a query sees keys up to its own position, aligned at the end: the last query sees all keys.
@@ -249,6 +252,7 @@ def attention(
     """
     _check_shapes(query, key, value)
     query, key, value, bias = promoted(query, key, value, bias)
+    key, value = (_for_each_head(x, query.shape[1]) for x in (key, value))
     if method not in METHODS:
         raise ValueError(f"attention: method {method!r} is not one of {', '.join(METHODS)}")
     if block_size is not None and block_size < 1:
@@ -315,6 +319,15 @@ def _standard(query, key, value, bias, conditions, dropout, scale, return_weight
     return out, weights if return_weights is True else weights[:, list(return_weights)]
 
 
+def _for_each_head(x: Any, heads: int) -> Any:
+    """Keys or values (batch, kv_heads, length, dim) once for each of the `heads` that share them."""
+    batch, kv_heads, length, dim = x.shape
+    if kv_heads == heads:
+        return x
+    shape = batch, kv_heads, heads // kv_heads, length, dim
+    return broadcast_to(reshape(x, (batch, kv_heads, 1, length, dim)), shape).reshape(batch, heads, length, dim)
+
+
 def _check_shapes(query: Any, key: Any, value: Any) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if len(tensor.shape) != 4:
@@ -322,7 +335,10 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
     if (
         key.shape[-1] != query.shape[-1]
         or key.shape[2] != value.shape[2]
-        or not query.shape[:2] == key.shape[:2] == value.shape[:2]
+        or not query.shape[0] == key.shape[0] == value.shape[0]
+        or key.shape[1] != value.shape[1]
+        or (query.shape[1] != key.shape[1]
+        and (not key.shape[1] or query.shape[1] % key.shape[1]))
     ):
         raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} don't fit together")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ...autograd.backend import to_device
 from .decoding import DecodingState, survivors, to_host
-from .penalties import coverage_penalty, length_penalty
+from .penalties import LENGTH_NORMS, coverage_penalty
 from .rules import Hypothesis, Progress, Rules
 from .top import log_sum_exp, top_k
 
@@ -45,6 +45,8 @@ def beam_search(
     coverage: float = 0.0,
     n_best: int = 1,
     observe: Callable[[BeamStep], None] | None = None,
+    length_norm: str = "wu",
+    early_stopping: EarlyStopping = None,
 ) -> list[list[Hypothesis]]:
     """The best complete sequences found when the `width` best partial ones of each sentence are kept at each step.
 
@@ -57,6 +59,10 @@ def beam_search(
         alpha: exponent of the length penalty; 0 for none, above 0 favours longer sequences.
         coverage: weight of the coverage penalty; it needs a state that keeps cross-attention.
         n_best: how many to return, at most `width`.
+        length_norm: what a log-probability is divided by: "wu" for `length_penalty`, "power" for length^alpha.
+        early_stopping: when a sentence is finished in the words of `transformers`: True with `width` complete
+            sequences, whatever may still be found; False when the best open one would not be among these if it ended
+            now; "never" when it can't get among them any more. None, as above, compares with the n-th best alone.
         observe: is told of each step of each sentence.
 
     Returns, for each row of the state, up to `n_best` hypotheses, best first. Raises ValueError for numbers out of
@@ -64,33 +70,46 @@ def beam_search(
     """
     if not 1 <= n_best <= width:
         raise ValueError(f"beam_search: n_best = {n_best} must lie between 1 and the beam's width = {width}")
+    if length_norm not in LENGTH_NORMS:
+        raise ValueError(f"beam_search: length_norm {length_norm!r} is not one of {', '.join(LENGTH_NORMS)}")
+    if early_stopping not in (None, True, False, "never"):
+        raise ValueError(f"beam_search: early_stopping = {early_stopping!r} is not True, False, 'never' or None")
     if coverage < 0:
         raise ValueError(f"beam_search: coverage = {coverage} must not be negative; 0 is none")
-    return _BeamSearch(state, rules, width, alpha, coverage, n_best, observe).run()
+    kept = n_best if early_stopping is None else width
+    search = _BeamSearch(state, rules, width, coverage, (alpha, kept, length_norm, early_stopping), observe)
+    return [hypotheses[:n_best] for hypotheses in search.run()]
+
+
+EarlyStopping = Literal[True, False, "never"] | None
 
 
 class _Complete:
-    """The n best complete hypotheses of one sentence."""
+    """The best complete hypotheses of one sentence, as many as are kept."""
 
-    def __init__(self, alpha: float, n_best: int, limit: int):
-        self.alpha, self.n_best, self.limit = alpha, n_best, limit
+    def __init__(self, limit: int, alpha: float, kept: int, length_norm: str, early_stopping: EarlyStopping):
+        self.limit, self.alpha, self.kept, self.early_stopping = limit, alpha, kept, early_stopping
+        self.norm = LENGTH_NORMS[length_norm]
         self.best: list[Hypothesis] = []
 
     def add(self, ids: list[int], log_probability: float, length: int, coverage: float) -> Hypothesis:
-        score = log_probability / length_penalty(length, self.alpha) + coverage
+        score = log_probability / self.norm(length, self.alpha) + coverage
         hypothesis = Hypothesis(ids, score)
         self.best.append(hypothesis)
         self.best.sort(key=lambda hypothesis: -hypothesis.score)
-        del self.best[self.n_best :]
+        del self.best[self.kept :]
         return hypothesis
 
     def settled(self, best_open: float, length: int) -> bool:
         """Whether no open hypothesis, of `length` tokens and log-probability `best_open` or less, can enter."""
-        if len(self.best) < self.n_best:
+        if len(self.best) < self.kept:
             return False
+        if self.early_stopping is True:
+            return True
         # A log-probability only falls and a coverage penalty is never above 0. What divides is largest at the limit
         # (alpha > 0) or now.
-        bound = best_open / length_penalty(self.limit if self.alpha > 0 else length, self.alpha)
+        longest = self.limit if self.alpha > 0 and self.early_stopping is not False else length
+        bound = best_open / self.norm(longest, self.alpha)
         return bound <= self.best[-1].score
 
 
@@ -104,16 +123,15 @@ class _BeamSearch:
         state: DecodingState,
         rules: Rules,
         width: int,
-        alpha: float,
         coverage: float,
-        n_best: int,
+        ranking: tuple[Any, ...],
         observe: Callable[[BeamStep], None] | None,
     ):
         self.state, self.rules, self.width, self.coverage, self.observe = state, rules, width, coverage, observe
         self.ended: list[tuple[int, list[int], Hypothesis]] = []  # in this step, of the sentence at work
         self.progress = Progress(state, rules)
         limits = self.progress.limits - self.progress.prefix_lengths
-        self.complete = [_Complete(alpha, n_best, int(limit)) for limit in limits]
+        self.complete = [_Complete(int(limit), *ranking) for limit in limits]
         self.alive = np.arange(state.rows)  # sentences that are not done, in the order of their rows
         self.scores = np.zeros((state.rows, 1))  # (alive, open): log-probabilities
         self.attended: np.ndarray | None = None  # (rows, source_length): attention so far, if coverage counts
@@ -140,9 +158,15 @@ class _BeamSearch:
     def _candidates(self, logits: Any) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
         """The best continuations of each sentence, best first: log-probabilities, parents and tokens."""
         progress, (alive, opened) = self.progress, self.scores.shape
-        progress.penalise(logits)
-        total = log_sum_exp(logits)
-        progress.rule_out(logits)
+        if self.rules.penalise == "log-probabilities":
+            total = log_sum_exp(logits)
+            logits -= total[:, None]
+            progress.penalise(logits)
+            total = total * 0
+        else:
+            progress.penalise(logits)
+            total = log_sum_exp(logits)
+        progress.rule_out(logits, total)
         # Each open sequence has one <eos>, so twice the width always leaves `width` that go on.
         values, ids = top_k(logits, 2 * self.width)
         tokens, log_p = to_host(ids, values - total[:, None])

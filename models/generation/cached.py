@@ -44,7 +44,7 @@ class CachedState:
         self.decoder, self.rows, self.length, self.keep_attention = decoder, rows, 0, keep_attention
         self.positions, self.suggested_lengths = positions, suggested_lengths
         first = decoder.layers[0].own
-        self._cache = TreeCache(len(decoder.layers), rows, first.heads, first.head_dim, decoder.dtype, decoder.xp)
+        self._cache = TreeCache(len(decoder.layers), rows, first.kv_heads, first.head_dim, decoder.dtype, decoder.xp)
         cross = [layer.cross.memory(memory) for layer in decoder.layers if layer.cross is not None]
         self._cross_keys, self._cross_values = [key for key, _ in cross], [value for _, value in cross]
         self._cross_bias = None
@@ -108,13 +108,25 @@ class CachedState:
     def _attend_by_position(self, q: Any, k: Any, v: Any, number: int, scores: PositionScores, bias: Any) -> Any:
         """Self-attention where the distance of two tokens matters."""
         with no_grad():
-            turned = scores.turn(Tensor(q), Tensor(k), self.length)
+            turned = self._turn(scores, q, k)
             added = scores.bias_at(self._cache.distances(self.length, q.shape[2]), q.dtype)
-        keys, values = self._cache.append(number, turned[1].data, v)
+        keys, values = self._cache.append(number, turned[1], v)
         if added is not None:
             added = self.decoder.xp.asarray(added)
             bias = added if bias is None else added + bias
-        return self._attend(turned[0].data, keys, values, bias, self.self_attention)
+        return self._attend(turned[0], keys, values, bias, self.self_attention)
+
+    def _turn(self, scores: PositionScores, q: Any, k: Any) -> list[Any]:
+        """New queries and keys (sentences, heads, width or new, head_dim) at their positions."""
+        if self._cache.width == 1:
+            return [x.data for x in scores.turn(Tensor(q), Tensor(k), self.length)]
+        # The sequences of a sentence all stand at one position.
+        query, key = (Tensor(x.swapaxes(1, 2).reshape(self.rows, x.shape[1], 1, x.shape[3])) for x in (q, k))
+        turned = scores.turn(query, key, self.length)
+        return [
+            new.data.reshape(old.shape[0], old.shape[2], old.shape[1], -1).swapaxes(1, 2)
+            for new, old in zip(turned, (q, k), strict=True)
+        ]
 
     def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any]) -> Any:
         out, weights = attend(

@@ -87,7 +87,7 @@ def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = 
 def _next_step(logits: Any, progress: Progress, sequences: np.ndarray, choose: Choice, scores: bool) -> Step:
     progress.penalise(logits)
     total = log_sum_exp(logits) if scores else 0.0
-    progress.rule_out(logits)
+    progress.rule_out(logits, total)
     forced = progress.forced()
     chosen = choose(logits, sequences, ~forced)
     chances = logits[array_module(logits).arange(len(sequences)), chosen] - total

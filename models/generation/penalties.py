@@ -14,6 +14,10 @@ def length_penalty(length: Any, alpha: float) -> Any:
     return ((5.0 + length) / 6.0) ** alpha
 
 
+#: What divides a log-probability: of how many tokens, with which exponent.
+LENGTH_NORMS = {"wu": length_penalty, "power": lambda length, alpha: float(max(length, 1)) ** alpha}
+
+
 def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
     """beta sum_i log(min(sum_j p_ij, 1)): zero where every source token got its share of attention, negative elsewhere.
 

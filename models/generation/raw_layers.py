@@ -47,6 +47,7 @@ def attend(
 ) -> tuple[Any, Any]:
     """Attention of queries (batch, heads, queries, head_dim) that are scaled already, the batch shared out on threads.
 
+    Keys and values (batch, kv_heads, keys, head_dim) may have fewer heads, each for a group of those of the queries.
     The bias (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. A query with nothing to
     attend to gets zeros if `some_see_nothing`.
     Returns the results (batch, queries, heads, head_dim), and the weights (batch, heads, queries, keys) if they are to
@@ -58,7 +59,7 @@ def attend(
 
     def part(first: int, last: int) -> None:
         some = slice(first, last)
-        weights = q[some] @ keys[some].swapaxes(-1, -2)
+        weights = _by_group(q[some], keys[some].swapaxes(-1, -2))
         if weights.dtype == np.float16:
             weights = weights.astype(np.float32)
         if bias is not None:
@@ -69,7 +70,7 @@ def attend(
         total = weights.sum(axis=-1, keepdims=True)
         if some_see_nothing:
             total = xp.where(total == 0, 1, total)
-        out = weights.astype(values.dtype, copy=False) @ values[some]
+        out = _by_group(weights.astype(values.dtype, copy=False), values[some])
         xp.divide(out, total, out=merged[some].swapaxes(1, 2), casting="same_kind")
         if kept is not None:
             xp.divide(weights, total, out=kept[some])
@@ -79,35 +80,47 @@ def attend(
     return merged, kept
 
 
+def _by_group(x: Any, shared: Any) -> Any:
+    """x (batch, heads, n, a) @ shared (batch, kv_heads, a, b), each of which serves a group of heads."""
+    (batch, heads), kv_heads = x.shape[:2], shared.shape[1]
+    if heads == kv_heads:
+        return x @ shared
+    product = x.reshape(batch, kv_heads, heads // kv_heads, *x.shape[2:]) @ shared[:, :, None]
+    return product.reshape(batch, heads, *product.shape[3:])
+
+
 class RawAttention:
     """The projections of a MultiHeadAttention; `memory_too` for one that attends to an encoder's output."""
 
     def __init__(self, attention: MultiHeadAttention, memory_too: bool = False):
         self.heads, self.head_dim, inner = attention.num_heads, attention.head_dim, attention.inner_dim
+        self.kv_heads = attention.kv_heads
         weight = attention.in_proj_weight.data
         bias = None if attention.in_proj_bias is None else attention.in_proj_bias.data
         # From the memory come keys and values: the query has a projection of its own.
-        own = inner if memory_too else 3 * inner
+        own = inner if memory_too else len(weight)
         self.project_new = Affine(weight[:own], None if bias is None else bias[:own])
         self.project_memory = Affine(weight[own:], None if bias is None else bias[own:])
         self.project_out = Affine.of(attention.out_proj)
         self.position_scores = attention.position_scores
 
-    def split(self, x: Any, sentences: int, parts: int) -> Any:
-        """(rows * new, parts * heads * head_dim) -> parts of (sentences, heads, width or new, head_dim)."""
-        tokens = len(x) // max(sentences, 1)
-        return x.reshape(sentences, tokens, parts, self.heads, self.head_dim).transpose(2, 0, 3, 1, 4)
+    def split(self, x: Any, sentences: int, *heads: int) -> list[Any]:
+        """(rows * new, features) -> parts (sentences, heads, width or new, head_dim), each with its number of heads."""
+        tokens, count = len(x) // max(sentences, 1), x.shape[1] // self.head_dim
+        x = x.reshape(sentences, tokens, count, self.head_dim).transpose(0, 2, 1, 3)
+        return [x[:, sum(heads[:part]) : sum(heads[: part + 1])] for part in range(len(heads))]
 
     def memory(self, memory: Any) -> tuple[Any, Any]:
         """Keys and values (batch, heads, source_length, head_dim) of the memory (batch, source_length, d_model)."""
         batch, length, features = memory.shape
-        both = self.split(self.project_memory(memory.reshape(batch * length, features)), batch, 2)
-        both = array_module(memory).ascontiguousarray(both)
-        return both[0], both[1]
+        projected, xp = self.project_memory(memory.reshape(batch * length, features)), array_module(memory)
+        keys, values = (xp.ascontiguousarray(part) for part in self.split(projected, batch, *[self.kv_heads] * 2))
+        return keys, values
 
     def __call__(self, x: Any, sentences: int, attend: Attend) -> Any:
         new = self.project_new(x)
-        parts = self.split(new, sentences, new.shape[1] // (self.heads * self.head_dim))
+        own = new.shape[1] == self.heads * self.head_dim  # the rest comes from a memory
+        parts = self.split(new, sentences, self.heads, *([] if own else [self.kv_heads] * 2))
         merged = attend(parts[0] * new.dtype.type(self.head_dim**-0.5), *parts[1:])
         return self.project_out(merged.reshape(len(x), self.heads * self.head_dim))
 

@@ -38,6 +38,9 @@ class Rules:
             output has already; 1 changes nothing. Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1.
         no_repeat_ngram: no sequence of so many tokens occurs twice in an output; 0 allows all.
         forbidden: ids that are never generated.
+        forced_last: the last token, with probability 1, of a sequence that reaches its greatest length: mostly <eos>.
+        penalise: what beam search puts the repetition penalty on: "logits", or "log-probabilities" as `transformers`
+            does. The other strategies put it on the logits.
 
     A token that is ruled out leaves the log-probabilities of the others as they are. A sequence to which no token may
     be added ends as it is. Raises ValueError for a number that makes no sense.
@@ -51,6 +54,8 @@ class Rules:
     repetition_penalty: float = 1.0
     no_repeat_ngram: int = 0
     forbidden: tuple[int, ...] = ()
+    forced_last: int | None = None
+    penalise: str = "logits"
 
     def __post_init__(self) -> None:
         if self.max_length is not None and self.max_length < 1:
@@ -59,6 +64,8 @@ class Rules:
             raise ValueError(f"min_length = {self.min_length} must lie between 0 and max_length = {self.max_length}")
         if not self.repetition_penalty > 0:
             raise ValueError(f"repetition_penalty = {self.repetition_penalty} must be above 0; 1 changes nothing")
+        if self.penalise not in ("logits", "log-probabilities"):
+            raise ValueError(f"penalise = {self.penalise!r} is neither 'logits' nor 'log-probabilities'")
         if self.no_repeat_ngram < 0:
             raise ValueError(f"no_repeat_ngram = {self.no_repeat_ngram} must not be negative; 0 allows all repetitions")
 
@@ -125,8 +132,8 @@ class Progress:
         if self.rules.repetition_penalty != 1.0 and self.length:
             apply_repetition_penalty(logits, self.history[:, : self.length], self.rules.repetition_penalty)
 
-    def rule_out(self, logits: Any) -> None:
-        """Set the logits of tokens that may not come next to -inf, in place."""
+    def rule_out(self, logits: Any, total: Any = 0.0) -> None:
+        """Set the logits of tokens that may not come next to -inf, in place; `total` (rows,) is their log-sum-exp."""
         rules, xp = self.rules, array_module(logits)
         if rules.forbidden:
             logits[:, list(rules.forbidden)] = -np.inf
@@ -138,6 +145,12 @@ class Progress:
             rows, tokens = repeated_ngrams(self.history[:, : self.length], rules.no_repeat_ngram)
             if len(rows):
                 logits[xp.asarray(rows), xp.asarray(tokens)] = -np.inf
+        if rules.forced_last is not None:
+            last = np.flatnonzero(self.limits == self.length + 1)
+            if len(last):
+                rows = xp.asarray(last)
+                logits[rows] = -np.inf
+                logits[rows, rules.forced_last] = total[rows] if np.ndim(total) else total
 
     def select(self, rows: np.ndarray) -> None:
         """Keep these sequences, in this order."""

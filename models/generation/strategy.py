@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .beam import beam_search
+from .beam import EarlyStopping, beam_search
 from .decoding import DecodingState
 from .greedy import greedy_search
 from .rules import Hypothesis, Rules
@@ -23,7 +23,8 @@ class Strategy:
         beam, alpha, coverage, n_best: of `beam_search`; a beam of 1 (and n_best 1) is greedy search.
         sampling: draw at random instead, with temperature, top_k, top_p and seed as in `sample`; n_best sequences are
             drawn for each sentence.
-        min_length, max_length, repetition_penalty, no_repeat_ngram: of `Rules`.
+        length_norm, early_stopping: of `beam_search`.
+        min_length, max_length, repetition_penalty, no_repeat_ngram, forbidden, forced_last, penalise: of `Rules`.
     """
 
     beam: int = 5
@@ -39,6 +40,11 @@ class Strategy:
     max_length: int | None = None
     repetition_penalty: float = 1.0
     no_repeat_ngram: int = 0
+    length_norm: str = "wu"
+    early_stopping: EarlyStopping = None
+    forbidden: tuple[int, ...] = ()
+    forced_last: int | None = None
+    penalise: str = "logits"
 
     @property
     def name(self) -> str:
@@ -63,7 +69,7 @@ class Strategy:
         """`n_best` hypotheses for each row of the state, best first. Raises ValueError for a choice that can't be.
 
         Args:
-            bos_id, eos_id, prefix, forbidden: of `Rules`.
+            bos_id, eos_id, prefix, forbidden: of `Rules`; beside what the strategy forbids.
             numbers: for sampling, a number for each row that tells sentences apart, such as the line in a file; by
                 default the row's own. The same seed and number draw the same, whatever the batch.
         """
@@ -75,14 +81,23 @@ class Strategy:
             self.max_length,
             self.repetition_penalty,
             self.no_repeat_ngram,
-            forbidden,
+            (*self.forbidden, *forbidden),
+            self.forced_last,
+            self.penalise,
         )
         if self.sampling:
             return self._draw(state, rules, range(state.rows) if numbers is None else numbers)
         if self.beam == self.n_best == 1 and not self.coverage:
             return [[hypothesis] for hypothesis in greedy_search(state, rules)]
         return beam_search(
-            state, rules, width=self.beam, alpha=self.alpha, coverage=self.coverage, n_best=self.n_best
+            state,
+            rules,
+            width=self.beam,
+            alpha=self.alpha,
+            coverage=self.coverage,
+            n_best=self.n_best,
+            length_norm=self.length_norm,
+            early_stopping=self.early_stopping,
         )
 
     def _draw(self, state: DecodingState, rules: Rules, numbers: Sequence[int]) -> list[list[Hypothesis]]:

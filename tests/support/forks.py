@@ -37,9 +37,9 @@ def become(request: dict[str, Any]) -> None:
         with open(path, f"{mode}b") as stream:
             os.dup2(stream.fileno(), number)
     encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
-    sys.stdin = open(0, encoding=encoding, closefd=False)
-    sys.stdout = open(1, "w", encoding=encoding, closefd=False)
-    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", buffering=1, closefd=False)
+    sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     sys.argv = [request["script"], *request["arguments"]]
     sys.path[0] = os.path.dirname(request["script"])
 

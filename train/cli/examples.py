@@ -32,7 +32,8 @@ def example_parser(
     if generates != "nothing":
         add_generation_options(parser, translates=generates == "texts")
     add = parser.group("using a trained model", "checkpoint")
-    add("--checkpoint", type=Path, metavar="RUN", help="use the model of an earlier run")
+    add("--checkpoint", type=Path, metavar="MODEL", help="use a model: of a run, a folder of "
+        "transformers or a name on the Hub")  # fmt: skip
     add("--interactive", action="store_true", help="with --checkpoint: ask for one text after another")
     add(
         "--explore",
@@ -60,6 +61,8 @@ def parse_example(parser: OptionParser) -> Any:
         check_generation_options(parser, arguments)
     if arguments.interactive and arguments.texts:
         parser.error("--interactive asks for the texts: leave them out, or leave out --interactive")
+    if arguments.init and arguments.teacher:
+        parser.error("--init and --teacher can't go together: leave out one of them")
     for number, text in enumerate(arguments.texts, 1):
         check_text(text, f"Text {number}")
     regime_of(arguments)

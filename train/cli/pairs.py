@@ -55,11 +55,11 @@ def train_pairs(
     start = time.perf_counter()
     check_device(arguments.device)
     check_lengths(strategy_of(arguments), preset.max_length)
-    teacher = Translator.load(arguments.teacher, [task]) if arguments.teacher else None
+    teacher, init = (Translator.load(one, [task]) if one else None for one in (arguments.teacher, arguments.init))
     with start_run(arguments, name, data) as run:
         manual_seed(arguments.seed)
-        options = run_options(arguments)
-        translator = train_translator(train, valid, preset, run, teacher=teacher, task=task, **options)
+        options = {**run_options(arguments), "teacher": teacher, "init": init, "task": task}
+        translator = train_translator(train, valid, preset, run, **options)
         if find_ranks().first:
             figures = evaluate(translator, run)
             seconds = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""How to train, as options: those of `Regime`, --set for the preset, --teacher."""
+"""How to train, as options: those of `Regime`, --set for the preset, --teacher, --init."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import InputError
+from ...models import ClassifierConfig, LanguageModelConfig, Seq2SeqConfig
 from ...models.fields import field_kinds, parse_value
 from ...models.presets import SCHEDULES, Preset
 from ..tasks.regimes import METRICS, Regime
@@ -16,9 +17,16 @@ from .options import OptionParser
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 
+#: What a model of --init brings along, so that the preset can't say it.
+MODEL_FIELDS = {
+    field.name
+    for config in (Seq2SeqConfig, LanguageModelConfig, ClassifierConfig)
+    for field in dataclasses.fields(config)
+} - {"max_length"}
+
 
 def add_regime_options(parser: OptionParser) -> None:
-    """Options for everything in `Regime`, --set for the preset, and --teacher."""
+    """Options for everything in `Regime`, --set for the preset, --teacher and --init."""
     add = parser.group("how to train", "train")
     add(
         "--set",
@@ -57,6 +65,13 @@ def add_regime_options(parser: OptionParser) -> None:
         "--pad-to", type=positive, default=1, metavar="N", help="pad batches to multiples of N tokens, for --graphs"
     )
     add("--teacher", type=Path, metavar="RUN", help="learn from the model of an earlier run as well")
+    add(
+        "--init",
+        type=Path,
+        metavar="MODEL",
+        help="begin with a model's weights: of a run, a folder of transformers or a name on the Hub; its sizes and its "
+        "tokens count, not the preset's",
+    )
     add("--prefetch", type=positive, default=0, metavar="N", help="make N batches ahead in a thread")
 
 
@@ -82,7 +97,9 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     flags = {field.name for field in dataclasses.fields(Regime)} | {"steps"}
     for name in sorted(names & arguments.given & flags - {"accumulate"}):  # the two accumulations are multiplied
         raise InputError(f"--set {name} and --{name.replace('_', '-')} are the same: leave out one of them.")
-    own_tokens = not arguments.teacher and getattr(arguments, "tokenizer", "") != "character"
+    if arguments.init and (own := sorted(names & MODEL_FIELDS)):
+        raise InputError(f"--set {own[0]}: the model of --init has its own. Leave it out.")
+    own_tokens = not (arguments.teacher or arguments.init) and getattr(arguments, "tokenizer", "") != "character"
     if "vocab_size" in names and not own_tokens:
         reason = "those of the --teacher are taken" if arguments.teacher else "characters are as many as the text has"
         raise InputError(f"--set vocab_size: no tokens are learned, {reason}. Leave it out.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -13,13 +14,14 @@ import numpy as np
 from ...autograd import Tensor, no_grad, ops
 from ...autograd.backend import array_module
 from ...errors import InputError
-from ...models import ClassifierConfig, TransformerClassifier
+from ...models import ClassifierConfig, TransformerClassifier, pretrained
 from ...models.presets import ClassifierPreset
 from ...nn import Module, attention_maps
 from ...tokenizer import Tokenizer, WordTokenizer, load_tokenizer
 from ..data.batches import TokenSequences
 from ..runs.folder import RunFolder
 from ..trainer import Loss, Trainer
+from .foreign import is_foreign
 from .loading import load_trained, trained_config
 from .objectives import class_weights, taught
 from .regimes import Regime, fit
@@ -131,18 +133,31 @@ class Classifier:
         self.model, self.tokenizer, self.labels = model.eval(), tokenizer, list(labels)
 
     @classmethod
-    def load(cls, folder: str | Path, tasks: Collection[str] | None = None) -> Classifier:
-        """The classifier that a run left in `folder`, if it was trained for one of `tasks`; None takes any.
+    def load(
+        cls, folder: str | Path, tasks: Collection[str] | None = None, labels: Sequence[str] | None = None
+    ) -> Classifier:
+        """The classifier that a run left in `folder`, or a BERT that `models.pretrained` loads by folder or name.
 
-        Raises InputError as `load_trained`.
+        A run must have been trained for one of `tasks`; None takes any. With other `labels` than its own a BERT gets an
+        output layer that knows nothing yet. Raises InputError as `load_trained` and `pretrained.load`.
         """
+        if is_foreign(folder):
+            found = pretrained.load(folder, labels=labels)
+            if not isinstance(found.model, TransformerClassifier):
+                raise InputError(f"{folder} holds no classifier: its model is a {type(found.model).__name__}.")
+            assert found.tokenizer is not None
+            return cls(found.model, found.tokenizer, found.labels)
         kinds = {"": (TransformerClassifier, ClassifierConfig)}
         model, tokenizer, config = load_trained(folder, "classifier", kinds, tasks)
-        labels = config.get("labels")
+        names = config.get("labels")
         classes = model.config.classes
-        if not isinstance(labels, list) or len({one for one in labels if isinstance(one, str)}) != classes:
+        if not isinstance(names, list) or len({one for one in names if isinstance(one, str)}) != classes:
             raise InputError(f"The classifier in {folder} does not name its {classes} classes. Restore a copy of it.")
-        return cls(model, tokenizer, labels)
+        return cls(model, tokenizer, names)
+
+    def begin(self, config: ClassifierConfig) -> TransformerClassifier:
+        """The model itself, to train on."""
+        return self.model.train()
 
     def probabilities(self, texts: Sequence[str], batch_size: int = 128) -> np.ndarray:
         """(texts, classes): how likely each class is."""
@@ -178,8 +193,10 @@ class Classifier:
 
 
 def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> list[list[int]]:
-    """<bos> and the first tokens of each text, `max_length` in all."""
-    return [ids[:max_length] for ids in tokenizer.encode_batch(texts, add_bos=True)]
+    """<bos> and the first tokens of each text, and <eos> if the tokenizer ends texts; `max_length` in all."""
+    if not tokenizer.ends:
+        return [ids[:max_length] for ids in tokenizer.encode_batch(texts, add_bos=True)]
+    return [[*ids[: max_length - 1], tokenizer.eos_id] for ids in tokenizer.encode_batch(texts, add_bos=True)]
 
 
 def train_classifier(
@@ -195,6 +212,7 @@ def train_classifier(
     stop_at: int | None = None,
     regime: Regime | None = None,
     teacher: Classifier | None = None,
+    init: Classifier | None = None,
     task: str = "",
     say: Callable[[str], None] = print,
 ) -> Classifier:
@@ -206,16 +224,24 @@ def train_classifier(
             a row, one an epoch, bring no better accuracy.
         resume, stop_at, regime, task, say: as in `train_translator`.
         teacher: a classifier of the same classes to learn from as well; its vocabulary becomes this one's.
+        init: a classifier of the same classes to begin with, which is changed; its sizes and its vocabulary count.
 
     Raises InputError for a preset or a teacher that can't be used.
     """
     regime = regime or Regime()
     labels = sorted({label for _, label in train})
     number = {label: i for i, label in enumerate(labels)}
+    if init is not None and init.labels != labels:
+        raise InputError("The model of --init knows other classes than the training texts have.")
+    if init is not None:
+        preset = dataclasses.replace(preset, max_length=min(preset.max_length, init.model.config.max_length))
     if teacher is not None and teacher.labels != labels:
         raise InputError("The teacher knows other classes than the training texts have: train it on the same data.")
     if resume:
         tokenizer: Tokenizer = load_tokenizer(run.tokenizer_path)
+    elif init is not None:
+        tokenizer = init.tokenizer
+        tokenizer.save(run.tokenizer_path)
     else:
         texts = [text for text, _ in train]
         tokenizer = WordTokenizer.train(texts, preset.vocab_size, min_frequency=preset.min_frequency)
@@ -237,8 +263,8 @@ def train_classifier(
         )
 
     train_batches, valid_batches = batches(train, True), batches(valid, False)
-    config = preset.model_config(tokenizer.vocab_size, len(labels), tokenizer.pad_id)
-    model = regime.make_model(TransformerClassifier, config, device)
+    config = init.model.config if init else preset.model_config(tokenizer.vocab_size, len(labels), tokenizer.pad_id)
+    model = regime.make_model(init.begin if init else TransformerClassifier, config, device)
     if teacher is not None:
         teacher.model.to(device).eval()
     steps = steps or preset.epochs * len(train_batches)

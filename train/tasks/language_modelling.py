@@ -24,6 +24,7 @@ from ...models import (
     Rules,
     Sampler,
     Strategy,
+    pretrained,
 )
 from ...models import stream as generate
 from ...models.fields import Length, fits
@@ -36,6 +37,7 @@ from ...tokenizer.character import clean_text, lost_characters
 from ..data.running_text import TextData
 from ..runs.folder import RunFolder
 from ..trainer import Loss, Trainer
+from .foreign import is_foreign
 from .loading import load_trained, trained_config
 from .objectives import taught
 from .regimes import Regime, fit
@@ -203,15 +205,26 @@ class Writer:
 
     @classmethod
     def load(cls, folder: str | Path, tasks: Collection[str] | None = None) -> Writer:
-        """The model that a run left in `folder`, if it was trained for one of `tasks`; None takes any.
+        """The model that a run left in `folder`, or a decoder that `models.pretrained` loads by folder or name.
 
-        Raises InputError as `load_trained`.
+        A run must have been trained for one of `tasks`; None takes any. Raises InputError as `load_trained` and
+        `pretrained.load`.
         """
+        if is_foreign(folder):
+            found = pretrained.load(folder)
+            if not isinstance(found.model, LanguageModel):
+                raise InputError(f"{folder} holds no language model: its model is a {type(found.model).__name__}.")
+            assert found.tokenizer is not None
+            return cls(found.model, found.tokenizer, found.model.config.max_length)
         model, tokenizer, config = load_trained(folder, "language model", MODELS, tasks)
         length: Any = config.get("length")
         if not fits(Length, length) or length > getattr(model.config, "max_length", length):
             raise InputError(f"The language model in {folder} does not say how long its context is. Restore a copy.")
         return cls(model, tokenizer, length)
+
+    def begin(self, config: Any) -> LanguageModel | RecurrentLanguageModel:
+        """The model itself, to train on."""
+        return self.model.train()
 
     def write(
         self,
@@ -249,14 +262,14 @@ class Writer:
             for token in itertools.islice(new, len(context), None):
                 ids.append(token)
                 pending.append(token)
-                piece = self.tokenizer.decode(pending)
+                piece = self.tokenizer.decode_more(pending)
                 # A character of several bytes may come in several tokens.
                 if not piece.endswith("\N{REPLACEMENT CHARACTER}") or len(pending) > 3:
                     yield piece
                     pending = []
             context = ids[-max(self.length // 2, 1) :]
         if pending:
-            yield self.tokenizer.decode(pending)
+            yield self.tokenizer.decode_more(pending)
 
     def best(self, prompt: str, tokens: int, strategy: Strategy) -> list[tuple[str, float]]:
         """The `n_best` continuations that the strategy finds, each with the prompt before it, and their scores.
@@ -273,14 +286,14 @@ class Writer:
         found = dataclasses.replace(strategy, min_length=0, max_length=tokens).generate(
             self._starter()(), bos_id=None, eos_id=None, prefix=[ids], forbidden=self._special()
         )[0]
-        return [(prompt + self.tokenizer.decode(one.ids[len(ids) :]), one.score) for one in found]
+        return [(prompt + self.tokenizer.decode_more(one.ids[len(ids) :]), one.score) for one in found]
 
     def knows(self, prompt: str) -> bool:
         """Whether the prompt has a token that the model was trained on."""
         return any(i != self.tokenizer.unk_id for i in self.tokenizer.encode(prompt))
 
     def _known_ids(self, prompt: str) -> list[int]:
-        known = [i for i in self.tokenizer.encode(prompt) if i != self.tokenizer.unk_id]
+        known = [i for i in self.tokenizer.encode_whole(prompt) if i != self.tokenizer.unk_id]
         if not known:
             raise InputError(f"The prompt {prompt!r} has no token that this model knows. Give another one.")
         return known
@@ -318,6 +331,7 @@ def train_language_model(
     stop_at: int | None = None,
     regime: Regime | None = None,
     teacher: Writer | None = None,
+    init: Writer | None = None,
     task: str = "",
     say: Callable[[str], None] = print,
 ) -> Writer:
@@ -332,6 +346,7 @@ def train_language_model(
         stop_at: see `Trainer.fit`.
         regime: how to train beside what the preset says; `Regime()` if None.
         teacher: a writer to learn from as well, whose tokenizer cut the text.
+        init: a writer to begin with, which is changed; its tokenizer cut the text, and its sizes count.
         task: what the model learns, in words, to be told from others when it is loaded.
         say: receives a line of text about each stage.
 
@@ -339,7 +354,11 @@ def train_language_model(
     """
     regime = regime or Regime()
     kind = "recurrent" if isinstance(config, RecurrentConfig) else "transformer"
-    model = regime.make_model(MODELS[kind][0], config, device)
+    if init is not None:
+        config = init.model.config
+        kind = "recurrent" if isinstance(config, RecurrentConfig) else "transformer"
+        preset = dataclasses.replace(preset, length=min(preset.length, init.length))
+    model: Any = regime.make_model(init.begin if init else MODELS[kind][0], config, device)
     if teacher is not None:
         teacher.model.to(device).eval()
     steps = steps or preset.steps

@@ -76,7 +76,7 @@ def checked_tokenizer(run: RunFolder, config: Mapping[str, Any], sizes: Any) -> 
     """The run's tokenizer. Raises InputError unless it is the one that its model was trained with."""
     tokenizer = load_tokenizer(run.tokenizer_path)
     tokens = getattr(sizes, "vocab_size", None) or sizes.source_vocab_size
-    if tokenizer.vocab_size != tokens or config.get("tokenizer") != file_digest(run.tokenizer_path):
+    if tokenizer.vocab_size > tokens or config.get("tokenizer") != file_digest(run.tokenizer_path):
         raise InputError(
             f"{run.tokenizer_path} is not the tokenizer that the model in {run.model_path} was trained with: it was "
             "changed, or the files are of two runs. Take both from the same one."
@@ -94,7 +94,7 @@ def _check_sizes(sizes: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
     numbers = sum(int(np.prod(shape, dtype=object)) for shape in shapes.values())
     heads = (sizes.get("head_dim") or 1) * sizes.get("nhead", 1)
     for name, value in {**sizes, "nhead": heads}.items():
-        if type(value) is not int or name in ("max_length", "pad_id"):
+        if type(value) is not int or name in ("max_length", "decoder_max_length", "pad_id"):
             continue
         if name.endswith("layers"):
             fits = value <= len(shapes)

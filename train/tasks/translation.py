@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from tqdm import tqdm
 from ...autograd import Tensor, no_grad, ops
 from ...autograd.backend import to_device
 from ...errors import InputError
-from ...models import Hypothesis, Seq2SeqConfig, Seq2SeqTransformer, Strategy
+from ...models import Hypothesis, Seq2SeqConfig, Seq2SeqTransformer, Strategy, pretrained
 from ...models.presets import TranslationPreset
 from ...nn import Module, attention_maps
 from ...tokenizer import BPETokenizer, Tokenizer, load_tokenizer
@@ -20,6 +21,7 @@ from ..data.batches import Batch, TokenBatches, fit_lengths, source_batches
 from ..distributed import find_ranks, local_device
 from ..runs.folder import RunFolder
 from ..trainer import Loss, Trainer
+from .foreign import is_foreign
 from .loading import load_trained, trained_config
 from .objectives import taught
 from .regimes import Regime, fit
@@ -31,19 +33,31 @@ TooLong = Literal["error", "truncate"]
 class Translator:
     """A trained model and the tokenizer shared by its two languages."""
 
-    def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer):
-        self.model, self.tokenizer = model, tokenizer
+    def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, own: Strategy | None = None):
+        """`own` is how the model's folder says to generate, where it does."""
+        self.model, self.tokenizer, self.own = model, tokenizer, own or Strategy()
 
     @classmethod
     def load(cls, folder: str | Path, tasks: Collection[str] | None = None) -> Translator:
-        """The translator that a run left in `folder`, if it was trained for one of `tasks`; None takes any.
+        """The translator that a run left in `folder`, or a Marian that `models.pretrained` loads by folder or name.
 
-        Raises InputError as `load_trained`.
+        A run must have been trained for one of `tasks`; None takes any. Raises InputError as `load_trained` and
+        `pretrained.load`.
         """
+        if is_foreign(folder):
+            found = pretrained.load(folder)
+            if not isinstance(found.model, Seq2SeqTransformer):
+                raise InputError(f"{folder} holds no translator: its model is a {type(found.model).__name__}.")
+            assert found.tokenizer is not None
+            return cls(found.model, found.tokenizer, found.strategy)
         model, tokenizer, _ = load_trained(
             folder, "translation model", {"": (Seq2SeqTransformer, Seq2SeqConfig)}, tasks
         )
         return cls(model, tokenizer)
+
+    def begin(self, config: Seq2SeqConfig) -> Seq2SeqTransformer:
+        """The model itself, to train on."""
+        return self.model.train()
 
     def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
         """Sentences as the encoder takes them: token ids and <eos>. Raises InputError for empty and too long ones."""
@@ -66,7 +80,12 @@ class Translator:
 
         `too_long` and `progress` as in `translate`, and the same errors.
         """
-        strategy = strategy or Strategy()
+        strategy = strategy or self.own
+        strategy = dataclasses.replace(
+            strategy,
+            forbidden=tuple({*strategy.forbidden, *self.own.forbidden}),
+            forced_last=self.own.forced_last if strategy.forced_last is None else strategy.forced_last,
+        )
         tokenizer = self.tokenizer
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         self.model.eval()
@@ -186,7 +205,7 @@ def translation_batches(
     """The pairs as batches of the preset's size, see `TokenBatches`."""
     return TokenBatches(
         tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
-        tokenizer.encode_batch([target for _, target in pairs]),
+        tokenizer.encode_targets([target for _, target in pairs]),
         tokens_per_batch=preset.tokens_per_batch,
         seed=seed,
         max_length=preset.max_length,
@@ -212,6 +231,7 @@ def train_translator(
     stop_at: int | None = None,
     regime: Regime | None = None,
     teacher: Translator | None = None,
+    init: Translator | None = None,
     task: str = "",
     observe: Callable[[Trainer], None] | None = None,
     say: Callable[[str], None] = print,
@@ -226,6 +246,7 @@ def train_translator(
         stop_at: see `Trainer.fit`.
         regime: how to train beside what the preset says; `Regime()` if None.
         teacher: a translator to learn from as well; its tokenizer becomes this one's.
+        init: a translator to begin with, which is changed; its sizes and its tokenizer count, not the preset's.
         task: what the model learns, in words, to be told from others when it is loaded.
         observe: of `Trainer`.
         say: receives a line of text about each stage.
@@ -236,10 +257,13 @@ def train_translator(
 
     regime = regime or Regime()
 
+    if init is not None:
+        preset = dataclasses.replace(preset, max_length=min(preset.max_length, init.model.config.max_length))
+
     def make_tokenizer() -> Tokenizer:
         if resume:
             return load_tokenizer(run.tokenizer_path)
-        trained = teacher.tokenizer if teacher else None
+        trained = init.tokenizer if init else teacher.tokenizer if teacher else None
         trained = trained or BPETokenizer.train([text for pair in train for text in pair], preset.vocab_size)
         trained.save(run.tokenizer_path)
         return trained
@@ -252,8 +276,8 @@ def train_translator(
     for note in (train_batches.note(), valid_batches.note()):
         if note:
             say(note)
-    config = preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
-    model = regime.make_model(Seq2SeqTransformer, config, device)
+    config = init.model.config if init else preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
+    model = regime.make_model(init.begin if init else Seq2SeqTransformer, config, device)
     if teacher is not None:
         teacher.model.to(local_device(device)).eval()
     steps = steps or preset.steps
@@ -276,7 +300,7 @@ def train_translator(
         steps=steps,
         clip_norm=preset.clip_norm,
         validate_every=min(preset.validate_every, steps),
-        training_label=f"training (dropout {preset.dropout}, label smoothing {preset.label_smoothing})",
+        training_label=f"training (dropout {config.dropout}, label smoothing {preset.label_smoothing})",
         observe=observe,
         **{**regime.trainer_options(), "accumulate": accumulate},
     )
@@ -285,4 +309,4 @@ def train_translator(
         say(f"best validation loss {best:.4f} nats per token (perplexity {np.exp(best):.2f})")
     else:
         say(f"best {trainer.monitor}: {best:.4f}")
-    return Translator(model.eval(), tokenizer)
+    return Translator(model.eval(), tokenizer, init.own if init else None)

@@ -71,6 +71,6 @@ def test_a_change_without_effect(given: dict, message: str) -> None:
 
 def test_changes_beside_each_other() -> None:
     given = {"set": ["accumulate=2", "lr=0.1"], "schedule": "linear", "positions": "alibi"}
-    arguments = Namespace(**given, teacher=None, given={"accumulate"})
+    arguments = Namespace(**given, teacher=None, init=None, given={"accumulate"})
     preset = preset_of(arguments, SMOKE)
     assert (preset.accumulate, preset.lr, preset.positions) == (2, 0.1, "alibi")

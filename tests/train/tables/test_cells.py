@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from handloom.errors import InputError
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import TrainingStopped

@@ -1,0 +1,42 @@
+"""What the configurations of all models have in common beside the sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+from ..nn.normalization import NORMS
+from ..nn.transformer import BIASES
+from .fields import Choices, Share, Size
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """Options that all models of Transformer layers share.
+
+    Args:
+        norm: "layer" or "rms".
+        norm_eps: of every norm, inside the square root.
+        bias: which linear layers have biases, one of `nn.transformer.BIASES`.
+        kv_heads: heads of keys and values in self-attention, each for a group of query heads; as many if None.
+        rotary: options of `nn.positional.RotaryPositions`, such as its base.
+        sinusoid_halves: sinusoidal positions with all the sines before the cosines.
+    """
+
+    norm: Annotated[str, Choices(NORMS)] = "layer"
+    norm_eps: Share = 1e-5
+    bias: Annotated[str, Choices(tuple(BIASES))] = "all"
+    kv_heads: Size | None = None
+    rotary: dict[str, Any] | None = None
+    sinusoid_halves: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it. Options that are given by name alone are left out at their defaults."""
+        values = dataclasses.asdict(self)
+        left_out = [f.name for f in dataclasses.fields(self) if f.kw_only and values[f.name] == f.default]
+        return {name: value for name, value in values.items() if name not in left_out}
+
+    def layer_options(self, in_attention: str, pattern: str) -> dict[str, Any]:
+        """What the layers in `nn.transformer` take by name; `in_attention` as `nn.embedding_positions` returns it."""
+        attention = {"positions": in_attention, "pattern": pattern, "kv_heads": self.kv_heads, "rotary": self.rotary}
+        return {"layer_norm_eps": self.norm_eps, "norm": self.norm, "bias": self.bias, **attention}

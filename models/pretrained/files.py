@@ -1,0 +1,155 @@
+"""Folders of Hugging Face's layout: config.json, safetensors in one file or several, JSON files beside them.
+
+What a folder holds is known from the headers of its files: shapes and dtypes are checked before a weight is read.
+Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from ...errors import InputError
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+#: What is fetched of a repository: no pickles, and nothing of other frameworks.
+FETCHED = ("*.json", "model*.safetensors", "*.spm", "*.txt", "tokenizer.model")
+
+
+class Stored(NamedTuple):
+    """A tensor in a file: where its bytes lie, and what they are."""
+
+    path: Path
+    start: int
+    shape: tuple[int, ...]
+    dtype: str
+
+    def read(self) -> np.ndarray:
+        """The numbers; bfloat16 as float32, whose upper half it is."""
+        if not all(self.shape):
+            return np.empty(self.shape, np.float32)
+        stored = np.memmap(self.path, DTYPES[self.dtype], "r", self.start, self.shape)
+        return (stored.astype(np.uint32) << 16).view(np.float32) if self.dtype == "BF16" else stored
+
+
+def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path:
+    """The folder, or that of the repository of this name on the Hugging Face Hub, fetched unless it is in the cache.
+
+    Raises InputError if there is neither; it says what to fetch and where to put it.
+    """
+    folder, name = Path(folder_or_name), str(folder_or_name)
+    if folder.is_dir():
+        if revision is not None:
+            raise InputError(f"{folder} is a folder and has no revision {revision!r}: leave it out.")
+        return folder
+    if folder.exists() or folder.is_absolute() or name.startswith((".", "~")) or name.count(os.sep) > 1:
+        raise InputError(f"There is no folder {name}. Give a model's folder, or a name on the Hub such as OWNER/MODEL.")
+    cure = (
+        f"Fetch {', '.join(FETCHED)} from https://huggingface.co/{name} into a folder, and give that folder in place "
+        "of the name"
+    )
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise InputError(f"To fetch {name}, pip install 'handloom[hub]'. Or: {cure}.") from None
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(FETCHED)))
+    except Exception as error:  # of the network, the name, the rights: each has its own class, from three libraries
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InputError(f"{name} is no folder here, and can't be fetched from the Hub ({reason}). {cure}.") from None
+
+
+def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
+    """The JSON object in a file; {} if there is no file, unless `missing` says what that means.
+
+    Raises InputError for anything else than an object.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if missing:
+            raise InputError(missing) from None
+        return {}
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path} can't be read as JSON ({error}). Fetch or copy it again.") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds a JSON {type(found).__name__} where an object is expected. Fetch it again.")
+    return found
+
+
+def find_tensors(folder: Path) -> dict[str, Stored]:
+    """All tensors of a folder by name, from the headers of its files.
+
+    Raises InputError if there are none, a file is missing or damaged, or the weights are pickled.
+    """
+    if (folder / INDEX).is_file():
+        return _sharded(folder)
+    if (folder / WEIGHTS).is_file():
+        return _header(folder / WEIGHTS)
+    pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
+    if pickled:
+        raise InputError(
+            f"{folder} holds its weights pickled ({pickled[0]}). handloom reads safetensors only, because unpickling a "
+            "file can run any code hidden in it. Where you trust the file, convert it by transformers: "
+            "AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER), with the class that config.json names; or "
+            "fetch a revision of the model that has model.safetensors."
+        )
+    raise InputError(f"{folder} holds no {WEIGHTS}. Fetch the model's weights into it.")
+
+
+def _sharded(folder: Path) -> dict[str, Stored]:
+    placed = read_object(folder / INDEX).get("weight_map")
+    if not isinstance(placed, dict) or not all(isinstance(name, str) for name in placed.values()):
+        raise InputError(f"{folder / INDEX} has no weight_map. Fetch it again.")
+    for name in sorted(set(placed.values())):
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise InputError(f"{folder / INDEX} points to {name!r}, which is no safetensors file beside it: not read.")
+        if not (folder / name).is_file():
+            raise InputError(f"{folder} lacks {name}, which its {INDEX} names. Fetch it into the folder.")
+    files = {name: _header(folder / name) for name in sorted(set(placed.values()))}
+    lost = [name for name, file in placed.items() if name not in files[file]]
+    if lost:
+        raise InputError(f"{folder / placed[lost[0]]} lacks {lost[0]}, which {INDEX} places there. Fetch both again.")
+    return {name: files[file][name] for name, file in placed.items()}
+
+
+def _header(path: Path) -> dict[str, Stored]:
+    try:
+        with safe_open(path, framework="np"):  # checks all of it: sizes, offsets, overlaps
+            pass
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length))
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} is damaged or no safetensors file ({error}). Fetch or copy it again.") from None
+    header.pop("__metadata__", None)
+    return {
+        name: Stored(path, 8 + length + one["data_offsets"][0], tuple(one["shape"]), one["dtype"])
+        for name, one in header.items()
+    }
+
+
+def write_tensors(folder: Path, tensors: Mapping[str, np.ndarray]) -> None:
+    """Write model.safetensors, which appears whole or not at all. Raises InputError if it can't be written."""
+    temporary = folder / f".{WEIGHTS}.tmp"
+    try:
+        save_file(dict(tensors), temporary, metadata={"format": "pt"})
+        os.replace(temporary, folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"The weights can't be written to {folder} ({error}). Make room, or choose another.") from None
+
+
+def write_object(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON file. Raises InputError if it can't be written."""
+    try:
+        path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"{path} can't be written ({error.strerror or error}). Choose another folder.") from None

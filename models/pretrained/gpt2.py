@@ -1,0 +1,89 @@
+"""GPT-2: Radford et al. 2019. Its linear layers lie transposed, q, k and v side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...autograd import Tensor
+from ..language_model import LanguageModel, LanguageModelConfig
+from .layouts import NAMES_OF_ACTIVATIONS, Entries, activation_here, linear, needs, norm, refuse, table
+
+ARCHITECTURE = "GPT2LMHeadModel"
+PREFIX = "transformer."
+MODEL = LanguageModel
+IGNORED = ("attn.bias", "attn.masked_bias")  # masks that old versions stored
+
+
+def config_here(config: dict[str, Any]) -> LanguageModelConfig:
+    refuse(
+        config,
+        scale_attn_weights=True,
+        scale_attn_by_inverse_layer_idx=False,
+        reorder_and_upcast_attn=False,
+        add_cross_attention=False,
+    )
+    width = config["n_embd"]
+    return LanguageModelConfig(
+        config["vocab_size"],
+        d_model=width,
+        nhead=config["n_head"],
+        layers=config["n_layer"],
+        dim_feedforward=config.get("n_inner") or 4 * width,
+        dropout=float(config.get("resid_pdrop", 0.1)),
+        activation=activation_here(config, "activation_function", "gelu_new"),
+        max_length=config["n_positions"],
+        tie_output=config.get("tie_word_embeddings", True),
+        norm_eps=config.get("layer_norm_epsilon", 1e-5),
+        output_bias=False,
+    )
+
+
+def entries(c: LanguageModelConfig) -> Entries:
+    d = c.d_model
+    tied = ("lm_head.weight",) if c.tie_output else ()
+    yield table("embedding.weight", "transformer.wte.weight", c.vocab_size, d, aliases=tied)
+    yield table("positions.weight", "transformer.wpe.weight", c.max_length, d)
+    for layer in range(c.layers):
+        own, theirs = f"decoder.layers.{layer}", f"transformer.h.{layer}"
+        yield from norm(f"{own}.norm1", f"{theirs}.ln_1", d)
+        yield from linear(f"{own}.self_attn.in_proj", f"{theirs}.attn.c_attn", 3 * d, d, transposed=True)
+        yield from linear(f"{own}.self_attn.out_proj", f"{theirs}.attn.c_proj", d, d, transposed=True)
+        yield from norm(f"{own}.norm2", f"{theirs}.ln_2", d)
+        yield from linear(f"{own}.linear1", f"{theirs}.mlp.c_fc", c.dim_feedforward, d, transposed=True)
+        yield from linear(f"{own}.linear2", f"{theirs}.mlp.c_proj", d, c.dim_feedforward, transposed=True)
+    yield from norm("decoder.norm", "transformer.ln_f", d)
+    if not c.tie_output:
+        yield table("output.weight", "lm_head.weight", c.vocab_size, d)
+
+
+def config_there(c: LanguageModelConfig, model: LanguageModel) -> dict[str, Any]:
+    bias: Tensor | None = model.output.bias
+    needs(
+        {
+            f"positions are {c.positions}, not learned": c.positions != "learned",
+            "it is post-norm": not c.norm_first,
+            f"norms are {c.norm}": c.norm != "layer",
+            f"the activation is {c.activation}": c.activation not in NAMES_OF_ACTIVATIONS,
+            "heads have a size of their own": c.head_dim not in (None, c.d_model // c.nhead),
+            "keys are shared among heads": c.kv_heads not in (None, c.nhead),
+            f"attention sees a pattern ({c.pattern})": c.pattern != "full",
+            "linear layers lack biases": c.bias != "all",
+            "the output layer has a bias (build it with tie_output or output_bias=False)": bias is not None,
+        },
+        "GPT-2",
+    )
+    return {
+        "model_type": "gpt2",
+        "vocab_size": c.vocab_size,
+        "n_positions": c.max_length,
+        "n_embd": c.d_model,
+        "n_layer": c.layers,
+        "n_head": c.nhead,
+        "n_inner": c.dim_feedforward,
+        "activation_function": NAMES_OF_ACTIVATIONS[c.activation],
+        "resid_pdrop": c.dropout,
+        "embd_pdrop": c.dropout,
+        "attn_pdrop": c.dropout,
+        "layer_norm_epsilon": c.norm_eps,
+        "tie_word_embeddings": c.tie_output,
+    }

@@ -1,0 +1,112 @@
+"""What each of a model's parameters is called and how it lies in a file of Hugging Face's `transformers`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+
+Entries = Iterator["Entry"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One parameter here, one or several tensors there.
+
+    Attributes:
+        own: its name in the state dict here.
+        theirs: the tensors' names there; several lie one after the other along the first axis here.
+        shapes: of these tensors, as the configuration asks for them.
+        transposed: they are (in_features, out_features) there.
+        aliases: other names under which the same tensor may be stored once more.
+        optional: it may be missing; the parameter then is zeros (or the fresh one of a new head).
+    """
+
+    own: str
+    theirs: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    transposed: bool = False
+    aliases: tuple[str, ...] = ()
+    optional: bool = False
+
+    def read(self, tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """The parameter, of this shape, from the tensors."""
+        parts = [tensors[name].T if self.transposed else tensors[name] for name in self.theirs]
+        return (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(shape)
+
+    def write(self, own: np.ndarray) -> dict[str, np.ndarray]:
+        """The tensors of a parameter."""
+        if self.transposed:
+            own = own.T
+        if len(self.theirs) == 1:
+            return {self.theirs[0]: np.ascontiguousarray(own.reshape(self.shapes[0]))}
+        ends = np.cumsum([shape[0] for shape in self.shapes])[:-1]
+        return dict(zip(self.theirs, map(np.ascontiguousarray, np.split(own, ends)), strict=True))
+
+
+def table(own: str, theirs: str, *shape: int, aliases: tuple[str, ...] = ()) -> Entry:
+    return Entry(own, (theirs,), (shape,), aliases=aliases)
+
+
+def linear(
+    own: str, theirs: str | tuple[str, ...], outs: int | tuple[int, ...], ins: int, *, bias: bool = True,
+    transposed: bool = False,
+) -> Entries:  # fmt: skip
+    """Weight and bias of a linear layer; of several there that are one here."""
+    names = (theirs,) if isinstance(theirs, str) else theirs
+    sizes = (outs,) if isinstance(outs, int) else outs
+    weights = tuple((ins, out) if transposed else (out, ins) for out in sizes)
+    yield Entry(_weight(own, "weight"), tuple(f"{n}.weight" for n in names), weights, transposed)
+    if bias:
+        yield Entry(_weight(own, "bias"), tuple(f"{n}.bias" for n in names), tuple((out,) for out in sizes))
+
+
+def _weight(own: str, kind: str) -> str:
+    """`own.weight`; the projections of attention are called in_proj_weight."""
+    return f"{own}_{kind}" if own.endswith("in_proj") else f"{own}.{kind}"
+
+
+def norm(own: str, theirs: str, features: int, *, bias: bool = True) -> Entries:
+    yield table(f"{own}.weight", f"{theirs}.weight", features)
+    if bias:
+        yield table(f"{own}.bias", f"{theirs}.bias", features)
+
+
+# What `transformers` calls the activations that are known here.
+ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "silu": "silu",
+    "swish": "silu",
+}
+NAMES_OF_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
+
+
+def activation_here(config: dict[str, Any], key: str, default: str) -> str:
+    """What config[key] is called here. Raises ValueError if it does not exist here."""
+    name = config.get(key, default)
+    if name not in ACTIVATIONS:
+        raise ValueError(f"its {key} is {name!r}, which handloom does not have; it has {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+def refuse(config: dict[str, Any], **expected: Any) -> None:
+    """Raise ValueError for what a config.json says otherwise than handloom can do it; a missing key is as expected."""
+    for key, value in expected.items():
+        if config.get(key, value) != value:
+            raise ValueError(f"it says {key} = {config[key]!r}, and handloom has {value!r} only")
+
+
+def needs(problems: dict[str, bool], architecture: str) -> None:
+    """Raise InputError, naming what stands in the way, if a model can't be written as this architecture."""
+    found = [problem for problem, there in problems.items() if there]
+    if found:
+        raise InputError(f"This model can't be saved as {architecture}: {'; '.join(found)}.")

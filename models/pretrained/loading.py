@@ -1,0 +1,220 @@
+"""From a folder to a model."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import InputError
+from ...nn import Module
+from ...nn.init import skip_init
+from ...tokenizer import Tokenizer
+from ..generation import Strategy
+from . import bert, distilbert, gpt2, llama, marian
+from .files import DTYPES, Stored, find_folder, find_tensors, read_object
+from .generation_config import strategy_of
+from .layouts import Entry
+from .tokenizers import load_tokenizer_of
+
+ARCHITECTURES: dict[str, Any] = {
+    "marian": marian,
+    "gpt2": gpt2,
+    "llama": llama,
+    "mistral": llama,
+    "qwen2": llama,
+    "bert": bert,
+    "distilbert": distilbert,
+}
+SHOWN = 3  # problems of the weights that are named
+
+
+class Pretrained(NamedTuple):
+    """What a folder holds.
+
+    Attributes:
+        model: a Seq2SeqTransformer, LanguageModel or TransformerClassifier in evaluation mode.
+        tokenizer: None if it was not asked for.
+        labels: a classifier's classes by their number; empty for other models.
+        strategy: how the folder says to generate; greedy search unless it says more.
+    """
+
+    model: Any
+    tokenizer: Tokenizer | None
+    labels: list[str]
+    strategy: Strategy
+
+
+def load(
+    folder_or_name: str | Path,
+    *,
+    revision: str | None = None,
+    dtype: Any = np.float32,
+    labels: Sequence[str] | None = None,
+    with_tokenizer: bool = True,
+) -> Pretrained:
+    """Read a model of Hugging Face's `transformers`: MarianMT, GPT-2, Llama's kind, or a BERT or DistilBERT classifier.
+
+    Args:
+        folder_or_name: a folder, or a name on the Hugging Face Hub (needs the extra `hub`), which is kept in its cache.
+        revision: branch, tag or commit on the Hub.
+        dtype: of the parameters, whatever the file has.
+        labels: the classes of another task: a classifier gets a new, untrained output layer for them (also where the
+            folder has none, as that of a pre-trained BERT).
+        with_tokenizer: read the tokenizer as well.
+
+    Shapes and names are checked before any memory is taken. Raises InputError, in one line, for a folder that can't be
+    used. What is supported stands in docs/pretrained.md.
+    """
+    folder = find_folder(folder_or_name, revision)
+    absent = f"{folder} holds no config.json, so it is no model of transformers. Give a model's folder."
+    config = read_object(folder / "config.json", missing=absent)
+    architecture = _architecture(folder, config)
+    if labels is not None and architecture not in (bert, distilbert):
+        raise InputError(f"{folder} holds no classifier: it can't have labels.")
+    with _following(folder):
+        own = _config_here(config, architecture, labels)
+        fresh = architecture.HEAD if labels is not None and list(labels) != _labels(config) else ()
+        placed = _place(folder, architecture, own, fresh)
+        with skip_init():
+            model = architecture.MODEL(own)
+    with np.errstate(invalid="ignore"):  # nothing stands in the parameters yet
+        model.astype(dtype).eval()
+    _fill(model, placed, dtype)
+    strategy = strategy_of(folder, config)
+    tokenizer = None
+    if with_tokenizer:
+        tokenizer = load_tokenizer_of(folder, config, _vocabulary(own))
+    names = list(labels) if labels is not None else _labels(config) if architecture in (bert, distilbert) else []
+    return Pretrained(model, tokenizer, names, strategy)
+
+
+def _architecture(folder: Path, config: dict[str, Any]) -> Any:
+    kind = config.get("model_type")
+    if kind not in ARCHITECTURES:
+        raise InputError(
+            f"{folder} holds a model of the type {kind!r}, which handloom does not read; it reads "
+            f"{', '.join(ARCHITECTURES)}."
+        )
+    if config.get("quantization_config"):
+        raise InputError(f"{folder} holds quantised weights, which handloom does not read. Take the full model.")
+    return ARCHITECTURES[kind]
+
+
+def _labels(config: dict[str, Any]) -> list[str]:
+    names = config.get("id2label") or {number: f"LABEL_{number}" for number in range(config.get("num_labels", 2))}
+    return [str(names[key]) for key in sorted(names, key=int)]
+
+
+@contextmanager
+def _following(folder: Path) -> Iterator[None]:
+    """What goes wrong while config.json is followed becomes an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise InputError(f"{folder / 'config.json'} can't be followed: {what}. Fetch it again.") from None
+
+
+def _config_here(config: dict[str, Any], architecture: Any, labels: Sequence[str] | None) -> Any:
+    if labels is not None:
+        config = {**config, "id2label": dict(enumerate(labels))}
+    sizes = {key: value for key, value in config.items() if isinstance(value, int) and not isinstance(value, bool)}
+    wrong = [key for key, value in sizes.items() if value < 0 and not key.endswith("_id")]
+    if wrong:
+        raise ValueError(f"{wrong[0]} = {sizes[wrong[0]]}")
+    return architecture.config_here(config)
+
+
+def _vocabulary(config: Any) -> int:
+    return config.source_vocab_size if hasattr(config, "source_vocab_size") else config.vocab_size
+
+
+def _by_full_names(found: dict[str, Stored], prefix: str) -> dict[str, Stored]:
+    """A folder's tensors by the names that whole models have for them: some files leave out the prefix."""
+    bare = not any(name.startswith(prefix) for name in found)
+    heads = ("lm_head.", "classifier.", "pre_classifier.", "final_logits_bias")
+    full = {}
+    for name, stored in found.items():
+        for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
+            name = name.removesuffix(old) + new if name.endswith(old) else name  # TensorFlow's names
+        full[prefix + name if bare and not name.startswith(heads) else name] = stored
+    return full
+
+
+Placed = list[tuple[Entry, dict[str, Stored]]]
+
+
+def _place(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...]) -> Placed:
+    """Where each parameter is read from; `fresh` are the names' beginnings of those that aren't.
+
+    Stops at the first problems: a configuration may ask for any number of layers.
+    """
+    found = _by_full_names(find_tensors(folder), architecture.PREFIX)
+    unused = set(found)
+    problems: list[str] = []
+    placed: Placed = []
+
+    def check(entry: Entry) -> Iterator[str]:
+        names = entry.theirs
+        if names[0] not in found:
+            names = next(((alias,) for alias in entry.aliases if alias in found), names)
+        for name, shape in zip(names, entry.shapes, strict=True):
+            unused.discard(name)
+            if name not in found:
+                if not entry.optional:
+                    yield f"{name} is missing"
+            elif found[name].shape != shape:
+                yield f"{name} is {found[name].shape}, and config.json asks for {shape}"
+            elif found[name].dtype not in DTYPES:
+                yield f"{name} is of the type {found[name].dtype}; {', '.join(DTYPES)} can be read"
+        for alias in entry.aliases:
+            if alias in found and alias not in names:
+                yield from _same(found[names[0]], found[alias], names[0], alias)
+            unused.discard(alias)
+        placed.append((entry, {theirs: found[name] for theirs, name in zip(entry.theirs, names, strict=True)
+                               if name in found}))  # fmt: skip
+
+    for entry in architecture.entries(config):
+        if fresh and entry.own.startswith(fresh) and (entry.own.startswith("output.") or entry.theirs[0] not in found):
+            unused.difference_update(entry.theirs)
+            continue
+        problems += itertools.islice(check(entry), SHOWN)
+        if len(problems) >= SHOWN:
+            break
+    if not problems:
+        unknown = sorted(name for name in unused if not any(part in name for part in architecture.IGNORED))
+        problems = [f"{name} is unknown to this architecture" for name in unknown[:SHOWN]]
+    if problems:
+        raise InputError(
+            f"The weights in {folder} don't fit its config.json: {'; '.join(problems[:SHOWN])}. Fetch both again, or "
+            "take the class of model that config.json describes."
+        )
+    return placed
+
+
+def _same(first: Stored, second: Stored, name: str, alias: str) -> Iterator[str]:
+    """A problem if a tied tensor that is stored twice differs."""
+    if first.shape != second.shape or not np.array_equal(first.read(), second.read()):
+        yield f"{name} and {alias} differ, and config.json says that they are one (tie_word_embeddings)"
+
+
+def _fill(model: Module, placed: Placed, dtype: Any) -> None:
+    parameters = dict(model.named_parameters())
+    for entry, stored in placed:
+        parameter = parameters.pop(entry.own)
+        if stored:
+            parameter.data[...] = entry.read({name: one.read() for name, one in stored.items()}, parameter.shape)
+        else:
+            parameter.data[...] = 0
+        parameter.mark_changed()
+    for name, parameter in parameters.items():  # a new head
+        values = np.random.default_rng(0).normal(0.0, 0.02, parameter.shape)
+        parameter.data[...] = 0 if name.endswith("bias") else values.astype(dtype)
+        parameter.mark_changed()

@@ -1,0 +1,142 @@
+"""MarianMT, the translators of OPUS-MT: Junczys-Dowmunt et al. 2018, arXiv 1804.00344."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..seq2seq import Seq2SeqConfig, Seq2SeqTransformer
+from .layouts import NAMES_OF_ACTIVATIONS, Entries, Entry, activation_here, linear, needs, norm, refuse, table
+
+ARCHITECTURE = "MarianMTModel"
+PREFIX = "model."
+MODEL = Seq2SeqTransformer
+IGNORED = ("embed_positions.weight", "model.shared.weight")  # sines and cosines; a table that nothing reads
+MOST_POSITIONS = 1 << 20  # whose table is made, not read
+
+
+def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
+    refuse(config, normalize_before=False, normalize_embedding=False, add_final_layer_norm=False)
+    refuse(config, static_position_embeddings=True, is_encoder_decoder=True)
+    source = config["vocab_size"]
+    target = config.get("decoder_vocab_size") or source
+    tied = config.get("tie_word_embeddings", True)  # without it there are three tables, whatever else is said
+    shared = tied and config.get("share_encoder_decoder_embeddings", True)
+    heads, feed = config["encoder_attention_heads"], config["encoder_ffn_dim"]
+    decoder_heads, decoder_feed = config["decoder_attention_heads"], config["decoder_ffn_dim"]
+    length = config.get("max_position_embeddings", 1024)
+    if not 0 < length <= MOST_POSITIONS:
+        raise ValueError(f"it says max_position_embeddings = {length}; up to {MOST_POSITIONS:,} are read")
+    return Seq2SeqConfig(
+        source,
+        target,
+        d_model=config["d_model"],
+        nhead=heads,
+        encoder_layers=config["encoder_layers"],
+        decoder_layers=config["decoder_layers"],
+        dim_feedforward=feed,
+        dropout=float(config.get("dropout", 0.1)),
+        activation=activation_here(config, "activation_function", "gelu"),
+        max_length=length,
+        pad_id=config["pad_token_id"],
+        share_embeddings=shared,
+        tie_output=tied,
+        sinusoid_halves=True,
+        scale_embedding=config.get("scale_embedding", False),
+        decoder_nhead=None if decoder_heads == heads else decoder_heads,
+        decoder_dim_feedforward=None if decoder_feed == feed else decoder_feed,
+    )
+
+
+def entries(c: Seq2SeqConfig) -> Entries:
+    d = c.d_model
+    output = ("lm_head.weight",) if c.tie_output else ()
+    if c.share_embeddings and c.tie_output:
+        both = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+        yield table("source_embedding.weight", "model.shared.weight", c.source_vocab_size, d, aliases=both + output)
+    else:
+        yield table("source_embedding.weight", "model.encoder.embed_tokens.weight", c.source_vocab_size, d)
+        theirs = "model.decoder.embed_tokens.weight"
+        yield table("target_embedding.weight", theirs, c.target_vocab_size, d, aliases=output)
+    for side, layers, feed in (
+        ("encoder", c.encoder_layers, c.dim_feedforward),
+        ("decoder", c.decoder_layers, c.decoder_dim_feedforward or c.dim_feedforward),
+    ):
+        for layer in range(layers):
+            own, theirs = f"{side}.layers.{layer}", f"model.{side}.layers.{layer}"
+            yield from _attention(f"{own}.self_attn", f"{theirs}.self_attn", d)
+            yield from norm(f"{own}.norm1", f"{theirs}.self_attn_layer_norm", d)
+            if side == "decoder":
+                yield from _attention(f"{own}.multihead_attn", f"{theirs}.encoder_attn", d)
+                yield from norm(f"{own}.norm2", f"{theirs}.encoder_attn_layer_norm", d)
+            yield from linear(f"{own}.linear1", f"{theirs}.fc1", feed, d)
+            yield from linear(f"{own}.linear2", f"{theirs}.fc2", d, feed)
+            yield from norm(f"{own}.norm{2 if side == 'encoder' else 3}", f"{theirs}.final_layer_norm", d)
+    if not c.tie_output:
+        yield table("output.weight", "lm_head.weight", c.target_vocab_size, d)
+    yield Entry("output.bias", ("final_logits_bias",), ((1, c.target_vocab_size),), optional=True)
+
+
+def _attention(own: str, theirs: str, d: int) -> Entries:
+    three = tuple(f"{theirs}.{name}_proj" for name in "qkv")
+    yield from linear(f"{own}.in_proj", three, (d, d, d), d)
+    yield from linear(f"{own}.out_proj", f"{theirs}.out_proj", d, d)
+
+
+def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
+    needs(
+        {
+            "it is pre-norm": c.norm_first,
+            f"norms are {c.norm}": c.norm != "layer" or c.norm_eps != 1e-5,
+            f"the activation is {c.activation}": c.activation not in NAMES_OF_ACTIVATIONS,
+            f"positions are {c.positions}, not sinusoidal": c.positions != "sinusoidal",
+            f"attention sees a pattern ({c.pattern})": c.pattern != "full",
+            "keys are shared among heads": c.kv_heads not in (None, c.nhead),
+            "linear layers lack biases": c.bias != "all",
+            "the decoder has positions of its own": c.decoder_max_length not in (None, c.max_length),
+        },
+        "Marian",
+    )
+    return {
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "vocab_size": c.source_vocab_size,
+        "decoder_vocab_size": c.target_vocab_size,
+        "d_model": c.d_model,
+        "encoder_layers": c.encoder_layers,
+        "decoder_layers": c.decoder_layers,
+        "encoder_attention_heads": c.nhead,
+        "decoder_attention_heads": c.decoder_nhead or c.nhead,
+        "encoder_ffn_dim": c.dim_feedforward,
+        "decoder_ffn_dim": c.decoder_dim_feedforward or c.dim_feedforward,
+        "max_position_embeddings": c.max_length,
+        "dropout": c.dropout,
+        "activation_function": NAMES_OF_ACTIVATIONS[c.activation],
+        "scale_embedding": c.scale_embedding,
+        "static_position_embeddings": True,
+        "share_encoder_decoder_embeddings": c.share_embeddings and c.tie_output,
+        "tie_word_embeddings": c.tie_output,
+        "pad_token_id": c.pad_id,
+    }
+
+
+def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:
+    """The state dict with the stream's features in Marian's order: all sines of the positions before the cosines.
+
+    Every layer reads and writes the stream by its weights, and the norms sum over all of it: its order is free.
+    """
+    state = model.state_dict()
+    if model.config.sinusoid_halves:
+        return state
+    features = np.arange(model.config.d_model)
+    order = np.concatenate([features[0::2], features[1::2]])
+    return {name: array.take(order, axis=axis) if (axis := _stream_axis(name)) is not None else array
+            for name, array in state.items()}  # fmt: skip
+
+
+def _stream_axis(name: str) -> int | None:
+    """The axis of a parameter that runs along the stream's features."""
+    if name == "output.bias" or name.endswith(("in_proj_bias", "linear1.bias")):
+        return None
+    return 1 if name.endswith(("embedding.weight", "in_proj_weight", "linear1.weight", "output.weight")) else 0

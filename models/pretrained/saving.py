@@ -1,0 +1,96 @@
+"""From a model to a folder that `transformers` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ...tokenizer import Tokenizer
+from ..classifier import TransformerClassifier
+from ..generation import Strategy
+from ..language_model import LanguageModel
+from ..seq2seq import Seq2SeqTransformer
+from . import bert, distilbert, gpt2, llama, marian
+from .files import write_object, write_tensors
+from .generation_config import generation_config
+from .tokenizers import save_tokenizer
+
+
+def save(
+    model: Any,
+    tokenizer: Tokenizer | None,
+    folder: str | Path,
+    *,
+    labels: Sequence[str] | None = None,
+    strategy: Strategy | None = None,
+) -> Path:
+    """Write a model as `transformers` reads it: config.json, model.safetensors and the tokenizer's files.
+
+    Args:
+        model: a Seq2SeqTransformer becomes a Marian, a LanguageModel a GPT-2 or Llama, a TransformerClassifier a BERT
+            or DistilBERT, where its options allow it.
+        tokenizer: None for the model alone.
+        folder: made if it does not exist; files of the same names in it are replaced.
+        labels: names of a classifier's classes.
+        strategy: how to generate, for generation_config.json.
+
+    The weights keep their dtype. Returns the folder. Raises InputError, before anything is written, for a model or a
+    tokenizer that `transformers` has no equal of; it says which options stand in the way.
+    """
+    folder, architecture = Path(folder), _architecture(model)
+    config = {"architectures": [architecture.ARCHITECTURE], **architecture.config_there(model.config, model)}
+    config |= {"dtype": str(model.state_dict()[next(iter(model.state_dict()))].dtype)}
+    if isinstance(model, TransformerClassifier):
+        names = list(labels) if labels is not None else [f"LABEL_{n}" for n in range(model.config.classes)]
+        if len(names) != model.config.classes:
+            raise InputError(f"{len(names)} labels don't fit {model.config.classes} classes: name each.")
+        config["id2label"] = {str(number): name for number, name in enumerate(names)}
+        config["label2id"] = {name: number for number, name in enumerate(names)}
+    ids = _special_ids(model, tokenizer)
+    config |= ids
+    state = architecture.state_there(model) if hasattr(architecture, "state_there") else model.state_dict()
+    tensors: dict[str, np.ndarray] = {}
+    for entry in architecture.entries(model.config):
+        tensors |= entry.write(state[entry.own])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {folder} can't be made ({error.strerror}). Choose another path.") from None
+    if tokenizer is not None:
+        save_tokenizer(tokenizer, folder, model.config.max_length)
+    write_tensors(folder, tensors)
+    if not isinstance(model, TransformerClassifier):
+        write_object(folder / "generation_config.json", generation_config(strategy, ids))
+    write_object(folder / "config.json", config)
+    return folder
+
+
+def _architecture(model: Any) -> Any:
+    if isinstance(model, Seq2SeqTransformer):
+        return marian
+    if isinstance(model, LanguageModel):
+        return llama if model.config.norm == "rms" or model.config.positions == "rotary" else gpt2
+    if isinstance(model, TransformerClassifier):
+        return distilbert if model.config.pooler == "relu" else bert
+    raise InputError(f"transformers has no model like a {type(model).__name__}.")
+
+
+def _special_ids(model: Any, tokenizer: Tokenizer | None) -> dict[str, int | None]:
+    """bos_token_id and so on, for config.json; None where the tokenizer has no such token."""
+    found: dict[str, int | None] = {}
+    for role in ("bos", "eos", "pad"):
+        try:
+            found[f"{role}_token_id"] = None if tokenizer is None else getattr(tokenizer, f"{role}_id")
+        except InputError:
+            found[f"{role}_token_id"] = None
+    if hasattr(model.config, "pad_id"):
+        found["pad_token_id"] = model.config.pad_id
+    if isinstance(model, Seq2SeqTransformer):
+        bos = found.pop("bos_token_id")
+        found["decoder_start_token_id"] = model.config.pad_id if bos is None else bos
+        found["forced_eos_token_id"] = None
+    return found

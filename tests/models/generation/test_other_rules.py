@@ -1,0 +1,65 @@
+"""The searches' options that `transformers` has: lengths, when a sentence is done, what is forced or suppressed.
+
+That they are equal to theirs is compared in tests/models/pretrained.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from handloom.models import Rules, Strategy, beam_search, greedy_search
+from handloom.models.generation import Uncached
+
+TABLE = np.log(np.array([[0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.4, 0.35, 0.25]]))  # of the next token, by the last
+
+
+def start(rows: int = 1) -> Uncached:
+    return Uncached(lambda ids, origin: TABLE[ids[:, -1]].copy(), rows)
+
+
+def test_power_divides_by_the_length_to_alpha() -> None:
+    rules = Rules(None, 0, [[1]], max_length=4)
+    for alpha in (0.0, 1.0, 2.0):
+        for one in beam_search(start(), rules, width=3, n_best=3, alpha=alpha, length_norm="power")[0]:
+            ids = one.ids if len(one.ids) == 5 else [*one.ids, 0]  # <eos> counts
+            total = sum(TABLE[a, b] for a, b in itertools.pairwise(ids))
+            np.testing.assert_allclose(one.score, total / (len(ids) - 1) ** alpha)
+
+
+def test_when_a_sentence_is_done() -> None:
+    """As soon as the beam is full of complete ones, or when the best open one is behind, or never before it must be."""
+    rules, options = Rules(None, 0, [[1]], max_length=12), {"width": 2, "alpha": 1.0, "length_norm": "power"}
+    best = {early: beam_search(start(), rules, early_stopping=early, **options)[0][0].score
+            for early in (True, False, "never", None)}  # fmt: skip
+    assert best[True] <= best[False] <= best["never"]
+    assert best["never"] == best[None]
+
+
+def test_the_last_token_is_forced_and_others_are_suppressed() -> None:
+    rules = Rules(None, None, [[1], [1, 2]], max_length=3, forced_last=2, forbidden=(0,))
+    for found in (greedy_search(start(2), rules), [row[0] for row in beam_search(start(2), rules, width=2)]):
+        assert [one.ids[-1] for one in found] == [2, 2]
+        assert all(0 not in one.ids for one in found)
+    one = greedy_search(start(), Rules(None, None, [[1]], max_length=2, forced_last=0))[0]
+    assert one.ids == [1, 2, 0]
+    np.testing.assert_allclose(one.score, TABLE[1, 2])  # what is forced costs nothing
+
+
+def test_a_strategy_forbids_what_it_and_its_call_say() -> None:
+    strategy = Strategy(beam=1, max_length=4, forbidden=(2,))
+    (row,) = strategy.generate(start(), bos_id=None, eos_id=None, prefix=[[1]], forbidden=(0,))
+    assert row[0].ids == [1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [({"length_norm": "root"}, "length_norm 'root'"), ({"early_stopping": "soon"}, "early_stopping = 'soon'")],
+)
+def test_what_there_is_not_is_said(options, match) -> None:
+    with pytest.raises(ValueError, match=match):
+        beam_search(start(), Rules(1, 0), **options)
+    with pytest.raises(ValueError, match="penalise = 'ids'"):
+        Rules(1, 0, penalise="ids")

@@ -1,0 +1,216 @@
+"""Tokenizers of `transformers` here and back: the same ids on hostile text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handloom.errors import InputError
+from handloom.models.pretrained.tokenizers import load_tokenizer_of, save_tokenizer
+from handloom.tokenizer import CharacterTokenizer, load_tokenizer
+
+from .peers import transformers
+
+tokenizers = pytest.importorskip("tokenizers")
+
+TEXT = [
+    "The quick brown fox jumps over the lazy dog, again and again; 12,345 times in 2024!",
+    "Der schnelle braune Fuchs springt über den faulen Hund. Ça va? El Niño, 日本語 and русский.",
+    "don't can't won't it's I'll we're   spaces\t\ttabs\n\nlines",
+] * 8
+HOSTILE = [
+    "", " ", "  two  blanks ", "don't CAN'T it's", "1234567 12 ½ ٣٤ Ⅷ", "über Über ÜBER naïve Ça",
+    "日本語のテキスト", "e\u0301 \u1e9e \u0130stanbul", "tabs\t\tand\nlines\r\n\r\nend",
+    "\u200b\u00a0\u2028x\u3000y\x00z\x7f",
+    "emoji 👩\u200d👩\u200d👧 🇩🇪", "<unk> [CLS] <s> </s> <|endoftext|> [SEP]x", "a" * 150,
+    "▁▁ under▁score", "\ufffd\ufeff x",
+    "¡hola! ¿qué? «x» —dash– `tick` $5 +1 ^ ~", " leading and trailing ", "a<s>b </s>c", "\U0001d54f math 𝔸",
+]  # fmt: skip
+ADDED = tokenizers.AddedToken
+
+
+def _byte_level(cut: Any, special: list[str], template: str | None = None) -> Any:
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer, made.decoder = cut, tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=330, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    made.train_from_iterator(TEXT, trainer)
+    if template:
+        numbers = [(name, made.token_to_id(name)) for name in special]
+        made.post_processor = tokenizers.processors.TemplateProcessing(template, special_tokens=numbers)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token=special[0], eos_token=special[-1], clean_up_tokenization_spaces=False
+    )
+
+
+def _gpt2() -> Any:
+    return _byte_level(tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False), ["<|endoftext|>"])
+
+
+def _llama3() -> Any:
+    pattern = tokenizers.Regex(
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+        r"|\s+(?!\S)|\s+"
+    )
+    cut = tokenizers.pre_tokenizers.Sequence([
+        tokenizers.pre_tokenizers.Split(pattern, "isolated"),
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])  # fmt: skip
+    return _byte_level(cut, ["<s>", "</s>"], "<s> $A")
+
+
+def _smol(one_by_one: bool) -> Any:
+    cut = tokenizers.pre_tokenizers.Sequence([
+        tokenizers.pre_tokenizers.Digits(individual_digits=one_by_one),
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+    ])  # fmt: skip
+    return _byte_level(cut, ["<s>", "</s>"])
+
+
+def _llama2(scheme: str) -> Any:
+    """Its vocabulary: special tokens, bytes, characters, merges."""
+    plain = tokenizers.Tokenizer(tokenizers.models.BPE())
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(split=True)
+    plain.train_from_iterator(TEXT, tokenizers.trainers.BpeTrainer(vocab_size=200, show_progress=False))
+    model = json.loads(plain.to_str())["model"]
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *model["vocab"]]
+    merges = [tuple(pair) for pair in model["merges"]]
+    vocab = {piece: id for id, piece in enumerate(dict.fromkeys(pieces))}
+    made = tokenizers.Tokenizer(
+        tokenizers.models.BPE(vocab, merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>")
+    )
+    if scheme == "normalizer":
+        made.normalizer = tokenizers.normalizers.Sequence(
+            [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
+        )
+    else:
+        made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme=scheme, split=False)
+    replace = tokenizers.decoders.Replace("▁", " ")
+    back = [replace, tokenizers.decoders.ByteFallback(), tokenizers.decoders.Fuse()]
+    if scheme != "never":
+        back.append(tokenizers.decoders.Strip(" ", 1, 0))
+    made.decoder = tokenizers.decoders.Sequence(back)
+    made.add_special_tokens([ADDED(name, normalized=False) for name in ("<unk>", "<s>", "</s>")])
+    made.post_processor = tokenizers.processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, unk_token="<unk>", bos_token="<s>", eos_token="</s>", clean_up_tokenization_spaces=False
+    )
+
+
+def _bert(lowercase: bool, accents: bool | None = None) -> Any:
+    trained = tokenizers.BertWordPieceTokenizer(lowercase=lowercase, strip_accents=accents)
+    trained.train_from_iterator(TEXT, vocab_size=250, min_frequency=1, show_progress=False)
+    return transformers.BertTokenizer(vocab=trained.get_vocab(), do_lower_case=lowercase, strip_accents=accents)
+
+
+def _marian() -> Any:
+    spm = pytest.importorskip("sentencepiece")
+    folder = Path(_marian.folder)  # type: ignore[attr-defined]
+    vocab: dict[str, int] = {"</s>": 0, "<unk>": 1}
+    for name, texts, kind in (("source", TEXT[:2], "unigram"), ("target", TEXT[1:3], "bpe")):
+        with open(folder / f"{name}.spm", "wb") as file:
+            spm.SentencePieceTrainer.train(
+                sentence_iterator=iter(texts * 5), model_writer=file, vocab_size=95, model_type=kind, minloglevel=2,
+                hard_vocab_limit=False, bos_id=-1, pad_id=-1,
+            )  # fmt: skip
+        model = spm.SentencePieceProcessor(model_file=str(folder / f"{name}.spm"))
+        for id in range(model.get_piece_size()):
+            vocab.setdefault(model.id_to_piece(id), len(vocab))
+    vocab |= {">>fra<<": len(vocab), "<pad>": len(vocab) + 1}
+    (folder / "vocab.json").write_text(json.dumps(vocab))
+    return transformers.MarianTokenizer(*(str(folder / name) for name in ("source.spm", "target.spm", "vocab.json")))
+
+
+MADE = {
+    "gpt2": _gpt2,
+    "llama 3": _llama3,
+    "smollm": lambda: _smol(True),
+    "digits in groups": lambda: _smol(False),
+    **{f"llama 2, {scheme}": (lambda scheme=scheme: _llama2(scheme))
+       for scheme in ("normalizer", "first", "always", "never")},
+    "bert": lambda: _bert(True),
+    "bert, cased": lambda: _bert(False),
+    "bert, small letters with accents": lambda: _bert(True, False),
+    "marian": _marian,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+@pytest.mark.parametrize("kind", MADE)
+def test_the_same_ids_and_back(kind, tmp_path) -> None:
+    (tmp_path / "spm").mkdir()
+    _marian.folder = tmp_path / "spm"  # type: ignore[attr-defined]
+    theirs = MADE[kind]()
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = load_tokenizer_of(tmp_path / "theirs", {}, 10_000)
+    assert ours.vocab_size == len(theirs.get_vocab())
+    save_tokenizer(ours, tmp_path / "spm", 64)
+    back = transformers.AutoTokenizer.from_pretrained(tmp_path / "spm", **_class_of(theirs))
+    ours.save(tmp_path / "tokenizer.json")
+    kept = load_tokenizer(tmp_path / "tokenizer.json")
+    assert (kept.pad_id, kept.unk_id, kept.bos_id, kept.eos_id) == (ours.pad_id, ours.unk_id, ours.bos_id, ours.eos_id)
+    for text in [*HOSTILE, *TEXT[:3], *([">>fra<< Hallo", "a >>fra<< b"] if kind == "marian" else [])]:
+        expected = theirs(text)["input_ids"]
+        assert ours.encode_whole(text) == expected, text
+        assert kept.encode_whole(text) == expected, text
+        assert back(text)["input_ids"] == expected, text
+        if not kind.startswith("bert"):  # whose decoder tidies up
+            ids = ours.encode(text)
+            assert ours.decode(ids, skip_special_tokens=False).split() == theirs.decode(ids).split(), text
+
+
+def _class_of(tokenizer: Any) -> dict[str, Any]:
+    """AutoTokenizer asks the model's configuration for the class; here is none."""
+    return {"config": transformers.MarianConfig()} if isinstance(tokenizer, transformers.MarianTokenizer) else {}
+
+
+def test_the_older_files_of_gpt2_and_bert(tmp_path) -> None:
+    theirs = _gpt2()
+    data = json.loads(theirs.backend_tokenizer.to_str())["model"]
+    (tmp_path / "vocab.json").write_text(json.dumps(data["vocab"]))
+    merges = ["#version: 0.2", *(" ".join(pair) for pair in data["merges"]), ""]
+    (tmp_path / "merges.txt").write_text("\n".join(merges))
+    ours = load_tokenizer_of(tmp_path, {}, 10_000)
+    assert all(ours.encode(text) == theirs(text)["input_ids"] for text in TEXT[:3])
+    theirs = _bert(True)
+    pieces = sorted(theirs.get_vocab(), key=theirs.get_vocab().__getitem__)
+    (tmp_path / "merges.txt").unlink()
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    ours = load_tokenizer_of(tmp_path, {}, 10_000)
+    assert all(ours.encode_whole(text) == theirs(text)["input_ids"] for text in TEXT[:3])
+
+
+def test_what_can_t_be_used_is_said(tmp_path) -> None:
+    def refused(match: str) -> None:
+        with pytest.raises(InputError, match=match):
+            load_tokenizer_of(tmp_path, {}, 300)
+
+    refused("holds none of tokenizer.json")
+    (tmp_path / "merges.txt").write_text("")
+    refused(r"merges.txt and no vocab.json")
+    _gpt2().save_pretrained(tmp_path)
+    refused(r"330 tokens, more than the 300")
+    data = json.loads((tmp_path / "tokenizer.json").read_text())
+    for change, match in (
+        ({"normalizer": {"type": "NFC"}}, r"normalises text \(NFC\)"),
+        ({"model": {**data["model"], "type": "Unigram"}}, "holds a Unigram model"),
+        ({"model": {"type": "BPE"}}, "is damaged"),
+    ):
+        (tmp_path / "tokenizer.json").write_text(json.dumps({**data, **change}))
+        refused(match)
+    (tmp_path / "source.spm").write_bytes(b"nothing")
+    refused(r"lacks target.spm")
+    (tmp_path / "target.spm").write_bytes(b"nothing")
+    (tmp_path / "vocab.json").write_text('{"</s>": 0, "<unk>": 1, "<pad>": 2}')
+    refused("no SentencePiece model")
+    for kind in ("wordpiece", "sentencepiece", "fallback-bpe"):
+        (tmp_path / "kept.json").write_text(json.dumps({"handloom_tokenizer": kind}))
+        with pytest.raises(InputError, match=f"a damaged {kind} tokenizer file"):
+            load_tokenizer(tmp_path / "kept.json")
+    with pytest.raises(InputError, match="no tokenizer like a CharacterTokenizer"):
+        save_tokenizer(CharacterTokenizer.train(["abc"]), tmp_path, 9)

@@ -1,0 +1,129 @@
+"""SentencePiece models of a source and a target language with one vocabulary: how Marian's translators read."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from ..errors import InputError
+from .base import Tokenizer, printable
+from .tokenizer_json import read_json, write_json
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """Marian's tokenizer, equal to `transformers`' id for id without its optional `sacremoses`.
+
+    Source texts are encoded; a target is encoded by `encode_targets`, and `decode` gives targets. The decoder begins
+    with `pad_id`, which therefore is `bos_id` too. Source: Kudo and Richardson 2018, arXiv 1808.06226.
+
+    Args:
+        source, target: the two SentencePiece models, as the bytes of their files.
+        vocab: the pieces' ids; a piece that is not in it becomes `unk_id`.
+        roles: the special tokens by their role.
+
+    Raises:
+        InputError: the package sentencepiece is missing, a model is damaged, or a special token is missing.
+    """
+
+    kind = "sentencepiece"
+    ends = True
+
+    def __init__(self, source: bytes, target: bytes, vocab: Mapping[str, int], roles: Mapping[str, str] | None = None):
+        self.models = {"source": source, "target": target}
+        self._source, self._target = _processor(source), _processor(target)
+        self.vocab = dict(vocab)
+        self.roles = dict(roles or {"pad": "<pad>", "bos": "<pad>", "eos": "</s>", "unk": "<unk>"})
+        missing = [token for token in self.roles.values() if token not in self.vocab]
+        if missing:
+            raise InputError(f"The vocabulary lacks the special token {missing[0]!r}. Restore vocab.json.")
+        self.special_ids = {token: self.vocab[token] for token in self.roles.values()}
+        self._pieces = {id: piece for piece, id in self.vocab.items()}
+        if sorted(self._pieces) != list(range(len(self.vocab))):
+            raise InputError("The vocabulary's ids have a gap or a double. Restore vocab.json from a copy.")
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocab)
+
+    def _encode(self, text: str) -> list[int]:
+        return self._ids_of(text, self._source)
+
+    def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
+        return [self._ids_of(text, self._target) for text in texts]
+
+    def _ids_of(self, text: str, model: Any) -> list[int]:
+        # Special tokens in a text count, as do codes such as >>fra<< at its beginning, which choose a target language.
+        unknown, ids = self.unk_id, []
+        for part in self._split(text):
+            if isinstance(part, int):
+                ids.append(part)
+                continue
+            code = part.find("<<") + 2 if part.startswith(">>") and "<<" in part else 0
+            pieces = ([part[:code]] if code else []) + model.encode(part[code:], out_type=str)
+            ids += [self.vocab.get(piece, unknown) for piece in pieces]
+        return ids
+
+    def _split(self, text: str) -> list[str | int]:
+        parts: list[str | int] = [text]
+        for token, id in self.special_ids.items():
+            new: list[str | int] = []
+            for part in parts:
+                if isinstance(part, int):
+                    new.append(part)
+                    continue
+                pieces = part.split(token)
+                for number, piece in enumerate(pieces):
+                    if number:
+                        new.append(id)
+                        piece = piece.lstrip()
+                    new.append(piece.rstrip() if number < len(pieces) - 1 else piece)
+            parts = new
+        return [part for part in parts if part != ""]
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        ids = list(ids)
+        self._check_ids(ids)
+        special = set(self.special_ids.values())
+        if skip_special_tokens:
+            ids = [id for id in ids if id not in special]
+        texts: list[str] = []
+        run: list[str] = []
+        for id in [*ids, None]:
+            if id is None or id in special:
+                texts.append(self._target.decode_pieces(run))
+                run = []
+                if id is not None:
+                    texts.append(f"{self._pieces[id]} ")
+            else:
+                run.append(self._pieces[id])
+        return "".join(texts).replace("\u2581", " ").strip()
+
+    def token_strings(self, ids: Iterable[int]) -> list[str]:
+        ids = list(ids)
+        self._check_ids(ids)
+        return [printable(self._pieces[id]) for id in ids]
+
+    def save(self, path: str | Path) -> None:
+        models = {name: base64.b64encode(model).decode() for name, model in self.models.items()}
+        write_json(path, {"handloom_tokenizer": self.kind, "vocab": self.vocab, "roles": self.roles, **models})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        data = read_json(path)
+        if data.get("handloom_tokenizer") != cls.kind:
+            raise InputError(f"{path} is no file of a {cls.kind} tokenizer. load_tokenizer finds the right class.")
+        source, target = (base64.b64decode(data[name]) for name in ("source", "target"))
+        return cls(source, target, data["vocab"], data["roles"])
+
+
+def _processor(model: bytes) -> Any:
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        raise InputError("This tokenizer needs the package sentencepiece: pip install 'handloom[hub]'.") from None
+    try:
+        return SentencePieceProcessor(model_proto=model)
+    except (RuntimeError, OSError) as error:
+        raise InputError(f"This is no SentencePiece model ({error}). Fetch source.spm and target.spm again.") from None
