@@ -59,9 +59,9 @@ class Choices:
 
 @dataclass(frozen=True)
 class Form:
-    """A word that `check` takes without a ValueError; `words` says which these are."""
+    """What `check` takes without a ValueError; `words` says which that is."""
 
-    check: Callable[[str], Any]
+    check: Callable[[Any], Any]
     words: str
 
 

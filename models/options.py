@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 from ..nn.normalization import NORMS
 from ..nn.transformer import BIASES
-from .fields import Choices, Share, Size
+from .fields import Choices, Form, Rate, Share, Size, fits
+
+
+def _check_rotary(options: dict[str, Any]) -> None:
+    """Raise ValueError unless these are numbers that `nn.positional.RotaryPositions` takes."""
+    if not options or not options.keys() <= {"base", "factor", "low", "high", "length"}:
+        raise ValueError("an unknown option, or none")
+    if not all(fits(Rate | None, value) for value in options.values()):
+        raise ValueError("an option that is no number above 0")
+
+
+Rotary = Annotated[dict[str, Any], Form(_check_rotary, "base, factor, low, high or length, each a number above 0")]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,7 +38,7 @@ class ModelOptions:
     norm_eps: Share = 1e-5
     bias: Annotated[str, Choices(tuple(BIASES))] = "all"
     kv_heads: Size | None = None
-    rotary: dict[str, Any] | None = None
+    rotary: Rotary | None = None
     sinusoid_halves: bool = False
 
     def to_dict(self) -> dict[str, Any]:

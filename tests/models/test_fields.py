@@ -101,4 +101,8 @@ def test_a_dataclass_names_the_field() -> None:
     for config in (Seq2SeqConfig(10, 10, pad_id=9), ClassifierConfig(10, 2, pad_id=9)):
         with pytest.raises(ValueError, match=r"^pad_id is 10, it must be an id of"):
             dataclasses.replace(config, pad_id=10)
+    for rotary in ({"base": 0}, {"theta": 2.0}, {"factor": "2"}, [2.0]):
+        with pytest.raises(ValueError, match=r"^rotary is .*, it must be base, factor, low, high or length, each"):
+            LanguageModelConfig(10, rotary=rotary)
+    check_fields(LanguageModelConfig(10, rotary={"base": 5e5, "length": None}))
     check_fields(classifier_preset("paper", "news"))

@@ -97,6 +97,8 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     flags = {field.name for field in dataclasses.fields(Regime)} | {"steps"}
     for name in sorted(names & arguments.given & flags - {"accumulate"}):  # the two accumulations are multiplied
         raise InputError(f"--set {name} and --{name.replace('_', '-')} are the same: leave out one of them.")
+    if arguments.init and positions:
+        raise InputError(f"--positions {positions}: the model of --init has its own. Leave it out.")
     if arguments.init and (own := sorted(names & MODEL_FIELDS)):
         raise InputError(f"--set {own[0]}: the model of --init has its own. Leave it out.")
     own_tokens = not (arguments.teacher or arguments.init) and getattr(arguments, "tokenizer", "") != "character"

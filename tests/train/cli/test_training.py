@@ -60,11 +60,14 @@ def test_a_value_given_twice() -> None:
         ({"set": ["steps=5"], "steps": 5}, "--set steps and --steps are the same"),
         ({"set": ["positions=none"], "positions": "alibi"}, "positions is given twice"),
         ({"set": ["vocab_size=500"], "teacher": "run"}, "no tokens are learned, those of the --teacher"),
+        ({"set": ["max_length=9", "d_model=16"], "init": "run"}, "--set d_model: the model of --init has its own"),
+        ({"set": ["vocab_size=500"], "init": "run"}, "--set vocab_size: the model of --init has its own"),
+        ({"set": [], "positions": "alibi", "init": "run"}, "--positions alibi: the model of --init has its own"),
         ({"set": ["vocab_size=500"], "tokenizer": "character"}, "characters are as many as the text has"),
     ],
 )
 def test_a_change_without_effect(given: dict, message: str) -> None:
-    arguments = Namespace(**{"schedule": None, "teacher": None, **given}, given=given.keys() - {"set"})
+    arguments = Namespace(**{"schedule": None, "teacher": None, "init": None, **given}, given=given.keys() - {"set"})
     with pytest.raises(InputError, match=message):
         preset_of(arguments, SMOKE)
 
