@@ -22,8 +22,8 @@ import os, sys
 from handloom.train.runs.locks import FolderLock
 lock = FolderLock(sys.argv[1])
 if os.fork():
-    print("locked", flush=True)
     os.wait()
+print("locked", flush=True)  # says the child, once it runs
 sys.stdin.read()
 """
 
