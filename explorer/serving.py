@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..train.runs.folder import RunFolder
+from ..train.tasks.foreign import is_foreign
 
 HOST = "127.0.0.1"
 
@@ -25,7 +26,7 @@ def explore(run: Path | None, *, port: int = 0, browser: bool = True) -> None:
 
     Raises InputError if the run can't be used, the port is taken, or the extra `explorer` isn't installed.
     """
-    if run is not None:
+    if run is not None and not is_foreign(run):
         RunFolder.open(run)
     with serving(run, port) as (address, server):
         print(f"The explorer is at {address}\nThis address is for you alone. Ctrl-C ends.", flush=True)

@@ -16,9 +16,11 @@ from ..models import LanguageModel, Rules, Strategy
 from ..models.generation.cached import CachedState
 from ..nn import AttentionCall, Module, observe_attention
 from ..tokenizer import Tokenizer
+from ..train.runs.atomic_files import read_json
 from ..train.runs.checkpoints import read_config
 from ..train.runs.folder import RunFolder
 from ..train.tasks.classification import Classifier, text_ids
+from ..train.tasks.foreign import is_foreign
 from ..train.tasks.language_modelling import Windows, Writer, language_model_loss
 from ..train.tasks.translation import Translator
 from .step import Step, recorded_step
@@ -321,10 +323,13 @@ class ClassifierSubject(Subject):
 
 
 def load_subject(folder: str | Path) -> Subject:
-    """The model that a run left in `folder`.
+    """The model that a run left in `folder`, or one of `transformers` there.
 
-    Raises InputError if it is no run, holds no model yet, or is damaged.
+    Raises InputError if it is neither, holds no model yet, or is damaged.
     """
+    if Path(folder).is_dir() and is_foreign(folder):
+        kinds = {"marian": TranslatorSubject, "bert": ClassifierSubject, "distilbert": ClassifierSubject}
+        return kinds.get(read_json(Path(folder) / "config.json")["model_type"], WriterSubject)(Path(folder))
     run = RunFolder.open(folder)
     if not run.model_path.is_file():
         raise InputError(f"{run.path} holds no model yet: it is saved at the first validation. Wait, or train on.")

@@ -17,10 +17,14 @@ from handloom.models import (
     LanguageModelConfig,
     RecurrentConfig,
     RecurrentLanguageModel,
+    Seq2SeqConfig,
+    Seq2SeqTransformer,
     TransformerClassifier,
     beam_search,
+    pretrained,
 )
-from handloom.tokenizer import CharacterTokenizer, WordTokenizer
+from handloom.tokenizer import BPETokenizer, CharacterTokenizer, WordTokenizer
+from handloom.tokenizer.wordpiece import WordPieceTokenizer
 from handloom.train.runs.checkpoints import file_digest, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 
@@ -103,3 +107,28 @@ def test_a_recurrent_model_says_that_it_has_no_attention(tmp_path: Path) -> None
         with pytest.raises(InputError, match="recurrent"):
             session.answer(view, {"text": TEXT})
     assert session.answer("graph", {"text": TEXT})["count"] > 5
+
+
+@pytest.mark.parametrize("kind", ["marian", "llama", "bert"])
+def test_models_of_transformers(tmp_path: Path, kind: str) -> None:
+    manual_seed(0)
+    tokenizer: Any = BPETokenizer.train([TEXT], 270)
+    n, sizes = tokenizer.vocab_size, {"d_model": 16, "nhead": 2, "dim_feedforward": 24, "dropout": 0.0}
+    if kind == "marian":
+        tied = {"share_embeddings": True, "tie_output": True, "pad_id": tokenizer.pad_id, "max_length": 24}
+        model: Any = Seq2SeqTransformer(Seq2SeqConfig(n, n, **sizes, encoder_layers=1, decoder_layers=1, **tied))
+    elif kind == "llama":
+        own = {"norm": "rms", "positions": "rotary", "activation": "swiglu", "bias": "none", "kv_heads": 1}
+        model = LanguageModel(LanguageModelConfig(n, **sizes, layers=1, max_length=24, output_bias=False, **own))
+    else:
+        tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "knight", "sang"])
+        own = {"positions": "learned", "scale_embedding": False, "token_types": 2, "embedding_norm": True}
+        more = {**own, "pooler": "tanh", "max_length": 16, "layers": 1}
+        model = TransformerClassifier(ClassifierConfig(tokenizer.vocab_size, 2, **sizes, **more))
+    pretrained.save(model, tokenizer, tmp_path / kind, **({"labels": ["A", "B"]} if kind == "bert" else {}))
+    session = Session(tmp_path / kind)
+    layers = session.answer("translate", {"text": TEXT})["layers"]
+    assert len(layers) == (3 if kind == "marian" else 1)
+    for layer in layers:
+        given = {"text": TEXT, "layer": layer["name"], "head": 1, "query": 1}
+        assert session.answer("head", given)["layer"]["name"] == layer["name"]

@@ -27,7 +27,6 @@ from ..distributed import find_ranks
 from ..runs.checkpoints import make_folder
 from ..runs.folder import RunFolder
 from ..runs.locks import FolderInUseError
-from ..runs.saves import SavedStates
 from ..runs.stopping import TrainingStopped
 from .options import OptionError, OptionParser, Use, plain
 
@@ -117,7 +116,7 @@ def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
         try:
             yield run
         except KeyboardInterrupt as stop:
-            if SavedStates(run.saves_path).steps():
+            if run.stays:
                 raise type(stop)(f"Go on: --resume {run.path}") from None
             raise
 
