@@ -17,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m handloom.explorer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="folder of a run or of transformers (default: train one)")
+    parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="folder to look at (default: train a model)")
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
     parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
     arguments = parser.parse_args()

@@ -176,7 +176,9 @@ class MultiHeadAttention(Module):
             return self.out_proj(ops.merge_heads(attended))
         out, weights = attended
         if observe is not None:
-            observe(AttentionCall(q.numpy(), k.numpy(), v.numpy(), settings, weights.numpy(), out.numpy()))
+            shared = self.num_heads // self.kv_heads  # each head is shown with the keys and values that it uses
+            keys, values = (x.numpy() if shared == 1 else x.numpy().repeat(shared, axis=1) for x in (k, v))
+            observe(AttentionCall(q.numpy(), keys, values, settings, weights.numpy(), out.numpy()))
         out = self.out_proj(ops.merge_heads(out))
         return (out, weights) if return_weights else out
 
