@@ -244,8 +244,11 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         reason = f" ({error})" if str(error) else ""
         _fail(f"there is not enough memory{reason}. Take a smaller preset, or close other programs.")
     except KeyboardInterrupt as stop:
-        print(f"\nstopped{f'. {stop}' if str(stop) else ''}", file=sys.stderr)
-        sys.exit(143 if isinstance(stop, Terminated) else 130)
+        code = 143 if isinstance(stop, Terminated) else 130
+        if find_ranks().first:
+            print(f"\nstopped{f'. {stop}' if str(stop) else ''}", file=sys.stderr)
+        find_ranks().abort(code)  # the others may be waiting for this one
+        sys.exit(code)
     except BrokenPipeError:
         # Whoever read the output has gone, as `head` does. Python would complain once more while it flushes at exit.
         sys.stderr.close()

@@ -148,7 +148,7 @@ def show_translations(translator: Translator, arguments: argparse.Namespace, tex
 def show_hypotheses(translator: Translator, texts: list[str], arguments: argparse.Namespace) -> None:
     """Print what the translator makes of each text, with scores where more than one is asked for."""
     strategy = strategy_of(arguments)
-    found = translator.hypotheses(texts, strategy=strategy, progress=len(texts) > 1)
+    found = translator.hypotheses(texts, strategy=strategy, progress=len(texts) > 1 or strategy.width > 20)
     for text, hypotheses in zip(texts, found, strict=True):
         for hypothesis in hypotheses:
             score = f"{hypothesis.score:8.3f}  " if strategy.n_best > 1 else ""
