@@ -32,7 +32,7 @@ THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS", "MKL_N
 #: OpenBLAS's names of kernels that do without AVX-512.
 _NARROW = ("Haswell", "Zen", "Sandybridge", "Nehalem", "Prescott", "Core2")
 # The longest time that a measurement in a child process may take, in seconds.
-_PATIENCE = 20
+_PATIENCE = 60
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,7 @@ def slow_subjects(findings) -> set[str]:
 
 
 def test_it_runs_here_and_says_what_it_saw() -> None:
-    done = subprocess.run([sys.executable, "-m", "handloom.doctor"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", "handloom.doctor"], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     for subject in ("matrix products", "GPU"):
         assert subject in done.stdout

@@ -38,7 +38,7 @@ def test_every_item_once(count: int) -> None:
 
 def test_parts_run_in_threads_of_their_own_and_blas_keeps_its_number() -> None:
     before, threads = parallel._get_blas_threads(), set()
-    barrier = threading.Barrier(3, timeout=10)  # breaks unless all three run at once
+    barrier = threading.Barrier(3, timeout=300)  # breaks unless all three run at once
 
     def body(start: int, stop: int) -> None:
         barrier.wait()

@@ -6,18 +6,20 @@ import pytest
 
 from ..support.examples import Example
 
+# What each says by the way, a text for it, and options.
 SCRIPTS = {
-    "summarize_news": ("first 7 words", "The storm from Norwick hit the coast on Monday, officials said."),
-    "paraphrase_coco": ("A dig sitting on the", "A dog sitting on the grass."),
-    "translate_en_fr": ("sinusoidal", "The boy finds the key."),
+    "summarize_news": ("first 7 words", "The storm from Norwick hit the coast on Monday, officials said.", ()),
+    "paraphrase_coco": ("A dig sitting on the", "A dog sitting on the grass.", ()),
+    "translate_en_fr": ("sinusoidal", "The boy finds the key.", ("--positions", "rotary", "--steps", 8)),
 }
 
 
 @pytest.fixture(scope="module", params=SCRIPTS)
 def trained(request, tmp_path_factory) -> tuple[Example, str]:
     example = Example(f"{request.param}.py", tmp_path_factory.mktemp(request.param))
-    out = example.succeeds("--preset", "smoke", "--beam", 2, "--out", "run")
+    out = example.succeeds("--preset", "smoke", "--beam", 2, "--out", "run", *SCRIPTS[request.param][2])
     assert SCRIPTS[request.param][0] in out
+    (example.folder / "output.txt").write_text(out, encoding="utf-8")
     return example, request.param
 
 
@@ -44,24 +46,23 @@ def test_what_is_refused(trained) -> None:
     assert "exists already" in example.fails("--preset", "smoke", "--out", "run")
 
 
-def test_positions_are_compared(tmp_path) -> None:
-    example = Example("translate_en_fr.py", tmp_path)
-    options = ["--preset", "smoke", "--steps", 4, "--beam", 1, "--positions", "rotary", "--table", "positions"]
-    out = example.succeeds(*options, "--out", "run")
-    table = (tmp_path / "run/table.md").read_text(encoding="utf-8")
-    assert table in out
+@pytest.mark.parametrize("trained", ["translate_en_fr"], indirect=True)
+def test_positions_are_compared(trained) -> None:
+    table = (trained[0].folder / "run/table.md").read_text(encoding="utf-8")
+    assert table in (trained[0].folder / "output.txt").read_text(encoding="utf-8")
     kinds = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
     assert kinds == ["rotary", "sinusoidal", "learned", "relative", "alibi", "none"]
 
 
 def test_ablations_of_the_headline_writer(tmp_path) -> None:
-    example = Example("summarize_news.py", tmp_path)
-    out = example.succeeds("--preset", "smoke", "--steps", 4, "--beam", 1, "--table", "layers", "--out", "run")
+    example = Example("summarize_news.py", tmp_path, pictures=False)
+    options = ["--preset", "smoke", "--steps", 4, "--beam", 1, "--set", "test_size=5"]
+    out = example.succeeds(*options, "--table", "layers", "--out", "run")
     assert "6 layers" in out
 
 
 def test_memory_with_and_without_mixed_precision(tmp_path) -> None:
-    example = Example("paraphrase_coco.py", tmp_path)
+    example = Example("paraphrase_coco.py", tmp_path, pictures=False)
     options = ["--preset", "smoke", "--steps", 2, "--beam", 1, "--set", "tokens_per_batch=120", "--set", "test_size=5"]
     out = example.succeeds(*options, "--table", "memory", "--out", "run")
     rows = [line.split("|") for line in out.splitlines() if line.startswith(("| fp32", "| fp16"))]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ..support.examples import Example
+from ..support.examples import Example, small_data
 
 EXAMPLES = (
     "translate_de_en", "translate_en_fr", "paraphrase_coco", "summarize_news", "generate_text", "classify_news",
@@ -38,9 +38,9 @@ def test_the_same_flags(name: str, tmp_path) -> None:
 @pytest.mark.parametrize("name", ["translate_en_fr", "generate_text", "classify_news"])
 def test_everything_at_once(name: str, tmp_path) -> None:
     """One example for each of the three tasks; the others call the same functions."""
-    example = Example(f"{name}.py", tmp_path)
-    options = ["--preset", "smoke", "--steps", 4, *(["--table", "none"] if name == "generate_text" else [])]
-    options += ["--beam", 1] if name == "translate_en_fr" else []
+    example = Example(f"{name}.py", tmp_path, pictures=False)
+    options = ["--data", small_data(name, tmp_path), "--preset", "smoke", "--steps", 4, "--table", "none"]
+    options += ["--beam", 1] if name not in ("classify_news", "generate_text") else []
     example.succeeds(*options, *EVERYTHING.split(), "--out", "teacher")
     strided = EVERYTHING.replace("local:4", "strided:3").split()
     example.succeeds(*options, *strided, "--teacher", "teacher", "--out", "run")
@@ -51,8 +51,9 @@ def test_everything_at_once(name: str, tmp_path) -> None:
 
 
 def test_a_run_of_another_example_is_not_resumed(tmp_path) -> None:
-    writer = Example("summarize_news.py", tmp_path)
-    writer.succeeds("--preset", "smoke", "--steps", 2, "--beam", 1, "--set", "test_size=2", "--out", "run")
+    writer = Example("summarize_news.py", tmp_path, pictures=False)
+    options = ["--data", small_data("classify_news", tmp_path), "--preset", "smoke", "--set", "max_length=96"]
+    writer.succeeds(*options, "--steps", 2, "--beam", 1, "--out", "run")
     told = Example("paraphrase_coco.py", tmp_path).fails("--resume", "run")
     assert "run is a run of summarize_news.py, not of paraphrase_coco.py: resume it with summarize_news.py" in told
 
@@ -66,14 +67,16 @@ def test_numbers_out_of_range(tmp_path) -> None:
 
 
 def test_augmentation_by_way_of_french(tmp_path) -> None:
-    translate, write = Example("translate_en_fr.py", tmp_path), Example("generate_text.py", tmp_path)
-    smoke = ["--preset", "smoke", "--beam", 1, "--steps", 60, "--set", "test_size=5"]
-    translate.succeeds(*smoke, "--out", "forth")
-    translate.succeeds(*smoke, "--reverse", "--out", "back")
+    names = ("translate_en_fr", "generate_text")
+    translate, write = (Example(f"{name}.py", tmp_path, pictures=False) for name in names)
+    pairs, text = (small_data(name, tmp_path) for name in names)
+    smoke = ["--data", pairs, "--preset", "smoke", "--beam", 1, "--steps", 100, "--set", "test_size=5"]
+    translate.succeeds(*smoke, "--table", "none", "--out", "forth")
+    translate.succeeds(*smoke, "--table", "none", "--reverse", "--out", "back")
     out = translate.succeeds("--checkpoint", "back", "--beam", 1, "Le chien dort.")
     assert len(out.splitlines()) == 1
-    options = ["--preset", "smoke", "--steps", 5, "--length", 20, "--augment", "forth", "back"]
-    out = write.succeeds(*options, "--augment-share", 0.01, "--table", "none", "--out", "run")
+    options = ["--data", text, "--preset", "smoke", "--steps", 5, "--length", 20, "--augment", "forth", "back"]
+    out = write.succeeds(*options, "--augment-share", 0.1, "--table", "none", "--out", "run")
     assert "sentences came back from two translations" in out
     table = (tmp_path / "run/table.md").read_text(encoding="utf-8")
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import itertools
 import json
 import os
 import subprocess
@@ -11,6 +12,9 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from handloom.train.data.grammar.french import french_pairs
+from handloom.train.data.grammar.headlines import articles
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: What examples import, at once or when they need it.
@@ -48,10 +52,13 @@ def _forks() -> subprocess.Popen[str]:
 
 @dataclass
 class Example:
-    """One script, run in `folder` without network, without HANDLOOM_DATA, and with warnings as errors."""
+    """One script of examples/ (or any, by its path), run in `folder` without network, without HANDLOOM_DATA, and with
+    warnings as errors.
+    """
 
     script: str
     folder: Path
+    pictures: bool = True  # False: their files hold nothing, and much time is saved
 
     def run(self, *arguments: object, stdin: bytes = b"", **environment: str) -> Done:
         with tempfile.TemporaryDirectory() as folder:
@@ -60,6 +67,7 @@ class Example:
             request = {
                 "script": str(EXAMPLES / self.script), "arguments": list(map(str, arguments)),
                 "folder": str(self.folder), "environment": environment, "streams": list(map(str, streams)),
+                "pictures": self.pictures,
             }  # fmt: skip
             forks = _forks()
             assert forks.stdin is not None
@@ -89,3 +97,16 @@ class Example:
         assert "Traceback" not in done.err
         assert "\n\n" not in done.err.strip()
         return done.err
+
+
+def small_data(name: str, folder: Path) -> Path:
+    """A small file for the example: preparing the embedded data would take longer than all else."""
+    if name == "generate_text":
+        lines = [english for english, _ in itertools.islice(french_pairs(0), 500)]
+    elif name == "classify_news":
+        news = itertools.islice(articles(0), 400)
+        lines = [f"{one.category}\t{one.headline}\t{one.description}" for one in news]
+    else:
+        lines = ["\t".join(pair) for pair in itertools.islice(french_pairs(0), 400)]
+    (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder / f"{name}.tsv"

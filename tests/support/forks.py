@@ -3,8 +3,9 @@
     python forks.py MODULE...     # imports the modules, then takes requests from standard input
 
 A command line then costs no start of Python and no imports. Each request is a line of JSON with the script, its
-arguments, the folder to run in, changes to the environment and the files of its standard streams; the answer is the
-exit code. The script runs as a program of its own: nothing but imports was done in this process before.
+arguments, the folder to run in, changes to the environment, the files of its standard streams and whether pictures are
+drawn (that takes most of the time of a small run); the answer is the exit code. The script runs as a program of its
+own: nothing but imports was done in this process before.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ def become(request: dict[str, Any]) -> None:
         with open(path, f"{mode}b") as stream:
             os.dup2(stream.fileno(), number)
     encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
-    sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115
-    sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
+    for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
+        options = {"errors": "backslashreplace", "buffering": 1} if name == "stderr" else {}
+        setattr(sys, name, open(number, mode, encoding=encoding, closefd=False, **options))  # noqa: SIM115 - to the end
+    if not request["pictures"]:
+        pictures, plots = (importlib.import_module(name) for name in ("pictures", "handloom.train.runs.plots"))
+        plots._save = pictures.save_nothing
     sys.argv = [request["script"], *request["arguments"]]
     sys.path[0] = os.path.dirname(request["script"])
 

@@ -23,6 +23,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import StopSignals, TrainingStopped
 from handloom.train.trainer import MicroBatch, Trainer
+from tests.support.examples import Done, Example
 from tests.support.small_run import STEPS, small_run, small_trainer
 
 pytestmark = pytest.mark.usefixtures("quick_pictures")
@@ -31,11 +32,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tests/support/small_run.py"
 
 
-def in_a_new_process(folder: Path, *arguments: object, check: bool = True) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "error", str(SCRIPT), str(folder), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, env=environment, text=True, timeout=120)
-    assert not check or done.returncode == 0, done.stderr
+def in_a_new_process(folder: Path, *arguments: object, check: bool = True) -> Done:
+    done = Example(str(SCRIPT), ROOT).run(folder, *arguments)
+    assert not check or done.returncode == 0, done.err
     return done
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import tracemalloc
 
 import numpy as np
@@ -47,14 +46,20 @@ class TestPrefetch:
 
     def test_items_are_made_ahead_but_not_more_than_depth(self) -> None:
         made: list[int] = []
-        items = prefetch((made.append(i) or i for i in range(100)), 2)
+        fourth = threading.Event()
+
+        def numbers():
+            for i in range(100):
+                made.append(i)
+                if len(made) == 4:
+                    fourth.set()
+                yield i
+
+        items = prefetch(numbers(), 2)
         next(items)
-        for _ in range(200):
-            if len(made) == 4:
-                break
-            time.sleep(0.01)
-        assert len(made) == 4, "one is out, two wait, one is in the thread's hand"
+        assert fourth.wait(300), "one is out, two wait, one is in the thread's hand"
         items.close()
+        assert len(made) == 4, "and there it stays until the next is taken"
 
     def test_errors_come_through_in_their_place(self) -> None:
         def items():

@@ -219,16 +219,16 @@ class TestReadMetrics:
             read_metrics(tmp_path / "m", "cell")
 
     def test_a_log_that_lost_rows_since_the_save_is_told(self, tmp_path):
-        run = RunFolder.create(tmp_path / "run", CONFIG)
-        run.log({"step": 1, "loss": 2.0})
-        sizes = run.sizes()
-        run.rewind(sizes)
-        run.metrics_path.write_text("")
-        with pytest.warns(UserWarning, match=r"metrics\.jsonl is shorter than when the run was saved"):
-            run.rewind(sizes)
-        run.metrics_path.write_text("x\n")
-        with pytest.raises(InputError, match="line 1: not valid JSON"):
-            run.rewind(sizes)
+        with RunFolder.create(tmp_path / "run", CONFIG) as run:
+            run.log({"step": 1, "loss": 2.0})
+            sizes = run.sizes()
+            run.rewind(sizes, 1)
+            run.metrics_path.write_text("")
+            with pytest.warns(UserWarning, match=r"metrics\.jsonl is shorter than when the run was saved"):
+                run.rewind(sizes, 1)
+            run.metrics_path.write_text("x\n")
+            with pytest.raises(InputError, match="line 1: not valid JSON"):
+                run.rewind(sizes, 1)
 
     def test_missing(self, tmp_path):
         with pytest.raises(InputError, match="can't be read: No such file"):
