@@ -46,3 +46,15 @@ def test_the_bar_has_room(columns, tmp_path, monkeypatch, capsys) -> None:
 def test_a_terminal_without_a_width_gets_lines(tmp_path, monkeypatch, capsys) -> None:
     shown(0, tmp_path, monkeypatch)
     assert "step 1200/4000, epoch 3: validation loss 3.4567 nats per token" in capsys.readouterr().out
+
+
+def test_the_last_picture_is_drawn_once(tmp_path, monkeypatch) -> None:
+    """After the last validation the run's end draws it, with the averaged weights if there are any."""
+    drawn: list[str] = []
+    monkeypatch.setattr("handloom.train.runs.display.plot_losses", lambda metrics, *_, **__: drawn.append("again"))
+    with RunFolder.create(tmp_path / "run", {}) as run, Display(run, 20, 0, "training", "token") as display:
+        run.log(ROW)
+        display.validation(20, "epoch 3", {"valid_loss": 3.4567})
+        assert drawn == []
+        display.draw()
+        assert drawn == ["again"]
