@@ -57,7 +57,7 @@ def modules() -> dict[str, list[str]]:
     for module in pkgutil.walk_packages(handloom.__path__, "handloom."):
         if module.ispkg:
             found[module.name] = []
-        elif not module.name.endswith("__main__"):
+        elif not module.name.endswith(("__main__", "handloom.setup")):  # commands, and how the package is built
             found[module.name.rpartition(".")[0]].append(module.name)
     return found
 

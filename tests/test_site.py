@@ -17,7 +17,7 @@ from docutils.core import publish_doctree
 from docutils.utils.math.latex2mathml import tex2mathml
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("autograd", "nn", "models", "tokenizer", "train")
+PARTS = ("autograd", "nn", "models", "tokenizer", "train", "explorer")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,20 @@ def markup(conf: dict[str, Any], text: str) -> str:
 def read(text: str) -> Any:
     """The document, or SystemMessage for a warning."""
     return publish_doctree(".. default-role:: literal\n\n" + text, settings_overrides={"halt_level": 2})
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = index[index.index("```{toctree}") :].split()
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages <= set(listed)
+    assert all(f"]({page}.md)" in index for page in pages)
+
+
+def test_the_reference_has_modules_and_no_commands(conf) -> None:
+    found = conf["modules"]()
+    assert found["handloom"] == ["handloom.doctor", "handloom.errors"]
+    assert "handloom.train.runs.locks" in found["handloom.train.runs"]
 
 
 def test_docstrings_are_clean_markup(conf) -> None:
