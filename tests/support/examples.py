@@ -52,8 +52,8 @@ def _forks() -> subprocess.Popen[str]:
 
 @dataclass
 class Example:
-    """One script of examples/ (or any, by its path), run in `folder` without network, HANDLOOM_DATA and a terminal's width,
-    and with warnings as errors.
+    """One script of examples/ (or any, by its path), run in `folder` with warnings as errors, without network,
+    HANDLOOM_DATA and a terminal's width.
     """
 
     script: str
