@@ -40,8 +40,8 @@ class Done:
 @functools.cache
 def _forks() -> subprocess.Popen[str]:
     """The process that the examples are forked from; it ends with this one."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-    environment.pop("HANDLOOM_DATA", None)
+    environment = {name: value for name, value in os.environ.items() if name not in ("HANDLOOM_DATA", "COLUMNS")}
+    environment |= {"OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
     command = [sys.executable, "-W", "error", str(Path(__file__).with_name("forks.py")), *IMPORTS]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment
@@ -52,8 +52,8 @@ def _forks() -> subprocess.Popen[str]:
 
 @dataclass
 class Example:
-    """One script of examples/ (or any, by its path), run in `folder` without network, without HANDLOOM_DATA, and with
-    warnings as errors.
+    """One script of examples/ (or any, by its path), run in `folder` with warnings as errors, without network,
+    HANDLOOM_DATA and a terminal's width.
     """
 
     script: str
