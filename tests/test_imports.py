@@ -93,7 +93,7 @@ def imports(path: Path, typing: bool = True) -> list[tuple[int, str]]:
 def arrows(name: str) -> dict[str, int]:
     """The modules of the package that `name` runs when all its imports are done, each with the line that asks for it.
 
-    A name that is no module is taken from the `__init__.py` of its package, which runs what it gathers. Above a
+    A name that is not a module is taken from the `__init__.py` of its package, which runs what it gathers. Above a
     module, the packages that it does not stand in run too; those it stands in run already.
     """
     found = {}

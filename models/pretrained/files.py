@@ -64,7 +64,7 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(FETCHED)))
     except Exception as error:  # of the network, the name, the rights: each has its own class, from three libraries
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InputError(f"{name} is no folder here, and can't be fetched from the Hub ({reason}). {cure}.") from None
+        raise InputError(f"{name} is not a folder here, and can't be fetched from the Hub ({reason}). {cure}.") from None
 
 
 def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _sharded(folder: Path) -> dict[str, Stored]:
         raise InputError(f"{folder / INDEX} has no weight_map. Fetch it again.")
     for name in sorted(set(placed.values())):
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise InputError(f"{folder / INDEX} points to {name!r}, which is no safetensors file beside it: not read.")
+            raise InputError(f"{folder / INDEX} points to {name!r}, which is not a safetensors file beside it: not read.")
         if not (folder / name).is_file():
             raise InputError(f"{folder} lacks {name}, which its {INDEX} names. Fetch it into the folder.")
     files = {name: _header(folder / name) for name in sorted(set(placed.values()))}

@@ -71,7 +71,7 @@ def load(
     used. What is supported stands in docs/pretrained.md.
     """
     folder = find_folder(folder_or_name, revision)
-    absent = f"{folder} holds no config.json, so it is no model of transformers. Give a model's folder."
+    absent = f"{folder} holds no config.json, so it is not a model of transformers. Give a model's folder."
     config = read_object(folder / "config.json", missing=absent)
     architecture = _architecture(folder, config)
     if labels is not None and architecture not in (bert, distilbert):

@@ -248,7 +248,7 @@ def test_a_merge_left_out_has_the_same_chance_again_after_each_other_merge() -> 
 
 def test_dropout_must_be_a_probability() -> None:
     trained = BPETokenizer.train(["ab"], 260)
-    with pytest.raises(InputError, match=r"dropout=1\.5 is no probability"):
+    with pytest.raises(InputError, match=r"dropout=1\.5 is not a probability"):
         BPETokenizer(trained.vocab, trained.merges, dropout=1.5)
 
 

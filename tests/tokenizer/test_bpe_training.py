@@ -161,13 +161,13 @@ def test_input_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.
         ([str(latin)], {}, "the name of a file"),
         (["text", 3], {}, "not int"),
         ([latin, "text"], {}, "not both"),
-        (["text"], {"vocab_size": 259}, "Ask for 260 at least"),
-        (["text"], {"special_tokens": ["<eos>", "<eos>"]}, "'<eos>' is there twice"),
+        (["text"], {"vocab_size": 259}, "Ask for at least 260"),
+        (["text"], {"special_tokens": ["<eos>", "<eos>"]}, "'<eos>' occurs twice"),
         (["text"], {"special_tokens": [""]}, "not a non-empty string"),
         (["text"], {"special_tokens": "<eos>"}, "give a list"),
         (["text"], {"special_tokens": ["a"]}, "'a' is a byte's token"),
-        (["text"], {"pattern": "("}, "no regular expression"),
-        (["text"], {"pattern": "(" * 20_000}, "no regular expression"),
+        (["text"], {"pattern": "("}, "not a regular expression"),
+        (["text"], {"pattern": "(" * 20_000}, "not a regular expression"),
         (["text"], {"pattern": ""}, "The pattern is empty"),
     ]
     for source, arguments, message in bad:

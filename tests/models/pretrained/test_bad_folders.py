@@ -105,7 +105,7 @@ def test_files_that_are_missing_or_damaged(folder, tmp_path) -> None:
     index.write_text(json.dumps({"weight_map": {"transformer.wte.weight": "model-00001-of-00002.safetensors"}}))
     refused(folder, r"lacks model-00001-of-00002.safetensors, which its model.safetensors.index.json names")
     index.write_text(json.dumps({"weight_map": {"transformer.wte.weight": "../model.safetensors"}}))
-    refused(folder, r"points to '../model.safetensors', which is no safetensors file beside it")
+    refused(folder, r"points to '../model.safetensors', which is not a safetensors file beside it")
     index.write_text(json.dumps({"weight_map": {"transformer.nothing": "model.safetensors"}}))
     refused(folder, r"lacks transformer.nothing, which")
     index.write_text("[]")
@@ -121,7 +121,7 @@ def test_files_that_are_missing_or_damaged(folder, tmp_path) -> None:
         (folder / "config.json").write_text(text)
         refused(folder, match)
     (folder / "config.json").unlink()
-    refused(folder, r"holds no config.json, so it is no model of transformers")
+    refused(folder, r"holds no config.json, so it is not a model of transformers")
 
 
 def test_pickled_weights_are_never_opened(folder) -> None:
@@ -166,7 +166,7 @@ def test_names_that_can_t_be_fetched(folder, monkeypatch, tmp_path) -> None:
         raise ConnectionError("no network\nat all")
 
     monkeypatch.setattr(hub, "snapshot_download", fails)
-    match = r"owner/model is no folder here, and can't be fetched .*no network.* from https://huggingface.co/owner/model"
+    match = r"owner/model is not a folder here, and can't be fetched .*no network.* from https://huggingface.co/owner/model"
     refused("owner/model", match + " into a folder", revision="v1")
     monkeypatch.setattr(hub, "snapshot_download", lambda name, **options: str(folder))
     load("owner/model", with_tokenizer=False)

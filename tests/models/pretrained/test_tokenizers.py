@@ -207,7 +207,7 @@ def test_what_can_t_be_used_is_said(tmp_path) -> None:
     refused(r"lacks target.spm")
     (tmp_path / "target.spm").write_bytes(b"nothing")
     (tmp_path / "vocab.json").write_text('{"</s>": 0, "<unk>": 1, "<pad>": 2}')
-    refused("no SentencePiece model")
+    refused("SentencePiece model is damaged")
     for kind in ("wordpiece", "sentencepiece", "fallback-bpe"):
         (tmp_path / "kept.json").write_text(json.dumps({"handloom_tokenizer": kind}))
         with pytest.raises(InputError, match=f"a damaged {kind} tokenizer file"):
