@@ -60,7 +60,7 @@ def test_grouped_queries_are_attention_with_each_key_repeated(method) -> None:
         np.testing.assert_allclose(own.grad, repeated.grad.reshape(2, 2, 3, 5, 3).sum(axis=2), rtol=1e-10)
     with pytest.raises(ValueError, match="don't fit together"):
         ops.attention(Tensor(np.zeros((2, 5, 5, 3))), key, value)
-    with pytest.raises(ValueError, match="does not divide by kv_heads"):
+    with pytest.raises(ValueError, match="is not divisible by kv_heads"):
         nn.MultiHeadAttention(12, 6, kv_heads=4)
 
 

@@ -52,12 +52,12 @@ def test_gradients(kind: str) -> None:
 
 def test_rotary_follows_its_formula() -> None:
     x = RNG.normal(size=(1, 1, 4, 6))
-    turned, _ = RotaryPositions(6).turn(Tensor(x), Tensor(x), offset=2)
+    rotated, _ = RotaryPositions(6).rotate(Tensor(x), Tensor(x), offset=2)
     for t in range(4):
         for i in range(3):
             angle = (t + 2) * 10000.0 ** (-2 * i / 6)
             pair = complex(x[0, 0, t, i], x[0, 0, t, i + 3]) * np.exp(1j * angle)
-            np.testing.assert_allclose(turned.data[0, 0, t, [i, i + 3]], [pair.real, pair.imag], rtol=1e-10)
+            np.testing.assert_allclose(rotated.data[0, 0, t, [i, i + 3]], [pair.real, pair.imag], rtol=1e-10)
 
 
 def test_relative_scores_lie_on_diagonals_and_are_clipped() -> None:

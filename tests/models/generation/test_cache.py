@@ -72,7 +72,7 @@ def test_reordering_a_beam_copies_no_keys() -> None:
     keys.flags.writeable = False
     cache.select(np.array([1, 0, 3, 3]), 2)
     assert cache.keys[0] is keys
-    with pytest.raises(ValueError, match="sequences of different sentences can't stand in one group of 2"):
+    with pytest.raises(ValueError, match="sequences of different sentences can't be in one group of 2"):
         cache.select(np.array([1, 2]), 2)
 
 

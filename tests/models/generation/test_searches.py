@@ -192,7 +192,7 @@ def test_the_models_positions_bound_the_length() -> None:
     assert len(greedy_search(model.start(np.full((1, 2), 5)), prompt)[0].ids) == 40
     for search in (greedy_search, lambda *inputs: beam_search(*inputs)[0]):
         assert len(search(model.start(np.full((1, 2), 5)), Rules(BOS, EOS, max_length=3))[0].ids) == 3
-        with pytest.raises(ValueError, match="a prefix of 40 tokens leaves no room to go on"):
+        with pytest.raises(ValueError, match="a prefix of 40 tokens leaves no room for new ones"):
             search(model.start(np.full((1, 2), 5)), Rules(BOS, EOS, prefix=[[4] * 40]))
 
 

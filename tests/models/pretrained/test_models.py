@@ -236,7 +236,7 @@ def test_what_transformers_has_no_equal_of_is_refused(tmp_path) -> None:
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="alibi")), "positions are alibi"),
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="rotary")), "norms are layer, not rms"),
         (Seq2SeqTransformer(Seq2SeqConfig(9, 9, 16, 2, 1, 1, norm_first=True)), "it is pre-norm"),
-        (TransformerClassifier(ClassifierConfig(9, 2, 16, 2, 1)), "no norm behind the embeddings"),
+        (TransformerClassifier(ClassifierConfig(9, 2, 16, 2, 1)), "no norm after the embeddings"),
     ):
         with pytest.raises(InputError, match=reason):
             save(model, None, tmp_path / "refused")
