@@ -1,4 +1,4 @@
-"""Wrong rules that the view "Gradient check" can plant in an op: some of those that the tests of the engine must catch.
+"""Wrong backward rules that the view "Gradient check" can plant in an op, from those that the tests must catch.
 
 `python -m tests.support.mutants` has them all; a test holds that these are among them.
 """
@@ -23,7 +23,7 @@ _NORMS = ("LayerNorm", "ResidualLayerNorm")
 MUTANTS = (
     Mutant(("Add",), "a sign", "ops.elementwise:Add.backward", "return g, g", "return g, -g"),
     Mutant(("Multiply",), "the wrong operand", "ops.elementwise:Multiply.backward", "g * y if", "g * x if"),
-    Mutant(("Linear",), "a mean in place of a sum", "ops.linear:Linear.gradients", "= sum_of_rows(columns)",
+    Mutant(("Linear",), "a mean instead of a sum", "ops.linear:Linear.gradients", "= sum_of_rows(columns)",
            "= columns.mean(axis=0)"),
     Mutant(("Linear",), "the wrong operand", "ops.linear:Linear.gradients", "xp.matmul(columns.T, rows,",
            "xp.matmul((columns * columns).T, rows,"),
@@ -38,7 +38,7 @@ MUTANTS = (
            "rest += (gradient @ share)[:, None]", "pass"),
     Mutant(_NORMS, "a factor too many", "ops.normalization:Normalization.gradients", "sum_of_rows(rest)",
            "sum_of_rows(rest * weight)"),
-    Mutant(("ResidualLayerNorm",), "a path forgotten", "ops.normalization:ResidualLayerNorm.backward",
+    Mutant(("ResidualLayerNorm",), "a missing path", "ops.normalization:ResidualLayerNorm.backward",
            "d_total += past[piece]", "pass"),
     Mutant(("Softmax",), "a factor lost", "ops.softmax:Softmax.backward", "summed(g * p, self.axis, keepdims=True)",
            "summed(g, self.axis, keepdims=True)"),
@@ -65,5 +65,5 @@ MUTANTS = (
 
 
 def mutants_of(op: str) -> list[int]:
-    """The numbers of those that can be planted in an op."""
+    """The indices of the mutants that can be planted in an op."""
     return [number for number, mutant in enumerate(MUTANTS) if op in mutant.ops]

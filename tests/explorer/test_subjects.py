@@ -91,7 +91,7 @@ def test_a_classifier_shows_its_classes(tmp_path: Path) -> None:
     assert sum(share for _, share in seen["shares"]) == pytest.approx(1)
     assert seen["tokens"]["text"] == ["<BOS>", "the", "knight", "sang"]
     assert session.answer("graph", {"text": TEXT})["count"] > 5
-    with pytest.raises(InputError, match="writes nothing"):
+    with pytest.raises(InputError, match="generates no text"):
         session.answer("beam", {"text": TEXT})
     with pytest.raises(InputError, match="empty"):
         session.answer("translate", {"text": " "})
