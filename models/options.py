@@ -15,7 +15,7 @@ def _check_rotary(options: dict[str, Any]) -> None:
     if not options or not options.keys() <= {"base", "factor", "low", "high", "length"}:
         raise ValueError("an unknown option, or none")
     if not all(fits(Rate | None, value) for value in options.values()):
-            raise ValueError("an option that is not a number above 0")
+        raise ValueError("an option that is not a number above 0")
 
 
 Rotary = Annotated[dict[str, Any], Form(_check_rotary, "base, factor, low, high or length, each a number above 0")]

@@ -92,7 +92,7 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """Causal self- and cross-attention to the encoder output, and feed-forward. Arguments as the encoder layer's."""
+    """Causal self-attention, cross-attention to the encoder output, feed-forward. Arguments as the encoder's."""
 
     def __init__(
         self,

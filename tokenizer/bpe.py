@@ -32,8 +32,8 @@ class BPETokenizer(Tokenizer):
     Args:
         vocab: the tokens, written with a character for each byte (`byte_alphabet`), and their ids.
         merges: the pairs of tokens that become one, in the order in which they were learned.
+        added_tokens: special and other tokens that are found in a text before it is split into words.
         pattern: how a text is split into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
-        pattern: how a text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
         add_prefix_space: a blank is put before a text that does not begin with one (with the GPT-2 pattern only).
         ignore_merges: a word that is in the vocabulary becomes that token, whatever the merges would give.
         dropout: BPE-dropout (Provilkov et al. 2020): the probability with which a possible merge is left out, a

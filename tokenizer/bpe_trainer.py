@@ -4,8 +4,8 @@ Three ideas, none of which changes the result.
 
 Batches. Take the pairs from the most frequent down and stop at the first whose left token is the right token of one
 taken before, or the other way round. No occurrence of one of these pairs overlaps an occurrence of another, so they
+can be replaced in one go. Nor would a pair formed by one of them have come before a later one: if (a, b) becomes X, a
 pair (X, y) is at most as frequent as (b, y) was, and if that is more frequent than some pair taken, (b, y) came
-pair (X, y) is at most as frequent as (b, y) was, and if that is more frequent than some pair taken, (b, y) stood
 before it and ended the batch. Where they are equally frequent the new pair comes later, for X is the largest id.
 
 Epochs. Only pairs that occur at least `floor` times are tracked. A pair's count never grows after it is formed, so no

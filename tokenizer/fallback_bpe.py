@@ -24,7 +24,7 @@ class FallbackBPETokenizer(Tokenizer):
     Args:
         vocab: tokens and ids.
         merges: pairs that become one, in the order in which they were learned.
-        added_tokens: special and other tokens that are looked for beforehand.
+        added_tokens: special and other tokens that are found before the merges.
         prepend: where a blank is inserted: "always" (before each part between added tokens), "missing" (each that
             does not begin with one), "first" (the beginning of the text, unless it has one), or "never".
         roles: the special tokens by their role.

@@ -146,7 +146,7 @@ def _check_utf8(block: bytes, path: Path) -> None:
 
 
 def _text_blocks(texts: Iterator[str]) -> Iterator[bytes]:
-    """The texts, many in a block. A line feed within a text does not end it, so a blank behind one is kept too."""
+    """The texts, many in a block. A line feed within a text does not end it, so a blank after one is kept too."""
     while batch := list(islice(texts, 4096)):
         block = _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
         block = _keep_runs(block).replace(_START, b" " + _START)[1:]

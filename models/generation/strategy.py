@@ -71,7 +71,7 @@ class Strategy:
         Args:
             bos_id, eos_id, prefix, forbidden: of `Rules`; `forbidden` adds to what the strategy forbids.
             numbers: for sampling, a number for each row that identifies its sentence, such as the line in a file; by
-            default the row's index. The same seed and number draw the same tokens in every batch.
+                default the row's index. The same seed and number draw the same tokens in every batch.
         """
         rules = Rules(
             bos_id,
