@@ -91,7 +91,7 @@ def imports(path: Path, typing: bool = True) -> list[tuple[int, str]]:
 
 
 def arrows(name: str) -> dict[str, int]:
-    """The modules of the package that `name` runs when all its imports are done, each with the line that asks for it.
+    """The modules of the package that importing `name` runs, each with the line that imports it.
 
     A name that is not a module is taken from the `__init__.py` of its package, which runs what it gathers. Above a
     module, the packages that it does not stand in run too; those it stands in run already.
@@ -121,7 +121,7 @@ def circle(graph: dict[str, dict[str, int]]) -> list[str]:
     return []
 
 
-def test_there_is_something_to_look_at() -> None:
+def test_modules_are_found() -> None:
     assert len(FILES) > 50
     assert {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES} == set(ALLOWED)
 

@@ -1,4 +1,4 @@
-"""Language models and classifiers: what of the views they have, and what is said where they have nothing."""
+"""Language models and classifiers: the views that they have, and the errors of those that they lack."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def writer(tmp_path: Path) -> Session:
     return saved(tmp_path / "run", LanguageModel(config), tokenizer, {"kind": "transformer", "length": 24})
 
 
-def test_a_language_model_shows_what_it_adds_and_where_it_looks(writer: Session) -> None:
+def test_a_language_model_shows_its_continuation_and_attention(writer: Session) -> None:
     seen = writer.answer("translate", {"text": TEXT})
     assert seen["answer"].startswith(TEXT)
     assert len(seen["tokens"]["text"]) == 24  # 15 letters, and room for 9 more

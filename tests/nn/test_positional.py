@@ -1,4 +1,4 @@
-"""Positions in attention: what each kind promises, and its gradient."""
+"""Positions in attention: the properties of each kind, and its gradient."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def attention(kind: str, **options) -> nn.MultiHeadAttention:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_distances_count(kind: str) -> None:
-    """The same vectors further on in the sequence get the same output: nothing depends on absolute positions."""
+    """The same vectors later in the sequence get the same output: nothing depends on absolute positions."""
     module, x = attention(kind), RNG.normal(size=(1, 5, 8))
     shifted = np.concatenate([RNG.normal(size=(1, 3, 8)), x], axis=1)
-    mask = (np.arange(8) >= 3)[None, None, None]  # what was put in front is not seen
+    mask = (np.arange(8) >= 3)[None, None, None]  # the prepended positions are masked
     np.testing.assert_allclose(module(Tensor(shifted), mask=mask).data[:, 3:], module(Tensor(x)).data, rtol=1e-9)
 
 

@@ -35,7 +35,7 @@ def file(trained: BPETokenizer, tmp_path: Path) -> Path:
 
 
 def changed(file: Path, change: dict[str, Any], inside: str | None = None) -> Path:
-    """The file with some entries changed; a value of `...` takes the entry out."""
+    """The file with some entries changed; a value of `...` removes the entry."""
     data = json.loads(file.read_text())
     target = data[inside] if inside else data
     target.update(change)
@@ -140,7 +140,7 @@ def test_dropout_is_kept_in_the_file(trained: BPETokenizer, tmp_path: Path) -> N
     assert BPETokenizer.load(tmp_path / "dropout.json").dropout == 0.1
 
 
-def test_cutting_by_a_string_or_not_at_all(file: Path) -> None:
+def test_splitting_by_a_string_or_not_at_all(file: Path) -> None:
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     for cutting in (
         byte_level,
@@ -235,7 +235,7 @@ def test_one_wrong_value_anywhere_is_refused_or_does_no_harm(kind: str, tmp_path
     }[kind]()
     path = tmp_path / "tokenizer.json"
     tokenizer.save(path)
-    refused, every = [], 7 if kind.startswith("bpe") else 2  # the places of a BPE file are many
+    refused, every = [], 7 if kind.startswith("bpe") else 2  # a BPE file has many values
     for _, changed_file in itertools.islice(wrong_values(json.loads(path.read_text()), most=12), 0, None, every):
         path.write_text(json.dumps(changed_file))
         try:

@@ -1,4 +1,4 @@
-"""Folders that can't be used: one clear error each, before memory is taken."""
+"""Folders that can't be used: one clear error each, before memory is allocated."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rewrite(folder: Path, edit: Any) -> None:
 
 
 def refused(folder: Any, match: str, **options: Any) -> None:
-    """The error is one line, and reading as far as that takes less memory than any real model."""
+    """The error is one line, and reading up to it takes less memory than any real model."""
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=match) as caught:
@@ -75,7 +75,7 @@ def refused(folder: Any, match: str, **options: Any) -> None:
         ({"id2label": {}, "n_layer": 1}, r"transformer.h.1.attn.c_attn.weight is unknown to this architecture"),
     ],
 )
-def test_a_configuration_that_can_t_be_followed(folder, values, match) -> None:
+def test_a_configuration_that_can_t_be_used(folder, values, match) -> None:
     change(folder, **values)
     refused(folder, match)
 
