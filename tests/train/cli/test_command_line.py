@@ -131,7 +131,7 @@ def test_an_error_is_one_line(error: Exception, said: str, capsys: pytest.Captur
 def test_what_can_be_done_about_a_file() -> None:
     for number, advice in [
         (errno.ENOSPC, "Make room on the disk"), (errno.EDQUOT, "Make room on the disk"),
-        (errno.EACCES, "Check the permissions"), (errno.EROFS, "See to the permissions"),
+        (errno.EACCES, "Check the permissions"), (errno.EROFS, "Check the permissions"),
         (errno.EISDIR, "Choose another path"),
     ]:  # fmt: skip
         assert remedy(OSError(number, "")).startswith(advice)
