@@ -3,11 +3,11 @@
     python -m benchmarks.attention                                    on the CPU, in float32
     python -m benchmarks.attention --device cuda --json benchmarks/results/attention_gpu.json
 
-On a GPU, in float16, handloom's fused kernels and its standard method stand beside PyTorch's FlashAttention and cuDNN
-backends and its own choice of them; a method that runs out of memory, or is not available, gets no figures. Without a
-GPU the blocked and the standard method stand beside PyTorch's CPU kernel. Each side runs in a process of its own with
-the same number of threads; they take turns, and the result is the median of several runs. Operations: 4 batch heads
-length^2 head_dim forward, 2.5 times that backward, and half if causal. Peak memory includes the inputs.
+On a GPU, in float16, handloom's fused kernels and its standard method are compared with PyTorch's FlashAttention and
+cuDNN backends and its own choice of them; a method that runs out of memory, or is not available, gets no figures.
+Without a GPU the blocked and the standard method are compared with PyTorch's CPU kernel. Each side runs in a process of
+its own with the same number of threads; they take turns, and the result is the median of several runs. Operations: 4
+batch heads length^2 head_dim forward, 2.5 times that backward, and half if causal. Peak memory includes the inputs.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def measure(ranks: int, preset: str, data: str, steps: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[2], help="numbers of processes beside 1 (default: 2)")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2], help="numbers of processes besides 1 (default: 2)")
     parser.add_argument("--preset", default="laptop")
     parser.add_argument("--data", default="embedded", help="whose sizes the preset has (default: embedded)")
     parser.add_argument("--steps", type=int, default=40, help="updates a measurement (default: 40)")

@@ -48,13 +48,13 @@ def observe_attention(model: Module, observe: Callable[[str, AttentionCall], Non
     before = {name: layer.__dict__.get("_observe") for name, layer in layers.items()}
 
     def observer_of(name: str) -> Callable[[AttentionCall], None]:
-        def tell(call: AttentionCall) -> None:
+        def report(call: AttentionCall) -> None:
             outer = before[name]
             if outer is not None:
                 outer(call)
             observe(name, call)
 
-        return tell
+        return report
 
     for name, layer in layers.items():
         layer.__dict__["_observe"] = observer_of(name)

@@ -43,7 +43,7 @@ class TreeCache:
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
         """Write the keys and values (sentences, heads, new, head_dim) of new nodes; returns all of this layer.
 
-        `extend` allocates them beforehand, once for all layers.
+        `extend` allocates them first, once for all layers.
         """
         keys, values = self.keys[layer][: self.sentences], self.values[layer][: self.sentences]
         first = self.length - key.shape[2]
