@@ -22,7 +22,7 @@ class Node:
     """One token of one hypothesis.
 
     Attributes:
-        id, parent: of the node and of the one before it; the root's parent is None.
+        id, parent: numbers of the node and of its predecessor; the root's parent is None.
         step, slot: its column and its index in the column.
         token: its text.
         log_probability: of the sequence up to here, in nats.

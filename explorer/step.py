@@ -21,7 +21,7 @@ class Call:
 
     Attributes:
         number: its index among the step's calls, in the order in which they were made.
-        seen: what was recorded of it.
+        seen: its record.
         module: names from the model down to the module that it belongs to, such as ("encoder", "layers.0", "norm1").
         sources: for each operand that requires a gradient, the number of the call that made it, or a parameter's name;
             None for other operands.

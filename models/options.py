@@ -29,7 +29,7 @@ class ModelOptions:
         norm: "layer" or "rms".
         norm_eps: of every norm, inside the square root.
         bias: which linear layers have biases, one of `nn.transformer.BIASES`.
-        kv_heads: heads of keys and values in self-attention, each for a group of query heads; None for as many.
+        kv_heads: heads of keys and values in self-attention, each for a group of query heads; None for nhead.
         rotary: options of `nn.positional.RotaryPositions`, such as its base.
         sinusoid_halves: sinusoidal positions with all the sines before the cosines.
     """

@@ -42,7 +42,7 @@ class TransformerEncoderLayer(Module):
         nhead: attention heads; divides d_model unless there is a head_dim.
         dim_feedforward: width between the two linear layers.
         dropout: after attention weights, the activation and each sublayer.
-        activation: "relu", "gelu", "gelu_tanh", "silu", or a gated one, which has half as many weights more: "glu",
+        activation: "relu", "gelu", "gelu_tanh", "silu", or a gated one, with 1.5 times the weights: "glu",
             "reglu", "geglu", "swiglu".
         norm_first: pre-norm instead of post-norm.
         norm: "layer" or "rms".

@@ -12,7 +12,7 @@ from .added_tokens import AddedToken, AddedTokenSplitter
 from .base import Tokenizer, printable
 from .tokenizer_json import read_json, write_json
 
-BLANK = "\u2581"  # what a blank is written as
+BLANK = "\u2581"  # stands for a blank
 
 
 class FallbackBPETokenizer(Tokenizer):

@@ -59,7 +59,7 @@ def beam_search(
         alpha: exponent of the length penalty; 0 for none, above 0 favours longer sequences.
         coverage: weight of the coverage penalty; above 0 the state must keep cross-attention.
         n_best: how many to return, at most `width`.
-        length_norm: what a log-probability is divided by: "wu" for `length_penalty`, "power" for length^alpha.
+        length_norm: the divisor of a log-probability: "wu" for `length_penalty`, "power" for length^alpha.
         early_stopping: when a sentence is finished, as in `transformers`: True with `width` complete sequences,
             whatever may still be found; False when the best open one would not be among these if it ended now; "never"
             when it can't get among them any more. None, as above, compares with the n-th best alone.
