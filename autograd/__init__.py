@@ -8,6 +8,7 @@ from .engine import grad
 from .function import Function
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .gradcheck import assert_gradients, gradcheck, gradgradcheck
+from .ops.registry import explain, is_plain, plain
 from .random import Generator, default_generator, manual_seed
 from .tensor import Parameter, Tensor, bind
 
@@ -25,11 +26,14 @@ __all__ = [
     "detect_anomaly",
     "draw_graph",
     "enable_grad",
+    "explain",
     "grad",
     "gradcheck",
     "gradgradcheck",
     "is_grad_enabled",
+    "is_plain",
     "manual_seed",
     "no_grad",
     "ops",
+    "plain",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, address_of, array_module
+from ..costs import COPIED
 from ..function import Function, run
 from ..parallel import parallel_for
 from ..tensor import Tensor
@@ -52,7 +53,7 @@ class MergeHeads(Function):
             for position, part in enumerate(parts):
                 out[start:stop, :, position] = part[start:stop].transpose(0, 2, 1, 3)
 
-        parallel_for(xp, batch, copy, cost=0.5 * length * features)
+        parallel_for(xp, batch, copy, cost=COPIED * length * features)
         return out.reshape(batch, length, features)
 
     def backward(self, g):
