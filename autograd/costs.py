@@ -1,7 +1,7 @@
 """What the large ops cost, roughly, on one core: the guesses by which `parallel_for` decides whether threads pay.
 
-All are nanoseconds; a guess that is wrong by half changes which small calls stay in one part, never a result. Waking a
-thread up takes some 40 microseconds (`parallel_for`).
+All but counts are nanoseconds. A guess that is wrong by half changes which small calls stay in one part, never a
+result. Waking a thread up takes some 40 microseconds.
 """
 
 from __future__ import annotations
@@ -18,3 +18,4 @@ RELU_BACKWARD = 0.6
 CROSS_ENTROPY = 2.0  # softmax, loss and its gradient, of a logit
 ATTENTION, ATTENTION_BACKWARD = 4.0, 6.0  # a score: products, softmax, dropout
 BLOCKED_ATTENTION = 4.0
+BLOCKS_FROM = 1 << 18  # scores a head, from which on attention goes by blocks unless told otherwise

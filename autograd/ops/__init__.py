@@ -1,6 +1,9 @@
 """The differentiable operations, one subject a file. Array functions carry NumPy's names, neural ones PyTorch's."""
 
 from . import (
+    attention_blocked,
+    attention_fused,
+    attention_standard,
     dropout_on_cpu,
     embedding_on_cpu,
     linear_cross_entropy_on_cpu,

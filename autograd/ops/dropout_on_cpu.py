@@ -47,7 +47,7 @@ class DropoutOnCPU(Dropout):
         return masked(x, *self.kept)
 
     def backward(self, g):
-        return super().backward(g) if isinstance(g, Tensor) else masked(g, *self.kept)
+        return Dropout.backward(self, g) if isinstance(g, Tensor) else masked(g, *self.kept)
 
 
 @form("dropout_add", "cpu", on_cpu)
@@ -60,7 +60,7 @@ class DropoutAddOnCPU(Function):
     def forward(self, x, residual):
         mask, scale = self.generator.keep_mask(x.shape, self.p)
         self.keep(mask, x.dtype.type(scale))
-        return masked(x, *self.kept, residual)
+        return masked(x, self.kept[0], self.kept[1], residual)
 
     def backward(self, g):
         mask, scale = self.kept

@@ -20,7 +20,7 @@ class EmbeddingOnCPU(Embedding):
 
     def backward(self, g):
         if isinstance(g, Tensor):
-            return super().backward(g)
+            return Embedding.backward(self, g)
         gradient = sum_rows(self.ids.reshape(-1), g.reshape((self.ids.size, self.shape[1])), self.shape)
         gradient = gradient if self.padding_id is None else gradient.without(self.padding_id)
         return gradient if isinstance(self.inputs[0], Leaf) else gradient.dense()

@@ -48,7 +48,7 @@ class LinearOnCPU(Linear):
 
     def backward(self, g):
         if isinstance(g, Tensor):
-            return super().backward(g)
+            return Linear.backward(self, g)
         return self.gradients(rows_of(g), *self.saved)
 
     def gradients(self, g, x, weight):
@@ -98,7 +98,7 @@ class LinearReLUOnCPU(LinearOnCPU):
         if self.p:
             keep_mask, self.scale = self.generator.keep_mask((math.prod(x.shape[:-1]), len(weight)), self.p)
         self.keep_rows = keep_mask
-        out = super().forward(x, weight, bias)
+        out = LinearOnCPU.forward(self, x, weight, bias)
         self.keep_rows = None
         self.save(x, weight, *(() if bias is None else (bias,)))
         self.keep(out)

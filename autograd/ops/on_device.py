@@ -132,8 +132,11 @@ class SameDrop(Function):
 
 
 @form("dropout_add", "device", by_kernels)
-class DropoutAddOnDevice(DropoutOnDevice):
+class DropoutAddOnDevice(Function):
     """residual + dropout(x) in one kernel."""
+
+    def __init__(self, p, generator):
+        self.p, self.generator = p, generator
 
     def forward(self, x, residual):
         xp, self.drop = array_module(x), drop_of(x, self.p, self.generator)

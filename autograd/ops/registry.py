@@ -94,6 +94,12 @@ def serve(op: str, operands: tuple[Any, ...], **options: Any) -> Any:
     return forms[-1].run(operands, options)
 
 
+def refused_by(op: str, name: str, operands: tuple[Any, ...], **options: Any) -> str | None:
+    """Why the form `name` can't take these operands; None if it can. For a form that is asked for by name."""
+    (asked,) = [known for known in FORMS[op] if known.name == name]
+    return asked.why_not([array_of(operand) for operand in operands], options)
+
+
 def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
     """The condition of the forms for NumPy arrays."""
     return None if array_module(*arrays) is np else "the arrays are on a device"

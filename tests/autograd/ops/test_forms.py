@@ -111,7 +111,7 @@ def test_the_environment_asks_for_plain_forms() -> None:
     code = "from handloom.autograd import is_plain; print(is_plain())"
     for value, expected in (("1", "True"), ("0", "False")):
         done = subprocess.run(
-            [sys.executable, "-c", code], env={"HANDLOOM_PLAIN": value}, capture_output=True, text=True
+            [sys.executable, "-c", code], env={**os.environ, "HANDLOOM_PLAIN": value}, capture_output=True, text=True
         )
         assert done.stdout.strip() == expected, done.stderr
 
