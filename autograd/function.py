@@ -91,7 +91,7 @@ class Function:
 
     @property
     def name(self) -> str:
-        return type(self).__name__.removesuffix("OnCPU").removesuffix("OnDevice")
+        return type(self).__name__.removesuffix("OnCPU").removesuffix("OnDevice").removesuffix("InPlace")
 
     # -- the call --------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from . import (
     attention_standard,
     dropout_on_cpu,
     embedding_on_cpu,
+    heads_in_place,
     linear_cross_entropy_on_cpu,
     linear_on_cpu,
     linear_on_device,

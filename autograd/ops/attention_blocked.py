@@ -28,7 +28,7 @@ from ..parallel import parallel_for
 from ..random import GivenMask, keep_mask
 from ..tensor import Tensor, array_of
 from .attention import Conditions
-from .heads import empty_heads, empty_like_heads
+from .heads_in_place import empty_heads, empty_like_heads
 from .registry import form, through_plain
 
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full pace

@@ -20,7 +20,7 @@ from ..kernels.attention import DTYPES, LARGEST_HEAD_DIM, AttentionKernels, Call
 from ..kernels.philox import philox4x32_10
 from .attention import with_four_axes
 from .attention_blocked import BlockedAttention, with_weights
-from .heads import empty_like_heads
+from .heads_in_place import empty_like_heads
 from .registry import form
 
 

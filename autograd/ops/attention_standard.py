@@ -17,7 +17,7 @@ from ..function import Function, unbroadcast
 from ..parallel import parallel_for, pieces
 from ..random import GivenMask
 from .attention import alibi_bias, with_four_axes
-from .heads import empty_heads, empty_like_heads
+from .heads_in_place import empty_heads, empty_like_heads
 from .reduction import row_dots
 from .registry import form, through_plain
 

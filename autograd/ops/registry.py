@@ -21,7 +21,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..grad_mode import no_grad
-from ..tensor import array_of
+from ..tensor import Tensor, array_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Why a form can't take a call, from its arrays and options; None if it can.
@@ -51,7 +51,7 @@ class Form(NamedTuple):
 
 
 #: The forms' names, in the order in which they are asked. "standard", "blocked" and "fused" are attention's.
-ORDER = ("cpu", "device", "fused", "blocked", "standard", "plain")
+ORDER = ("in place", "cpu", "device", "fused", "blocked", "standard", "plain")
 OPS: dict[str, Op] = {}
 FORMS: dict[str, list[Form]] = {}
 
@@ -92,6 +92,12 @@ def serve(op: str, operands: tuple[Any, ...], **options: Any) -> Any:
             if quick.why_not(arrays, options) is None:
                 return quick.run(operands, options)
     return forms[-1].run(operands, options)
+
+
+def run_form(op: str, *operands: Any) -> Any:
+    """`serve` within a backward rule: records the call if an operand is a Tensor, else gives arrays."""
+    result = serve(op, operands)
+    return result if any(isinstance(operand, Tensor) for operand in operands) else result.data
 
 
 def refused_by(op: str, name: str, operands: tuple[Any, ...], **options: Any) -> str | None:

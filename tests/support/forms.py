@@ -34,6 +34,10 @@ def samples_of(name: str, dtype: Any, count: int) -> Iterator[Sample]:
     if name == "embedding":
         ids = np.array([[1, 0], [1, 2]])
         yield Sample((ids, rng.normal(size=(3, 2)).astype(dtype)), {"padding_id": 1}, differentiable=(1,))
+    if name == "merge_heads":
+        whole = rng.normal(size=(2, 3, 2, 4, 5)).astype(dtype)
+        parts = [whole[:, :, part].transpose(0, 2, 1, 3) for part in range(2)]
+        yield from (Sample(tuple(parts), {}), Sample(tuple(parts[::-1]), {}))
     if name == "attention":
         arrays = tuple(rng.normal(size=(1, 2, 5, 3)).astype(dtype) for _ in range(3))
         yield Sample(arrays, {"method": "blocked", "block_size": 2, "dropout": 0.4, "causal": True})

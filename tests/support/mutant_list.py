@@ -209,6 +209,8 @@ OF_FORMS = (
     M("quick", "dropout_add", "ops.dropout_on_cpu:masked", "y += flat_added[piece]", "pass"),
     M("quick", "attention", "ops.attention_standard:StandardAttention.forward", "scores *= wide.type(self.scale)", "pass"),
     M("quick", "attention", "ops.attention_standard:StandardAttention.drawn", "self.kept[1:3]", "self.kept[1], 1.0"),
+    M("quick", "merge_heads", "ops.heads_in_place:MergeHeadsOnCPU.forward", "out[start:stop, :, position]", "out[start:stop, :, -1 - position]"),
+    M("quick", "merge_heads", "ops.heads_in_place:whole_of", "if address_of(part) !=", "if False and address_of(part) !="),
     M("plain", "layer_norm", "ops.normalization:LayerNorm.normalized", "centred * r, r", "centred * r * r, r"),
     M("plain", "layer_norm", "ops.normalization:LayerNorm.backward", "- x_hat * (h * x_hat).mean(axis=-1, keepdims=True)", ""),
     M("plain", "linear", "ops.linear:Linear.forward", "y + bias", "y - bias"),
