@@ -24,7 +24,7 @@ def check(subject: Subject, ask: Ask) -> dict[str, Any]:
     """Analytic against numeric gradient of a call with its real inputs; with a wrong rule planted if asked for."""
     step = subject.step(ask.text())
     call = step.call(ask.whole("call", 0, len(step.calls) - 1))
-    possible = mutants_of(call.name)
+    possible = mutants_of(type(call.seen.call))
     number = ask.whole("plant", -1, len(MUTANTS) - 1, -1)
     if number >= 0 and number not in possible:
         raise InputError(f"This mistake can't be planted in {call.name}.")

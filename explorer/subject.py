@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, no_grad, ops
-from ..autograd.ops.attention_composed import alibi_bias, attention_mask
+from ..autograd.ops.attention import alibi_bias, attention_mask
 from ..errors import InputError
 from ..models import LanguageModel, Rules, Strategy
 from ..models.generation.cached import CachedState

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Generator, Tensor, grad, ops
-from handloom.autograd.ops.attention_composed import attention_composed, attention_mask
+from handloom.autograd.ops.attention import attention_composed, attention_mask
 
 
 def softmax_composed(x: Tensor) -> Tensor:
