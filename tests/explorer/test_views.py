@@ -22,6 +22,7 @@ from handloom.tokenizer import BPETokenizer
 from handloom.train.tasks.translation import Translator
 from tests.support.explorer_run import SENTENCE
 from tests.support.mutant_list import MUTANTS as KNOWN
+from tests.support.mutant_list import OF_FORMS
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +260,7 @@ def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, w
 
 
 def test_what_can_be_planted_is_known_to_the_tests_of_the_engine() -> None:
-    known = {(mutant.where, mutant.old, mutant.new) for mutant in KNOWN}
+    known = {(mutant.where, mutant.old, mutant.new) for mutant in (*KNOWN, *OF_FORMS)}
     for mutant in MUTANTS:
         assert mutant[2:] in known, mutant
 
