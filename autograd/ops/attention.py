@@ -116,8 +116,8 @@ def attention_plain(
     xp, keep_mask = array_module(array_of(query)), None
     (batch, heads, queries, _), keys = query.shape, key.shape[2]
     if conditions.slopes is not None:
-        alibi = alibi_bias(conditions.slopes, queries, keys, query.dtype, xp)
-        bias = alibi if bias is None else bias + alibi
+        alibi = alibi_bias(conditions.slopes, queries, keys, np.promote_types(query.dtype, np.float32), xp)
+        bias = alibi if bias is None else widened(bias) + alibi
     if dropout:
         kept, factor = generator.keep_mask((batch, keys, heads, queries), dropout)  # the layout of the quick form
         keep_mask = xp.asarray(kept).transpose(0, 2, 3, 1) * query.dtype.type(factor)

@@ -12,6 +12,7 @@ from ..tensor import Tensor, array_of
 from .elementwise import promoted
 from .linear import linear
 from .loss import _cross_entropy_reference, cross_entropy
+from .reduction import narrowed, widened
 from .registry import declare, form, serve
 
 
@@ -21,10 +22,12 @@ def linear_cross_entropy_plain(
     label_smoothing: float, block_rows: int | None = None, record: bool = False,
 ) -> Tensor:  # fmt: skip
     """cross_entropy(x W^T + b, target), all logits at once."""
-    return cross_entropy(
-        linear(x, weight, bias), target, weight=class_weight, ignore_index=ignore_index, reduction=reduction,
+    logits = linear(widened(x), widened(weight), widened(bias))  # of float16 they might overflow
+    loss = cross_entropy(
+        logits, target, weight=class_weight, ignore_index=ignore_index, reduction=reduction,
         label_smoothing=label_smoothing,
     )  # fmt: skip
+    return narrowed(loss, x)
 
 
 def _reference(

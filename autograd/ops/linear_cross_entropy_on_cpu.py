@@ -15,7 +15,7 @@ from ..costs import CROSS_ENTROPY, FLOPS
 from ..function import Function
 from ..parallel import parallel_for, pieces
 from .linalg import rows_of
-from .loss import divisor_of_mean
+from .loss_on_cpu import divisor_of_mean
 from .registry import form, on_cpu, through_plain
 
 #: Bytes of logits held at a time, or half of the weight's if that is more. Each block costs the products bringing the
@@ -94,7 +94,7 @@ class LinearCrossEntropyOnCPU(Function):
             dx = self.spread(dx, real, x)
             dw = dw.astype(weight.dtype, copy=False)
             db = None if db is None else db.astype(bias.dtype, copy=False)
-        return np.asarray(losses.sum() / divisor_of_mean(np, total_weight)).astype(x.dtype), dx, dw, db
+        return np.asarray(losses.sum() / divisor_of_mean(total_weight)).astype(x.dtype), dx, dw, db
 
     def block(self, z, rows, target, weight, bias, terms, losses, factor):
         """Losses of a block of rows; `z` ends as F, `factor` as k / l over the mean's divisor."""

@@ -39,15 +39,10 @@ def cross_entropy_plain(
     if reduction != "none":
         losses = losses.sum()
     if reduction == "mean":
-        losses = losses / divisor_of_mean(xp, (weight[target] * real).sum())
+        count = (weight[target] * real).sum()
+        none = count == 0  # the mean over no target is no number, as in PyTorch; its gradient is 0
+        losses = losses / (count + none) + xp.where(none, np.float32(np.nan), np.float32(0))
     return narrowed(losses, logits)
-
-
-def divisor_of_mean(xp: Any, count: Any) -> Any:
-    """`count`, or NaN for 0: the mean over no target at all is no number, as in PyTorch. Its gradient is 0."""
-    if xp is not np:
-        return count  # a device says nothing about 0 / 0
-    return xp.where(count == 0, np.float32(np.nan), count)
 
 
 def _cross_entropy_reference(

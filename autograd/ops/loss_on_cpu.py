@@ -5,10 +5,11 @@ Rows times classes is the largest array of a step: it is held once, as the proba
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..function import Function
-from .loss import divisor_of_mean
 from .registry import form, on_cpu, through_plain
 
 
@@ -49,7 +50,7 @@ class CrossEntropyOnCPU(Function):
         self.keep(p, target, own, each, real, np.where(count == 0, 1, count))
         if self.reduction == "none":
             return loss.astype(logits.dtype)
-        divisor = 1 if self.reduction == "sum" else divisor_of_mean(np, count)
+        divisor = 1 if self.reduction == "sum" else divisor_of_mean(count)
         return np.asarray(loss.sum() / divisor).astype(logits.dtype)
 
     def backward(self, g):
@@ -64,3 +65,8 @@ class CrossEntropyOnCPU(Function):
             out -= row * each
         out[np.arange(len(own)), target] -= row[:, 0] * own
         return out if out.dtype == logits.dtype else out.astype(logits.dtype)
+
+
+def divisor_of_mean(count: Any) -> Any:
+    """`count`, or NaN for 0: the mean over no target at all is no number. Its gradient is 0."""
+    return np.where(count == 0, np.float32(np.nan), count)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ...errors import InputError
 from ..backend import array_module
 from ..grad_mode import no_grad
 from ..tensor import Tensor, array_of
@@ -131,8 +132,15 @@ def through_plain(call: Any, *inputs: Any) -> Any:
 # -- plain forms only --------------------------------------------------------------------------------------------------
 
 
+def asks_for_plain(value: str) -> bool:
+    """What HANDLOOM_PLAIN means. Raises InputError for anything but 1, 0 and nothing."""
+    if value not in ("1", "0", ""):
+        raise InputError(f"HANDLOOM_PLAIN is {value!r}: set it to 1 for plain forms only, to 0 for quick ones too.")
+    return value == "1"
+
+
 class _Mode(threading.local):
-    plain = os.environ.get("HANDLOOM_PLAIN", "0") not in ("", "0")
+    plain = asks_for_plain(os.environ.get("HANDLOOM_PLAIN", ""))
     asked = False  # `explain` wants to know, not to have
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ import pytest
 
 from handloom.autograd import Generator, Tensor, checkpoint, draw_graph, explain, is_plain, ops, plain
 from handloom.autograd.catalogue import CATALOGUE
-from handloom.autograd.ops.registry import FORMS, ORDER
+from handloom.autograd.ops.registry import FORMS, ORDER, asks_for_plain
+from handloom.errors import InputError
+from tests.autograd.ops import test_conventions as conventions
+from tests.autograd.ops import test_whole_range as whole_range
 from tests.support.forms import compare_forms, compare_on_device, names_with, samples_of
 
 
@@ -115,6 +119,26 @@ def test_the_environment_asks_for_plain_forms() -> None:
             [sys.executable, "-c", code], env={**os.environ, "HANDLOOM_PLAIN": value}, capture_output=True, text=True
         )
         assert done.stdout.strip() == expected, done.stderr
+
+
+def test_other_values_in_the_environment_are_refused() -> None:
+    with pytest.raises(InputError, match="HANDLOOM_PLAIN is 'yes': set it to 1"):
+        asks_for_plain("yes")
+    assert [asks_for_plain(value) for value in ("1", "0", "")] == [True, False, False]
+
+
+@pytest.mark.parametrize("convention", [
+    partial(conventions.test_the_mean_over_no_target_is_no_number_and_has_no_gradient, np.float32, 0.0),
+    partial(conventions.test_the_mean_over_no_target_is_no_number_and_has_no_gradient, np.float16, 0.1),
+    partial(conventions.test_the_cross_entropy_of_large_logits_keeps_its_digits, 0.1),
+    conventions.test_padding_counts_nowhere_whatever_its_logits_are,
+    partial(conventions.test_attention_over_no_keys_or_no_features, "auto"),
+    conventions.test_rows_without_features_are_normalised_in_silence,
+    *(partial(whole_range.test_float16_is_float32_rounded, name) for name in names_with("cpu", "standard")),
+])  # fmt: skip
+def test_conventions_hold_in_plain_forms_too(convention: Any) -> None:
+    with plain():
+        convention()
 
 
 def test_the_picture_of_a_graph_shows_the_forms() -> None:
