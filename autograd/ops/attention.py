@@ -8,13 +8,14 @@ is the kind for long sequences, attention_fused.py that for GPUs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ..backend import array_module
 from ..random import Generator, default_generator
-from ..tensor import Tensor, array_of
+from ..tensor import array_of
 from .elementwise import promoted
 from .exponential import exp
 from .linalg import matmul
@@ -26,25 +27,34 @@ from .shape import broadcast_to, reshape
 METHODS = ("auto", "standard", "blocked", "fused")
 
 
-def attention_composed(
-    query: Any, key: Any, value: Any, bias: Any = None, *, mask: Any, scale: float, keep_mask: Any = None
-) -> tuple[Tensor, Tensor]:
-    """Attention in small ops: the output and the weights before dropout.
+@form("attention")
+def attention_plain(
+    query: Any, key: Any, value: Any, bias: Any = None, *, conditions: Conditions, dropout: float, scale: float,
+    generator: Any, return_weights: Any = False, **choices: Any,
+) -> Any:  # fmt: skip
+    """softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend.
 
-    `mask` is True where a query may attend, `keep_mask` holds dropout's factors. A query with nothing to attend to gets
-    zeros. Scores and sums of float16 are float32.
+    A query with nothing to attend to gets zeros. Scores and sums of float16 are float32.
     """
-    scores = matmul(widened(query), widened(key).swapaxes(-1, -2)) * scale
-    if bias is not None:
-        scores = scores + widened(bias)
-    allowed = np.True_ if mask is None else mask
-    finite = where(allowed, scores, 0.0)
-    top = finite.max(axis=-1, keepdims=True).detach() if finite.shape[-1] else 0.0
-    e = where(allowed, exp(finite - top), 0.0)
+    xp, (batch, heads, queries, _), keys = array_module(array_of(query)), query.shape, key.shape[2]
+    scores = matmul(widened(query), widened(key).swapaxes(-1, -2)) * scale  # (batch, heads, query, key)
+    for added in (bias, conditions.alibi(scores.dtype, xp)):
+        scores = scores if added is None else scores + widened(added)
+    allowed = conditions.as_mask(xp)
+    scores = scores if allowed is None else where(allowed, scores, -np.inf)
+
+    top = scores.data.max(axis=-1, keepdims=True) if keys else xp.zeros((), scores.dtype)
+    e = exp(scores - xp.where(xp.isfinite(top), top, 0))
     total = e.sum(axis=-1, keepdims=True)
-    weights = e / (total + (total == 0))
-    out = matmul(weights if keep_mask is None else weights * keep_mask, widened(value))
-    return narrowed(out, query), narrowed(weights, query)
+    weights = dropped = e / (total + (total == 0))
+    if dropout:
+        kept, factor = generator.keep_mask((batch, keys, heads, queries), dropout)  # the layout of the quick form
+        dropped = weights * xp.asarray(kept).transpose(0, 2, 3, 1) * factor
+    out = narrowed(matmul(dropped, widened(value)), query)
+    if return_weights is False:
+        return out
+    weights = narrowed(weights, query)
+    return out, weights if return_weights is True else weights[:, list(return_weights)]
 
 
 @dataclass(frozen=True)
@@ -63,70 +73,26 @@ class Conditions:
     slopes: Any = None  # (heads,): ALiBi adds -slope |distance|
 
     def as_mask(self, xp: Any = np) -> Any:
-        """All but the slopes as one boolean array that broadcasts to (batch, heads, query, key), or None."""
-        return attention_mask(
-            self.query_length, self.key_length, mask=self.mask, key_lengths=self.key_lengths, causal=self.causal,
-            window=self.window, xp=xp,
-        )  # fmt: skip
+        """All but the slopes in one boolean array that broadcasts to (batch, heads, query, key); None if all may."""
+        parts = [] if self.mask is None else [self.mask]
+        if self.key_lengths is not None:
+            parts.append((xp.arange(self.key_length) < self.key_lengths[:, None])[:, None, None, :])
+        if self.causal:
+            parts.append(self.distance(xp) >= 0)
+        if self.window is not None:
+            parts.append(abs(self.distance(xp)) <= self.window)
+        return reduce(xp.logical_and, parts) if parts else None
 
+    def alibi(self, dtype: Any, xp: Any = np) -> Any:
+        """-slope |distance|, (1, heads, query, key), or None. (Press et al. 2022, arXiv 2108.12409; both ways.)"""
+        if self.slopes is None:
+            return None
+        return -self.slopes[:, None, None].astype(dtype) * abs(self.distance(xp)).astype(dtype)
 
-def attention_mask(
-    query_length: int,
-    key_length: int,
-    *,
-    mask: Any = None,
-    key_lengths: Any = None,
-    causal: bool = False,
-    window: int | None = None,
-    xp: Any = np,
-) -> Any:
-    """All conditions in one boolean array (True = may attend) that broadcasts to (batch, heads, query, key), or None.
-
-    Causal and window count from the end: the last query stands at the last key's position.
-    """
-    parts = []
-    if mask is not None:
-        parts.append(mask)
-    if key_lengths is not None:
-        parts.append((xp.arange(key_length) < key_lengths[:, None])[:, None, None, :])
-    if causal or window is not None:
-        distance = (xp.arange(query_length)[:, None] + key_length - query_length) - xp.arange(key_length)
-        if causal:
-            parts.append((distance >= 0)[None, None])
-        if window is not None:
-            parts.append((xp.abs(distance) <= window)[None, None])
-    combined = None
-    for part in parts:
-        combined = part if combined is None else combined & part
-    return combined
-
-
-def alibi_bias(slopes: Any, query_length: int, key_length: int, dtype: Any, xp: Any = np) -> Any:
-    """-slope |distance|, (1, heads, query, key). (Press et al. 2022, arXiv 2108.12409; both directions.)"""
-    distance = xp.arange(query_length)[:, None] + (key_length - query_length) - xp.arange(key_length)
-    return (-slopes[:, None, None].astype(dtype) * abs(distance).astype(dtype))[None]
-
-
-@form("attention")
-def attention_plain(
-    query: Any, key: Any, value: Any, bias: Any = None, *, conditions: Conditions, dropout: float, scale: float,
-    generator: Any, return_weights: Any = False, **choices: Any,
-) -> Any:  # fmt: skip
-    """softmax(Q K^T scale + bias) V in small ops, with all conditions as one mask and one bias."""
-    xp, keep_mask = array_module(array_of(query)), None
-    (batch, heads, queries, _), keys = query.shape, key.shape[2]
-    if conditions.slopes is not None:
-        alibi = alibi_bias(conditions.slopes, queries, keys, np.promote_types(query.dtype, np.float32), xp)
-        bias = alibi if bias is None else widened(bias) + alibi
-    if dropout:
-        kept, factor = generator.keep_mask((batch, keys, heads, queries), dropout)  # the layout of the quick form
-        keep_mask = xp.asarray(kept).transpose(0, 2, 3, 1) * query.dtype.type(factor)
-    out, weights = attention_composed(
-        query, key, value, bias, mask=conditions.as_mask(xp), scale=scale, keep_mask=keep_mask
-    )
-    if return_weights is False:
-        return out
-    return out, weights if return_weights is True else weights[:, list(return_weights)]
+    def distance(self, xp: Any) -> Any:
+        """How many positions a query is past a key, (1, 1, query, key)."""
+        position = xp.arange(self.query_length)[:, None] + self.key_length - self.query_length
+        return (position - xp.arange(self.key_length))[None, None]
 
 
 def _attention_reference(
@@ -163,24 +129,25 @@ def _attention_reference(
     )
     added = np.zeros(()) if bias is None else bias
     added = np.broadcast_to(added, (batch, heads, queries, keys))
-    if alibi_slopes is not None:
-        added = added + alibi_bias(alibi_slopes, queries, keys, query.real.dtype)
+    slopes = np.zeros(heads) if alibi_slopes is None else alibi_slopes
     # Weights are dropped in the layout that they are held in.
     keep_mask, factor = np.ones((batch, keys, heads, queries)), 1.0
     if dropout and generator is not None:
         keep_mask, factor = generator.keep_mask(keep_mask.shape, dropout)
     for b, h, i in np.ndindex(batch, heads, queries):
         position = i + keys - queries
-        pairs = [
-            (np.exp(scale * (query[b, h, i] * key[b, h, j]).sum() + added[b, h, i, j]), j)
+        seen = [
+            j
             for j in range(keys)
             if allowed[b, h, i, j]
             and (key_lengths is None or j < key_lengths[b])
             and not (causal and j > position)
             and not (window is not None and abs(position - j) > window)
         ]
-        for weight, j in pairs:
-            out[b, h, i] += weight / sum(w for w, _ in pairs) * keep_mask[b, j, h, i] * factor * value[b, h, j]
+        scores = [scale * (query[b, h, i] * key[b, h, j]).sum() + added[b, h, i, j] for j in seen]
+        e = [np.exp(score - slopes[h] * abs(position - j)) for score, j in zip(scores, seen, strict=True)]
+        for weight, j in zip(e, seen, strict=True):
+            out[b, h, i] += weight / sum(e) * keep_mask[b, j, h, i] * factor * value[b, h, j]
     return out
 
 

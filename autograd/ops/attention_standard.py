@@ -16,7 +16,7 @@ from ..costs import ATTENTION, ATTENTION_BACKWARD
 from ..function import Function, unbroadcast
 from ..parallel import parallel_for, pieces
 from ..random import GivenMask
-from .attention import alibi_bias, with_four_axes
+from .attention import with_four_axes
 from .heads_in_place import empty_heads, empty_like_heads
 from .reduction import row_dots
 from .registry import form, through_plain
@@ -63,7 +63,7 @@ class StandardAttention(Function):
         full = batch, heads, queries, key.shape[2]
         added = [] if bias is None else [keys_first(with_four_axes("bias", bias.astype(wide, copy=False), full))]
         if self.conditions.slopes is not None:
-            added.append(keys_first(alibi_bias(self.conditions.slopes, queries, key.shape[2], wide, xp)))
+            added.append(keys_first(self.conditions.alibi(wide, xp)))
         if mask is not None:
             added.append(keys_first(xp.where(mask, 0, -np.inf).astype(wide)))
 

@@ -160,10 +160,10 @@ MUTANTS = (
     # Attention.
     M("attention", "attention", "ops.attention_standard:StandardAttention.backward", "d_scores *= wide.type(self.scale)", "pass"),
     M("attention", "attention", "ops.attention_standard:StandardAttention.backward", "d_scores -= (row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor)[:, None]", "pass"),
-    M("attention", "attention", "ops.attention:attention_composed", "total + (total == 0)", "total + 1"),
-    M("attention", "attention", "ops.attention:attention_mask", "+ key_length - query_length", ""),
+    M("attention", "attention", "ops.attention:attention_plain", "total + (total == 0)", "total + 1"),
+    M("attention", "attention", "ops.attention:Conditions.distance", "+ self.key_length - self.query_length", ""),
     M("attention", lambda: composed.test_fused_equals_composed_to_second_order("attention"), "ops.attention_standard:StandardAttention.backward", "d_scores *= keep_mask[rows]", "pass"),
-    M("attention", "attention", "ops.attention:alibi_bias", "abs(distance)", "distance"),
+    M("attention", "attention", "ops.attention:Conditions.alibi", "abs(self.distance(xp))", "self.distance(xp)"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.forward", "o *= rescale.swapaxes(-1, -2)", "pass"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.forward", "m + xp.log(total)", "m"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.backward", "d_key[(*group, k)] += ds", "d_key[(*group, k)] = ds"),
@@ -221,8 +221,8 @@ OF_FORMS = (
     M("plain", "dropout", "ops.dropout:Dropout.forward", " * self.kept[1]", ""),
     M("plain", "dropout", "ops.dropout:Dropout.backward", "g * mask * scale", "g * scale"),
     M("plain", "embedding", "ops.embedding:SumRows.forward", "add_at(out, self.ids, wide)", "out[self.ids] = wide"),
-    M("plain", "attention", "ops.attention:attention_composed", "* scale", ""),
-    M("plain", "attention", "ops.attention:attention_plain", "widened(bias) + alibi", "bias"),
+    M("plain", "attention", "ops.attention:attention_plain", "* scale", ""),
+    M("plain", "attention", "ops.attention:attention_plain", "conditions.alibi(scores.dtype, xp)", "None"),
     # One that only rounds worse in float16 is left to the tests of precision.
     *(m for m in MUTANTS if m.where.partition(":")[0].rpartition(".")[2] in QUICK_FILES and not (m.family == "precision" and callable(m.check))),
 )

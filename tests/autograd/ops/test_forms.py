@@ -34,6 +34,16 @@ def test_kernels_equal_plain(name: str, fake_cupy: Any, counted_masks: Any) -> N
         compare_on_device(CATALOGUE[name], sample)
 
 
+def test_scores_far_below_zero_beside_hidden_keys() -> None:
+    """The maximum is that of the keys that may be attended to."""
+    query, key = (np.full((1, 1, 3, 1), size, np.float32) for size in (20, -20))
+    value, mask = np.arange(3, dtype=np.float32).reshape(1, 1, 3, 1), np.array([[1, 1, 0], [0, 0, 0], [1, 1, 1]], bool)
+    for method in ("plain", "standard", "blocked"):
+        with plain(method == "plain"):
+            out = ops.attention(query, key, value, mask=mask, method="auto" if method == "plain" else method)
+        assert out.data.ravel().tolist() == [0.5, 0.0, 1.0]
+
+
 def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
     """A condition that never holds would leave its form untested."""
     from handloom.autograd.backend import to_device
