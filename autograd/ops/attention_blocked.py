@@ -34,6 +34,7 @@ from .registry import form, through_plain
 
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full pace
 BLOCK_SCORES = 1 << 18  # scores in work at a time in a thread: few enough to stay in the cache
+FEW_SCORES = f"blocks pay from {BLOCKS_FROM:,} scores a head on"
 LEAST_GROUPS = 4  # of heads, so that several threads have something to do
 
 # Heads that are worked on together (batch, heads), and a block of theirs (batch, heads, query, key).
@@ -107,9 +108,8 @@ def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
     """Where this form serves: where it is asked for, and for long sequences."""
     if options["method"] != "auto":
         return None if options["method"] == "blocked" else f"method {options['method']!r} is asked for"
-    scores = arrays[0].shape[2] * arrays[1].shape[2]
-    if scores < BLOCKS_FROM:
-        return f"{scores:,} scores a head: blocks pay from {BLOCKS_FROM:,} on"
+    if arrays[0].shape[2] * arrays[1].shape[2] < BLOCKS_FROM:
+        return FEW_SCORES
     return "it gives the weights without a gradient" if options["return_weights"] is True else None
 
 

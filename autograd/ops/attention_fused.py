@@ -60,6 +60,8 @@ def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
     if options["method"] not in ("auto", "fused"):
         return f"method {options['method']!r} is asked for"
     query, key, value = arrays[:3]
+    if options["method"] == "auto" and isinstance(query, np.ndarray):
+        return "the arrays are on the CPU"
     refused = why_not_fused(query, key, value, automatic=options["method"] == "auto")
     if refused is None and options["method"] == "auto" and options["return_weights"] is True:
         refused = "it gives the weights without a gradient"

@@ -74,6 +74,6 @@ def dropout_add(
     x, residual = promoted(x, residual)
     if not training or p == 0:
         return add(x, residual)
-    if np.shape(x) != np.shape(residual):
-        raise ValueError(f"dropout_add: x {list(np.shape(x))} and the residual {list(np.shape(residual))} differ")
+    if x.shape != residual.shape:
+        raise ValueError(f"dropout_add: x {list(x.shape)} and the residual {list(residual.shape)} differ")
     return serve("dropout_add", (x, residual), p=p, generator=generator or default_generator)

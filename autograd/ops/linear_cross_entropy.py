@@ -11,7 +11,7 @@ from ..grad_mode import is_grad_enabled
 from ..tensor import Tensor, array_of
 from .elementwise import promoted
 from .linear import linear
-from .loss import _cross_entropy_reference, cross_entropy
+from .loss import _cross_entropy_reference, check_classes, cross_entropy
 from .reduction import narrowed, widened
 from .registry import declare, form, serve
 
@@ -95,10 +95,7 @@ def linear_cross_entropy(
         )
     if class_weight is not None and class_weight.shape != (classes,):
         raise ValueError(f"linear_cross_entropy: class_weight {class_weight.shape} for {classes} classes")
-    if xp is np:
-        wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
-        if wrong.any():
-            raise IndexError(f"linear_cross_entropy: class {target[wrong][0]} is outside 0..{classes - 1}")
+    check_classes("linear_cross_entropy", target, classes, ignore_index)
     record = is_grad_enabled() and any(isinstance(o, Tensor) and o.requires_grad for o in operands)
     return serve(
         "linear_cross_entropy", operands, target=target, class_weight=class_weight, ignore_index=ignore_index,

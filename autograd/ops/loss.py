@@ -118,16 +118,21 @@ def cross_entropy(
             f"point ones of the logits' shape, not {target.dtype}{list(target.shape)}"
         )
     classes = logits.shape[-1]
-    if array_module(target) is np:
-        wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
-        if wrong.any():
-            raise IndexError(f"cross_entropy: class {target[wrong][0]} is outside 0..{classes - 1}")
+    check_classes("cross_entropy", target, classes, ignore_index)
     target = array_module(logits.data).asarray(target)
     loss = serve(
         "cross_entropy", (logits.reshape((target.size, classes)),), target=target.reshape(-1), weight=weight,
         ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,
     )  # fmt: skip
     return loss.reshape(target.shape) if reduction == "none" else loss
+
+
+def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None:
+    """Raises IndexError for a class out of range; of targets on a device, which would have to be waited for, none."""
+    if isinstance(target, np.ndarray):
+        wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
+        if wrong.any():
+            raise IndexError(f"{op}: class {target[wrong][0]} is outside 0..{classes - 1}")
 
 
 def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
