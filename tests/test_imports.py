@@ -31,7 +31,7 @@ FLOORS = {
     "autograd": [
         ["backend", "blas", "costs", "engine_to_study", "grad_mode"],
         ["graphs", "kernels", "origin", "parallel", "row_gradient"],
-        ["changes", "numpy_habits"],
+        ["changes", "numpy_habits", "operators"],
         ["random", "tensor"],
         ["drawing", "function"],
         ["observing"],

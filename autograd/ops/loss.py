@@ -32,7 +32,7 @@ def cross_entropy_plain(
     real = target != ignore_index
     target = xp.where(real, target, 0)
     weight = xp.ones(classes, log_p.dtype) if weight is None else weight.astype(log_p.dtype)
-    losses = log_p[xp.arange(rows), target] * ((label_smoothing - 1) * weight[target])
+    losses = log_p[xp.arange(rows), target] * (-(1 - label_smoothing) * weight[target])
     if label_smoothing:
         losses = losses - (log_p * weight).sum(axis=-1) * (label_smoothing / classes)
     losses = where(real, losses, 0.0)
