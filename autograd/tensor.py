@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # what a Tensor's methods call stands on floors above; `bind`
     from . import ops as _ops
 
 
-class Tensor(NumPyHabits, Operators):
+class Tensor(Operators, NumPyHabits):
     """An array that can be differentiated through.
 
     Args:
