@@ -16,6 +16,7 @@ from .backend import is_array
 from .engine import inner_gradients
 from .function import Function
 from .grad_mode import enable_grad, grad_mode
+from .ops.registry import is_plain, plain
 from .origin import Leaf, call_numbers
 from .random import Draws
 from .tensor import Tensor
@@ -59,7 +60,7 @@ class Checkpoint(Function):
         self.args = [(indices.get(id(value)), None if id(value) in indices else value) for value in args]
         self.kwargs = {key: (indices.get(id(v)), None if id(v) in indices else v) for key, v in kwargs.items()}
         self.arrays = [value for value in values if is_array(value)]
-        self.function, self.draws = function, Draws()
+        self.function, self.draws, self.plain = function, Draws(), is_plain()
         self.outputs: list[Any] = []
         self.leaves: list[tuple[Tensor, Any]] = []  # and their arrays
         self.seen: list[Any] = []  # of the outputs
@@ -109,7 +110,7 @@ class Checkpoint(Function):
                 "the forward and the backward pass, which needs it as it was; do that after backward()"
             )
         oldest = next(call_numbers)
-        with enable_grad(), self.draws.repeated():
+        with enable_grad(), plain(self.plain), self.draws.repeated():
             inner, outputs = self._run(self.saved[: self.operand_count])
         found = None
         if _alike(self.seen, [_glance(output.data) for output in outputs]):

@@ -43,6 +43,9 @@ class Function:
     #: A fused op whose `backward` works on arrays only defines this: the same function of its inputs in small ops. It
     #: saves all its inputs; a backward pass that is recorded differentiates this form instead.
     composed: Any = None
+    #: Which form of its op the class is (`ops/registry.py`), if that has several.
+    form: ClassVar[str] = ""
+    op: ClassVar[str] = ""
 
     inputs: Sequence[Origin | None] = ()
     number = -1  # the call's, once it is recorded
@@ -88,7 +91,7 @@ class Function:
 
     @property
     def name(self) -> str:
-        return type(self).__name__
+        return type(self).__name__.removesuffix("OnCPU").removesuffix("OnDevice").removesuffix("InPlace")
 
     # -- the call --------------------------------------------------------------------------------------------------
 

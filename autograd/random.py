@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .backend import Array, device_of, to_device
+from .costs import DRAWN
 from .parallel import parallel_for, pieces
 
 # A mask of this many elements is drawn in lanes, each a stream seeded by the generator, so that several threads can
@@ -164,8 +165,19 @@ def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: 
                 words = streams[lane].random_raw((size + 3) // 4).view(np.uint16)
                 np.greater_equal(words[:size], threshold, out=mask[piece])
 
-    parallel_for(np, len(streams), draw, cost=0.5 * mask.size / len(streams))
+    parallel_for(np, len(streams), draw, cost=DRAWN * mask.size / len(streams))
     return mask.reshape(shape), 65536 / (65536 - threshold) if threshold < 65536 else 0.0
+
+
+class GivenMask:
+    """In place of a Generator: the mask of dropout that was drawn before, for the same call in another form."""
+
+    def __init__(self, mask: Array | None, scale: float):
+        self.mask, self.scale = mask, scale
+
+    def keep_mask(self, shape: tuple[int, ...], drop: float) -> tuple[Array, float]:
+        assert self.mask is not None
+        return self.mask.reshape(shape), self.scale
 
 
 class _Methods(np.random.Generator):

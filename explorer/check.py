@@ -24,7 +24,7 @@ def check(subject: Subject, ask: Ask) -> dict[str, Any]:
     """Analytic and numeric gradient of a call with its real inputs; optionally with a mistake planted in its rule."""
     step = subject.step(ask.text())
     call = step.call(ask.whole("call", 0, len(step.calls) - 1))
-    possible = mutants_of(call.name)
+    possible = mutants_of(type(call.seen.call))
     number = ask.whole("plant", -1, len(MUTANTS) - 1, -1)
     if number >= 0 and number not in possible:
         raise InputError(f"This mistake can't be planted in {call.name}.")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, grad
+from ..autograd.ops.registry import plain_form
 from ..autograd.row_gradient import as_dense
 from .asking import Ask
 from .packing import packed
@@ -203,11 +204,13 @@ def shown(value: Any) -> dict[str, Any] | None:
 
 
 def sources_of(one: Call) -> list[dict[str, Any]]:
-    """The text of the op's forward and backward rule and, where it has one, of its composed form."""
+    """The text of the call's forward and backward rule and, where a quick form made it, of the op's plain form."""
     kind = type(one.seen.call)
+    texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
+    if kind.form not in ("", "plain"):
+        texts["plain"] = plain_form(kind.op)
     found = []
-    for name in ("forward", "backward", "composed"):
-        function = getattr(kind, name, None) or getattr(one.seen.call, name, None)
+    for name, function in texts.items():
         if function is None:
             continue
         try:

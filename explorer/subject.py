@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, no_grad, ops
-from ..autograd.ops.attention_composed import alibi_bias, attention_mask
+from ..autograd.ops.attention import Conditions
 from ..errors import InputError
 from ..models import LanguageModel, Rules, Strategy
 from ..models.generation.cached import CachedState
@@ -59,15 +59,17 @@ class Layer:
     def added(self) -> np.ndarray:
         """What is added to the scores, (heads, queries, keys): biases of positions, and -inf where masked."""
         settings, (heads, queries, keys) = self.call.settings, self.weights.shape
-        conditions = {name: settings.get(name) for name in ("mask", "key_lengths", "window")}
-        allowed = attention_mask(queries, keys, causal=settings["causal"], **conditions)
+        given = {name: settings.get(name) for name in ("mask", "key_lengths", "window")}
+        slopes = settings.get("alibi_slopes")
+        slopes = None if slopes is None else np.asarray(getattr(slopes, "data", slopes))
+        conditions = Conditions(queries, keys, causal=settings["causal"], slopes=slopes, **given)
+        allowed, alibi = conditions.as_mask(), conditions.alibi(np.float32)
         total = np.zeros((1, heads, queries, keys), np.float32)
         if settings.get("bias") is not None:
             bias = settings["bias"]
             total = total + getattr(bias, "data", bias)
-        if settings.get("alibi_slopes") is not None:
-            slopes = np.asarray(getattr(settings["alibi_slopes"], "data", settings["alibi_slopes"]))
-            total = total + alibi_bias(slopes, queries, keys, total.dtype)
+        if alibi is not None:
+            total = total + alibi
         return (total if allowed is None else np.where(allowed, total, -np.inf))[0]
 
 

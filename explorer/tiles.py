@@ -8,9 +8,11 @@ import numpy as np
 
 from ..autograd import default_generator, no_grad
 from ..autograd.backend import DeviceError, check_device, to_device
-from ..autograd.ops.attention import LONG, StandardAttention
-from ..autograd.ops.attention_blocked import BlockedAttention, Conditions, blocks
+from ..autograd.costs import BLOCKS_FROM
+from ..autograd.ops.attention import Conditions
+from ..autograd.ops.attention_blocked import BlockedAttention, blocks, can_skip
 from ..autograd.ops.attention_fused import FusedAttention, why_not_fused
+from ..autograd.ops.attention_standard import StandardAttention
 from .asking import Ask
 from .attention import chosen_layer, described
 from .packing import packed
@@ -41,7 +43,7 @@ def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
         "methods": found,
         "tiles": grid(conditions, queries, keys, size),
         "trace": trace,
-        "long": LONG,
+        "long": BLOCKS_FROM,
     }
 
 
@@ -57,10 +59,9 @@ def compared(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The methods, each with its output for the query, and the trace of the blocked one."""
     operands = arrays if bias is None else [*arrays, bias]
-    mask = whole_mask(conditions)
 
     def standard() -> StandardAttention:
-        return StandardAttention(mask, 0.0, scale, default_generator)
+        return StandardAttention(conditions, 0.0, scale, default_generator)
 
     truth = _output(standard(), [x.astype(np.float64) for x in operands])
     trace: list[dict[str, Any]] = []
@@ -110,15 +111,6 @@ def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
     return moved, why_not_fused(*moved[:3])
 
 
-def whole_mask(conditions: Conditions) -> np.ndarray | None:
-    """All conditions as one mask (1, 1, queries, keys)."""
-    mask = conditions.mask
-    if conditions.causal:
-        causal = past(conditions.query_length, conditions.key_length)[None, None]
-        mask = causal if mask is None else mask & causal
-    return mask
-
-
 def past(queries: int, keys: int) -> np.ndarray:
     """(queries, keys): the causal mask, with the last query at the position of the last key."""
     return np.tri(queries, keys, keys - queries, dtype=bool)
@@ -130,7 +122,7 @@ def grid(conditions: Conditions, queries: int, keys: int, size: int) -> list[dic
     found = []
     for q in blocks(queries, size):
         for k in blocks(keys, size):
-            skipped = conditions.can_skip((slice(0, 1), slice(0, 1), q, k))
+            skipped = can_skip(conditions, (slice(0, 1), slice(0, 1), q, k))
             found.append({"queries": [q.start, q.stop], "keys": [k.start, k.stop], "skipped": skipped})
     return found
 

@@ -29,9 +29,9 @@ ALLOWED = {
 # from the rooms of the floors below its own, and from nothing else in the folder.
 FLOORS = {
     "autograd": [
-        ["backend", "blas", "engine_to_study", "grad_mode"],
+        ["backend", "blas", "costs", "engine_to_study", "grad_mode"],
         ["graphs", "kernels", "origin", "parallel", "row_gradient"],
-        ["changes", "numpy_habits"],
+        ["changes", "numpy_habits", "operators"],
         ["random", "tensor"],
         ["drawing", "function"],
         ["observing"],

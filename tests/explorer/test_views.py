@@ -22,6 +22,7 @@ from handloom.tokenizer import BPETokenizer
 from handloom.train.tasks.translation import Translator
 from tests.support.explorer_run import SENTENCE
 from tests.support.mutant_list import MUTANTS as KNOWN
+from tests.support.mutant_list import OF_FORMS
 
 
 @pytest.fixture(scope="module")
@@ -236,8 +237,8 @@ def test_a_fused_call_has_the_gradients_of_its_composed_form(subject: Any, whole
         shown = graph.call(subject, Ask({"text": "Er singt.", "call": number}))
         assert shown["composed"]["gradients"]
         assert all(one["relative"] < 1e-4 for one in shown["composed"]["gradients"])
-        assert [one["name"] for one in shown["sources"]] == ["forward", "backward", "composed"]
-        assert "def composed" in shown["sources"][2]["text"]
+        assert [one["name"] for one in shown["sources"]] == ["forward", "backward", "plain"]
+        assert "@form(" in shown["sources"][2]["text"]
 
 
 def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, whole_graph: dict[str, Any]) -> None:
@@ -259,7 +260,7 @@ def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, w
 
 
 def test_the_mutants_are_among_those_of_the_engines_tests() -> None:
-    known = {(mutant.where, mutant.old, mutant.new) for mutant in KNOWN}
+    known = {(mutant.where, mutant.old, mutant.new) for mutant in (*KNOWN, *OF_FORMS)}
     for mutant in MUTANTS:
         assert mutant[2:] in known, mutant
 
