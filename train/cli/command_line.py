@@ -51,7 +51,6 @@ def add_training_options(
         uses=("train", "checkpoint") if draws else ("train",),
     )  # fmt: skip
     go_on: tuple[Use, ...] = ("train", "resume")
-    add("--steps", type=positive, help="updates to make (default: the preset's)", uses=go_on)
     add("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)", uses=go_on)
     add(
         "--resume",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from handloom.errors import InputError
+from handloom.models.hyperparameters import TranslationPreset
 from handloom.train.cli.command_line import parse_training_arguments
 from handloom.train.cli.examples import example_parser
 from handloom.train.cli.options import OptionError, OptionParser
@@ -16,7 +17,7 @@ from handloom.train.runs.folder import RunFolder
 
 
 def make_parser(**options: Any) -> OptionParser:
-    parser = example_parser("doc", data="data", texts="texts", **options)
+    parser = example_parser("doc", TranslationPreset, data="data", texts="texts", **options)
     add = parser.group("this report", "train")
     add("--reverse", action="store_true")
     add("--back-translate", nargs=2)
@@ -49,7 +50,7 @@ def test_what_is_typed_is_told_from_a_default() -> None:
 
 def every_option(parser: OptionParser) -> dict[str, list[str]]:
     """Each option with a value that it can have, the default where there is one."""
-    values = {"schedule": "linear", "monitor": "valid_loss", "set": "d_model=8", "texts": "x"}
+    values = {"schedule": "linear", "ema": 0.5, "monitor": "valid_loss", "set": "d_model=8", "texts": "x"}
     found = {}
     for name, option in parser._options.items():
         value = values.get(name, option.default or (option.choices[0] if option.choices else 1))
@@ -158,6 +159,6 @@ def test_options_that_do_not_exist_and_those_of_no_use(run: Path) -> None:
 def test_errors_come_without_twenty_lines_of_usage(capsys) -> None:
     with pytest.raises(OptionError) as caught:
         parse("--lr", "x")
-    assert str(caught.value) == "argument --lr: 'x' is not a number from zero on"
+    assert str(caught.value) == "argument --lr: 'x': it must be a number above 0"
     assert caught.value.usage.endswith(" --help lists the options")
     assert capsys.readouterr() == ("", "")
