@@ -30,7 +30,7 @@ from handloom.models.presets import translation_preset
 from handloom.nn import MultiHeadAttention
 from handloom.tokenizer import BPETokenizer
 from handloom.train.cli.command_line import positive, results_folder, whole
-from handloom.train.cli.options import OptionParser, of_kind
+from handloom.train.cli.options import OfKind, OptionParser
 from handloom.train.data.batches import TokenBatches
 from handloom.train.data.translation import load_translation_data
 from handloom.train.optim.optimizers import Adam
@@ -50,7 +50,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--steps", type=positive, help="updates for each method")
     parser.add_argument("--batch", type=positive, help="sentence pairs an update, about")
-    parser.add_argument("--lengths", type=of_kind(Length), nargs="+", help="sequence lengths of table 2")
+    parser.add_argument("--lengths", type=OfKind(Length), nargs="+", help="sequence lengths of table 2")
     parser.add_argument("--seed", type=whole, default=0)
     parser.add_argument("--out", type=Path, help="new folder for the results (default: one under runs/)")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
