@@ -2,7 +2,7 @@
 
 python examples/paraphrase_coco.py                                embedded captions, a few minutes
 python examples/paraphrase_coco.py --data coco --out runs/coco    COCO captions
-python examples/paraphrase_coco.py --table memory                 memory of a step with and without mixed precision
+python examples/paraphrase_coco.py --table memory                 bytes of a step with and without mixed precision
 python examples/paraphrase_coco.py --checkpoint runs/coco "A dig sitting on the grass"
 """
 

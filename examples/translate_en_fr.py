@@ -86,8 +86,8 @@ def main() -> None:
     def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], written: list[str]) -> str:
         table = markdown_table([{"cell": preset.positions, **rows[0]}, *rows[1:]], COLUMNS)
         run.write_table(table)
-        told = f"losses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, {strategy.name}"
-        return f"{show(translator, data, written, run)}\n\n{table}\n\n{told}"
+        units = f"losses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, {strategy.name}"
+        return f"{show(translator, data, written, run)}\n\n{table}\n\n{units}"
 
     task = Translation(data.train, data.valid, preset=preset, name=f"translation from {source} to {target}")
     train_pairs(arguments, "translate_en_fr", data, task, test=test, report=report, cells=cells)

@@ -34,7 +34,7 @@ class Batches(Protocol):
     """Training data: `epoch(k)` gives the batches of epoch k, in an order that depends on k and a seed alone.
 
     There are equally many in every epoch. `start` and `every` ask for batches start, start + every, ... of the epoch.
-    A method `fingerprint() -> str` is optional: it tells a resumed run whether the data are the same.
+    A method `fingerprint() -> str` is optional: a resumed run compares it, to be sure that the data are the same.
     """
 
     def __len__(self) -> int: ...
@@ -126,7 +126,7 @@ class Trainer:
     def fit(self, stop_at: int | None = None) -> float:
         """Train up to update `steps`; the model ends with its best weights. Returns the best monitored value.
 
-        Freed memory stays with the process from then on (`keep_freed_memory`).
+        Freed pages stay with the process from then on (`keep_freed_memory`).
 
         Args:
             stop_at: save and raise TrainingStopped after this many updates, as if interrupted there.

@@ -1,7 +1,7 @@
 """One update after the other: passes, the gradients of all ranks, clipping, optimiser, average of the weights.
 
-`Updates` reads the loss and the gradient's norm of every step. On a device `device_updates.DeviceUpdates` takes its
-place, which has the same methods and waits for nothing.
+`Updates` reads the loss and the gradient's norm of every step. On a device `device_updates.DeviceUpdates` is
+used instead, which has the same methods and waits for nothing.
 """
 
 from __future__ import annotations

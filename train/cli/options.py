@@ -23,7 +23,7 @@ class OptionError(InputError):
 
 
 class OptionParser(argparse.ArgumentParser):
-    """A parser whose errors are OptionErrors, and which tells what was typed from what is a default.
+    """A parser whose errors are OptionErrors, and which distinguishes what was typed from defaults.
 
     Attributes:
         uses: the option's name in the parsed arguments -> for what it counts; without it the option is refused there.

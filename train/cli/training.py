@@ -47,11 +47,11 @@ def add_preset_options(parser: OptionParser, preset: type[Preset]) -> None:
             how = {"choices": tuple(rule.words), "default": default}
         if flag.metavar:
             how["metavar"] = flag.metavar
-        told = "the preset's" if flag.preset else "" if default in (None, False) else default
+        shown = "the preset's" if flag.preset else "" if default in (None, False) else default
         if flag.times:
-            words, told = f"{words}: {flag.metavar} times the preset's", default
+            words, shown = f"{words}: {flag.metavar} times the preset's", default
         uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)
-        add(option_of(name), uses=uses, help=f"{words} (default: {told})" if told != "" else words, **how)
+        add(option_of(name), uses=uses, help=f"{words} (default: {shown})" if shown != "" else words, **how)
     add("--teacher", type=Path, metavar="RUN", help="learn from the model of an earlier run as well")
     add(
         "--init",

@@ -28,7 +28,7 @@ def finish_cells(
     make: Callable[[str, Any], Row | None],
     *,
     over: Callable[..., Any] = map,
-    tell: Callable[[str, Row | None], None] = lambda name, row: None,
+    note: Callable[[str, Row | None], None] = lambda name, row: None,
     ranks: Ranks | None = None,
 ) -> list[Row]:
     """Make the cells that `folder` does not have yet, and return the rows of all that are finished, in their order.
@@ -39,7 +39,7 @@ def finish_cells(
         cells: name -> options.
         make: (name, options) -> the cell's row, anything JSON can hold; None if it failed.
         over: a function like `map`, which may call `make` in other processes.
-        tell: called in this one with each cell's name and row as it comes.
+        note: called in this one with each cell's name and row as it comes.
         ranks: the processes that call this function together, of which the first writes; None for this one alone.
 
     Each row holds "cell", its name, too.
@@ -49,7 +49,7 @@ def finish_cells(
     rows = {row["cell"]: row for row in known}
     waiting = [name for name in cells if name not in rows]
     for name, row in zip(waiting, over(make, waiting, [cells[name] for name in waiting]), strict=True):
-        tell(name, row)
+        note(name, row)
         if row is not None:
             rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}}
             if ranks.first:

@@ -89,8 +89,8 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
 
     Attributes:
         preset: sizes, and how to train.
-        name: what the model learns, in words, such as "translation from de to en": a run's model is told from those of
-            other tasks by it. Empty if that needs no check.
+        name: what the model learns, in words, such as "translation from de to en": a run's model is
+            loaded only for the same name. Empty if that needs no check.
         trained: what comes of it.
         unit: what a loss is a mean over.
     """
