@@ -360,7 +360,8 @@ class Trainer:
 
     def _display(self) -> Display:
         names = self.record.label, self.record.unit
-        return Display(self.run, self.steps, self.progress.step, *names, silent=not self.ranks.speaks)
+        speaks, first = self.ranks.speaks, self.ranks.first
+        return Display(self.run, self.steps, self.progress.step, *names, shows=speaks, draws=first)
 
     def _log(self, display: Display, epoch: int, start: float) -> None:
         reading = self._read()
