@@ -1,4 +1,4 @@
-"""What arithmetic and NumPy's methods on a tensor are: each is the op of that name.
+"""Arithmetic and NumPy's methods on tensors: each calls the op of that name.
 
 Arrays have the same methods, so that a backward rule written with them serves both.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:  # the ops stand on a floor above; `bind` brings them
+if TYPE_CHECKING:  # the ops import this package; `bind` passes them in
     from . import ops as _ops
     from .tensor import Tensor
 
@@ -23,7 +23,7 @@ class Operators:
     # -- moving and casting ----------------------------------------------------------------------------------------
 
     def to(self, device: str) -> Tensor:
-        """The tensor on `device` ("cpu", "cuda", "cuda:N"); the gradient finds its way back."""
+        """The tensor on `device` ("cpu", "cuda", "cuda:N"); its gradient is moved back."""
         return _ops.to_device(self, device)
 
     def astype(self, dtype: Any) -> Tensor:

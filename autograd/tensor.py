@@ -22,7 +22,7 @@ from .operators import Operators
 from .origin import Leaf, Origin, call_numbers, leaf_lock
 from .row_gradient import RowGradient, as_dense
 
-if TYPE_CHECKING:  # what a Tensor's methods call stands on floors above; `bind` brings it
+if TYPE_CHECKING:  # a Tensor's methods call modules that import this one; `bind` passes them in
     from . import engine as _engine
     from . import ops as _ops
 
@@ -31,14 +31,14 @@ class Tensor(Operators, NumPyHabits):
     """An array that can be differentiated through.
 
     Args:
-        data: a NumPy or CuPy array (shared, not copied, unless its bytes stand in the other order), a Tensor, a number
+        data: a NumPy or CuPy array (shared, not copied, unless in the other byte order), a Tensor, a number
             or nested lists of these. Python floats become float32; arrays keep their dtype.
         requires_grad: whether this is a leaf whose gradient is wanted. Only real floating point can have one.
 
     Attributes:
         data: the array. Results of recorded operations are read-only, since a backward rule may need them.
-        grad: None, or an array of the same shape and dtype, to which `backward` adds. One that is set is copied.
-        grad_or_rows: the same, but after an embedding it may be a `RowGradient` still, which takes less memory.
+        grad: None, or an array of the same shape and dtype, to which `backward` adds. Setting it copies the array.
+        grad_or_rows: the same, but after an embedding it may be a `RowGradient`, which takes less memory.
         requires_grad: True for such a leaf and for everything computed from one.
 
     Raises TypeError for data that is not numeric, or for `requires_grad` on integers, booleans or complex numbers.
@@ -53,7 +53,7 @@ class Tensor(Operators, NumPyHabits):
 
     def __init__(self, data: Any, requires_grad: bool = False, *, dtype: Any = None):
         if isinstance(data, Tensor):
-            data = data.data[...]  # a view of its own: what tells two inputs of a call apart is the array object
+            data = data.data[...]  # a separate view: the array object distinguishes two inputs of a call
         if not is_array(data):
             plain = _is_plain(data)
             data = np.asarray(data)
@@ -71,7 +71,7 @@ class Tensor(Operators, NumPyHabits):
         self.requires_grad = requires_grad
         self._origin = None
 
-    # -- what it is ------------------------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------------------------
 
     @property
     def grad(self) -> Any:
@@ -83,7 +83,7 @@ class Tensor(Operators, NumPyHabits):
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        if value is None or value is self.grad_or_rows:  # x.grad *= 2 comes here with the array that is there already
+        if value is None or value is self.grad_or_rows:  # x.grad *= 2 sets the same array again
             self.grad_or_rows = value
             return
         value = array_of(value)
@@ -121,12 +121,12 @@ class Tensor(Operators, NumPyHabits):
     @property
     def origin(self) -> Origin:
         """Where the value came from; made on first use for a leaf. Only for tensors that require a gradient."""
-        with leaf_lock:  # threads that meet a parameter for the first time must agree on one
+        with leaf_lock:  # threads that first use a parameter at the same time must agree on one
             origin = self._origin
             if origin is None:
                 origin = self._origin = Leaf(self)
             elif isinstance(origin, Leaf) and (origin.shape != self.data.shape or origin.dtype != self.data.dtype):
-                # `data` was replaced by an array of another form; gradients that were recorded before are not for it.
+                # `data` was replaced by an array of another form; earlier recorded gradients don't fit it.
                 renewed = self._origin = Leaf(self)
                 renewed.number, renewed.hooks = origin.number, origin.hooks
                 return renewed
@@ -160,7 +160,7 @@ class Tensor(Operators, NumPyHabits):
         return self.data.item()
 
     def numpy(self) -> np.ndarray:
-        """The values as a NumPy array, on the CPU; shared with the tensor where it is there already."""
+        """The values as a NumPy array, on the CPU; shared with the tensor if that is on the CPU."""
         return to_device(self.data, "cpu")
 
     # -- gradients -------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Tensor(Operators, NumPyHabits):
         _engine.backward(self, gradient, retain_graph=retain_graph)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Say of a leaf whether its gradient is wanted. Raises RuntimeError on a recorded result."""
+        """Set whether a leaf requires a gradient. Raises RuntimeError on a recorded result."""
         if not self.is_leaf:
             raise RuntimeError(
                 "requires_grad_: only a leaf can be told so; use detach() to cut a result from its graph"
@@ -188,27 +188,27 @@ class Tensor(Operators, NumPyHabits):
         """Call `hook(gradient)` when this tensor's gradient is complete, in every backward pass.
 
         The hook gets the array, read-only (a Tensor under create_graph), and may return another of the same shape and
-        dtype to take its place. Hooks run in the order in which they were registered. Returns a function that removes
+        dtype to replace it. Hooks run in the order in which they were registered. Returns a function that removes
         the hook. Raises RuntimeError without requires_grad.
         """
         if not self.requires_grad:
             raise RuntimeError("register_hook: this tensor does not require a gradient, so none will ever arrive")
         origin = self.origin
-        # A result's hooks stay with its call: the origin of a saved output may be made anew.
+        # A result's hooks are stored in its call, since the origin of a saved output may be recreated.
         hooks = origin.hooks if isinstance(origin, Leaf) else origin.node.hooks_of(origin.slot)
         key = next(call_numbers)
         hooks[key] = hook
         return lambda: hooks.pop(key, None) and None
 
     def mark_changed(self) -> None:
-        """Say that this array was changed in place, so that a graph that holds its memory refuses to use it."""
+        """Report an in-place change of this array, so that a graph that needs its memory raises an error."""
         changes.note(self.data)
 
     def __copy__(self) -> Tensor:
         return copy.deepcopy(self)  # as NumPy's arrays do: the numbers are copied
 
     def __getstate__(self) -> tuple[Any, Any, bool]:
-        """For copy, deepcopy and pickle: a copy is a leaf of its own, in memory of its own."""
+        """For copy, deepcopy and pickle: a copy is a separate leaf, in separate memory."""
         if not self.is_leaf:
             raise RuntimeError("the recorded result of an operation can't be copied with its graph: use detach()")
         return self.data, self.grad, self.requires_grad
@@ -249,7 +249,7 @@ class Tensor(Operators, NumPyHabits):
     def __setitem__(self, index: Any, value: Any) -> None:
         """Set elements, the index as in NumPy.
 
-        The tensor becomes the result of `setitem` on its old value and `value`: whoever holds the old value keeps it,
+        The tensor becomes the result of `setitem` on its old value and `value`: other references keep the old value,
         and gradients reach both. Only the array of a leaf that requires a gradient is changed in place, under
         `no_grad`. Raises RuntimeError for such a leaf while operations are recorded, and for a recorded result while
         they are not: either would lose a gradient silently.
@@ -289,7 +289,7 @@ def _check_differentiable(dtype: np.dtype) -> None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether there are only Python's numbers in these lists, if any; NumPy's bring a dtype along."""
+    """Whether these nested lists contain only Python's numbers; NumPy's have a dtype."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return not isinstance(value, np.generic | np.ndarray | Tensor)
@@ -303,7 +303,7 @@ def array_of(value: Any) -> Any:
 def bind(ops: ModuleType, engine: ModuleType) -> None:
     """Give Tensor's methods the ops and the engine, which are written with Tensor themselves.
 
-    `autograd/__init__.py` calls this, so it has happened before anyone can make a Tensor.
+    `autograd/__init__.py` calls this before any Tensor can be made.
     """
     globals().update(_ops=ops, _engine=engine)
     operators.bind(ops)

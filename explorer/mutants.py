@@ -1,4 +1,4 @@
-"""Wrong rules that the view "Gradient check" can plant in an op: some of those that the tests of the engine must catch.
+"""Wrong backward rules that the view "Gradient check" can plant in an op, from those that the tests must catch.
 
 `python -m tests.support.mutants` has them all; a test holds that these are among them.
 """
@@ -25,7 +25,7 @@ MUTANTS = (
     Mutant(("Add",), "a sign", "ops.elementwise:Add.backward", "return g, g", "return g, -g"),
     Mutant(("Multiply",), "the wrong operand", "ops.elementwise:Multiply.backward", "g * y if", "g * x if"),
     Mutant(("Linear",), "a factor too many", "ops.linear:Linear.backward", "g.T @ rows", "g.T @ rows * 2"),
-    Mutant(("LinearOnCPU",), "a mean in place of a sum", "ops.linear_on_cpu:LinearOnCPU.gradients",
+    Mutant(("LinearOnCPU",), "a mean instead of a sum", "ops.linear_on_cpu:LinearOnCPU.gradients",
            "= sum_of_rows(columns)", "= columns.mean(axis=0)"),
     Mutant(("LinearOnCPU",), "the wrong operand", "ops.linear_on_cpu:LinearOnCPU.gradients",
            "np.matmul(columns.T, rows,", "np.matmul((columns * columns).T, rows,"),
@@ -42,7 +42,7 @@ MUTANTS = (
            "rest += (gradient @ share)[:, None]", "pass"),
     Mutant(_NORMS, "a factor too many", "ops.normalization_on_cpu:Normalization.gradients", "sum_of_rows(rest)",
            "sum_of_rows(rest * weight)"),
-    Mutant(("ResidualLayerNormOnCPU",), "a path forgotten",
+    Mutant(("ResidualLayerNormOnCPU",), "a missing path",
            "ops.normalization_on_cpu:ResidualLayerNormOnCPU.backward", "d_total += past[piece]", "pass"),
     Mutant(("Softmax",), "a factor lost", "ops.softmax:Softmax.backward", "summed(g * p, self.axis, keepdims=True)",
            "summed(g, self.axis, keepdims=True)"),
@@ -73,5 +73,5 @@ MUTANTS = (
 
 
 def mutants_of(kind: type) -> list[int]:
-    """The numbers of those that can be planted in calls of this class."""
+    """The indices of the mutants that can be planted in calls of this class."""
     return [number for number, mutant in enumerate(MUTANTS) if kind.__name__ in mutant.kinds]

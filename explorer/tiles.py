@@ -1,4 +1,4 @@
-"""What the view "Attention three ways" shows: one attention by each method; the blocked one block by block."""
+"""The view "Attention three ways": one attention by each method; the blocked one block by block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALLEST, LARGEST = 2, 32  # of a block
 
 
 def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """One head by each method: error against float64 and bytes; and how one query's m, l and o ran in blocks."""
+    """One head by each method: error against float64 and bytes; and one query's m, l and o after each block."""
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
     heads, queries, keys = layer.weights.shape
@@ -32,7 +32,7 @@ def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
     bias = finite_bias(layer, head)
     causal = bool(layer.call.settings["causal"])
     future = ~past(queries, keys) if causal else False
-    mask = np.isfinite(layer.added()[head])[None, None] | future  # beside what is causal
+    mask = np.isfinite(layer.added()[head])[None, None] | future  # the mask without its causal part
     conditions = Conditions(queries, keys, mask=None if mask.all() else mask, causal=causal)
     found, trace = compared(arrays, bias, conditions, layer.scale, size, query)
     return {
@@ -48,7 +48,7 @@ def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def finite_bias(layer: Layer, head: int) -> np.ndarray | None:
-    """What positions add to the scores of a head, (1, 1, queries, keys), or None."""
+    """The bias of positions on the scores of a head, (1, 1, queries, keys), or None."""
     added = layer.added()[head]
     bias = np.where(np.isfinite(added), added, 0)[None, None].astype(np.float32)
     return bias if bias.any() else None
@@ -67,8 +67,8 @@ def compared(
     trace: list[dict[str, Any]] = []
     before = [-np.inf]
 
-    def observe(place: Any, m: Any, total: Any, o: Any) -> None:
-        _, _, q, k = place
+    def observe(block: Any, m: Any, total: Any, o: Any) -> None:
+        _, _, q, k = block
         if q.start <= query < q.stop:
             at = query - q.start
             now = float(m[0, 0, 0, at])
@@ -112,12 +112,12 @@ def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
 
 
 def past(queries: int, keys: int) -> np.ndarray:
-    """(queries, keys): the last query and the last key stand together, and none looks ahead."""
+    """(queries, keys): the causal mask, with the last query at the position of the last key."""
     return np.tri(queries, keys, keys - queries, dtype=bool)
 
 
 def grid(conditions: Conditions, queries: int, keys: int, size: int) -> list[dict[str, Any]]:
-    """Every block of queries and keys, in the order in which they are worked on, and whether it is skipped."""
+    """Every block of queries and keys, in the order of computation, and whether it is skipped."""
     size = min(size, max(queries, keys))
     found = []
     for q in blocks(queries, size):
