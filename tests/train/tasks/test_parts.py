@@ -72,7 +72,8 @@ def test_validations() -> None:
 
 
 def test_the_picture_says_what_only_training_has() -> None:
-    assert make_record(changed(label_smoothing=0.1), 0.2, "token").label == "training (dropout 0.2, label smoothing 0.1)"
+    smoothed = make_record(changed(label_smoothing=0.1), 0.2, "token")
+    assert smoothed.label == "training (dropout 0.2, label smoothing 0.1)"
     assert make_record(changed(label_smoothing=0.0), 0.2, "token").label == "training (dropout 0.2)"
 
 
