@@ -64,7 +64,7 @@ class Preset:
 
     steps: Count | None = setting(None, help="updates to make", flag=Flag(preset=True, resumes=True))
     optimizer: Literal["adam", "adamw", "sgd"] = setting(
-        "adam", help="adamw has a weight decay of 0.01 of its own, sgd a momentum of 0.9", flag=Flag()
+        "adam", help="sgd has a momentum of 0.9, adamw a weight decay of 0.01 of its own", flag=Flag()
     )
     schedule: Schedule = setting("noam", help="of the learning rate", flag=Flag(preset=True))
     lr: Rate | None = setting(None, help="peak learning rate of the schedules other than noam", flag=Flag(preset=True))
@@ -73,7 +73,7 @@ class Preset:
     betas: Betas = setting((0.9, 0.98), help="decays of Adam's two moments")
     eps: Rate = setting(1e-9, help="added to the root of Adam's second moment")
     weight_decay: NotNegative | None = setting(
-        None, help="of matrices, decoupled; none leaves the optimizer's own", flag=Flag(preset=True)
+        None, help="of matrices, decoupled; without one the optimizer has its own", flag=Flag(preset=True)
     )
     clip_norm: Rate | None = setting(1.0, help="bound on the gradient's norm")
     accumulate: Count = setting(1, help="batches an update", flag=Flag("K", times=True))

@@ -146,4 +146,4 @@ def train_example(
         if ranks.first:
             text = report(model, task, run, rows, outputs)
             seconds = time.perf_counter() - start
-            print(f"\n{text}\n\n{run.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all")
+            print(f"\n{run.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all\n\n{text}")
