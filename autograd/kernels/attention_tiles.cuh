@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_tile(element* tile, const element* matrix, 
         element* target = tile + place_of<D>(row, chunk);
         const element* source = valid ? matrix + (first + row) * stride + chunk * CHUNK : matrix;
         if (aligned) {
-            cp_async_16(target, source, valid * sizeof(element));
+            cp_async_16(shared_address(target), source, valid * sizeof(element));
         } else {
             for (int c = 0; c < CHUNK; ++c) target[c] = c < valid ? source[c] : element(0.0f);
         }
@@ -119,7 +119,7 @@ struct TileOperand {
     int row;
     __device__ __forceinline__ void fragment(unsigned (&a)[4], int m, int k) const {
         int lane = lane_number();
-        ldmatrix_x4(a, tile + place_of<D>(row + 16 * m + lane % 16, 2 * k + lane / 16));
+        ldmatrix_x4(a, shared_address(tile + place_of<D>(row + 16 * m + lane % 16, 2 * k + lane / 16)));
     }
 };
 
@@ -167,7 +167,7 @@ __device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4]
 #pragma unroll
         for (int n = 0; n < N / 16; ++n) {
             unsigned right[4];
-            ldmatrix_x4(right, b + place_of<D>(row + 16 * n + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+            ldmatrix_x4(right, shared_address(b + place_of<D>(row + 16 * n + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2)));
 #pragma unroll
             for (int m = 0; m < M; ++m) {
                 mma_m16n8k16(accumulator[m][2 * n], left[m], right[0], right[1]);
@@ -180,7 +180,7 @@ __device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4]
 // Two fragments of B for rows 16 k .. of a tile of width D and columns 16 n ..
 __device__ __forceinline__ void load_right(unsigned (&right)[4], const element* b, int row, int chunk) {
     int lane = lane_number();
-    ldmatrix_x4_trans(right, b + place_of<D>(row + lane / 8 % 2 * 8 + lane % 8, chunk + lane / 16));
+    ldmatrix_x4_trans(right, shared_address(b + place_of<D>(row + lane / 8 % 2 * 8 + lane % 8, chunk + lane / 16)));
 }
 
 // accumulator += A B over K; B is K rows of a tile, all D columns.
@@ -210,7 +210,7 @@ __device__ __forceinline__ void add_product_tn(float (&accumulator)[1][N / 8][4]
 #pragma unroll
     for (int k = 0; k < K / 16; ++k) {
         unsigned left[4];
-        ldmatrix_x4_trans(left, a + place_of<AW>(16 * k + lane / 16 * 8 + lane % 8, column / CHUNK + lane / 8 % 2));
+        ldmatrix_x4_trans(left, shared_address(a + place_of<AW>(16 * k + lane / 16 * 8 + lane % 8, column / CHUNK + lane / 8 % 2)));
 #pragma unroll
         for (int n = 0; n < N / 16; ++n) {
             unsigned right[4];

@@ -18,7 +18,6 @@ from tests.support.emulated_attention import WithPartOfTheKeys, in_place
 from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader, thread_order
 from tests.support.fake_cupy import kernels
 from tests.support.kernel_mutants import KernelMutant
-from tests.support.ptx_twins import compare
 
 HALF, SINGLE = np.float16, np.float32
 
@@ -155,7 +154,20 @@ ATTENTION_MUTANTS = [
     KernelMutant("limits", FORWARD, "bias + batch * bias_batch + head * bias_head", "bias + batch * bias_batch + head * int(bias_head)", FAR_APART_EXTRAS),
     KernelMutant("limits", BACKWARD, "target = matrix + (first + row) * stride", "target = matrix + int((first + row) * stride)", FAR_APART),
     KernelMutant("limits", BACKWARD, "head * g_head + i * g_row;", "head * g_head + int(i * g_row);", FAR_APART),
-    KernelMutant("limits", "ptx.cuh", "ldmatrix.sync.aligned.m8n8.x4.trans.shared", "ldmatrix.sync.aligned.m8n8.x4.shared", lambda _device: compare()),
+    KernelMutant("PTX", FORWARD, "ldmatrix.sync.aligned.m8n8.x4.trans.shared", "ldmatrix.sync.aligned.m8n8.x4.shared", PLAIN),
+    KernelMutant("PTX", FORWARD, "ldmatrix.sync.aligned.m8n8.x4.shared", "ldmatrix.sync.aligned.m8n8.x4.trans.shared", PLAIN),
+    KernelMutant("PTX", FORWARD, "x4.shared.b16 {%0, %1, %2, %3}", "x4.shared.b16 {%0, %2, %1, %3}", PLAIN),
+    KernelMutant("PTX", FORWARD, "x4.trans.shared.b16 {%0, %1, %2, %3}", "x4.trans.shared.b16 {%1, %0, %2, %3}", PLAIN),
+    KernelMutant("PTX", FORWARD, "{%4, %5, %6, %7}", "{%4, %6, %5, %7}", PLAIN),
+    KernelMutant("PTX", FORWARD, '"r"(b0), "r"(b1)', '"r"(b1), "r"(b0)', PLAIN),
+    KernelMutant("PTX", FORWARD, '"+f"(accumulator[0])', '"=f"(accumulator[0])', PLAIN),
+    KernelMutant("PTX", FORWARD, '"+f"(accumulator[1]), "+f"(accumulator[2])', '"+f"(accumulator[2]), "+f"(accumulator[1])', PLAIN),
+    KernelMutant("PTX", FORWARD, "{%0, %1, %2, %3};", "{%1, %0, %2, %3};", PLAIN),
+    KernelMutant("PTX", FORWARD, "[%0], [%1], 16, %2", "[%0], [%1], 16, 16", BLOCKS),
+    KernelMutant("PTX", FORWARD, "[%0], [%1], 16, %2", "[%0], [%1], 16, 8", PLAIN),
+    KernelMutant("PTX", FORWARD, "cp.async.wait_group %0", "cp.async.wait_group 1", PLAIN),
+    KernelMutant("PTX", FORWARD, 'commit_group;\\n" ::: "memory"', 'commit_group;\\n"', PLAIN),
+    KernelMutant("PTX", FORWARD, "ex2.approx.ftz.f32 %0, %1;", "ex2.approx.ftz.f32 %0, %0;", PLAIN),
     KernelMutant("limits", FORWARD, "(chunk ^ (CHUNKS % 8 == 0 ? row & 7 : row >> 1 & 3)) * CHUNK", "chunk * CHUNK", BANKS),
     KernelMutant("limits", BACKWARD, "row & 7 : row >> 1 & 3", "row & 7 : row & 3", BANKS),
 ]

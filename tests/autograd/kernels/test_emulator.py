@@ -37,16 +37,22 @@ MATRIX_PRODUCT = (
 extern "C" __global__ void k(const __half* a, const __half* b, float* c, int transposed) {
     extern __shared__ __half shared[];  // A (16, 16), then B (16, 8) or its transpose (8, 16)
     int lane = threadIdx.x;
-    cp_async_16(shared + 8 * lane, a + 8 * lane);
-    if (lane < 16) cp_async_16(shared + 256 + 8 * lane, b + 8 * lane);
+    cp_async_16(shared_address(shared + 8 * lane), a + 8 * lane);
+    if (lane < 16) cp_async_16(shared_address(shared + 256 + 8 * lane), b + 8 * lane);
     cp_async_commit();
     cp_async_wait<0>();
     __syncwarp();
     unsigned x[4], y[2];
-    ldmatrix_x4(x, shared + lane % 16 * 16 + lane / 16 * 8);
-    const __half* second = shared + 256;
-    if (transposed) ldmatrix_x2(y, second + lane % 8 * 16 + lane / 8 % 2 * 8);
-    else ldmatrix_x2_trans(y, second + lane % 16 * 8);
+    ldmatrix_x4(x, shared_address(shared + lane % 16 * 16 + lane / 16 * 8));
+    unsigned second = shared_address(shared + 256), place = second + 2 * (lane % 8 * 16 + lane / 8 % 2 * 8);
+    if (transposed) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(y[0]), "=r"(y[1]) : "r"(place) : "memory");
+    } else {
+        place = second + 2 * (lane % 16 * 8);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(y[0]), "=r"(y[1]) : "r"(place) : "memory");
+    }
     float sum[4] = {1.0f, 1.0f, 1.0f, 1.0f};
     mma_m16n8k16(sum, x, y[0], y[1]);
     int row = lane / 4, column = lane % 4 * 2;
@@ -76,7 +82,7 @@ def test_ldmatrix_x4_trans_gives_the_transposed_blocks() -> None:
         for (int i = 0; i < 8; ++i) shared[threadIdx.x * 8 + i] = a[threadIdx.x * 8 + i];
         __syncwarp();
         unsigned r[4];
-        ldmatrix_x4_trans(r, shared + threadIdx.x * 8);
+        ldmatrix_x4_trans(r, shared_address(shared + threadIdx.x * 8));
         for (int i = 0; i < 4; ++i) out[threadIdx.x * 4 + i] = r[i];
     }"""
     )
@@ -191,7 +197,7 @@ def test_bank_conflicts_of_ldmatrix_are_counted() -> None:
         for (int i = threadIdx.x; i < 256; i += 32) tile[i] = make_uint4(0, 0, 0, 0);
         __syncwarp();
         unsigned r[4];
-        ldmatrix_x4(r, tile + rows[threadIdx.x]);
+        ldmatrix_x4(r, shared_address(tile + rows[threadIdx.x]));
         out[threadIdx.x] = r[0];
     }"""
     )
@@ -282,7 +288,7 @@ def async_kernel(wait: str) -> str:
     extern "C" __global__ void k(const float* x, float* out, int n) {
         extern __shared__ float shared[];
         int i = threadIdx.x * 4, valid = min(max(n - i, 0), 4);
-        cp_async_16(shared + i, x + (valid ? i : 0), 4 * valid);
+        cp_async_16(shared_address(shared + i), x + (valid ? i : 0), 4 * valid);
         cp_async_commit();
         WAIT
         __syncthreads();
