@@ -40,12 +40,12 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&registers)[4], unsi
                  : "memory");
 }
 
-// Starts a copy of 16 bytes from global to shared memory (both aligned to 16); of the source only `valid_bytes` are
-// read, the rest of the destination becomes zero. With 0 the source is not touched. Needs sm_80.
-__device__ __forceinline__ void cp_async_16(unsigned shared, const void* global, unsigned valid_bytes = 16) {
+// Starts a copy of 16 bytes from global to shared memory (both aligned to 16). If not `inside` the destination becomes
+// zero and the source is not touched; all or none: other counts of bytes take six instructions more. Needs sm_80.
+__device__ __forceinline__ void cp_async_16(unsigned shared, const void* global, bool inside = true) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n"
                  :
-                 : "r"(shared), "l"(global), "r"(valid_bytes)
+                 : "r"(shared), "l"(global), "r"(inside ? 16 : 0)
                  : "memory");
 }
 
@@ -65,4 +65,11 @@ __device__ __forceinline__ float exp2_approx(float x) {
     float result;
     asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(result) : "f"(x));
     return result;
+}
+
+// The same number, of which the compiler can't know that: what is computed from it is computed here, not once before a
+// loop and held in registers all the while.
+__device__ __forceinline__ unsigned computed_here(unsigned x) {
+    asm volatile("" : "+r"(x));
+    return x;
 }

@@ -18,7 +18,7 @@ def _attention(half: int, padded: int, extras: int) -> tuple[dict[str, int], dic
     """The constants for the forward and the backward kernels."""
     constants = {"HALF": half, "D": padded, "EXTRAS": extras}
     tiles, warps, block_k = forward_blocks(half, padded, extras)[0]
-    forward = {"M_TILES": tiles, "WARPS": warps, "BLOCK_K": block_k, "HOLD_Q": int(half and padded <= 64)}
+    forward = {"M_TILES": tiles, "WARPS": warps, "BLOCK_K": block_k}
     warps, block = backward_blocks(half, padded, extras)[0]
     return {**constants, **forward}, {**constants, "WARPS": warps, "BLOCK": block}
 

@@ -83,7 +83,8 @@ def test_copies_come_in_their_groups_and_fill_with_zeros() -> None:
             extern __shared__ uint4 tile[];
             int lane = threadIdx.x;
             tile[lane] = tile[32 + lane] = make_uint4(7, 7, 7, 7);
-            cp_async_16(shared_address(tile + lane), data + lane, valid[lane]);
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                         :: "r"(shared_address(tile + lane)), "l"(data + lane), "r"(valid[lane]) : "memory");
             cp_async_commit();
             cp_async_16(shared_address(tile + 32 + lane), data + 31 - lane);
             cp_async_commit();

@@ -1,8 +1,8 @@
 """Inline PTX as C++ that the emulator can run: what a statement's text says is what happens, there is no twin.
 
-`asm volatile("ldmatrix...x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), ... : "r"(address) : "memory");` becomes a
-block that reads the inputs, carries the instruction out (include/ptx.hpp) and writes the outputs. Source: NVIDIA, PTX ISA
-8.x, "Warp Level Matrix Instructions" and "Data Movement and Conversion Instructions", and "Inline PTX Assembly in CUDA".
+`asm volatile("ldmatrix...x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), ... : "r"(address) : "memory");` becomes
+a block that reads the inputs, carries the instruction out (include/ptx.hpp) and writes the outputs. Source: NVIDIA, PTX
+ISA 8.x, "Warp Level Matrix Instructions" and "Data Movement and Conversion Instructions", and "Inline PTX Assembly".
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Instruction:
 
     def lists(self, *lengths: int) -> list[list[Operand]]:
         if [len(x) for x in self.operands] != list(lengths):
-            raise PtxError(f"{self.opcode} takes operands of {lengths} registers, not {[len(x) for x in self.operands]}")
+            found = tuple(len(x) for x in self.operands)
+            raise PtxError(f"{self.opcode} takes operands of {lengths} registers, not {found}")
         return self.operands
 
 
@@ -77,7 +78,7 @@ def _statement(inside: str, volatile: bool) -> str:
         if constraint.startswith("="):  # holds nothing yet
             before.append(f"emulator::ptx::unset({operand.text});")
     steps = [_step(line.strip(), operands, volatile, memory) for line in text.split(";") if line.strip()]
-    if len(steps) != 1:
+    if len(steps) > 1:
         raise PtxError(f"one instruction a statement, not {len(steps)}: {text!r}")
     place = "const emulator::Place ptx_place{__FILE__, __LINE__};"
     return "{ " + " ".join([place, *before, *steps]) + " }"
@@ -91,10 +92,15 @@ def _operand(constraint: str, number: int) -> Operand:
 
 
 def _parts(inside: str) -> list[str]:
-    """What colons outside of strings divide."""
-    strings = re.findall(r'"[^"]*"', inside)
-    bare = re.sub(r'"[^"]*"', '"', inside).replace("::", ": :")
-    return [re.sub('"', lambda _: strings.pop(0), part) for part in bare.split(":")]
+    """What colons outside of strings and parentheses divide."""
+    parts, depth = [""], 0
+    for piece in re.findall(r'"[^"]*"|.', inside, re.DOTALL):
+        depth += {"(": 1, ")": -1}.get(piece, 0)
+        if piece == ":" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
 
 
 def _step(line: str, operands: list[Operand], volatile: bool, memory: bool) -> str:
