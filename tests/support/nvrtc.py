@@ -24,7 +24,7 @@ RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "nvrtc_kernels.j
 
 
 def architectures(file: str) -> tuple[str, ...]:
-    """The GPUs that a file is compiled for: all that it serves and NVRTC 13 knows, but for boards of embedded systems."""
+    """The GPUs that a file is compiled for: all it serves and NVRTC 13 knows, but for embedded systems."""
     recent = "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"
     return recent if file.startswith("attention") else ("sm_75", *recent)
 

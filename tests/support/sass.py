@@ -1,8 +1,8 @@
-"""The machine code of kernels, read: what one pass of an inner loop issues, and what that allows at best.
+"""The machine code of kernels, read: what one pass of an inner loop issues.
 
 NVRTC compiles without a GPU, `nvdisasm` (wheel nvidia-cuda-nvdisasm) writes the code down. Of the loop that holds most
-tensor-core instructions the way is followed that a tile without an edge takes: all products, all copies, and of the rest
-as little as can be.
+tensor-core instructions the way is followed that a tile without an edge takes: all products, all copies and additions
+to memory, and of the rest as little as can be.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 _LINE = re.compile(
     r"/\*(?P<address>[0-9a-f]{4,})\*/\s+(?P<predicate>@!?U?P\w+)?\s*(?P<opcode>[A-Z][\w.]*)(?P<rest>[^;]*);"
 )
+_TO_MEMORY = ("LDGSTS", "RED", "REDG", "ATOM", "ATOMG")
 _LABEL = re.compile(r"^(\.L_x_\d+):", re.MULTILINE)
 
 
@@ -105,11 +106,11 @@ def inner_loop(instructions: list[Instruction]) -> list[Instruction]:
     for instruction in instructions:
         products.append(products[-1] + (instruction.name == "HMMA"))
     start, end = max(loops, key=lambda loop: (products[loop[1] + 1] - products[loop[0]], loop[0] - loop[1]))
-    # From the end backwards: the best way on, as (products, copies, minus instructions) and the next place.
+    # From the end backwards: the best way on, as (products, copies and additions, minus instructions), and what is next.
     best: dict[int, tuple[tuple[int, int, int], int | None]] = {}
     for place in range(end, start - 1, -1):
         now = instructions[place]
-        own = (int(now.name == "HMMA"), int(now.name == "LDGSTS"), -1)
+        own = (int(now.name == "HMMA"), int(now.name in _TO_MEMORY), -1)
         ways: list[tuple[tuple[int, int, int], int | None]] = [((0, 0, 0), None)] if place == end else []
         following = [] if now.jumps_always else [place + 1]
         if now.target in places and places[now.target] > place:
@@ -139,19 +140,11 @@ class Pass:
     products: int  # HMMA
     issued: int  # all
     fragment_loads: int  # LDSM
+    fragment_bytes: int  # that these read from shared memory
     copies: int  # LDGSTS
-    exponentials: int  # MUFU
-    reductions: int  # RED, ATOM
-    fragment_bytes: int  # read from shared memory by LDSM
-
-    @property
-    def slots(self) -> float:
-        """Issue slots a product."""
-        return self.issued / self.products
-
-    @property
-    def loads(self) -> float:
-        return self.fragment_loads / self.products
+    special: int  # MUFU: exponentials
+    floats: int  # on the pipe of float32's products and sums
+    additions: int  # to memory: RED, ATOM
 
 
 def count(way: list[Instruction]) -> Pass:
@@ -162,8 +155,9 @@ def count(way: list[Instruction]) -> Pass:
         products=names["HMMA"],
         issued=len(way),
         fragment_loads=names["LDSM"],
-        copies=names["LDGSTS"],
-        exponentials=names["MUFU"],
-        reductions=names["RED"] + names["REDG"] + names["ATOMG"] + names["ATOM"],
         fragment_bytes=128 * sum(matrices),
+        copies=names["LDGSTS"],
+        special=names["MUFU"],
+        floats=sum(names[name] for name in ("FFMA", "FMUL", "FADD", "IMAD")),
+        additions=sum(names[name] for name in _TO_MEMORY[1:]),
     )
