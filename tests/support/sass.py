@@ -106,7 +106,7 @@ def inner_loop(instructions: list[Instruction]) -> list[Instruction]:
     for instruction in instructions:
         products.append(products[-1] + (instruction.name == "HMMA"))
     start, end = max(loops, key=lambda loop: (products[loop[1] + 1] - products[loop[0]], loop[0] - loop[1]))
-    # From the end backwards: the best way on, as (products, copies and additions, minus instructions), and what is next.
+    # From the end backwards: the best way on, as (products, copies and additions, minus instructions), and the next.
     best: dict[int, tuple[tuple[int, int, int], int | None]] = {}
     for place in range(end, start - 1, -1):
         now = instructions[place]
