@@ -194,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m handloom.gpu_check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="short benchmarks")
-    parser.add_argument("--out", type=Path, default=Path("gpu_check"), metavar="FOLDER", help="default: gpu_check")
+    parser.add_argument("--out", type=Path, default=Path("gpu_report"), metavar="FOLDER", help="default: gpu_report")
     options = parser.parse_args(arguments)
     try:
         check_device("cuda")
