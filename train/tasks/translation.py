@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -180,28 +181,18 @@ def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None
 
 
 def translation_batches(
-    pairs: Sequence[Pair],
-    tokenizer: Tokenizer,
-    preset: TranslationPreset,
-    *,
-    seed: int,
-    shuffle: bool = True,
-    curriculum: int = 0,
-    pad_to: int = 1,
+    pairs: Sequence[Pair], tokenizer: Tokenizer, *, tokens_per_batch: int, max_length: int, **options: Any
 ) -> TokenBatches:
-    """The pairs as batches of the preset's size, see `TokenBatches`."""
+    """The pairs as batches; `options` are those of `TokenBatches`, seed and order."""
     return TokenBatches(
         tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
         tokenizer.encode_targets([target for _, target in pairs]),
-        tokens_per_batch=preset.tokens_per_batch,
-        seed=seed,
-        max_length=preset.max_length,
-        shuffle=shuffle,
-        curriculum=curriculum,
-        pad_to=pad_to,
+        tokens_per_batch=tokens_per_batch,
+        max_length=max_length,
         pad_id=tokenizer.pad_id,
         bos_id=tokenizer.bos_id,
         eos_id=tokenizer.eos_id,
+        **options,
     )
 
 
@@ -222,10 +213,15 @@ class Translation(Task[TranslationPreset, Translator]):
 
     def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
         preset = self.preset
-        train = translation_batches(
-            self.train, tokenizer, preset, seed=seed, curriculum=preset.curriculum, pad_to=preset.pad_to
+        make = partial(
+            translation_batches,
+            tokenizer=tokenizer,
+            tokens_per_batch=preset.tokens_per_batch,
+            max_length=preset.max_length,
+            seed=seed,
         )
-        valid = translation_batches(self.valid, tokenizer, preset, seed=seed, shuffle=False)
+        train = make(self.train, curriculum=preset.curriculum, pad_to=preset.pad_to)
+        valid = make(self.valid, shuffle=False)
         words = f", {train.padding_fraction:.0%} padding"
         return TaskBatches(train, valid.epoch(0), [train.note(), valid.note()], words)
 
