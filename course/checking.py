@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,8 @@ def show(report: Report, folder: Folder) -> None:
             continue
         print(f"  now   {name or folder.file(chapter).name}")
         text = f"Not written yet. {verdict.text}" if verdict.state == "unwritten" else verdict.text
-        print(*(f"        {printable(line)}" for line in text.splitlines()), sep="\n")
+        for line in text.splitlines():
+            print(textwrap.fill(printable(line), 100, initial_indent=" " * 8, subsequent_indent=" " * 8))
     left = [name for name in names if name not in report.verdicts]
     if left:
         print(f"  then  {', '.join(left)}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .comparing import difference
+from .comparing import brief, difference
 
 
 class Wrong(Exception):  # noqa: N818 - as the verdict
@@ -76,7 +76,7 @@ def need(value: Any, kind: Any, what: str) -> Any:
     kinds = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
     if value is None:
         raise Wrong(f"{what} gave None where a {kinds} belongs: is a `return` missing?")
-    raise Wrong(f"{what} gave a {type(value).__name__} where a {kinds} belongs.")
+    raise Wrong(f"{what} gave {brief(value)}, of the type {type(value).__name__}, where a {kinds} belongs.")
 
 
 def results(exercise: Exercise, answer: Any) -> Mapping[str, Any] | Exception:
@@ -142,7 +142,7 @@ def _unlike(name: str, answer: Any, solution: Any) -> str:
     kind = "class" if inspect.isclass(solution) else "function"
     if not callable(answer) or inspect.isclass(answer) != inspect.isclass(solution):
         what = "class" if inspect.isclass(answer) else type(answer).__name__
-        return f"`{name}` is a {what}; it should be a {kind}, as in the file that you were given."
+        return f"`{name}` should be a {kind}, as in the file that you were given; it is of the kind {what}."
     try:
         inspect.signature(answer).bind(*[None] * _required(solution))
     except TypeError:

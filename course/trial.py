@@ -22,7 +22,7 @@ from .chapter import Chapter, chapters
 from .exercise import Verdict, describe, judge
 
 SECONDS = 10  # of processor time; all checks of a chapter take well under one
-BYTES = 8 << 30  # of address space
+BYTES = 4 << 30  # of address space
 HEARD = 2000  # characters of what the file prints
 
 

@@ -17,9 +17,8 @@ POINTS = [-1.3, -0.2, 0.0, 0.7, 2.5]
 
 def rule_of(result: Any, inputs: tuple[Any, ...], g: float, what: str) -> tuple[float, ...]:
     """What the rule of a learner's Scalar gives, if that is a tuple of as many numbers as there are inputs."""
-    for name in ("data", "inputs", "rule"):
-        if not hasattr(result, name):
-            raise Wrong(f"{what} gave a {type(result).__name__}; it should be a Scalar: `return Scalar(...)`.")
+    if not all(hasattr(result, name) for name in ("data", "inputs", "rule")):
+        need(result, Scalar, what)  # the learner's Scalar is a class of its own
     if tuple(result.inputs) != inputs:
         raise Wrong(f"{what}: its `inputs` should be the {len(inputs)} Scalars that it was given, in order.")
     shares = need(result.rule(g), tuple, f"The rule of {what}")
