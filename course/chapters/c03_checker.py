@@ -267,8 +267,8 @@ EXERCISES = [
             ),
             Mistake(
                 stays_real,
-                "All zeros, or nearly. Either the imaginary part, which is h times the derivative, is not yet divided by "
-                "1e-20; or the step never arrives, for an array of floats drops imaginary parts: x.astype(complex).",
+                "All zeros, or nearly. Either the imaginary part, which is h times the derivative, is not yet divided "
+                "by 1e-20; or the step never arrives, for an array of floats drops it: x.astype(complex).",
             ),
         ],
         hints=(
