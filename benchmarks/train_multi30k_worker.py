@@ -28,7 +28,7 @@ WARM_UP = 1000  # steps of the schedule
 
 
 def learning_rate(d_model: int, step: int, warm_up: int = WARM_UP) -> float:
-    """Noam's schedule, for the side that doesn't have it."""
+    """Noam's schedule, for PyTorch."""
     return d_model**-0.5 * min(step**-0.5, step * warm_up**-1.5)
 
 
@@ -107,7 +107,7 @@ class RealHandloom(HandloomSubject):
         super().__init__(size)
         made = [Batch(**arrays) for arrays in batches]
         self.first = made[0]
-        self.batches = itertools.cycle([MicroBatch(0, place, batch) for place, batch in enumerate(made)])
+        self.batches = itertools.cycle([MicroBatch(0, index, batch) for index, batch in enumerate(made)])
         self.compute_loss = translation_loss(size.label_smoothing, 0)
         self.optimizer = Adam(self.model.parameters(), betas=BETAS, eps=EPS)
         self.trainer = Trainer(

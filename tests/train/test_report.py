@@ -138,7 +138,7 @@ class TestRegime:
 
     def test_a_model_that_cannot_be_built_says_why(self) -> None:
         config = changed(SMOKE, ["nhead=7"]).model_config(9, 0)
-        with pytest.raises(InputError, match=r"can't be built: embed_dim 32 does not divide.*--set"):
+        with pytest.raises(InputError, match=r"can't be built: embed_dim 32 is not divisible.*--set"):
             Regime().make_model(Seq2SeqTransformer, config, "cpu")
         with pytest.raises(InputError, match="must be full, local:SIZE"):
             changed(SMOKE, ["pattern=lokal:3"])
