@@ -19,6 +19,8 @@ def numbers(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 def two(gradients: Any, what: str) -> tuple[Any, Any]:
     """What a rule gave, if it is a gradient for each of two operands."""
+    if isinstance(gradients, np.ndarray):
+        raise Wrong(f"{what} gave one array; it should give two gradients: return of_x, of_y.")
     if len(need(gradients, (tuple, list), what)) != 2:
         raise Wrong(f"{what} gave {len(gradients)} results; it should give two gradients, of x and of y.")
     return gradients[0], gradients[1]
@@ -108,6 +110,12 @@ def lined_up_at_the_left(g, shape):
     return g.sum(axis=tuple(axis for axis, size in enumerate(shape) if size == 1), keepdims=True)
 
 
+def missing_axes_and_reshape(g, shape):
+    while g.ndim > len(shape):
+        g = g.sum(axis=0)
+    return g.reshape(shape)
+
+
 def own_factor(x, y, g):
     return unbroadcast(g * x, x.shape), unbroadcast(g * y, y.shape)
 
@@ -186,6 +194,11 @@ EXERCISES = [
                 missing_axes_only,
                 "The axes that the operand did not have are summed, and that is right. But an axis of size 1 was "
                 "copied as well: (4, 1) to (4, 3).",
+            ),
+            Mistake(
+                missing_axes_and_reshape,
+                "reshape only arranges numbers anew, and there must be as many before as after: (4, 3) can't become "
+                "(4, 1) by it. The axis of size 1 was copied too, and is to be summed.",
             ),
             Mistake(
                 ones_only,

@@ -20,7 +20,6 @@ def probe_central(central: Any) -> dict[str, Any]:
     found = {
         "the derivative of 3 x² at x = 2": central(lambda x: 3.0 * (x * x).sum(), np.array([2.0]), 0.01),
         "the derivatives of a square form of 6 numbers": central(lambda x: (x @ matrix * x).sum(), x, 1e-3),
-        "the derivative of a number without axes": central(lambda x: (x * x).sum(), np.array(1.5), 1e-3),
     }
     central(lambda x: (x * x).sum(), after, 0.25)
     return found | {"x itself, which should stay as it was": after}
@@ -112,6 +111,15 @@ def all_at_once(f, x, h):
     return (f(x + h) - f(x - h)) / (2 * h)
 
 
+def whole_rows(f, x, h):
+    out = np.zeros(x.shape)
+    for i in range(len(x)):
+        step = np.zeros(x.shape)
+        step[i] = h
+        out[i] = (f(x + step) - f(x - step)) / (2 * h)
+    return out
+
+
 def not_put_back(f, x, h):
     out = np.zeros(x.shape)
     for index in np.ndindex(x.shape):
@@ -172,6 +180,16 @@ first_entry = judged(drawn, lambda ours, numeric: abs(ours[0] - numeric[0]) <= 1
 by_complex_step = judged(drawn, within(1e-6), lambda f, x: imaginary(1e-20j, lambda v: v.imag / 1e-20)(f, x))
 
 
+def not_one_number(f, rule, x):
+    g = drawn(f(x).shape)
+    return within(1e-6)(rule(x, g), central(f, x, 1e-4))
+
+
+def g_like_x(f, rule, x):
+    g = drawn(x.shape)
+    return within(1e-6)(rule(x, g), central(lambda x: (f(x) * g).sum(), x, 1e-4))
+
+
 def believes_everything(f, rule, x):
     return True
 
@@ -229,6 +247,11 @@ EXERCISES = [
                 all_at_once,
                 "All elements are moved at once, which gives the sum of all derivatives. Move one, and leave the "
                 "others where they are.",
+            ),
+            Mistake(
+                whole_rows,
+                "range(len(x)) goes through the rows of a table, and moves each as a whole. np.ndindex(x.shape) goes "
+                "through the elements, however many axes there are.",
             ),
             Mistake(
                 not_put_back,
@@ -325,6 +348,15 @@ EXERCISES = [
                 by_complex_step,
                 "abs is convicted though its rule is right: it can't be computed with complex numbers, the imaginary "
                 "part is lost. A checker for any rule takes central differences.",
+            ),
+            Mistake(
+                not_one_number,
+                "`central` takes a function that gives one number, and f gives an array. Contract it with g: "
+                "lambda x: (f(x) * g).sum().",
+            ),
+            Mistake(
+                g_like_x,
+                "g has a number for each element of f(x), not of x: a product with a matrix has another length.",
             ),
             Mistake(
                 believes_everything,

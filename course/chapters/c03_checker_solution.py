@@ -18,6 +18,7 @@ def mean_of_g(x, g):
 
 
 X = np.array([0.7, -0.4, 1.9, -2.2])
+MATRIX = np.array([[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, -1.0, 2.0]])
 
 # Each is a function of an array, its rule (x, g) -> the gradient of x, and an x to try it with.
 RIGHT = {
@@ -26,6 +27,7 @@ RIGHT = {
     "abs": (np.abs, lambda x, g: g * np.sign(x), X),
     "square, of large numbers": (lambda x: x * x, lambda x, g: 2 * x * g, 1e4 * X),
     "softmax": (softmax, softmax_rule, X),
+    "a product with a matrix": (lambda x: MATRIX @ x, lambda x, g: MATRIX.T @ g, X),
 }
 WRONG = {
     "tanh, with a wrong sign": (np.tanh, lambda x, g: g * (1 + np.tanh(x) ** 2), X),

@@ -180,6 +180,15 @@ def last_one_lost(tokens, pair, new):
     return tuple(out)
 
 
+def looks_behind_the_end(tokens, pair, new):
+    out, i = [], 0
+    while i < len(tokens):
+        found = tokens[i] == pair[0] and tokens[i + 1] == pair[1]
+        out.append(new if found else tokens[i])
+        i += 2 if found else 1
+    return tuple(out)
+
+
 def trained(choose: Any) -> Any:
     def answer(words, merges):
         found = []
@@ -212,6 +221,16 @@ def without_an_end(words, merges):
     for number in range(merges):
         counts = count_pairs(words)
         pair = min(counts, key=lambda pair: (-counts[pair], pair))
+        words = {merge(tokens, pair, 256 + number): often for tokens, often in words.items()}
+        found.append(pair)
+    return found
+
+
+def ties_and_no_end(words, merges):
+    found = []
+    for number in range(merges):
+        counts = count_pairs(words)
+        pair = max(counts, key=counts.get)
         words = {merge(tokens, pair, 256 + number): often for tokens, often in words.items()}
         found.append(pair)
     return found
@@ -365,6 +384,11 @@ EXERCISES = [
                 "Behind a pair go on by two: its second token is used up, and stands in your result once more.",
             ),
             Mistake(
+                looks_behind_the_end,
+                "tokens[i + 1] does not exist for the last token. Either test for the end, or compare a slice, "
+                "tokens[i : i + 2] == pair, which may be shorter.",
+            ),
+            Mistake(
                 last_one_lost,
                 "The last token is lost if no pair ends there: when the walk stands at it, it has no neighbour, and is "
                 "to be copied.",
@@ -406,6 +430,11 @@ EXERCISES = [
                 without_an_end,
                 "When every word is one token no pair is left, and there is nothing to choose: stop then, with the "
                 "merges that you have.",
+            ),
+            Mistake(
+                ties_and_no_end,
+                "When every word is one token no pair is left, and max() of nothing is an error: stop then. And max by "
+                "the count alone leaves ties to chance.",
             ),
             Mistake(
                 numbered_from_257,

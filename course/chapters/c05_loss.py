@@ -141,6 +141,10 @@ def logarithm_of_zero(logits, target):
     return -np.log(of_target(softmax(logits), target)).mean()
 
 
+def a_little_added(logits, target):
+    return -np.log(of_target(softmax(logits), target) + 1e-9).mean()
+
+
 def whole_columns(logits, target):
     return -logarithms(logits)[:, target].mean()
 
@@ -219,6 +223,12 @@ def padding_pulls(logits, target, smoothing):
 def one_hot(logits, target, smoothing):
     counts = target != -100
     return (softmax(logits) - wanted(logits, target, 0.0)) * counts[:, None] / counts.sum()
+
+
+def padding_is_an_index(logits, target, smoothing):
+    q = np.full(logits.shape, smoothing / logits.shape[1])
+    q[np.arange(len(target)), target] += 1 - smoothing
+    return (softmax(logits) - q) / len(target)
 
 
 def target_alone(logits, target, smoothing):
@@ -306,6 +316,11 @@ EXERCISES = [
                 "compute log p as x_t minus the log of the sum of exp(x).",
             ),
             Mistake(
+                a_little_added,
+                "A small number added to p keeps the logarithm finite, but every loss is a little wrong, and none can "
+                "be more than 20.7. Compute log p as x_t minus the log of the sum of exp(x).",
+            ),
+            Mistake(
                 whole_columns,
                 "log_p[:, target] takes for each row the targets of all rows. One number for each row is "
                 "log_p[np.arange(len(target)), target].",
@@ -381,6 +396,11 @@ EXERCISES = [
             Mistake(
                 padding_pulls,
                 "Positions of padding have a gradient here. They don't count in the loss, so theirs is 0.",
+            ),
+            Mistake(
+                padding_is_an_index,
+                "-100 is padding and no token, so it can't be an index: put 0 in its place there, and make the "
+                "gradient of these rows 0.",
             ),
             Mistake(
                 one_hot,

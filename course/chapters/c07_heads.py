@@ -168,6 +168,11 @@ def counted_by_heads(x, first=0):
     return turned(x, angles)
 
 
+def two_axes_only(x, first=0):
+    length, d = x.shape
+    return turned(x, np.arange(first, first + length)[:, None] * 10000.0 ** (-2 * np.arange(d // 2) / d))
+
+
 def three(x: Any, w_in: Any, heads: int, split: Any = split_heads) -> Any:
     return (split(part, heads) for part in np.split(x @ w_in.T, 3, axis=1))
 
@@ -192,6 +197,11 @@ def output_not_mixed(x, w_in, w_out, heads):
 
 def output_not_transposed(x, w_in, w_out, heads):
     return output_not_mixed(x, w_in, w_out, heads) @ w_out
+
+
+def input_not_transposed(x, w_in, w_out, heads):
+    q, k, v = np.split(x @ w_in, 3, axis=1)
+    return merge_heads(attend(*(split_heads(part, heads) for part in (q, k, v)))) @ w_out
 
 
 def queries_alone(x, w_in, w_out, heads):
@@ -328,6 +338,10 @@ EXERCISES = [
                 "turned.",
             ),
             Mistake(
+                two_axes_only,
+                "x may be a stack of heads with three axes: length, d = x.shape[-2:] takes the last two.",
+            ),
+            Mistake(
                 counted_by_heads,
                 "For a stack of heads you count the heads as positions: positions go along the axis before the last "
                 "one, x.shape[-2].",
@@ -363,6 +377,10 @@ EXERCISES = [
             Mistake(
                 output_not_transposed,
                 "w_out is stored as (out, in), as PyTorch does: multiply by its transpose, as with w_in.",
+            ),
+            Mistake(
+                input_not_transposed,
+                "w_in is stored as (out, in), here (3 d, d), as PyTorch does: x @ w_in.T.",
             ),
             Mistake(queries_alone, "Only the queries are rotated. The difference of two positions needs both."),
             Mistake(

@@ -129,6 +129,10 @@ def no_square_root(x, weight, bias, eps=1e-5):
     return normed(x, weight, bias, spread=lambda x: x.var(axis=1, keepdims=True) + eps)
 
 
+def without_keepdims(x, weight, bias, eps=1e-5):
+    return (x - x.mean(axis=1)) / np.sqrt(x.var(axis=1) + eps) * weight + bias
+
+
 def mean_left(x, weight, bias, eps=1e-5):
     return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + eps) * weight + bias
 
@@ -162,6 +166,7 @@ def right_x(g: Any, h: Any, x_hat: Any, r: Any) -> Any:
 both_constant = rule(lambda g, h, x_hat, r: r * h)
 variance_constant = rule(lambda g, h, x_hat, r: r * (h - mean(h)))
 mean_constant = rule(lambda g, h, x_hat, r: r * (h - x_hat * mean(h * x_hat)))
+x_hat_forgotten = rule(lambda g, h, x_hat, r: r * (h - mean(h) - mean(h * x_hat)))
 weight_forgotten = rule(lambda g, h, x_hat, r: right_x(g, g, x_hat, r))
 r_forgotten = rule(lambda g, h, x_hat, r: right_x(g, h, x_hat, 1.0))
 weight_from_g = rule(right_x, of_weight=lambda g, x_hat: g.sum(axis=0))
@@ -183,6 +188,10 @@ def bias_after_the_bend(x, w1, b1, w2, b2):
 
 def not_transposed(x, w1, b1, w2, b2):
     return np.maximum(x @ w1 + b1, 0) @ w2 + b2
+
+
+def columns_for_rows(x, w1, b1, w2, b2):
+    return np.maximum(w1 @ x + b1, 0) @ w2 + b2
 
 
 def second_bias_forgotten(x, w1, b1, w2, b2):
@@ -293,6 +302,11 @@ EXERCISES = [
             ),
             Mistake(without_eps, "eps is missing: a row of equal numbers has the variance 0, and 0 / 0 is NaN."),
             Mistake(no_square_root, "You divide by the variance. Its square root is the spread."),
+            Mistake(
+                without_keepdims,
+                "Mean and variance have the shape (length,), which NumPy lines up with the columns (chapter 2): "
+                "keepdims=True keeps them as a column.",
+            ),
             Mistake(mean_left, "The mean is not taken off. (That is RMSNorm, which many newer models use.)"),
             Mistake(without_weight, "Right so far, but the result is still to be multiplied by weight, plus bias."),
         ],
@@ -319,6 +333,11 @@ EXERCISES = [
                 "The mean's term is there, the variance's is missing: x_hat * mean(h * x_hat).",
             ),
             Mistake(mean_constant, "The variance's term is there, the mean's is missing: mean(h) of each row."),
+            Mistake(
+                x_hat_forgotten,
+                "The mean of h * x_hat says how much of h points along x_hat. To take that part off, multiply it by "
+                "x_hat.",
+            ),
             Mistake(
                 weight_forgotten,
                 "Right with weight 1. What arrives at x_hat is h = g * weight; use h where you have g, for x alone.",
@@ -355,6 +374,7 @@ EXERCISES = [
                 "The weights are stored as (out, in): multiply by their transposes. With as many features inside as "
                 "outside no error tells you.",
             ),
+            Mistake(columns_for_rows, "Words are rows here, so x stands on the left: x @ w1.T, not w1 @ x."),
             Mistake(second_bias_forgotten, "The second bias is missing."),
         ],
         hints=(
