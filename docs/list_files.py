@@ -24,9 +24,9 @@ OTHERS = {
 INTRODUCTION = """# Files
 
 Every file with the first line of its docstring. `python docs/list_files.py` writes this page; a test compares it
-with the files. Imports point one way: `errors` <- `autograd` <- `nn` <- `models` <- `train` <- `explorer` <-
-`examples`, with `tokenizer` beside `models`, and there are no import circles; tests hold this too. Beside the folders
-are `Makefile`, `pyproject.toml` (dependencies, and the settings of all tools) and `.ci/run`, what continuous
+with the files. Imports point one way: `errors` <- `autograd` <- `nn` <- `models` <- `train` <- `explorer`, `course`
+<- `examples`, with `tokenizer` beside `models`, and there are no import circles; tests hold this too. Beside the
+folders are `Makefile`, `pyproject.toml` (dependencies, and the settings of all tools) and `.ci/run`, what continuous
 integration runs.
 """
 

@@ -22,7 +22,7 @@ PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
 
 
 def test_every_folder_of_the_package_is_listed() -> None:
-    subjects = ("autograd", "nn", "models", "tokenizer", "train", "explorer")
+    subjects = ("autograd", "nn", "models", "tokenizer", "train", "explorer", "course")
     folders = {path.parent.relative_to(ROOT) for subject in subjects for path in (ROOT / subject).rglob("*.py")}
     found = {"handloom", *(".".join(("handloom", *folder.parts)) for folder in folders)}
     assert sorted(PACKAGES) == sorted(found)
@@ -52,6 +52,11 @@ def test_kernel_sources_are_package_data() -> None:
 def test_the_page_of_the_explorer_is_package_data() -> None:
     assert PROJECT["tool"]["setuptools"]["package-data"]["handloom.explorer"] == ["static/*"]
     assert all(path.is_file() for path in (ROOT / "explorer" / "static").iterdir())
+
+
+def test_texts_and_pictures_of_the_course_are_package_data() -> None:
+    data = PROJECT["tool"]["setuptools"]["package-data"]
+    assert (data["handloom.course"], data["handloom.course.chapters"]) == (["*.md"], ["*.md", "images/*.png"])
 
 
 @pytest.mark.parametrize(("extra", "wheel"), [("gpu", "cupy-cuda13x"), ("gpu-cuda12", "cupy-cuda12x")])

@@ -17,7 +17,7 @@ from docutils.core import publish_doctree
 from docutils.utils.math.latex2mathml import tex2mathml
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("autograd", "nn", "models", "tokenizer", "train", "explorer")
+PARTS = ("autograd", "nn", "models", "tokenizer", "train", "explorer", "course")
 
 
 @pytest.fixture(scope="module")
