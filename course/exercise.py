@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,12 +82,22 @@ def need(value: Any, kind: Any, what: str) -> Any:
 
 def results(exercise: Exercise, answer: Any) -> Mapping[str, Any] | Exception:
     """What the probe finds of an answer, or what was raised meanwhile. NumPy's warnings are not told."""
+    return _probed(exercise.probe, answer)
+
+
+def _probed(probe: Any, answer: Any) -> Mapping[str, Any] | Exception:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return exercise.probe(answer)
+            return probe(answer)
     except Exception as error:
         return error
+
+
+@cache
+def _known(probe: Any, answer: Any) -> Mapping[str, Any] | Exception:
+    """What is found of `real` or of a mistake, which is always the same."""
+    return _probed(probe, answer)
 
 
 def judge(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> Verdict:
@@ -102,14 +113,14 @@ def judge(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> Ver
     found = results(exercise, answer)
     if isinstance(found, NotImplementedError):
         return Verdict("unwritten", str(found))
-    right = results(exercise, exercise.real)
+    right = _known(exercise.probe, exercise.real)
     if isinstance(right, Exception):
         raise right
     differs = None if isinstance(found, Exception) else differing(found, right, exercise.rtol)
     if not isinstance(found, Exception) and differs is None:
         return Verdict("passed")
     for mistake in exercise.mistakes:
-        if same(found, results(exercise, mistake.answer), exercise.rtol):
+        if same(found, _known(exercise.probe, mistake.answer), exercise.rtol):
             return Verdict("mistake", mistake.hint)
     if isinstance(found, Wrong):
         return Verdict("wrong", str(found))
