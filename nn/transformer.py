@@ -24,6 +24,7 @@ BIASES = {
     "qkv": (True, False, False),
     "attention": (True, True, False),
     "feed_forward": (False, False, True),
+    "no_qkv": (False, True, True),
 }
 
 
@@ -45,7 +46,7 @@ class TransformerEncoderLayer(Module):
         activation: "relu", "gelu", "gelu_tanh", "silu", or a gated one, with 1.5 times the weights: "glu",
             "reglu", "geglu", "swiglu".
         norm_first: pre-norm instead of post-norm.
-        norm: "layer" or "rms".
+        norm: one of `NORMS`.
         bias: which linear layers have biases, one of `BIASES`.
         attention: head_dim, positions, pattern, kv_heads and rotary of `MultiHeadAttention`.
 
