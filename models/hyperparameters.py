@@ -128,6 +128,8 @@ class TranslationPreset(Preset):
     tokens_per_batch: Count = setting(help="source or target tokens of a batch, padding included")
     steps: Count = dataclasses.field()
     tied: bool = setting(True, help="one table for source, target and output layer")
+    copy: bool = setting(False, help="tokens may be copied from the source: a pointer-generator")
+    coverage_loss: NotNegative = setting(0.0, help="weight of the loss for copying twice from the same place")
     max_length: Length = setting(128, help="tokens of a text; longer ones are left out")
     label_smoothing: Share = 0.1
     validate_every: Count = 200
@@ -144,6 +146,7 @@ class TranslationPreset(Preset):
             pad_id=pad_id,
             share_embeddings=self.tied,
             tie_output=self.tied,
+            copy=self.copy,
             **self._shared("max_length"),
         )
 

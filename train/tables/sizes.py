@@ -15,6 +15,7 @@ from ...models import (
     Seq2SeqTransformer,
     TransformerClassifier,
 )
+from ...models.hyperparameters import TranslationPreset
 from ...models.presets import (
     CLASSIFIER_PRESETS,
     EN_FR_PRESETS,
@@ -56,13 +57,14 @@ def sizes() -> Iterator[Size]:
     yield Size("KTH, RNN, characters", 32_612, RecurrentLanguageModel(kth.recurrent(CHARACTERS, "rnn")))
     yield Size("KTH, characters", 8_227_120, LanguageModel(kth.transformer(CHARACTERS)))
     yield Size("KTH, BPE 2,000", 9_618_576, LanguageModel(kth.transformer(SUBWORDS)))
-    for name, stated, preset in (
+    pairs: tuple[tuple[str, str, TranslationPreset], ...] = (
         ("De-En, one table of 50,000 tokens", "about 70 M", PAPER),
         ("En-Fr, 16,000 tokens", "", EN_FR_PRESETS["paper"]),
         ("paraphrases, 30,000 tokens", "", PARAPHRASE_PRESETS["paper"]),
         ("news headlines, 30,000 tokens", "", SUMMARY_PRESETS["paper"]),
-    ):
-        yield Size(name, stated, Seq2SeqTransformer(preset.model_config(preset.vocab_size, 0)))
+    )
+    for name, known, preset in pairs:
+        yield Size(name, known, Seq2SeqTransformer(preset.model_config(preset.vocab_size, 0)))
     news = CLASSIFIER_PRESETS["paper"]
     classifier = TransformerClassifier(news.model_config(news.vocab_size, 42, 0))
     yield Size("news categories, 50,000 words, 42 classes", "", classifier)
