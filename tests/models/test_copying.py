@@ -8,7 +8,7 @@ import pytest
 from handloom.autograd import Tensor, no_grad, ops
 from handloom.autograd.gradcheck import gradcheck
 from handloom.errors import InputError
-from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search, pretrained
+from handloom.models import Rules, Seq2SeqConfig, beam_search, greedy_search, pretrained
 from handloom.models.copying import copied_shares, copy_logits, coverage_loss
 from handloom.models.generation import sample
 from tests.support.decoding import BOS, EOS, build, random_source
@@ -147,6 +147,5 @@ def test_where_copying_makes_no_sense(tmp_path) -> None:
         model.decode(np.array([[2]]), *model.encode(np.array([[4, 5]])))
     with pytest.raises(ValueError, match="coverage is of a model that copies"):
         build(0).loss(SOURCE, SOURCE, SOURCE, coverage=1.0)
-    with pytest.raises(InputError, match="can't be saved as Marian: .*it copies from its source"):
+    with pytest.raises(InputError, match=r"can't be saved as Marian: .*it copies from its source"):
         pretrained.save(model.astype(np.float32), None, tmp_path / "marian")
-    assert isinstance(model, Seq2SeqTransformer)

@@ -146,7 +146,7 @@ class Translator(TrainedModel):
         return {layer: weights[0][0] for layer, weights in maps.items()}, names[0], names[1]
 
     def copied(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
-        """What a model that copies has copied: probabilities, source tokens, target tokens, the last two as `attention`.
+        """What a model that copies has copied: probabilities, source tokens, target tokens, these two as `attention`.
 
         Of the probabilities (target tokens, source tokens), row t says how probably token t was copied, and from where.
         """
