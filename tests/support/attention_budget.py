@@ -26,7 +26,7 @@ BEFORE = {
     ("backward", 128): (160, 1250, 104, 4, 32),
 }
 #: At most: issue slots and LDSM a product.
-ALLOWED = {"forward": (5.0, 0.3125), "backward": (6.5, 0.65)}
+ALLOWED = {"forward": (5.0, 0.3125), "backward": (5.0, 0.55)}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Gpu:
 
     def alone(self, x: sass.Pass) -> float:
         """The share if a warp's other instructions never overlap with its products or with another warp."""
-        return self.product / (self.reached + x.issued / x.products - 1)
+        return min(self.ceiling(x), self.product / (self.reached + x.issued / x.products - 1))
 
 
 # Peaks in fp16, dense: 312 TFLOP/s on 432 parts at 1.41 GHz, 989 on 528 at 1.83 GHz: 512 and 1024 operations a cycle.
