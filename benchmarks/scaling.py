@@ -42,6 +42,7 @@ def worker(preset_name: str, data: str, steps: int) -> None:
     from handloom.train.runs.folder import RunFolder
     from handloom.train.tasks.translation import translation_loss
     from handloom.train.trainer import Trainer
+    from handloom.train.validation import Validation
 
     ranks, preset = find_ranks(), translation_preset(preset_name, data)
     pairs = load_translation_data("embedded", train_size=8000).train
@@ -61,7 +62,7 @@ def worker(preset_name: str, data: str, steps: int) -> None:
     with tempfile.TemporaryDirectory() as folder, RunFolder.create(Path(folder, "run"), {}) as run:
         trainer = Trainer(
             model, translation_loss(preset.label_smoothing, tokenizer.pad_id), Adam(model.parameters()),
-            noam(preset.d_model, preset.warmup), batches, [], run, config={}, steps=WARM_UP + steps,
+            noam(preset.d_model, preset.warmup), batches, Validation([]), run, config={}, steps=WARM_UP + steps,
         )  # fmt: skip
         tokens = start = 0.0
         for number, step in enumerate(trainer._updates(), 1):

@@ -102,7 +102,9 @@ class RealHandloom(HandloomSubject):
         from handloom.train.optim.schedules import noam
         from handloom.train.runs.folder import RunFolder
         from handloom.train.tasks.translation import translation_loss
-        from handloom.train.trainer import MicroBatch, Trainer
+        from handloom.train.trainer import Trainer
+        from handloom.train.updates import MicroBatch, UpdateOptions
+        from handloom.train.validation import Validation
 
         super().__init__(size)
         made = [Batch(**arrays) for arrays in batches]
@@ -111,8 +113,9 @@ class RealHandloom(HandloomSubject):
         self.compute_loss = translation_loss(size.label_smoothing, 0)
         self.optimizer = Adam(self.model.parameters(), betas=BETAS, eps=EPS)
         self.trainer = Trainer(
-            self.model, self.compute_loss, self.optimizer, noam(size.d_model, warm_up), made, [],  # type: ignore[arg-type]
-            RunFolder.create(Path(folder) / "run", {}), config={}, steps=10**6, clip_norm=CLIP,
+            self.model, self.compute_loss, self.optimizer, noam(size.d_model, warm_up), made,  # type: ignore[arg-type]
+            Validation([]), RunFolder.create(Path(folder) / "run", {}), config={}, steps=10**6,
+            updates=UpdateOptions(clip_norm=CLIP),
         )  # fmt: skip
         self.steps = 0
 

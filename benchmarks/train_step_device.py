@@ -52,24 +52,23 @@ class HandloomOnDevice:
         import handloom
         from benchmarks.train_step_models import build, loss
         from handloom.autograd import default_generator
+        from handloom.train.device_updates import DeviceUpdates, choose_updates
         from handloom.train.distributed import find_ranks
-        from handloom.train.optim.loss_scaling import LossScaler
         from handloom.train.optim.optimizers import Adam
-        from handloom.train.updates import DeviceUpdates, MicroBatch, choose_updates
+        from handloom.train.updates import MicroBatch, UpdateOptions
 
         handloom.manual_seed(0)
         self.size, self.batch = size, MicroBatch(0, 0, size.arrays())
         self.model = build(size).to(device)
         optimizer = Adam(self.model.parameters(), LEARNING_RATE, betas=BETAS, eps=EPS)
-        scaler = LossScaler() if half else None
-        rest = scaler, None, find_ranks(), False, [default_generator], graphs
-        updates = choose_updates(self.model, optimizer, *rest)
+        options = UpdateOptions(clip_norm=CLIP_NORM, precision="fp16" if half else "fp32", graphs=graphs)
+        updates = choose_updates(self.model, optimizer, options, find_ranks(), [default_generator])
         assert isinstance(updates, DeviceUpdates)
         self.updates, self.loss = updates, math.nan
         self.compute = lambda batch: (loss(self.model, size, **batch), size.tokens)
 
     def step(self) -> None:
-        self.updates.update([self.batch], lambda micro: None, self.compute, LEARNING_RATE, CLIP_NORM)
+        self.updates.update([self.batch], lambda micro: None, self.compute, LEARNING_RATE)
 
     def wait(self) -> float:
         """The loss of the last step."""

@@ -20,8 +20,8 @@ from ..models.presets import translation_preset
 from ..train.cli.command_line import run_main
 from ..train.data.translation import load_translation_data
 from ..train.runs.folder import RunFolder
-from ..train.tasks.regimes import Regime
-from ..train.tasks.translation import train_translator
+from ..train.tasks.task import train
+from ..train.tasks.translation import Translation
 from ..train.trainer import Trainer
 
 SAVES = 40  # enough to see attention develop
@@ -60,16 +60,15 @@ def main() -> None:
     with RunFolder.create(Path(folder), {"program": "handloom.explorer", "options": options}) as run:
         data = load_translation_data("embedded", source="de", target="en")
         manual_seed(int(seed))
-        regime = Regime(
+        preset = dataclasses.replace(
+            preset,
             precision=precision,  # type: ignore[arg-type]
             name_overflows=precision == "fp16",
             gradient_norms=True,
             log_every=max(1, preset.steps // 300),
             keep=SAVES,
         )
-        train_translator(
-            data.train, data.valid[:100], preset, run, seed=int(seed), regime=regime, observe=orders
-        )
+        train(Translation(data.train, data.valid[:100], preset=preset), run, seed=int(seed), observe=orders)
 
 
 if __name__ == "__main__":

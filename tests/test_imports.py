@@ -53,6 +53,7 @@ FLOORS = {
         ["optim", "runs"],
         ["allocator", "data", "distributed"],
         ["updates"],
+        ["device_updates", "validation"],
         ["trainer"],
         ["tasks"],
         ["tables"],

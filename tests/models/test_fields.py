@@ -23,26 +23,20 @@ from handloom.models.fields import (
     fits,
     parse_value,
 )
-from handloom.models.presets import (
-    ClassifierPreset,
-    LanguageModelPreset,
-    TranslationPreset,
-    classifier_preset,
-    translation_preset,
-)
-from handloom.train.tasks.regimes import Regime
+from handloom.models.hyperparameters import ClassifierPreset, LanguageModelPreset, TranslationPreset
+from handloom.models.presets import classifier_preset, translation_preset
 
 Colour = Annotated[str, Choices(("red", "blue"))]
 DECLARED = (
     Seq2SeqConfig, LanguageModelConfig, ClassifierConfig, RecurrentConfig, TranslationPreset, LanguageModelPreset,
-    ClassifierPreset, Regime,
+    ClassifierPreset,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [
-        (Count, [1, 10**9, np.int64(3)], [0, -1, 10**9 + 1, 1.0, True, "1", None, [1], math.inf]),
+        (Count, [1, 10**9, np.int64(3)], [0, -1, 10**9 + 1, 10**400, 1.0, True, "1", None, [1], math.inf]),
         (Depth | None, [None, 1, 1000], [1001, False]),
         (Share, [0, 0.0, 0.999, np.float32(0.5)], [1, -0.1, math.nan, math.inf, "0.1", True]),
         (Rate, [1e-12, 3], [0, 0.0, math.nan, math.inf]),

@@ -26,36 +26,35 @@ from handloom.train.data.grammar.headlines import articles
 from handloom.train.data.running_text import TextData
 from handloom.train.optim.optimizers import Adam
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tasks.classification import train_classifier
-from handloom.train.tasks.language_modelling import tokenize, train_language_model
-from handloom.train.tasks.translation import train_translator
+from handloom.train.tasks.classification import Classification
+from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
+from handloom.train.tasks.task import Task, train
+from handloom.train.tasks.translation import Translation
 
-OPTIONS: dict[str, Any] = {"seed": 0, "steps": 2, "say": lambda text: None}
 
-
-def translator(choose: Callable[..., Any]) -> Callable[[RunFolder], None]:
-    def train(run: RunFolder) -> None:
+def translator(choose: Callable[..., Any]) -> Callable[[], Task[Any, Any]]:
+    def make() -> Task[Any, Any]:
         pairs = caption_pairs(list(itertools.islice(scenes(0), 60)))
-        preset = dataclasses.replace(choose("smoke", "embedded"), tokens_per_batch=200, dropout=0.1)
-        train_translator(pairs[:-5], pairs[-5:], preset, run, **OPTIONS)
+        preset = dataclasses.replace(choose("smoke", "embedded"), tokens_per_batch=200, dropout=0.1, steps=2)
+        return Translation(pairs[:-5], pairs[-5:], preset=preset)
 
-    return train
+    return make
 
 
-def language_model(run: RunFolder) -> None:
-    preset = dataclasses.replace(language_model_preset("smoke", "embedded"), dropout=0.1, valid_tokens=100)
+def language_model() -> Task[Any, Any]:
+    preset = dataclasses.replace(language_model_preset("smoke", "embedded"), dropout=0.1, valid_tokens=100, steps=2)
     text = "The cat sat on the mat, and the dog ran to the old house by the river. " * 40
-    tokens = tokenize(TextData(text, text[:400], text[:400], "text", ""), "character", 0)
-    train_language_model(tokens, preset.transformer(tokens.tokenizer.vocab_size), preset, run, **OPTIONS)
+    data = TextData(text, text[:400], text[:400], "text", "")
+    return LanguageModelling(tokenize(data, learn_tokens(data, "character", 0)), preset=preset)
 
 
-def classifier(run: RunFolder) -> None:
-    preset = dataclasses.replace(classifier_preset("smoke", "embedded"), dropout=0.1)
+def classifier() -> Task[Any, Any]:
+    preset = dataclasses.replace(classifier_preset("smoke", "embedded"), dropout=0.1, steps=2)
     pairs = [(article.headline, article.category) for article in itertools.islice(articles(0), 130)]
-    train_classifier(pairs[:-5], pairs[-5:], preset, run, **OPTIONS)
+    return Classification(pairs[:-5], pairs[-5:], preset=preset)
 
 
-MODELS: dict[str, Callable[[RunFolder], None]] = {
+MODELS: dict[str, Callable[[], Task[Any, Any]]] = {
     "paraphrase": translator(paraphrase_preset),
     "en-fr": translator(en_fr_preset),
     "summary": translator(summary_preset),
@@ -65,7 +64,7 @@ MODELS: dict[str, Callable[[RunFolder], None]] = {
 }
 
 
-def steps(train: Callable[[RunFolder], None], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def steps(make: Callable[[], Task[Any, Any]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The gradients of the first update, float32, and the losses that were logged."""
     gradients: list[np.ndarray] = []
 
@@ -79,7 +78,7 @@ def steps(train: Callable[[RunFolder], None], folder: Path, monkeypatch: pytest.
         patched.setattr(Adam, "step", step)
         manual_seed(0)
         with RunFolder.create(folder, {}) as run:
-            train(run)
+            train(make(), run, seed=0, say=lambda text: None)
             return gradients, [row["loss"] for row in run.metrics() if "loss" in row]
 
 
