@@ -3,11 +3,11 @@
     python -m benchmarks.attention                                    on the CPU, in float32
     python -m benchmarks.attention --device cuda --json benchmarks/results/attention_gpu.json
 
-On a GPU, in float16, handloom's fused kernels and its standard method stand beside PyTorch's FlashAttention and cuDNN
-backends and its own choice of them; a method that runs out of memory, or that is not there, gets no figures. Without a
-GPU the blocked and the standard method stand beside PyTorch's CPU kernel. Each side runs in a process of its own with
-the same number of threads; they take turns, and the median of several runs counts. Of operations 4 batch heads
-length^2 head_dim are counted forward, 2.5 times that backward, and half if causal. The peak of memory holds the inputs.
+On a GPU, in float16, handloom's fused kernels and its standard method are compared with PyTorch's FlashAttention and
+cuDNN backends and its own choice of them; a method that runs out of memory, or is not available, gets no figures.
+Without a GPU the blocked and the standard method are compared with PyTorch's CPU kernel. Each side runs in a process of
+its own with the same number of threads; they take turns, and the result is the median of several runs. Operations: 4
+batch heads length^2 head_dim forward, 2.5 times that backward, and half if causal. Peak memory includes the inputs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def operations(shape: list[int], causal: bool, backward: bool) -> float:
 
 
 def handloom_run(task: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], None], Callable[[], float | None]]:
-    """What to time, how to wait for it, and how to ask for the peak of memory in MB."""
+    """Functions that run the task, wait for its end, and return the peak memory in MB or None."""
     from handloom.autograd import Tensor, no_grad, ops
     from handloom.autograd.backend import array_module, to_device
 
@@ -103,12 +103,12 @@ def torch_run(task: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Non
     out = forward()
     run = (lambda: torch.autograd.grad(out, tensors, g, retain_graph=True)) if task["backward"] else forward
     if task["device"] == "cpu":
-        return run, lambda: None, lambda: None  # PyTorch does not tell its peak on a CPU
+        return run, lambda: None, lambda: None  # PyTorch does not report its peak memory on a CPU
     return run, torch.cuda.synchronize, lambda: torch.cuda.max_memory_allocated() / 1e6
 
 
 def work(side: str) -> None:
-    """Answer each task on standard input: prepare it and tell its peak of memory, or time it."""
+    """Answer each task on standard input: prepare it and report its peak memory, or time it."""
     run: Any = None
     for line in sys.stdin:
         task = json.loads(line)
@@ -134,6 +134,7 @@ def measure(workers: dict[str, Any], task: dict[str, Any], rounds: int) -> list[
     """One row for each method of each side."""
     rows = []
     methods = [(side, method) for side, names in SIDES[task["device"]].items() for method in names]
+    methods = [(side, method) for side, method in methods if side in workers]
     for side, method in methods:
         row = {**task, "side": side, "method": method}
         prepared = workers[side].ask(json.dumps({**task, "method": method, "do": "prepare"}))
@@ -165,14 +166,16 @@ def show(rows: list[dict[str, Any]]) -> None:
         )
 
 
-def why_not(device: str) -> str | None:
-    """Why nothing can be measured on this device, or None."""
+def why_not(device: str, alone: bool = False) -> str | None:
+    """Why nothing can be measured on this device, or None. `alone`: without PyTorch."""
     try:
         check_device(device)
     except DeviceError as error:
         return f"{error}; without --device cuda the CPU is measured"
+    if alone:
+        return None
     if importlib.util.find_spec("torch") is None:
-        return "PyTorch is not installed, which handloom is measured beside: pip install torch"
+        return "PyTorch is not installed, with which handloom is compared: pip install torch"
     if device == "cuda":
         import torch
 
@@ -192,13 +195,14 @@ def main() -> None:
     parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 128])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of each side, on a CPU (default: 1)")
+    parser.add_argument("--alone", action="store_true", help="measure handloom without PyTorch beside it")
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--work", choices=("handloom", "torch"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         work(options.work)
         return
-    reason = why_not(options.device)
+    reason = why_not(options.device, options.alone)
     if reason:
         parser.exit(2, f"error: {reason}\n")
     lengths, rows = options.lengths or LENGTHS[options.device], []
@@ -207,11 +211,10 @@ def main() -> None:
         batch, heads = TOKENS[options.device] // length, FEATURES[options.device] // head_dim
         shape = [max(1, batch), max(1, heads), length, head_dim]
         task = {"device": options.device, "shape": shape, "causal": causal, "backward": backward}
-        with (
-            Worker("benchmarks.attention", ["--work", "handloom"], environment) as ours,
-            Worker("benchmarks.attention", ["--work", "torch"], environment) as theirs,
-        ):
-            found = measure({"handloom": ours, "torch": theirs}, task, options.rounds)
+        with ExitStack() as running:
+            sides = ("handloom",) if options.alone else ("handloom", "torch")
+            workers = {side: Worker("benchmarks.attention", ["--work", side], environment) for side in sides}
+            found = measure({x: running.enter_context(worker) for x, worker in workers.items()}, task, options.rounds)
         show(found)
         rows += found
     if options.json:

@@ -67,5 +67,7 @@ def brief(value: Any) -> str:
     """A value in at most 100 characters."""
     if isinstance(value, (float, np.floating)):
         return f"{value:.9g}"
+    if isinstance(value, np.ndarray) and value.size > 4:
+        return f"an array of the shape {value.shape}"
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 100 else f"{text[:97]}..."

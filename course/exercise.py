@@ -126,7 +126,31 @@ def judge(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> Ver
         return Verdict("wrong", str(found))
     if isinstance(found, Exception):
         return Verdict("error", describe(found, file))
+    first = _first_wrong(found, right, exercise.rtol)
+    alike = [mistake for mistake in exercise.mistakes if _begins_as(mistake, exercise, found, first, right)]
+    if len(alike) == 1:  # and something else is wrong too, which comes next
+        return Verdict("mistake", alike[0].hint)
     return Verdict("wrong", str(differs))
+
+
+def _first_wrong(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -> str:
+    return next(name for name in right if difference(found[name], right[name], rtol))
+
+
+def _begins_as(
+    mistake: Mistake, exercise: Exercise, found: Mapping[str, Any], first: str, right: Mapping[str, Any]
+) -> bool:
+    """Whether a mistake's first wrong result is the same one with the same numbers: at least two, so that it is no
+    chance."""
+    known = _known(exercise.probe, mistake.answer)
+    if isinstance(known, Exception) or not isinstance(right[first], np.ndarray) or right[first].size < 2:
+        return False
+    return (
+        right[first].dtype.kind == "f"
+        and not np.isnan(known[first]).any()
+        and _first_wrong(known, right, exercise.rtol) == first
+        and difference(found[first], np.asarray(known[first]), exercise.rtol) is None
+    )
 
 
 def same(found: Mapping[str, Any] | Exception, other: Mapping[str, Any] | Exception, rtol: float) -> bool:
@@ -145,7 +169,7 @@ def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -
     first = wrong[0]
     fine = [name for name in right if name not in wrong]
     text = f"{first[0].upper()}{first[1:]} {problems[first]}"
-    return text + (f"\nRight already: {', '.join(fine)}." if fine else "")
+    return text + (f"\nRight already: {'; '.join(fine)}." if fine else "")
 
 
 def _unlike(name: str, answer: Any, solution: Any) -> str:
@@ -174,7 +198,7 @@ _ADVICE = {
     RecursionError: "It calls itself without an end.",
     NameError: "Is the name spelt right, and is what it stands for made above?",
     AttributeError: "What is the object just there? `print(type(...))` in your file shows it.",
-    IndexError: "Print the shape just before that line.",
+    IndexError: "Print the index and the shape, or the length, just before that line.",
     ZeroDivisionError: "Which input makes it zero?",
     MemoryError: "Does something grow in a loop without an end?",
     EOFError: "Nobody can type while it is checked: do without input().",

@@ -55,7 +55,7 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_the_reference_has_modules_and_no_commands(conf) -> None:
     found = conf["modules"]()
-    assert found["handloom"] == ["handloom.doctor", "handloom.errors"]
+    assert found["handloom"] == ["handloom.doctor", "handloom.errors", "handloom.gpu_check"]
     assert "handloom.train.runs.locks" in found["handloom.train.runs"]
 
 

@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
     long long g_row, long long d_key_batch, long long d_key_head, long long d_key_row, long long d_value_batch,
     long long d_value_head, long long d_value_row, long long d_bias_batch, long long d_bias_head, long long d_bias_row,
     long long d_bias_column, int aligned, PAIR_PARAMETERS) {
-    extern __shared__ uint4 memory[];
+    extern __shared__ __align__(128) uint4 memory[];
     element* k_tile = reinterpret_cast<element*>(memory);  // OWNED x D
     element* v_tile = k_tile + OWNED * D;                  // OWNED x D
     element* q_tiles = v_tile + OWNED * D;                 // two of BLOCK x D
@@ -69,9 +69,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
     element* ds_tile = g_tiles + 2 * BLOCK * D;            // dS^T, OWNED x BLOCK
     float2* totals = reinterpret_cast<float2*>(ds_tile + OWNED * BLOCK);  // two of BLOCK: L and delta
 
-    int k_blocks = (keys + OWNED - 1) / OWNED;
-    int k0 = int(blockIdx.x) % k_blocks * OWNED;
-    int head = int(blockIdx.x) / k_blocks % heads, batch = int(blockIdx.x) / k_blocks / heads;
+    int k0 = int(blockIdx.x) * OWNED, head = blockIdx.y, batch = blockIdx.z;
     int warp_row = threadIdx.x / 32 * 16;
     const Pairs pairs = PAIRS_OF(batch, head);
     query += batch * query_batch + head * query_head;
@@ -107,12 +105,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
         const element *q_tile = q_tiles + stage * BLOCK * D, *g_tile = g_tiles + stage * BLOCK * D;
         int row = k0 + warp_row;
         bool all = pairs.all_see(q0, q0 + BLOCK, row, row + 16);
-        unsigned long long bits = all ? 0 : visible_bits<1, BLOCK / 8, false>(pairs, row, q0);
         float ds[1][BLOCK / 8][4] = {};
-        if (all || __any_sync(0xffffffffu, bits != 0)) {
+        {
             float p[1][BLOCK / 8][4] = {};
-            add_product_nt<1, BLOCK>(p, TileOperand{k_tile, warp_row}, q_tile, 0);
-            finish_scores<1, BLOCK / 8, false>(p, pairs, row, q0, all, bits);
+            add_product_nt<1, BLOCK>(p, TileOperand(k_tile, warp_row), q_tile);
+            finish_scores<1, BLOCK / 8, false>(p, pairs, row, q0, all);
 #pragma unroll
             for (int n = 0; n < BLOCK / 8; ++n)
 #pragma unroll
@@ -120,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
                     float total = totals[stage * BLOCK + column_of(n, e)].x;
                     p[0][n][e] = exp2_approx(fmaf(p[0][n][e], EXTRAS ? 1.0f : pairs.scale_log2, -total));
                 }
-            add_product_nt<1, BLOCK>(ds, TileOperand{v_tile, warp_row}, g_tile, 0);
+            add_product_nt<1, BLOCK>(ds, TileOperand(v_tile, warp_row), g_tile);
 #if EXTRAS
             drop<1, BLOCK / 8, false>(ds, pairs, row, q0, factor);
 #endif
@@ -180,16 +177,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
     long long key_batch, long long key_head, long long key_row, long long value_batch, long long value_head,
     long long value_row, long long g_batch, long long g_head, long long g_row, long long d_query_batch,
     long long d_query_head, long long d_query_row, int aligned, PAIR_PARAMETERS) {
-    extern __shared__ uint4 memory[];
+    extern __shared__ __align__(128) uint4 memory[];
     element* q_tile = reinterpret_cast<element*>(memory);  // OWNED x D
     element* g_tile = q_tile + OWNED * D;                  // OWNED x D
     element* k_tiles = g_tile + OWNED * D;                 // two of BLOCK x D
     element* v_tiles = k_tiles + 2 * BLOCK * D;            // two of BLOCK x D
     element* ds_tile = v_tiles + 2 * BLOCK * D;            // OWNED x BLOCK, for float32 only
 
-    int q_blocks = (queries + OWNED - 1) / OWNED;
-    int q0 = (q_blocks - 1 - int(blockIdx.x) % q_blocks) * OWNED;
-    int head = int(blockIdx.x) / q_blocks % heads, batch = int(blockIdx.x) / q_blocks / heads;
+    int q0 = int(gridDim.x - 1 - blockIdx.x) * OWNED, head = blockIdx.y, batch = blockIdx.z;
     int warp_row = threadIdx.x / 32 * 16;
     const Pairs pairs = PAIRS_OF(batch, head);
     query += batch * query_batch + head * query_head;
@@ -227,12 +222,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
         const element *k_tile = k_tiles + stage * BLOCK * D, *v_tile = v_tiles + stage * BLOCK * D;
         int row = q0 + warp_row;
         bool all = pairs.all_see(row, row + 16, k0, k0 + BLOCK);
-        unsigned long long bits = all ? 0 : visible_bits<1, BLOCK / 8, true>(pairs, row, k0);
-        if (!all && !__any_sync(0xffffffffu, bits != 0)) continue;
         float p[1][BLOCK / 8][4] = {}, ds[1][BLOCK / 8][4] = {};
-        add_product_nt<1, BLOCK>(p, TileOperand{q_tile, warp_row}, k_tile, 0);
-        finish_scores<1, BLOCK / 8, true>(p, pairs, row, k0, all, bits);
-        add_product_nt<1, BLOCK>(ds, TileOperand{g_tile, warp_row}, v_tile, 0);
+        add_product_nt<1, BLOCK>(p, TileOperand(q_tile, warp_row), k_tile);
+        finish_scores<1, BLOCK / 8, true>(p, pairs, row, k0, all);
+        add_product_nt<1, BLOCK>(ds, TileOperand(g_tile, warp_row), v_tile);
 #if EXTRAS
         drop<1, BLOCK / 8, true>(ds, pairs, row, k0, factor);
 #endif

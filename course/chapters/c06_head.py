@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd import ops
-from ...autograd.ops.attention_composed import attention_mask
+from ...autograd.ops.attention import Conditions
 from ..exercise import Exercise, Mistake
 from .c06_head_solution import attend
 
@@ -69,11 +69,11 @@ def real_attend(q: Any, k: Any, v: Any) -> np.ndarray:
 
 
 def real_causal_mask(queries: int, keys: int) -> np.ndarray:
-    return attention_mask(queries, keys, causal=True)[0, 0]
+    return Conditions(queries, keys, causal=True).as_mask()[0, 0]
 
 
 def real_padding_mask(lengths: Any, keys: int) -> np.ndarray:
-    return attention_mask(1, keys, key_lengths=lengths)[:, 0, 0]
+    return Conditions(1, keys, key_lengths=lengths).as_mask()[:, 0, 0]
 
 
 # -- typical mistakes ----------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ EXERCISES = [
             "The weights have the shape (queries, keys), the values (keys, e): weights @ v is the output.",
         ),
         another=query_by_query,
-        source="autograd.ops.attention_composed.attention_composed",
+        source="autograd.ops.attention.attention_plain",
     ),
     Exercise(
         name="causal_mask",
@@ -240,7 +240,7 @@ EXERCISES = [
             "np.arange(keys): comparing the two makes the whole table.",
         ),
         another=triangle,
-        source="autograd.ops.attention_composed.attention_mask",
+        source="autograd.ops.attention.Conditions.as_mask",
     ),
     Exercise(
         name="padding_mask",
@@ -261,7 +261,7 @@ EXERCISES = [
             "A column is lengths[:, None]; comparing a row (keys,) with a column (batch, 1) gives (batch, keys).",
         ),
         another=row_by_row,
-        source="autograd.ops.attention_composed.attention_mask",
+        source="autograd.ops.attention.Conditions.as_mask",
     ),
     Exercise(
         name="masked_attend",
@@ -295,6 +295,6 @@ EXERCISES = [
             "top = np.where(np.isfinite(top), top, 0.0) for the maximum; divide by np.where(total == 0, 1.0, total).",
         ),
         another=seen_keys_only,
-        source="autograd.ops.attention_composed.attention_composed",
+        source="autograd.ops.attention.attention_plain",
     ),
 ]

@@ -93,7 +93,8 @@ FILES = {
     "pass\ndef multiply(x): pass": "`multiply` takes (x); it is called with (x, y)",
     "pass\ndel multiply": "There is no `multiply` in the file",
     "pass\n1 / 0": "`1 / 0`, raises ZeroDivisionError",
-    "return Scalar(x.data * y.data, (x, y), lambda g: (g, g * x.data))": "What goes back to x is at [0] 0.3; it should",
+    "return Scalar(x.data * y.data, (x, y), lambda g: (9.0, g))": "What goes back to x is at [0] 9; it should be 0.9",
+    "return Scalar(x.data * y.data, (x, y), lambda g: (g, g * x.data))": "This is the rule of the sum.",
     "return Scalar(x.data * y.data, (y, x), lambda g: (g, g))": "its `inputs` should be the 2 Scalars",
 }
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from handloom.models.hyperparameters import TranslationPreset
 from handloom.train.cli import command_line
 from handloom.train.cli.examples import example_parser, parse_example
 
@@ -21,14 +22,14 @@ def run(*arguments: str, cwd: Path) -> Any:
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
 
 
-def test_what_is_no_run_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_an_error_of_one_line(tmp_path: Path) -> None:
     done = run("nothing", cwd=tmp_path)
     assert done.returncode == 2
     assert "nothing is not an existing folder" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_told_in_one_line(run_folder: Path, tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_of_one_line(run_folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -60,6 +61,6 @@ def test_an_example_shows_its_run_while_it_trains(tmp_path: Path, started: list[
 def test_an_example_shows_an_earlier_run(monkeypatch: pytest.MonkeyPatch, started: list[list[str]]) -> None:
     monkeypatch.setattr("sys.argv", ["example", "--checkpoint", "runs/x", "--explore"])
     with pytest.raises(SystemExit) as ended:
-        parse_example(example_parser("", data="", texts="texts"))
+        parse_example(example_parser("", TranslationPreset, data="", texts="texts"))
     assert not ended.value.code
     assert started == [[sys.executable, "-m", "handloom.explorer", "runs/x"]]

@@ -1,6 +1,6 @@
 """The first import of a program: from then on Ctrl-C ends it with one line and exit code 130, its imports too.
 
-While Python imports, Ctrl-C would show a traceback; or nothing, where the KeyboardInterrupt is raised in a place that
+While Python imports, Ctrl-C would show a traceback; or nothing, where the KeyboardInterrupt is raised where something
 swallows exceptions, such as a destructor, or a module that does without another that can't be imported. So this module
 imports nothing that takes long, and has the signal end the process at once: there is nothing to be put in order yet.
 """
@@ -39,10 +39,19 @@ def _end(number: int = signal.SIGINT, frame: FrameType | None = None) -> NoRetur
 
 
 def _unraisable(unraisable: Any) -> None:
-    """For sys.unraisablehook: a KeyboardInterrupt in a destructor or a callback would be told and forgotten."""
+    """For sys.unraisablehook: a KeyboardInterrupt in a destructor or a callback would be printed and forgotten."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         _end()
     sys.__unraisablehook__(unraisable)
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """For sys.excepthook: what can't be used is one line, also where an import finds it (an environment variable)."""
+    if kind.__name__ != "InputError":
+        sys.__excepthook__(kind, error, trace)
+        return
+    print(f"error: {error}", file=sys.stderr, flush=True)
+    os._exit(2)
 
 
 def _importer() -> str:
@@ -54,9 +63,10 @@ def _importer() -> str:
 
 
 _MODULE = sys._getframe().f_code
-if (
-    _importer() == "__main__"
-    and threading.current_thread() is threading.main_thread()
-    and signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where SIGINT is ignored
-):
-    signal.signal(signal.SIGINT, _end)
+if _importer() == "__main__":
+    sys.excepthook = _uncaught
+    if (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where SIGINT is ignored
+    ):
+        signal.signal(signal.SIGINT, _end)
