@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "files.md"
 #: Folders beside those of the package, which pyproject.toml lists.
 OTHERS = {
+    "autograd/kernels/ladder": "Five attention kernels of rising skill, to learn from: docs/flash_attention.md.",
     "examples": "One script a report, and one that writes the training loop out.",
     "benchmarks": "Side by side with a peer: `python -m benchmarks.NAME`.",
     "tests/support": "Tools of the tests; beside it `tests/` mirrors the package.",

@@ -35,7 +35,7 @@ def test_every_module_imports_and_says_what_it_is(package: str) -> None:
     folder = ROOT.joinpath(*package.split(".")[1:])
     names = [path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "__main__")]
     if package == "handloom":
-        names = ["doctor", "errors"]
+        names = ["doctor", "errors", "gpu_check"]
     for name in [package, *(f"{package}.{name}" for name in names)]:
         assert importlib.import_module(name).__doc__, f"{name} has no docstring"
 
@@ -46,7 +46,7 @@ def test_all_versions_agree() -> None:
 
 def test_kernel_sources_are_package_data() -> None:
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["handloom.autograd.kernels"]
-    assert patterns == ["*.cu", "*.cuh"]
+    assert patterns == ["*.cu", "*.cuh", "ladder/*"]
 
 
 def test_the_page_of_the_explorer_is_package_data() -> None:

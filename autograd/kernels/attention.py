@@ -131,13 +131,14 @@ class AttentionKernels:
         query, key, value, g = map(_rows_contiguous, (query, key, value, g))
         batch, heads, queries, _ = query.shape
         keys, value_dim = value.shape[2:]
-        found, d_key, d_value = room or tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))
-        d_query = found if deterministic else xp.zeros(query.shape, np.float32)
+        d_query, d_key, d_value = room or tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))
         if not (batch and heads):
-            return found, d_key, d_value
+            return d_query, d_key, d_value
         delta = xp.empty(log_sum_exp.shape, dtype=np.float32)
         constants, shared = self._backward_variant(query, value, call)
-        owned = 16 * constants["WARPS"]
+        owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
+        tiles = math.ceil(queries / block)
+        sums = None if deterministic else xp.zeros((batch, heads, tiles, block * constants["D"]), np.float32)
         if queries:
             self._launch(
                 ("attention_backward.cu", "attention_delta", constants),
@@ -151,15 +152,12 @@ class AttentionKernels:
                 ("attention_backward.cu", "attention_backward_keys", constants),
                 (math.ceil(keys / owned), heads, batch),
                 shared,
-                (query, key, value, g, log_sum_exp, delta, d_key, d_value, None if deterministic else d_query, d_bias),
+                (query, key, value, g, log_sum_exp, delta, d_key, d_value, sums, d_bias),
                 (*_strides(query, key, value, g, d_key, d_value), *_broadcast_strides(d_bias)),
                 _aligned(query, key, value, g, d_key, d_value),
                 pair_arguments,
             )
-        if not deterministic:
-            found[...] = d_query
-            return found, d_key, d_value
-        if queries:
+        if queries and deterministic:
             self._launch(
                 ("attention_backward.cu", "attention_backward_queries", constants),
                 (math.ceil(queries / owned), heads, batch),
@@ -167,6 +165,14 @@ class AttentionKernels:
                 (query, key, value, g, log_sum_exp, delta, d_query, *_strides(query, key, value, g, d_query)),
                 _aligned(query, key, value, g, d_query),
                 pair_arguments,
+            )
+        elif queries:
+            self._launch(
+                ("attention_backward.cu", "attention_query_gradient", constants),
+                (tiles, heads, batch),
+                block * constants["D"] * query.dtype.itemsize,
+                (sums, d_query, *_strides(d_query), *_aligned(d_query)),
+                (*map(np.int32, (queries, query.shape[3])), np.float32(call.scale)),
             )
         return d_query, d_key, d_value
 
@@ -181,8 +187,8 @@ class AttentionKernels:
 
     def _backward_variant(self, query: Any, value: Any, call: Call) -> tuple[dict[str, int], int]:
         asked = _constants(query, value, call)
-        for warps, block in backward_blocks(*asked.values()):
-            constants = {**asked, "WARPS": warps, "BLOCK": block}
+        for tiles, warps, block in backward_blocks(*asked.values()):
+            constants = {**asked, "M_TILES": tiles, "WARPS": warps, "BLOCK": block}
             if backward_shared(constants) <= self.shared_limit:
                 break
         return constants, backward_shared(constants)
@@ -219,13 +225,15 @@ def forward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int, 
     return [(1, 8, 64) if extras and padded > 64 else (2, 4, 64), (1, 4, 32)]
 
 
-def backward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int]]:
-    """(WARPS, BLOCK) from the fastest to the smallest."""
+def backward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int, int]]:
+    """(M_TILES, WARPS, BLOCK) from the fastest to the smallest."""
     if not half:
-        return [(4, 32) if padded <= 96 else (4, 16), (2, 16)]
-    if padded == 128:
-        return [(8, 32), (4, 32)]
-    return [(4, 32)] if extras else [(8, 64), (4, 32)]
+        return [(1, 4, 32) if padded <= 96 else (1, 4, 16), (1, 2, 16)]
+    if padded <= 64:
+        return [(2, 4, 32)]
+    if padded == 96 and extras:
+        return [(1, 4, 32)]
+    return [(1, 8, 32 if extras else 64), (1, 4, 32)]
 
 
 def forward_shared(constants: dict[str, int]) -> int:
@@ -236,7 +244,7 @@ def forward_shared(constants: dict[str, int]) -> int:
 
 def backward_shared(constants: dict[str, int]) -> int:
     """Bytes of shared memory for the kernels of attention_backward.cu: four kinds of tiles, dS, and L and delta."""
-    owned, block = 16 * constants["WARPS"], constants["BLOCK"]
+    owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
     size = 2 if constants["HALF"] else 4
     return ((2 * owned + 4 * block) * constants["D"] + owned * block) * size + 2 * block * 8
 

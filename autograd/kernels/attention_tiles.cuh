@@ -168,6 +168,19 @@ struct PairOperand {
                     held[m][k][i] = *reinterpret_cast<unsigned*>(&pair);
                 }
     }
+    // Writes it into a tile of its width, for other warps to read.
+    __device__ __forceinline__ void put(element* tile, int first_row) const {
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int k = 0; k < WIDTH / 16; ++k)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    int column = column_of(2 * k + i / 2, 0);
+                    element* target = tile + place_of<WIDTH>(first_row + row_of(m, i % 2 * 2), column / CHUNK);
+                    *reinterpret_cast<unsigned*>(target + column % CHUNK) = held[m][k][i];
+                }
+    }
 };
 
 // accumulator += A B^T over D; B is N rows of a tile.
@@ -212,24 +225,30 @@ __device__ __forceinline__ void add_product_nn(float (&accumulator)[M][D / 8][4]
         }
 }
 
-// accumulator += A^T B over K: A is K rows of a tile of width AW, of which the 16 columns from `column` on are taken; B is
-// K rows of a tile of width D, of which N columns from `first` on.
-template <int K, int AW, int N>
-__device__ __forceinline__ void add_product_tn(float (&accumulator)[1][N / 8][4], const element* a, int column,
+// accumulator += A^T B over K: A is K rows of a tile of width AW, of which the 16 M columns from `column` on are taken; B
+// is K rows of a tile of width D, of which N columns from `first` on. `column` is a multiple of 16 M.
+template <int K, int AW, int M, int N>
+__device__ __forceinline__ void add_product_tn(float (&accumulator)[M][N / 8][4], const element* a, int column,
                                                const element* b, int first) {
     int lane = lane_number();
+    unsigned above = lane_address<AW>(a, lane / 16 * 8 + lane % 8, column / CHUNK + lane / 8 % 2), beside[N / 16];
+#pragma unroll
+    for (int n = 0; n < N / 16; ++n) beside[n] = lane_address<D>(b, lane % 16, first / CHUNK + 2 * n + lane / 16);
 #pragma unroll
     for (int k = 0; k < K / 16; ++k) {
-        unsigned left[4];
-        ldmatrix_x4_trans(left, lane_address<AW>(a, lane / 16 * 8 + lane % 8, column / CHUNK + lane / 8 % 2) +
-                                    16 * k * AW * int(sizeof(element)));
+        unsigned left[M][4];
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+            ldmatrix_x4_trans(left[m], further<AW>(above, 2 * m) + 16 * k * AW * int(sizeof(element)));
 #pragma unroll
         for (int n = 0; n < N / 16; ++n) {
             unsigned right[4];
-            ldmatrix_x4_trans(right, lane_address<D>(b, lane % 16, first / CHUNK + 2 * n + lane / 16) +
-                                         16 * k * D * int(sizeof(element)));
-            mma_m16n8k16(accumulator[0][2 * n], left, right[0], right[1]);
-            mma_m16n8k16(accumulator[0][2 * n + 1], left, right[2], right[3]);
+            ldmatrix_x4_trans(right, beside[n] + 16 * k * D * int(sizeof(element)));
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                mma_m16n8k16(accumulator[m][2 * n], left[m], right[0], right[1]);
+                mma_m16n8k16(accumulator[m][2 * n + 1], left[m], right[2], right[3]);
+            }
         }
     }
 }
@@ -257,6 +276,7 @@ struct PairOperand {
         tile = room;
         row = first_row;
     }
+    __device__ __forceinline__ void put(element*, int) const {}  // `set` has done it
 };
 
 __device__ __forceinline__ float4 read_chunk(const element* place) { return *reinterpret_cast<const float4*>(place); }
@@ -319,18 +339,20 @@ __device__ __forceinline__ void add_product_nn(float (&accumulator)[M][D / 8][4]
     }
 }
 
-template <int K, int AW, int N>
-__device__ __forceinline__ void add_product_tn(float (&accumulator)[1][N / 8][4], const element* a, int column,
+template <int K, int AW, int M, int N>
+__device__ __forceinline__ void add_product_tn(float (&accumulator)[M][N / 8][4], const element* a, int column,
                                                const element* b, int first) {
 #pragma unroll 1
     for (int k = 0; k < K; ++k) {
-        float left[1][2];
+        float left[M][2];
 #pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-            int c = column + row_of(0, e);
-            left[0][e / 2] = a[place_of<AW>(k, c / CHUNK) + c % CHUNK];
-        }
-        add_outer<1, N>(accumulator, left, b, k, first);
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int e = 0; e < 4; e += 2) {
+                int c = column + row_of(m, e);
+                left[m][e / 2] = a[place_of<AW>(k, c / CHUNK) + c % CHUNK];
+            }
+        add_outer<M, N>(accumulator, left, b, k, first);
     }
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.support import nvrtc, sass
 from tests.support.kernel_variants import SHARED_MEMORY, attention_constants
+from tests.support.ladder import RUNGS, Rung
 
 RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "attention_budget.json"
 KERNELS = {"forward": "attention_forward", "backward": "attention_backward_keys"}
@@ -26,7 +27,7 @@ BEFORE = {
     ("backward", 128): (160, 1250, 104, 4, 32),
 }
 #: At most: issue slots and LDSM a product.
-ALLOWED = {"forward": (5.0, 0.3125), "backward": (6.5, 0.65)}
+ALLOWED = {"forward": (5.0, 0.3125), "backward": (5.0, 0.55)}
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Gpu:
 
     def alone(self, x: sass.Pass) -> float:
         """The share if a warp's other instructions never overlap with its products or with another warp."""
-        return self.product / (self.reached + x.issued / x.products - 1)
+        return min(self.ceiling(x), self.product / (self.reached + x.issued / x.products - 1))
 
 
 # Peaks in fp16, dense: 312 TFLOP/s on 432 parts at 1.41 GHz, 989 on 528 at 1.83 GHz: 512 and 1024 operations a cycle.
@@ -69,8 +70,9 @@ def measure(direction: str, width: int, architecture: str) -> sass.Pass:
     return sass.count(sass.inner_loop(code[KERNELS[direction]]))
 
 
-def table(passes: dict[str, Any]) -> str:
-    """The table of the documentation, from the record."""
+def table(record: dict[str, Any]) -> str:
+    """What a pass issues."""
+    passes = record["passes"]
     lines = [
         "| sm_90 | warps x rows, columns | shared memory | HMMA | LDSM | copies | RED | slots | slots a HMMA "
         "| LDSM a HMMA | before |",
@@ -91,8 +93,9 @@ def table(passes: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def model(passes: dict[str, Any]) -> str:
-    """The table of units and shares."""
+def model(record: dict[str, Any]) -> str:
+    """How busy each unit is, and the shares of the peak."""
+    passes = record["passes"]
     first = sass.Pass(**passes["forward 64 sm_90"])
     units = list(GPUS[0].units(first))
     lines = ["| | " + " | ".join(units) + " | ceiling | nothing overlaps |", "|---" * (len(units) + 3) + "|"]
@@ -101,6 +104,24 @@ def model(passes: dict[str, Any]) -> str:
             x = sass.Pass(**passes[f"{direction} {width} {gpu.architecture}"])
             busy = " | ".join(f"{cycles:.1f}" for cycles in gpu.units(x).values())
             lines.append(f"| {gpu.name}, {direction} d {width} | {busy} | {gpu.ceiling(x):.0%} | {gpu.alone(x):.0%} |")
+    return "\n".join(lines)
+
+
+def slots_of_rung(rung: Rung) -> float:
+    """Issue slots for a tensor-core instruction, or for the 2,048 multiplications and additions that it would do."""
+    code = sass.disassemble(nvrtc.machine_code(rung.file, {}, "sm_90"))[rung.name]
+    main = "HMMA" if rung.uses_tensor_cores else "FFMA"
+    way = sass.inner_loop(code, main)
+    found = sum(x.name == main for x in way)
+    return round(len(way) / (found if main == "HMMA" else found / 64), 1)
+
+
+def ladder(record: dict[str, Any]) -> str:
+    """The table of the five kernels for learners."""
+    lines = ["| kernel | what is new | issue slots |", "|---|---|---|"]
+    for rung in RUNGS:
+        link = f"[{rung.name}.cu](../autograd/kernels/{rung.file})"
+        lines.append(f"| {link} | {rung.new} | {record['ladder'][rung.name]:.1f} |")
     return "\n".join(lines)
 
 
@@ -114,11 +135,16 @@ def main() -> None:
         f"{direction} {width}": nvrtc.digest(f"attention_{direction}.cu", attention_constants(direction, 1, width, 0))
         for direction, width in CASES
     }
+    digests |= {rung.name: nvrtc.digest(rung.file, {}) for rung in RUNGS}
+    slots = {rung.name: slots_of_rung(rung) for rung in RUNGS}
     command = "python -m tests.support.attention_budget"
-    record = {"nvrtc": nvrtc.version(), "command": command, "digests": digests, "passes": passes}
+    record = {"nvrtc": nvrtc.version(), "command": command, "digests": digests, "passes": passes, "ladder": slots}
     RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(table(passes), model(passes), sep="\n\n")
+    print(*(write(record) for write in TABLES.values()), sep="\n\n")
 
+
+#: What stands between the page's marks, by their names.
+TABLES = {"table": table, "model": model, "ladder": ladder}
 
 if __name__ == "__main__":
     main()

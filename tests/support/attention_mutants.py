@@ -23,11 +23,11 @@ HALF, SINGLE = np.float16, np.float32
 
 
 @cache
-def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int = 32, seed: int = 7, deterministic: bool = False, **options: Any) -> Callable[[Any], None]:
+def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int | tuple[int, int] = 32, seed: int = 7, deterministic: bool = False, **options: Any) -> Callable[[Any], None]:
     """Output and gradients of one call against the plain path; with dropout against the composed ops."""
 
     def check(_device: Any) -> None:
-        case = Case(seed, lengths, (width, width), frozenset(chosen))
+        case = Case(seed, lengths, width if isinstance(width, tuple) else (width, width), frozenset(chosen))
         case.options |= {key: value for key, value in options.items() if key != "dropout"}
         own = AttentionKernels(emulated_loader(checked=kernels.checked), SHARED_MEMORY)
         with in_place(own), thread_order(kernels.seed):
@@ -60,8 +60,8 @@ def not_loaded(_device: Any) -> None:
     """Keys that no query may see are not read."""
     arrays = [np.ones((1, 1, 203, 32), HALF) for _ in range(3)]
     mask = np.zeros((203, 203), bool)
-    mask[:, :30] = mask[:64, :64] = True
-    of_a_gpu = WithPartOfTheKeys(emulated_loader(checked=kernels.checked), 64, *arrays[1:])
+    mask[:, :30] = mask[:64, :128] = True
+    of_a_gpu = WithPartOfTheKeys(emulated_loader(checked=kernels.checked), 128, *arrays[1:])
     leaves = [Tensor(array, requires_grad=True) for array in arrays]
     with in_place(of_a_gpu), thread_order(kernels.seed):
         out = ops.attention(*leaves, mask=mask, method="fused", deterministic=kernels.seed == 1)
@@ -82,6 +82,7 @@ LONG_DROPOUT = limit(limits.dropout_over_long_rows)
 LARGE, LARGE_EXTRAS = limit(limits.large_scores, HALF), limit(limits.large_scores, HALF, alibi_slopes=np.zeros(1))
 SUMS = limit(limits.sums_in_float32)
 FAR_APART, FAR_APART_EXTRAS = limit(limits.rows_far_apart), limit(limits.rows_far_apart, extras=True)
+PADDING = limit(limits.padding_of_any_kind)
 BANKS = limit(limits.no_bank_conflicts, 32)
 FORWARD, BACKWARD = "attention_forward.cu", "attention_backward.cu"
 
@@ -135,17 +136,17 @@ ATTENTION_MUTANTS = [
     KernelMutant("backward", BACKWARD, "cp_async_wait<0>();\n        __syncthreads();  // this block has arrived", "__syncthreads();  // this block has arrived", PLAIN),
     KernelMutant("backward", BACKWARD, "__syncthreads();  // dS of all warps is there", "", PLAIN),
     KernelMutant("backward", BACKWARD, "    __syncthreads();\n    put_accumulator<D>(k_tile", "    put_accumulator<D>(k_tile", PLAIN),
-    KernelMutant("backward", BACKWARD, "atomicAdd(d_query + static_cast<long long>(i) * head_dim + c, scale * dq[0][n][e]);", "d_query[static_cast<long long>(i) * head_dim + c] += scale * dq[0][n][e];", BLOCKS),
-    KernelMutant("backward", BACKWARD, " - totals[stage * BLOCK + column_of(n, e)].y", "", PLAIN),
-    KernelMutant("backward", BACKWARD, "= {{scale, scale}}, one[1][2]", "= {{1.0f, 1.0f}}, one[1][2]", PLAIN),
+    KernelMutant("backward", BACKWARD, "atomicAdd(own + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);", "own[i * THREADS] += dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4];", BLOCKS),
+    KernelMutant("backward", BACKWARD, "(ds[m][n][i] - of_query.y)", "ds[m][n][i]", PLAIN),
+    KernelMutant("backward", BACKWARD, "key_factor[i / 2][i % 2] = scale,", "key_factor[i / 2][i % 2] = 1.0f,", PLAIN),
     KernelMutant("backward", BACKWARD, "total == -INFINITE ? INFINITE : total;", "total;", NO_KEYS),
     KernelMutant("backward", BACKWARD, "max(0, j0 - shift + nearest)", "max(0, j0 - shift + nearest + 1)", attention(HALF, (202, 203), "causal")),
     KernelMutant("backward", BACKWARD, "min(j1, keys) - shift + farthest", "min(j1, keys) - shift + farthest - 1", LONG),
     KernelMutant("backward", BACKWARD, "right = QUERY_ROWS ? words.y : words.z", "right = QUERY_ROWS ? words.z : words.y", DROPOUT),
     KernelMutant("backward", BACKWARD, "pairs.dropout_words(r0, c0) : pairs.dropout_words(c0, r0)", "pairs.dropout_words(r0, c0) : pairs.dropout_words(r0, c0)", DROPOUT),
-    KernelMutant("backward", BACKWARD, "drop<1, BLOCK / 8, false>(p, pairs, row, q0, factor);", "", DROPOUT),
+    KernelMutant("backward", BACKWARD, "drop<M_TILES, BLOCK / 8, false>(p, pairs, row, q0, factor);", "", DROPOUT),
     KernelMutant("backward", BACKWARD, "d_bias + i * i_stride + j * j_stride", "d_bias + j * i_stride + i * j_stride", EVERYTHING),
-    KernelMutant("backward", BACKWARD, "weight * (ds[0][n][e] - row_delta[e / 2])", "weight * ds[0][n][e]", FIXED_ORDER),
+    KernelMutant("backward", BACKWARD, "weight * (ds[m][n][e] - row_delta[m][e / 2])", "weight * ds[m][n][e]", FIXED_ORDER),
     KernelMutant("backward", BACKWARD, "i < queries ? delta[i] : 0.0f", "delta[i]", FIXED_ORDER),
     KernelMutant("backward", BACKWARD, "for (int bits = 16; bits;", "for (int bits = 8; bits;", PLAIN),
     KernelMutant("limits", FORWARD, "make_uint4(j / 16 * 8 + j % 8,", "make_uint4(j % 128 / 16 * 8 + j % 8,", LONG_DROPOUT),
@@ -177,4 +178,27 @@ ATTENTION_MUTANTS = [
     KernelMutant("PTX", FORWARD, "ex2.approx.ftz.f32 %0, %1;", "ex2.approx.ftz.f32 %0, %0;", PLAIN),
     KernelMutant("limits", FORWARD, "(chunk ^ (AROUND<WIDTH> == 8 ? row & 7 : row >> 1 & 3)) * CHUNK", "chunk * CHUNK", BANKS),
     KernelMutant("limits", BACKWARD, "row & 7 : row >> 1 & 3", "row & 7 : row & 3", BANKS),
+    KernelMutant("of real kernels", FORWARD, "float s[M_TILES][BLOCK_K / 8][4] = {};", "float s[M_TILES][BLOCK_K / 8][4];", PLAIN),
+    KernelMutant("of real kernels", FORWARD, "query += batch * query_batch + head * query_head;\n    key", "query += head * query_batch + batch * query_head;\n    key", PLAIN),
+    KernelMutant("of real kernels", FORWARD, ": keys, shift, nearest", ": keys, 0, nearest", CAUSAL),
+    KernelMutant("of real kernels", FORWARD, "lane_number() % 4 == 0 && i < queries", "lane_number() % 4 == 0", PLAIN),
+    KernelMutant("of real kernels", FORWARD, "(batch * heads + head) * queries + i] =", "(head * heads + batch) * queries + i] =", PLAIN),
+    KernelMutant("of real kernels", FORWARD, "exp2_approx(fmaf(old_top, c, -base));\n                old_top = new_top;", "1.0f;\n                old_top = new_top;", BLOCKS),
+    KernelMutant("of real kernels", FORWARD, "int(gridDim.x - 1 - blockIdx.x) * BLOCK_Q", "int(gridDim.x - blockIdx.x) * BLOCK_Q", PLAIN),
+    KernelMutant("of real kernels", FORWARD, "sum > 0.0f ? (EXTRAS ? factor : 1.0f) / sum : 0.0f", "(EXTRAS ? factor : 1.0f) / sum", NO_KEYS),
+    KernelMutant("of real kernels", FORWARD, "value, value_row, k0, pairs.keys, value_dim", "value, key_row, k0, pairs.keys, value_dim", attention(HALF, (40, 70), width=(24, 8))),
+    KernelMutant("of real kernels", FORWARD, "value, value_row, k0, pairs.keys, value_dim", "value, value_row, k0, pairs.keys, head_dim", attention(HALF, (40, 70), width=(64, 8))),
+    KernelMutant("of real kernels", FORWARD, "q0 + warp_row, queries, value_dim, aligned, q_tile", "q0 + warp_row, queries, head_dim, aligned, q_tile", attention(HALF, (40, 70), width=(24, 8))),
+    KernelMutant("of real kernels", FORWARD, "for (int r = row; r < ROWS; r += DOWN, source", "for (int r = row; r < ROWS - DOWN; r += DOWN, source", attention(HALF, (40, 70), width=(5, 7))),
+    KernelMutant("of real kernels", BACKWARD, "const float2* total = totals + stage * BLOCK;", "const float2* total = totals;", attention(HALF, (97, 113))),
+    KernelMutant("of real kernels", BACKWARD, "g += batch * g_batch + head * g_head + i * g_row;", "g += batch * g_batch + head * g_head + i * out_row;", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "row = warp_number() * (BLOCK / WARPS);", "row = 0;", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "own[i * THREADS] * scale,", "own[i * THREADS],", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "(queries + BLOCK - 1) / BLOCK * BLOCK) * D;", "queries) * D;", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "left.put(ds_tile, warp_row);", "left.put(ds_tile, 0);", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "further<AW>(above, 2 * m) + 16 * k * AW", "further<AW>(above, 2 * m) + 16 * k * D", attention(HALF, (97, 113), width=64)),
+    KernelMutant("of real kernels", BACKWARD, "i / 16 * 8 + i % 8, head, call);", "i / 16 * 8 + i % 8, head, 0);", DROPOUT),
+    KernelMutant("of real kernels", BACKWARD, "unsigned(batch * heads + head)", "unsigned(head)", DROPOUT),
+    KernelMutant("of real kernels", BACKWARD, "q0 + i < queries ? delta[q0 + i] : 0.0f", "delta[q0 + i]", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "load_tile<OWNED>(v_tile, value, value_row, k0, pairs.keys, value_dim", "load_tile<OWNED>(v_tile, value, value_row, k0, keys, value_dim", PADDING),
 ]

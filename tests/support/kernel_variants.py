@@ -21,8 +21,8 @@ def attention_constants(direction: str, half: int, padded: int, extras: int) -> 
     if direction == "forward":
         tiles, warps, block_k = forward_blocks(half, padded, extras)[0]
         return {**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block_k}
-    warps, block = backward_blocks(half, padded, extras)[0]
-    return {**constants, "WARPS": warps, "BLOCK": block}
+    tiles, warps, block = backward_blocks(half, padded, extras)[0]
+    return {**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK": block}
 
 
 _ATTENTION = [*product((1,), (64, 128), (0, 1)), (1, 96, 0), (0, 64, 1), (0, 128, 1)]  # half, head_dim, extras

@@ -94,8 +94,8 @@ def read(text: str) -> list[Instruction]:
     return instructions
 
 
-def inner_loop(instructions: list[Instruction]) -> list[Instruction]:
-    """One pass of the loop with most tensor-core instructions, as a tile takes it that no edge touches.
+def inner_loop(instructions: list[Instruction], main: str = "HMMA") -> list[Instruction]:
+    """One pass of the loop with most instructions called `main`, as a tile takes it that no edge touches.
 
     Raises AssertionError if a loop stands on that way: then one listing of an instruction is not one issue of it.
     """
@@ -104,13 +104,13 @@ def inner_loop(instructions: list[Instruction]) -> list[Instruction]:
     loops = [(start, end) for start, end in jumps if start <= end]
     products = [0]
     for instruction in instructions:
-        products.append(products[-1] + (instruction.name == "HMMA"))
+        products.append(products[-1] + (instruction.name == main))
     start, end = max(loops, key=lambda loop: (products[loop[1] + 1] - products[loop[0]], loop[0] - loop[1]))
     # From the end backwards: the best way on, as (products, copies and additions, minus instructions), and the next.
     best: dict[int, tuple[tuple[int, int, int], int | None]] = {}
     for place in range(end, start - 1, -1):
         now = instructions[place]
-        own = (int(now.name == "HMMA"), int(now.name in _TO_MEMORY), -1)
+        own = (int(now.name == main), int(now.name in _TO_MEMORY), -1)
         ways: list[tuple[tuple[int, int, int], int | None]] = [((0, 0, 0), None)] if place == end else []
         following = [] if now.jumps_always else [place + 1]
         if now.target in places and places[now.target] > place:

@@ -64,8 +64,8 @@ def test_some_blocks_fit_into_every_gpu_that_is_served() -> None:
         constants = {"HALF": half, "D": padded, "EXTRAS": extras}
         tiles, warps, block = forward_blocks(half, padded, extras)[-1]
         assert forward_shared({**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block}) <= 99 * 1024
-        warps, block = backward_blocks(half, padded, extras)[-1]
-        assert backward_shared({**constants, "WARPS": warps, "BLOCK": block}) <= 99 * 1024
+        tiles, warps, block = backward_blocks(half, padded, extras)[-1]
+        assert backward_shared({**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK": block}) <= 99 * 1024
 
 
 @pytest.mark.parametrize(("size", "largest_score"), [(10.0, 300.0), (1e-3, 0.0)])
@@ -143,7 +143,7 @@ def test_what_may_not_be_attended_to_is_never_multiplied() -> None:
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
 def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic) -> None:
     """Gradients and output are those of the keys that some query may see, and no others are read."""
-    seen, rng = 64, np.random.default_rng(0)
+    seen, rng = 128, np.random.default_rng(0)
     arrays = [rng.standard_normal((1, 1, length, 32)).astype(dtype) for length in (150, 203, 203)]
     g, mask = rng.standard_normal(arrays[0].shape).astype(dtype), rng.random((150, 203)) < 0.7
     mask[:, seen:] = False

@@ -12,6 +12,7 @@ import pytest
 from tests.support import attention_budget as budget
 from tests.support import nvrtc, sass
 from tests.support.kernel_variants import attention_constants
+from tests.support.ladder import RUNGS
 
 PAGE = Path(__file__).parents[3] / "docs" / "flash_attention.md"
 RECORDED = json.loads(budget.RECORD.read_text(encoding="utf-8"))
@@ -21,10 +22,10 @@ reads = pytest.mark.skipif(missing is not None, reason=str(missing))
 
 def test_the_tables_of_the_docs_are_those_of_the_record() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    for name, text in (("table", budget.table), ("model", budget.model)):
+    for name, write in budget.TABLES.items():
         found = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", page, re.DOTALL)
         assert found is not None
-        assert found[1] == text(RECORDED["passes"]), f"run: {RECORDED['command']}"
+        assert found[1] == write(RECORDED), f"run: {RECORDED['command']}"
 
 
 @pytest.mark.parametrize(("direction", "width"), budget.CASES)
@@ -47,6 +48,13 @@ def test_the_machine_code_is_what_the_record_says(direction, width) -> None:
     assert x.fragment_loads <= loads * x.products
     if RECORDED["nvrtc"] == nvrtc.version():
         assert asdict(x) == RECORDED["passes"][f"{direction} {width} sm_90"], f"run: {RECORDED['command']}"
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_the_ladder_s_figures_are_of_its_kernels_as_they_are(rung) -> None:
+    assert RECORDED["digests"][rung.name] == nvrtc.digest(rung.file, {}), f"run: {RECORDED['command']}"
+    if missing is None and RECORDED["nvrtc"] == nvrtc.version():
+        assert budget.slots_of_rung(rung) == RECORDED["ladder"][rung.name], f"run: {RECORDED['command']}"
 
 
 @reads
