@@ -30,7 +30,7 @@ COLUMNS = {
 
 
 def figures(writer: Writer, text: TokenizedText) -> dict[str, Any]:
-    """What `evaluate` says of the validation and test texts."""
+    """The results of `evaluate` on the validation and test texts."""
     row: dict[str, Any] = {}
     for part in ("valid", "test"):
         values = evaluate(writer.model, getattr(text, part), text.characters[part], writer.length)
