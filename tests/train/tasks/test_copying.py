@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("quick_pictures")
 
 
 def test_a_run_with_copying(tmp_path: Path) -> None:
-    made, said = trained(translation(copy=True, coverage_loss=0.5), tmp_path / "run")
+    made, _ = trained(translation(copy=True, coverage_loss=0.5), tmp_path / "run")
     loaded = Translator.load(tmp_path / "run")
     assert loaded.model.config.copy
     np.testing.assert_array_equal(loaded.model.copy_gate.weight.data, made.model.copy_gate.weight.data)
