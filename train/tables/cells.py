@@ -163,6 +163,6 @@ def ablation_cells(name: str, d_model: int) -> dict[str, dict[str, Any]]:
     raise ValueError(f"unknown ablation {name!r}: use one of {', '.join(ABLATIONS)}")
 
 
-def numbered(count: int, thing: str) -> str:
+def numbered(count: float, thing: str) -> str:
     """1 head, 2 heads."""
     return f"{count} {thing}{'s' if count > 1 else ''}"
