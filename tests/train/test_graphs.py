@@ -182,7 +182,7 @@ def test_random_numbers_from_the_host_are_noticed(tmp_path, fake_cupy) -> None:
 
 
 def test_a_learning_rate_frozen_in_the_graph_would_be_noticed(tmp_path, fake_cupy, monkeypatch) -> None:
-    """A test of the tests: with the rate as a number on the host the fifty steps would differ from those without graphs."""
+    """A test of the tests: with the rate as a number on the host the fifty steps would differ."""
     apply = DeviceUpdates._apply
 
     def frozen(self: DeviceUpdates, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
