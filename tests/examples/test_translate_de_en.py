@@ -1,4 +1,4 @@
-"""The example as a user runs it: a tiny training, translating with its model, and everything one can type wrong."""
+"""The example as a user runs it: a tiny training, translating with its model, and wrong command lines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_training_leaves_a_whole_run_folder(trained: Path) -> None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """All files of a run that its options and data alone decide: docs/training.md."""
+    """All files of a run that depend on its options and data only: docs/training.md."""
     names = (path for path in folder.rglob("*") if path.is_file() and path.name != "timings.jsonl")
     return {str(path.relative_to(folder)): path.read_bytes() for path in names}
 
@@ -106,7 +106,7 @@ def test_help_names_every_option(trained: Path) -> None:
 
 
 def wrong(trained: Path, *arguments: object, stdin: bytes = b"") -> str:
-    """Run it with something wrong: exit code 2 and one paragraph on standard error, which is returned."""
+    """Run a wrong command line: exit code 2 and one paragraph on standard error, which is returned."""
     done = run(*arguments, folder=trained, stdin=stdin)
     assert done.returncode == 2, done.out + done.err
     assert "Traceback" not in done.err
