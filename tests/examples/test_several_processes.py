@@ -1,4 +1,4 @@
-"""mpirun -n 2 trains each report's example: the numbers of one process with --accumulate 2, and shared tables.
+"""mpirun -n 2 trains each report's example: the numbers of one process with --accumulate 2, and shared tables."""
 
 from __future__ import annotations
 
