@@ -1,4 +1,4 @@
-"""--set and flags change a preset; what it has not, or can't be, is refused."""
+"""--set and flags change a preset; unknown names and invalid values are refused."""
 
 from __future__ import annotations
 
