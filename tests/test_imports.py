@@ -48,7 +48,7 @@ FLOORS = {
         ["tasks"],
         ["tables"],
         ["cli"],
-        ["report"],
+        ["report", "sizes"],
         ["sweep"],
     ],
 }
