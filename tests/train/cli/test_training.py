@@ -98,7 +98,8 @@ def test_a_value_without_effect_beside_others(preset: Preset, options: str, mess
 
 
 def test_the_same_values_where_they_have_an_effect() -> None:
-    parse(SMOKE, *"--set betas=0.9,0.99 --set average=3 --set tied=false --name-overflows --precision fp16".split())
+    parse(SMOKE, "--set", "betas=0.9,0.99", "--set", "average=3", "--set", "tied=false")
+    parse(SMOKE, "--name-overflows", "--precision", "fp16")
     parse(CLASSIFIER_PRESETS["smoke"], "--set", "epochs=2", "--set", "min_frequency=2", "--pad-to", "8")
     parse(LANGUAGE_MODEL_PRESETS["smoke"], "--set", "recurrent_steps=2")
 
