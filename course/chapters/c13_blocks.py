@@ -154,6 +154,15 @@ def running(shrink: Callable[[float, float], float], *, top: bool = True) -> Any
     return running_sum
 
 
+def relative_to_the_old(blocks):
+    m, total = -np.inf, 0.0
+    for block in blocks:
+        new = max(m, block.max())
+        total = total * np.exp(m - new) + np.exp(block - m).sum()
+        m = new
+    return m, total
+
+
 def never_shifted(blocks):
     return 0.0, sum(np.exp(block).sum() for block in blocks)
 
@@ -220,6 +229,11 @@ def backward_with(*, d=True, scaled=True, add=True, per_block=False, both=True):
         return dq, dk, dv
 
     return gradients
+
+
+def one_d_for_all(q, k, v, out, log_sum, g, size):
+    shared = np.full_like(out, (g * out).sum() / max(out.shape[1], 1)) / np.where(g == 0, 1, g)
+    return backward(q, k, v, shared, log_sum, g, size)
 
 
 def gradient_table_at_once(q, k, v, out, log_sum, g, size):
@@ -291,6 +305,12 @@ EXERCISES = [
             Mistake(
                 running(lambda m, new: np.exp(m - new), top=False),
                 "m is the largest number of the last block. It should be the largest of all so far: max(m, ...).",
+            ),
+            Mistake(
+                relative_to_the_old,
+                "The block's own numbers are taken relative to the old m, which at first is -inf. They too belong to "
+                "the "
+                "new one: exp(number - m').",
             ),
             Mistake(
                 never_shifted,
@@ -385,6 +405,11 @@ EXERCISES = [
             Mistake(
                 backward_with(d=False),
                 "The gradient of v is right. In the softmax's rule D is missing: raising one weight lowers the others.",
+            ),
+            Mistake(
+                one_d_for_all,
+                "D is one number for all queries. Each query has its own: sum along the row, axis=1, and keep the "
+                "axis.",
             ),
             Mistake(
                 backward_with(scaled=False),
