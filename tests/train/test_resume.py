@@ -202,7 +202,7 @@ def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch,
     assert_equal_runs(straight, tmp_path / "run")
 
 
-# The fifth file that takes its place, of the second save, sends a signal to the process.
+# The fifth file to be renamed, of the second save, sends a signal to the process.
 SIGNALLED = """
 import itertools, os, sys
 from tests.support.small_run import main
