@@ -230,9 +230,9 @@ def test_back_translation_distillation_and_other_ways_to_train(trained: Path) ->
     assert done.returncode == 0, done.err
     assert "en-de" in done.out
     (trained / "english.txt").write_text("The red dog is here.\n\nThe old man sleeps.\n", encoding="utf-8")
-    regime = ["--accumulate", "2", "--checkpoint-activations", "--ema", "0.9", "--curriculum", "1", "--prefetch", "2"]
+    ways = ["--accumulate", "2", "--checkpoint-activations", "--ema", "0.9", "--curriculum", "1", "--prefetch", "2"]
     further = ["--back-translate", "reverse", "english.txt", "--clean", "--teacher", "run", "--set", "dropout=0.1"]
-    done = run(*train, "--out", "all", *regime, *further, folder=trained)
+    done = run(*train, "--out", "all", *ways, *further, folder=trained)
     assert done.returncode == 0, done.err
     assert "2 training pairs more by back-translation" in done.out
     assert (trained / "all/tokenizer.json").read_bytes() == (trained / "run/tokenizer.json").read_bytes()
