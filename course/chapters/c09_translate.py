@@ -401,8 +401,8 @@ EXERCISES = [
             ),
             Mistake(
                 norm_first,
-                "This is the other order, x + new(norm(x)), which many newer models have. Here the norm comes after "
-                "the sum.",
+                "This is the order of chapter 8, x + new(norm(x)). Here the norm comes after the sum: "
+                "norm(x + new(x)).",
             ),
             Mistake(one_norm_for_both, "Both steps use norm1. The second one has weights of its own: norm2."),
             Mistake(

@@ -96,8 +96,9 @@ def probe_backward(backward: Any) -> dict[str, Any]:
     names = "the gradient of q", "the gradient of k", "the gradient of v"
     found = {f"{name}, all keys in one block": x for name, x in zip(names[::-1], gradients(7)[::-1], strict=True)}
     found |= {f"{name}, blocks of 3, 3 and 1": x for name, x in zip(names, gradients(3), strict=True)}
-    saved = forward(*long[:3], 40)
-    held = holds_the_table(lambda: backward(*long[:3], *saved, long[3], 40))
+    q_long, k_long, v_long, g_long = long
+    saved = forward(q_long, k_long, v_long, 40)
+    held = holds_the_table(lambda: backward(q_long, k_long, v_long, *saved, g_long, 40))
     return found | {"whether the whole table was held at a time": held}
 
 
