@@ -48,6 +48,6 @@ def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
     if config.copy:
         shares, source, written = translator.copied(text)
         total = shares.sum(axis=1)
-        written = [f"{token}\N{NO-BREAK SPACE}{share:.0%}" for token, share in zip(written, total, strict=True)]
+        written = [f"{share:.0%}|{token}" for token, share in zip(written, total, strict=True)]
         title, shades = "What was copied, and from where", "probability of having been copied"
         plot_attention(shares, source, written, run.picture("copied"), title, shades=shades)
