@@ -16,6 +16,7 @@ import numpy as np
 from ..backend import array_module
 from ..random import Generator, default_generator
 from ..tensor import array_of
+from .dropout import check_probability
 from .elementwise import promoted
 from .exponential import exp
 from .linalg import matmul
@@ -199,8 +200,9 @@ def attention(
             other methods always do.
 
     A query that may attend to no key gets zeros, in the output and in every gradient. The methods agree up to rounding,
-    but each draws its own dropout mask. Raises ValueError for shapes that don't fit, an unknown or unusable method, or
-    weights together with dropout; TypeError for a mask that is not boolean. Source: arXiv 1706.03762, section 3.2.1.
+    but each draws its own dropout mask. Raises ValueError for shapes that don't fit, an unknown or unusable method, a
+    dropout outside [0, 1], or weights together with dropout; TypeError for a mask that is not boolean. Source: arXiv
+    1706.03762, section 3.2.1.
     """
     _check_shapes(query, key, value)
     query, key, value, bias = promoted(query, key, value, bias)
@@ -209,6 +211,7 @@ def attention(
         raise ValueError(f"attention: method {method!r} is not one of {', '.join(METHODS)}")
     if block_size is not None and block_size < 1:
         raise ValueError(f"attention: block_size must be at least 1, not {block_size}")
+    check_probability("attention", dropout)
     if return_weights is not False and dropout:
         raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")
     queries, keys = query.shape[2], key.shape[2]

@@ -31,6 +31,12 @@ class Dropout(Function):
         return g * mask * scale
 
 
+def check_probability(op: str, p: float) -> None:
+    """Raise ValueError unless 0 <= p <= 1."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"{op}: p = {p} is not a probability")
+
+
 def _dropout_reference(x: np.ndarray, p: float = 0.5, *, training: bool = True, generator: Generator) -> np.ndarray:
     mask, scale = generator.keep_mask(x.shape, p)
     return np.where(mask, x * scale, 0.0) if training else x
@@ -43,8 +49,7 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
     p is rounded to a multiple of 2^-16. Source: Srivastava et al. 2014 (JMLR 15), in the "inverted" form.
     Raises ValueError unless 0 <= p <= 1.
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout: p = {p} is not a probability")
+    check_probability("dropout", p)
     if not training or p == 0:
         return x if isinstance(x, Tensor) else Tensor(x)
     (x,) = promoted(x)
@@ -69,11 +74,10 @@ def dropout_add(
 
     Raises ValueError unless 0 <= p <= 1, or if the shapes differ.
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout_add: p = {p} is not a probability")
+    check_probability("dropout_add", p)
     x, residual = promoted(x, residual)
-    if not training or p == 0:
-        return add(x, residual)
     if x.shape != residual.shape:
         raise ValueError(f"dropout_add: x {list(x.shape)} and the residual {list(residual.shape)} differ")
+    if not training or p == 0:
+        return add(x, residual)
     return serve("dropout_add", (x, residual), p=p, generator=generator or default_generator)

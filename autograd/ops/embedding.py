@@ -58,8 +58,8 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
     """table[ids], (*ids.shape, features): ids of any integer shape, on the host or the device, table (rows, features).
 
     The row `padding_id`, counted from the end if negative, gets no gradient. Raises IndexError unless 0 <= id < rows
-    (the kernels give NaN for such an id instead), TypeError for ids that are not integers, ValueError for a table of
-    another shape.
+    (the kernels give NaN for such an id instead) and for a padding_id outside the table, TypeError for ids that are not
+    integers, ValueError for a table of another shape.
     """
     ids = ids.data if isinstance(ids, Tensor) else ids
     if len(table.shape) != 2:
@@ -71,6 +71,8 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
         if ids.size and (ids.min() < 0 or ids.max() >= table.shape[0]):
             wrong = ids[(ids < 0) | (ids >= table.shape[0])].flat[0]
             raise IndexError(f"embedding: id {wrong} is outside the table of {table.shape[0]} rows")
+    if padding_id is not None and not -table.shape[0] <= padding_id < table.shape[0]:
+        raise IndexError(f"embedding: padding_id {padding_id} is outside the table of {table.shape[0]} rows")
     if padding_id is not None and padding_id < 0:
         padding_id += table.shape[0]  # SumRows.backward compares it with the ids
     ids = array_module(array_of(table)).asarray(ids)

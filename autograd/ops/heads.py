@@ -63,5 +63,12 @@ def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
 
 @declare(lambda *parts: np.concatenate([np.concatenate(list(p.swapaxes(0, 1)), axis=2) for p in parts], axis=2))
 def merge_heads(*parts: Any) -> Tensor:
-    """The inverse of `split_heads`: tensors (batch, heads, length, head_dim) -> (batch, length, features)."""
+    """The inverse of `split_heads`: tensors (batch, heads, length, head_dim) -> (batch, length, features).
+
+    Raises ValueError unless all have the same shape, of four axes.
+    """
+    shapes = {tuple(part.shape) for part in parts}
+    if len(shapes) != 1 or len(parts[0].shape) != 4:
+        shown = ", ".join(map(str, sorted(shapes)))
+        raise ValueError(f"merge_heads: the parts must have one shape (batch, heads, length, head_dim), not {shown}")
     return serve("merge_heads", parts if len({part.dtype for part in parts}) == 1 else promoted(*parts))

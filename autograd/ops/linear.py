@@ -10,7 +10,7 @@ from ..function import Function
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .activation import gelu, relu, silu
-from .dropout import _dropout_reference
+from .dropout import _dropout_reference, check_probability
 from .dropout import dropout as drop_out
 from .elementwise import promoted
 from .linalg import rows_of
@@ -82,6 +82,8 @@ def linear_relu(
     Args:
         x, weight, bias: as `linear` takes them.
         dropout: probability of dropping a unit; the others are scaled by 1 / (1 - dropout).
+
+    Raises ValueError as `linear_activation`.
     """
     return linear_activation(x, weight, bias, dropout=dropout, generator=generator)
 
@@ -121,8 +123,9 @@ def linear_activation(
         activation: "relu", "gelu" or "silu".
         x, weight, bias, dropout: as `linear_relu` takes them.
 
-    Raises ValueError for an unknown activation.
+    Raises ValueError for an unknown activation, shapes that don't fit, or unless 0 <= dropout <= 1.
     """
+    check_probability("linear_activation", dropout)
     if activation not in _ACTIVATIONS:
         raise ValueError(f"linear_activation: {activation!r} is none of {', '.join(_ACTIVATIONS)}")
     x, weight, bias = promoted(x, weight, bias)

@@ -32,7 +32,7 @@ class CrossEntropyOnCPU(Function):
         weight = np.ones(classes, dtype) if self.weight is None else self.weight.astype(dtype)
         row_weight = weight[target] * real
         own = (1 - self.label_smoothing) * row_weight
-        each = self.label_smoothing / classes * weight
+        each = self.label_smoothing / max(classes, 1) * weight
 
         # With the row's maximum subtracted nothing overflows, and the loss of large logits keeps its digits.
         p = np.subtract(logits, logits.max(axis=1, keepdims=True) if classes else logits, dtype=dtype)

@@ -10,7 +10,7 @@ from ..backend import array_module
 from ..function import Function
 from ..random import Generator, default_generator
 from ..tensor import Tensor
-from .dropout import _dropout_reference, dropout_add
+from .dropout import _dropout_reference, check_probability, dropout_add
 from .elementwise import promoted
 from .reduction import narrowed, widened
 from .registry import declare, form, serve
@@ -51,6 +51,12 @@ def row_mean(x: Any) -> Any:
     return x.sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)
 
 
+def _check_features(op: str, x: Any, weight: Any, bias: Any) -> None:
+    for name, vector in (("weight", weight), ("bias", bias)):
+        if not x.shape or vector.shape != x.shape[-1:]:
+            raise ValueError(f"{op}: a {name} of shape {vector.shape} does not fit rows of x, {x.shape}")
+
+
 def _layer_norm_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float = 1e-5) -> np.ndarray:
     mean = x.sum(axis=-1, keepdims=True) / x.shape[-1]
     variance = ((x - mean) ** 2).sum(axis=-1, keepdims=True) / x.shape[-1]
@@ -61,9 +67,11 @@ def _layer_norm_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, e
 def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
     """Normalise each row x (..., features) to mean 0 and variance 1, then scale and shift by weight, bias (features,).
 
-    `eps` is added to the variance. Statistics of float16 rows are float32. Source: Ba et al. 2016, arXiv 1607.06450.
+    `eps` is added to the variance. Statistics of float16 rows are float32. Raises ValueError for a weight or bias of
+    another shape. Source: Ba et al. 2016, arXiv 1607.06450.
     """
     (x, weight, bias), eps = promoted(x, weight, bias), float(eps)
+    _check_features("layer_norm", x, weight, bias)
     return serve("layer_norm", (x, weight, bias), eps=eps)
 
 
@@ -113,12 +121,12 @@ def residual_layer_norm(
     and the beginning of the next. x and residual have the same shape (..., features); p, weight, bias and eps are those
     of `dropout` and `layer_norm`. Raises ValueError unless 0 <= p <= 1 and the shapes agree.
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"residual_layer_norm: p = {p} is not a probability")
+    check_probability("residual_layer_norm", p)
     p, generator = p if training else 0.0, generator or default_generator
     (x, residual, weight, bias), eps = promoted(x, residual, weight, bias), float(eps)
     if x.shape != residual.shape:
         raise ValueError(f"residual_layer_norm: x {list(x.shape)} and the residual {list(residual.shape)} differ")
+    _check_features("residual_layer_norm", x, weight, bias)
     return serve("residual_layer_norm", (x, residual, weight, bias), p=p, eps=eps, both=both, generator=generator)
 
 

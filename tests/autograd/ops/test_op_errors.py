@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Tensor, ops
+from handloom.autograd import Tensor, ops, plain
 
 
 def f(*shape: int, dtype: Any = np.float64) -> Tensor:
@@ -88,6 +88,19 @@ CASES: list[tuple[str, Any, type[Exception], tuple[str, ...]]] = [
     ("attention", lambda: attend((1, 1, 2, 3), (1, 1, 2, 4)), ValueError, ("2, 3", "2, 4")),
     ("attention", lambda: attend((2, 1, 2, 3), (1, 1, 2, 3)), ValueError, ("2, 1, 2, 3", "1, 1, 2, 3")),
     ("attention", lambda: attend((1, 1, 2, 2), mask=np.ones((2, 2))), TypeError, ("boolean", "float64")),
+    ("attention", lambda: attend((1, 1, 2, 2), dropout=-0.5), ValueError, ("-0.5", "probability")),
+    ("attention", lambda: attend((1, 1, 2, 2), dropout=1.5, method="blocked"), ValueError, ("1.5", "probability")),
+    ("linear_activation", lambda: ops.linear_relu(f(2, 3), f(4, 3), dropout=1.5), ValueError, ("1.5", "probability")),
+    ("layer_norm", lambda: ops.layer_norm(f(2, 3), f(1), f(3)), ValueError, ("weight", "(1,)", "(2, 3)")),
+    ("layer_norm", lambda: ops.layer_norm(f(2, 3), f(3), f(2, 3)), ValueError, ("bias", "(2, 3)")),
+    ("layer_norm", lambda: ops.layer_norm(f(), f(1), f(1)), ValueError, ("weight", "()")),
+    ("residual_layer_norm", lambda: ops.residual_layer_norm(f(2, 3), f(2, 3), f(3), f(1)), ValueError, ("(1,)",)),
+    ("dropout_add", lambda: ops.dropout_add(f(2, 3), f(3), training=False), ValueError, ("2, 3", "3")),
+    ("merge_heads", lambda: ops.merge_heads(f(2, 2, 3, 4), f(2, 2, 1, 4)), ValueError, ("2, 2, 3, 4", "2, 2, 1, 4")),
+    ("merge_heads", lambda: ops.merge_heads(f(2, 2, 3, 4), f(4, 2, 3, 4)), ValueError, ("2, 2, 3, 4", "4, 2, 3, 4")),
+    ("merge_heads", lambda: ops.merge_heads(f(2, 2, 3)), ValueError, ("2, 2, 3",)),
+    ("merge_heads", lambda: ops.merge_heads(), ValueError, ("one shape",)),
+    ("embedding", lambda: ops.embedding(np.array([0]), f(3, 2), padding_id=3), IndexError, ("padding_id 3", "3 rows")),
 ]  # fmt: skip
 
 
@@ -101,6 +114,18 @@ def test_errors_name_the_op_and_the_shapes(
     assert op.replace("_", "") in re.sub("_", "", message).lower(), message
     for fragment in fragments:
         assert fragment in message, message
+
+
+@pytest.mark.parametrize(("op", "call", "kind", "fragments"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)])
+def test_plain_forms_refuse_the_same(op: str, call: Any, kind: type[Exception], fragments: tuple[str, ...]) -> None:
+    with plain(), pytest.raises(kind):
+        call()
+
+
+def test_no_class_and_no_target_is_no_error() -> None:
+    for on in (False, True):
+        with plain(on):
+            assert np.isnan(ops.cross_entropy(f(0, 0), np.zeros(0, int), label_smoothing=0.1).item())
 
 
 def test_complex_results_can_not_carry_a_gradient() -> None:
