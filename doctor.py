@@ -1,7 +1,7 @@
-"""What slows handloom down on this machine, and the cure: python -m handloom.doctor
+"""Finds what slows handloom down on this machine, and the cure: python -m handloom.doctor
 
-It measures and reads; it changes nothing. What can't be read on a system (most is read from Linux's /proc and /sys) is
-left out.
+It measures and reads, and changes nothing. It leaves out what can't be read on a system (most is read from Linux's
+/proc and /sys).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Environment = Mapping[str, str]
 #: Variables that choose the kernels of a linear algebra library or the instructions that it and NumPy may use.
 SELECTING = ("OPENBLAS_CORETYPE", "OPENBLAS_VERBOSE", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "BLIS_ARCH_TYPE")
 THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
-#: OpenBLAS's names of kernels that do without AVX-512.
+#: OpenBLAS's names of kernels that don't use AVX-512.
 _NARROW = ("Haswell", "Zen", "Sandybridge", "Nehalem", "Prescott", "Core2")
-# The longest time that a measurement in a child process may take, in seconds.
+# The time limit of a measurement in a child process, in seconds.
 _PATIENCE = 60
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: "ok", "note" (may matter) or "slow" (does matter), and the cure if there is one."""
+    """The result of one check: "ok", "note" (may matter) or "slow" (does matter), and the cure if there is one."""
 
     subject: str
     level: Literal["ok", "note", "slow"]
@@ -87,7 +87,7 @@ def _in_child(code: str, environment: Environment, *arguments: str) -> list[floa
 def product_speed(environment: Environment) -> float:
     """GFLOP/s of a product of two 1024 x 1024 float32 matrices in a process with this environment; nan if it fails.
 
-    The better of two processes: other programs may disturb one.
+    The better of two processes, since other programs may disturb one.
     """
     return max(next(iter(_in_child(_PRODUCT, environment)), float("nan")) for _ in range(2))
 
@@ -150,7 +150,7 @@ def thread_findings(blas: Blas, environment: Environment, usable: int, present: 
 
 
 def processor_findings(name: str, flags: frozenset[str], governors: frozenset[str]) -> Iterator[Finding]:
-    """The processor's vector instructions, and whether it is told to save power."""
+    """The processor's vector instructions, and whether it is set to save power."""
     if flags:
         width = 512 if "avx512f" in flags else 256 if "avx2" in flags else 128
         text = f"{name}, vector registers of {width} bits"
@@ -180,7 +180,7 @@ def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]
 
 
 def page_fault_findings(plain: list[float], kept: list[float]) -> Iterator[Finding]:
-    """What a new large array costs: (ms, page faults) to make and fill 16 MiB, plainly and with freed memory kept."""
+    """The cost of a new large array: (ms, page faults) to make and fill 16 MiB, plainly and with freed memory kept."""
     if not plain or not kept:
         return
     text = f"a fresh array of 16 MiB costs {plain[0]:.1f} ms ({plain[1]:.0f} page faults), "
@@ -189,7 +189,7 @@ def page_fault_findings(plain: list[float], kept: list[float]) -> Iterator[Findi
         yield Finding("page faults", "ok", text, "in a loop of your own: handloom.train.allocator.keep_freed_memory()")
     else:
         text += f"{kept[0]:.1f} ms where freed memory should be kept"
-        yield Finding("page faults", "note", text, "handloom can tell only glibc (Linux) to keep freed memory")
+        yield Finding("page faults", "note", text, "handloom can make only glibc (Linux) keep freed memory")
 
 
 def huge_page_findings(setting: str, environment: Environment) -> Iterator[Finding]:
@@ -211,7 +211,7 @@ def load_findings(busy: float, stolen: float) -> Iterator[Finding]:
     text = f"other programs use {busy:.0%} of the processors' time"
     yield Finding("load", "slow" if busy > 0.1 else "ok", text, "wait, or end them (see top)" if busy > 0.1 else "")
     if stolen > 0.02:
-        text = f"the host of this virtual machine takes {stolen:.0%} of its time for others"
+        text = f"the host of this virtual machine gives {stolen:.0%} of its time to others"
         yield Finding("host", "slow", text, "another machine, or another time of day")
 
 
@@ -225,7 +225,7 @@ def gpu_findings(present: bool) -> Iterator[Finding]:
             raise RuntimeError(f"a kernel gave {sums.tolist()} where all are 3: update the driver")
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
         missing = device_kernels(0).why_not_here()
-    except Exception as error:  # DeviceError says the cure; a broken CUDA raises all kinds of things
+    except Exception as error:  # DeviceError names the cure; a broken CUDA raises many kinds of errors
         text = (str(error) or type(error).__name__).splitlines()[0].removeprefix("device 'cuda': ")
         yield Finding("GPU", "slow" if present else "ok", f"none used: {text}")
         return
@@ -275,7 +275,7 @@ def _usable_cores() -> int:
 
 
 def _load(seconds: float = 0.7) -> tuple[float, float] | None:
-    """The shares of `load_findings`, watched for so long while this process sleeps."""
+    """The shares of `load_findings`, measured for `seconds` while this process sleeps."""
 
     def ticks() -> list[int]:
         return [int(field) for field in _read("/proc/stat").partition("\n")[0].split()[1:9]]
@@ -303,12 +303,12 @@ def diagnose() -> Iterator[Finding]:
     yield from memory_findings(_read("/proc/meminfo"), _container_limit())
     yield from page_fault_findings(*(_in_child(_FRESH, environment, how) for how in ("plain", "keep")))
     yield from huge_page_findings(_read("/sys/kernel/mm/transparent_hugepage/enabled"), environment)
-    yield from gpu_findings(Path("/dev/nvidiactl").exists())  # whichever of the GPUs a container is given
+    yield from gpu_findings(Path("/dev/nvidiactl").exists())  # whichever GPU the container has
     yield from python_findings(sys.gettrace() is not None, environment)
 
 
 def main() -> None:
-    description = "Look for what slows handloom down on this machine, and name the cure."
+    description = "Find what slows handloom down on this machine, and name the cure."
     argparse.ArgumentParser(prog="python -m handloom.doctor", description=description).parse_args()
     print(f"NumPy {np.__version__}, Python {platform.python_version()}, {platform.platform()}")
     slow = 0

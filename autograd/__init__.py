@@ -9,6 +9,7 @@ from .function import Function
 from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .gradcheck import assert_gradients, gradcheck, gradgradcheck
 from .observing import Observer, start_observing, stop_observing
+from .ops.registry import explain, is_plain, plain
 from .random import Generator, default_generator, manual_seed
 from .recording import record
 from .tensor import Parameter, Tensor, bind
@@ -28,13 +29,16 @@ __all__ = [
     "detect_anomaly",
     "draw_graph",
     "enable_grad",
+    "explain",
     "grad",
     "gradcheck",
     "gradgradcheck",
     "is_grad_enabled",
+    "is_plain",
     "manual_seed",
     "no_grad",
     "ops",
+    "plain",
     "record",
     "start_observing",
     "stop_observing",

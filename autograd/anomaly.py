@@ -24,7 +24,7 @@ class AnomalyError(RuntimeError):
 
 
 class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly():`)
-    """Context manager: look at every value and every gradient, in all threads, until the first bad one.
+    """Context manager: check every value and every gradient, in all threads, and stop at the first bad one.
 
     Raises AnomalyError that names the op, the shapes and the line of your code that called it
 
@@ -55,7 +55,7 @@ class detect_anomaly:  # noqa: N801  (reads as a statement: `with detect_anomaly
 
 
 class _Seen(NamedTuple):
-    """What is noted of a call: the line and the checksums of what its backward rule will need."""
+    """The record of a call: its line in the caller's code and checksums of the arrays that its backward rule needs."""
 
     line: str
     checksums: list[int]
@@ -117,7 +117,7 @@ def _has_nan(array: Any) -> bool:
 
 
 def _bad_kind(array: Any, sources: list[Any]) -> str:
-    """ "NaN" or "infinity" if `array` contains one that the sources don't explain, else an empty text."""
+    """ "NaN" or "infinity" if `array` contains one that does not come from the sources, else an empty string."""
     if not _is_floating(array) or bool(np.isfinite(to_device(array, "cpu") if is_array(array) else array).all()):
         return ""
     if _has_nan(array):
@@ -140,7 +140,7 @@ def _checksum(array: Any) -> int:
 
 
 def _callers_line() -> str:
-    """The nearest line outside handloom that led here, and the layers in between."""
+    """The innermost line of the call stack outside handloom, and the layers in between."""
     frame: FrameType | None = sys._getframe(2)
     inner: list[str] = []
     while frame is not None:

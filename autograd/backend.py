@@ -1,8 +1,8 @@
-"""NumPy or CuPy: which namespace an array belongs to, which device it lives on, and how it moves.
+"""NumPy or CuPy: the namespace of an array, its device, and transfers between devices.
 
-An op asks `xp = array_module(x)` on its first line and knows nothing else of devices. The same question asked of a
-Tensor answers with handloom's own ops, which carry NumPy's names: so one backward rule, written in the functions that
-all three share, serves arrays (the fast path) and Tensors (when the gradient is itself to be differentiated).
+An op calls `xp = array_module(x)` on its first line and needs no other knowledge of devices. For a Tensor it returns
+handloom's own ops, which have NumPy's names: so one backward rule, written in the functions that all three share,
+serves arrays (the fast path) and Tensors (when the gradient is to be differentiated again).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import numpy as np
 Array = Any
 
 _NAMESPACES: dict[type, ModuleType] = {np.ndarray: np}
-# The namespace that wins when operands differ; a later one outranks an earlier one.
+# Priority of namespaces when operands differ: a later one wins over an earlier one.
 _RANK = {"numpy": 0, "cupy": 1, "handloom": 2}
 
 
 class DeviceError(RuntimeError):
-    """A device that is asked for can't be used; the message says why and what to do."""
+    """A requested device can't be used; the message says why and what to do."""
 
 
 class DeviceWarning(UserWarning):
-    """A device can be used, but something takes a slower way there; the message says what, and why."""
+    """A device can be used, but something uses a slower method there; the message says what, and why."""
 
 
 def register_namespace(kind: type, namespace: ModuleType) -> None:
-    """Let `array_module` answer `namespace` for values of type `kind`."""
+    """Make `array_module` return `namespace` for values of type `kind`."""
     _NAMESPACES[kind] = namespace
 
 
@@ -74,7 +74,7 @@ def is_array(value: Any) -> bool:
 
 
 def native(array: Array) -> Array:
-    """`array` in this machine's byte order, and of NumPy's own class: a subclass means other things by * or sum.
+    """`array` in this machine's byte order, and of NumPy's own class, since subclasses define * or sum differently.
 
     Raises TypeError for a masked array, whose mask no operation would see.
     """
@@ -91,7 +91,7 @@ def device_of(array: Array) -> str:
 
 
 def address_of(array: Array) -> int:
-    """Where the first element of `array` lies in its device's memory."""
+    """The address of the first element of `array` in its device's memory."""
     return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
 
 
@@ -109,7 +109,7 @@ def to_device(array: Array, device: str) -> Array:
 
 
 def use_device(device: str) -> None:
-    """Make `device` the current one of this thread: kernels run there, wherever their arrays lie.
+    """Make `device` the current one of this thread: kernels run there, wherever their arrays are.
 
     Nothing for "cpu". Raises DeviceError as `check_device` does.
     """
@@ -121,7 +121,7 @@ def use_device(device: str) -> None:
 def check_device(device: str) -> None:
     """Raise DeviceError, which names the cure, unless "cpu", "cuda" or "cuda:N" can be used here.
 
-    A GPU is asked to run a kernel when it is checked for the first time.
+    The first check of a GPU runs a kernel on it.
     """
     if device == "cpu":
         return
@@ -136,7 +136,7 @@ def check_device(device: str) -> None:
 
 
 def import_cupy() -> Any:
-    """CuPy with a usable GPU behind it; DeviceError says which of the two is missing and the cure."""
+    """The module cupy, with a usable GPU; DeviceError says which of the two is missing, and the cure."""
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
@@ -159,11 +159,11 @@ def import_cupy() -> Any:
 
 
 def compute_capability(cupy: Any, device: int) -> int:
-    """Of a GPU, times ten: 75 for 7.5. It says which instructions the GPU has."""
+    """The compute capability of a GPU, times ten: 75 for 7.5. It determines the GPU's instructions."""
     return int(cupy.cuda.Device(device).compute_capability)
 
 
-# What every kernel needs: the compiler, CUDA's headers, and a driver that takes what they make. Products need cuBLAS.
+# Every kernel needs the compiler, CUDA's headers, and a driver that accepts the result. Products need cuBLAS.
 _TRIAL = """
 #include <cuda_fp16.h>
 extern "C" __global__ void trial(__half* x) { x[0] = __float2half_rn(1.0f); }
@@ -172,7 +172,7 @@ extern "C" __global__ void trial(__half* x) { x[0] = __float2half_rn(1.0f); }
 
 @cache
 def _try_kernel(cupy: Any, device: int) -> None:
-    """Load cuBLAS, compile and launch a kernel; DeviceError says why that fails, and the cure. Nothing waits."""
+    """Load cuBLAS, compile and launch a kernel; DeviceError says why that fails, and the cure. Does not wait."""
     try:
         with cupy.cuda.Device(device):
             cupy.cuda.device.get_cublas_handle()

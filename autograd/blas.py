@@ -1,4 +1,4 @@
-"""The linear algebra library that NumPy was built with: what it is, and OpenBLAS's own functions."""
+"""The linear algebra library that NumPy was built with: its name and settings, and OpenBLAS's own functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Blas:
 
 
 def blas_of_numpy() -> Blas:
-    """Ask NumPy's build record, and OpenBLAS itself where that is what it uses."""
+    """The library under NumPy, from NumPy's build record and from OpenBLAS itself if NumPy uses it."""
     config: Any = np.show_config(mode="dicts")
     built = config.get("Build Dependencies", {}).get("blas", {})
     name = f"{built.get('name', 'unknown')} {built.get('version', '')}".strip()

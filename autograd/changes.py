@@ -1,8 +1,8 @@
-"""Changes in place: which memory was written into, and when, so that a graph which holds it refuses to go on.
+"""In-place changes: which memory was written to, and when, so that a graph that needs it raises an error.
 
-What counts is the memory and not the tensor. Views, `detach()`, `Tensor(x.data)` and a bare `x.data` given to an op all
-hold the leaf's memory, and their addresses tell it. A change is one call of `note`; until a call of the graph is older
-than one, all it costs is the comparison of two numbers.
+Changes are tracked by memory, not by tensor. Views, `detach()`, `Tensor(x.data)` and a bare `x.data` given to an op all
+have the leaf's memory, which their addresses show. A change is one call of `note`; while no call of the graph is older
+than the latest change, a check only compares two numbers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from itertools import takewhile
 from .backend import Array, address_of
 from .origin import call_numbers
 
-_MOST = 1 << 16  # regions to remember; a model has some hundred
+_MOST = 1 << 16  # regions to remember; a model has some hundreds
 
 
 class Changes:
     """The regions of memory that were changed, each with the number of its latest change.
 
     Attributes:
-        last: the number of the latest change of all, on the clock of `call_numbers`.
+        last: the number of the latest change, in the sequence of `call_numbers`.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Changes:
         self._lock = threading.Lock()
 
     def note(self, array: Array) -> None:
-        """Something is being written into `array`."""
+        """Record a write to `array`."""
         region = _region(array)
         with self._lock:
             self._numbers.pop(region, None)
@@ -40,19 +40,19 @@ class Changes:
                 self._forgotten = self._numbers.pop(next(iter(self._numbers)))
 
     def find(self, arrays: Sequence[Array], number: int) -> int | None:
-        """The place of the first array that may have been changed since call `number`; None if there is none."""
+        """The index of the first array that may have been changed since call `number`; None if there is none."""
         with self._lock:
             recent = [region for region, _ in takewhile(lambda item: item[1] > number, reversed(self._numbers.items()))]
             forgotten = self._forgotten > number
-        for place, array in enumerate(arrays):
+        for index, array in enumerate(arrays):
             start, stop = _region(array)
             if forgotten or any(max(first, start) < min(last, stop) for first, last in recent):
-                return place
+                return index
         return None
 
 
 def _region(array: Array) -> tuple[int, int]:
-    """The addresses from the first byte of an array to behind its last; equal ones for an empty array."""
+    """The addresses of an array's first byte and of the byte after its last; equal for an empty array."""
     start = address_of(array)
     if array.flags.c_contiguous:
         return start, start + array.nbytes

@@ -1,8 +1,8 @@
 """Activation checkpointing: recompute what the backward pass needs instead of keeping it.
 
-`checkpoint(layer, x)` gives what `layer(x)` gives, but keeps only x. When the gradient arrives, the layer runs once
-more, with the random numbers of the first time, and the pass goes back through that. A stack of n layers so keeps n
-inputs and the activations of one layer, for about a third more time. Source: Chen et al. 2016, arXiv 1604.06174.
+`checkpoint(layer, x)` returns the same as `layer(x)`, but keeps only x. In the backward pass the layer runs again, with
+the same random numbers, and the pass goes back through that second run. So a stack of n layers keeps n inputs and the
+activations of one layer, for about a third more time. Source: Chen et al. 2016, arXiv 1604.06174.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from .backend import is_array
 from .engine import inner_gradients
 from .function import Function
 from .grad_mode import enable_grad, grad_mode
+from .ops.registry import is_plain, plain
 from .origin import Leaf, call_numbers
 from .random import Draws
 from .tensor import Tensor
@@ -29,10 +30,10 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     Args:
         function: a layer, or any function of Tensors that returns one Tensor or a tuple of them. It is called twice,
-            so it must do the same each time and change nothing; what it draws from a `Generator`, in the thread that
-            calls it, it is given again. Leaves that it holds, such as parameters, get their gradients as always, and
-            their hooks are called once.
-        args, kwargs: Tensors, for which gradients are wanted as always, and anything else.
+            so it must do the same each time and change nothing; its draws from a `Generator`, in the thread that calls
+            it, are repeated. Leaves that it uses, such as parameters, get their gradients as usual, and their hooks
+            are called once.
+        args, kwargs: Tensors, which get gradients as usual, and anything else.
 
     Raises RuntimeError if the function uses a result that was computed outside and is not among its arguments, and in
     the backward pass if an array that it needs was changed or replaced, or if it does not do the same again, as far as
@@ -53,19 +54,19 @@ class Checkpoint(Function):
         self.operands = [tensor for tensor in tensors if tensor.requires_grad]
         self.operand_count = len(self.operands)
         constants = [tensor for tensor in tensors if not tensor.requires_grad]
-        places = {id(tensor): place for place, tensor in enumerate((*self.operands, *constants))}
-        # Of a tensor its array is kept and its place among the tensors, of which each run makes its own.
+        indices = {id(tensor): index for index, tensor in enumerate((*self.operands, *constants))}
+        # Of a tensor its array and its index among the tensors are kept; each run makes its own tensors.
         self.constants = [tensor.data for tensor in constants]
-        self.args = [(places.get(id(value)), None if id(value) in places else value) for value in args]
-        self.kwargs = {key: (places.get(id(v)), None if id(v) in places else v) for key, v in kwargs.items()}
+        self.args = [(indices.get(id(value)), None if id(value) in indices else value) for value in args]
+        self.kwargs = {key: (indices.get(id(v)), None if id(v) in indices else v) for key, v in kwargs.items()}
         self.arrays = [value for value in values if is_array(value)]
-        self.function, self.draws = function, Draws()
+        self.function, self.draws, self.plain = function, Draws(), is_plain()
         self.outputs: list[Any] = []
         self.leaves: list[tuple[Tensor, Any]] = []  # and their arrays
         self.seen: list[Any] = []  # of the outputs
 
     def find_leaves(self) -> list[Tensor]:
-        """Run the function; note its outputs, and the leaves that its graph ends in beside the operands."""
+        """Run the function; note its outputs and the leaves of its graph that are not operands."""
         oldest = next(call_numbers)
         with self.draws.noted():
             inner, outputs = self._run([tensor.data for tensor in self.operands])
@@ -109,7 +110,7 @@ class Checkpoint(Function):
                 "the forward and the backward pass, which needs it as it was; do that after backward()"
             )
         oldest = next(call_numbers)
-        with enable_grad(), self.draws.repeated():
+        with enable_grad(), plain(self.plain), self.draws.repeated():
             inner, outputs = self._run(self.saved[: self.operand_count])
         found = None
         if _alike(self.seen, [_glance(output.data) for output in outputs]):
@@ -131,8 +132,8 @@ class Checkpoint(Function):
         inner = [Tensor(array[...], requires_grad=True) for array in arrays]
         tensors = [*inner, *(Tensor(array[...]) for array in self.constants)]
 
-        def value(place: int | None, other: Any) -> Any:
-            return other if place is None else tensors[place]
+        def value(index: int | None, other: Any) -> Any:
+            return other if index is None else tensors[index]
 
         result = self.function(
             *(value(*pair) for pair in self.args), **{key: value(*pair) for key, pair in self.kwargs.items()}
@@ -154,13 +155,13 @@ class Checkpoint(Function):
 
 
 def _glance(array: Any) -> tuple[Any, Any, Any]:
-    """Shape, dtype and, on the host, some numbers of an array: enough to tell it from a wrong one."""
+    """Shape, dtype and, on the host, some elements of an array: enough to detect a different one."""
     sample = array.flat[:: array.size // 16 | 1] if isinstance(array, np.ndarray) and array.size else None
     return array.shape, array.dtype, sample
 
 
 def _alike(first: list[Any], second: list[Any]) -> bool:
-    """Whether glances are at the same arrays, but for what the order of sums may change."""
+    """Whether samples are of the same arrays, up to the order of sums."""
     if [glance[:2] for glance in first] != [glance[:2] for glance in second]:
         return False
     for (_, _, a), (_, _, b) in zip(first, second, strict=True):

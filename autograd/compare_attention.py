@@ -1,11 +1,11 @@
-"""Which method of attention is how exact, how fast and how large? "The numbers differ, is it a bug?"
+"""Compares the methods of attention: errors, times and memory. "The numbers differ, is it a bug?"
 
     python -m handloom.autograd.compare_attention
     python -m handloom.autograd.compare_attention --length 2048 --causal --dtype float32
     python -m handloom.autograd.compare_attention --device cuda --length 4096 --heads 16
 
-Every method computes the same output and gradients, in another order, so each rounds otherwise. The table shows the
-largest error of each against float64. A method is in order if its errors are about those of the standard method in the
+All methods compute the same output and gradients in different orders, so their rounding differs. The table shows the
+largest error of each against float64. A method is correct if its errors are about those of the standard method in the
 same precision: at most 2 times for the output, 3 times for gradients, as the authors of FlashAttention judge theirs.
 """
 
@@ -36,7 +36,7 @@ _LARGEST_REFERENCE = 1 << 26  # scores that the float64 reference holds at once
 
 @dataclass(frozen=True)
 class Setting:
-    """What is compared. `dropout` is left out of the errors, which it would hide, but not of times and memory."""
+    """The shapes and options. Errors are measured without `dropout`, which hides them; times and memory with it."""
 
     batch: int = 1
     heads: int = 4
@@ -131,7 +131,7 @@ def _results(setting: Setting, method: str, arrays: list[Any], dropout: bool = F
 
 
 def _reference(setting: Setting, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """The same in float64 from the same rounded inputs; by blocks where the weights would be too large to hold."""
+    """The same in float64 from the same rounded inputs; by blocks where the weights would take too much memory."""
     scores = setting.batch * setting.heads * setting.length * (setting.key_length or setting.length)
     method = "standard" if scores <= _LARGEST_REFERENCE else "blocked"
     return _results(setting, method, [array.astype(np.float64) for array in arrays])
@@ -157,7 +157,7 @@ def _finish(device: str) -> None:
 
 
 def peak_bytes(run: Callable[[], Any], device: str) -> int:
-    """The most memory that `run` holds at a time beyond what was held before."""
+    """The peak memory of `run` beyond the memory in use before."""
     if device == "cpu":
         tracemalloc.start()
         try:
@@ -195,7 +195,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def verdict(rows: Sequence[Row]) -> tuple[bool, str]:
-    """Whether every method is as exact as the standard one, within 2 times for the output and 3 for gradients."""
+    """Whether every method is as exact as the standard one: at most 2 times its error in the output, 3 in gradients."""
     plain = {row.dtype: row.errors for row in rows if row.method == "standard"}
     for row in rows:
         for name, error in row.errors.items():

@@ -28,12 +28,14 @@ class _Edge(NamedTuple):
 
 
 def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = None) -> str:
-    """The graph behind `tensor` in Graphviz's DOT language: leaves on top, one box a call, shapes on the arrows.
+    """The graph behind `tensor` in Graphviz's DOT language: leaves on top, one box per call, shapes on the arrows.
+
+    Beneath the name of a call of an op with several forms stands the one that served (`ops.explain` tells why).
 
     Args:
         tensor: a recorded result whose graph has not been freed. Inputs without a gradient are left out.
         path: also write it there: `NAME.dot` the text, `NAME.svg` a picture (drawn by Graphviz's `dot` where that is
-            installed, else by a simple layout of our own, fit for some dozens of calls).
+            installed, else by a simple built-in layout, suitable for some dozens of calls).
         module: its parameters are named as in `module.named_parameters()`.
 
     Raises RuntimeError if nothing was recorded or the graph was freed, ValueError for another file suffix.
@@ -56,7 +58,7 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
 
 
 def _collect(tensor: Tensor, parameters: dict[str, Tensor]) -> tuple[dict[str, _Box], list[_Edge]]:
-    """All leaves and calls, oldest first, and what passes between them."""
+    """All leaves and calls, oldest first, and the edges between them."""
     if not tensor.requires_grad:
         raise RuntimeError("draw_graph: nothing was recorded: no input requires a gradient, or it was under no_grad()")
     origins: dict[str, Origin] = {}
@@ -84,7 +86,8 @@ def _collect(tensor: Tensor, parameters: dict[str, Tensor]) -> tuple[dict[str, _
         if isinstance(origin, Leaf):
             boxes[key] = _Box(f"{names.get(id(origin.tensor()), 'leaf')}\n{_form(origin)}", "leaf")
         else:
-            boxes[key] = _Box(origin.node.name, "call")
+            name, form = origin.node.name, origin.node.form
+            boxes[key] = _Box(f"{name}\n{form}" if form else name, "call")
     boxes["result"] = _Box(f"result\n{_form(tensor.origin)}", "result")
     edges.append(_Edge(_key(tensor.origin), "result", _form(tensor.origin)))
     return boxes, edges

@@ -59,7 +59,7 @@ class _Gradient:
         rows.add_to(self.value)
 
     def finished(self, hooks: dict[int, Any]) -> Any:
-        """What the hooks make of the gradient; it shares memory with nothing that anyone can hold."""
+        """The gradient after its hooks; it shares memory with no array that others hold."""
         if hooks:
             return _run_hooks(hooks, as_dense(self.value)).copy()
         return self.value if self.owned else self.value.copy()
@@ -75,16 +75,16 @@ class _Pass:
         ready: Callable[[Tensor], Any] | None = None,
     ):
         self.create_graph = create_graph
-        self.targets = targets or {}  # results whose gradient is asked for, by call and output -> key in `found`
+        self.targets = targets or {}  # results whose gradient is requested, by call and output -> key in `found`
         self.found: dict[int, Any] = {}
         self.nodes: dict[Function, list[_Gradient | None]] = {}
         self.leaves: dict[Leaf, _Gradient] = {}
         self.heap: list[tuple[int, Function]] = []
         self.ready = ready
-        self.uses: dict[Leaf, int] = {}  # with `ready`: inputs of calls still to be gone through that are this leaf
+        self.uses: dict[Leaf, int] = {}  # with `ready`: number of uses of a leaf by calls still to be visited
 
     def count_uses(self, outputs: Sequence[Tensor]) -> None:
-        """Go through the graph once, to know later when the last gradient of a leaf has come."""
+        """Count the uses of each leaf in the graph, to know when its last gradient has been added."""
         waiting = [output.origin.node for output in outputs if output.origin.node is not None]
         seen = set(map(id, waiting))
         while waiting:
@@ -96,7 +96,7 @@ class _Pass:
                     waiting.append(origin.node)
 
     def _used(self, inputs: Sequence[Origin | None]) -> None:
-        """A call was gone through: deliver the gradients of leaves that no other call can add to."""
+        """After a call: deliver the gradients of leaves that no other call can add to."""
         for origin in inputs:
             if isinstance(origin, Leaf):
                 self.uses[origin] -= 1
@@ -106,7 +106,7 @@ class _Pass:
     def deliver(self, origin: Leaf) -> None:
         """Add the collected gradient to its leaf's `grad`."""
         collected, leaf = self.leaves.pop(origin), origin.tensor()
-        if leaf is not None:  # else the tensor is gone, and with it the only place to put the gradient
+        if leaf is not None:  # otherwise the tensor, and with it its `grad`, was freed
             _deliver(leaf, collected.finished(origin.hooks))
             if self.ready is not None:
                 self.ready(leaf)
@@ -131,9 +131,9 @@ class _Pass:
         existing.add(value, owned)
 
     def run(self, retain_graph: bool, oldest: int = -1) -> None:
-        """Go back through the calls, down to number `oldest`: what is older can't lead to a target any more."""
+        """Go back through the calls, down to number `oldest`: older calls can't lead to a target."""
         while self.heap and -self.heap[0][0] >= oldest:
-            # In a function of its own, so that its buffers are gone before the next one asks for more.
+            # In a separate function, so that its buffers are freed before the next call allocates more.
             self._step(heapq.heappop(self.heap)[1], retain_graph, oldest)
 
     def _step(self, node: Function, retain_graph: bool, oldest: int) -> None:
@@ -157,12 +157,12 @@ class _Pass:
             node.release()
 
     def _arrived(self, node: Function, slot: int, value: Any) -> Any:
-        """The whole gradient of one output is here: call its hooks and note it if it was asked for."""
+        """The gradient of one output is complete: call its hooks and store it if it was requested."""
         if node.hooks is not None:
             value = _run_hooks(node.hooks.get(slot), value)
         index = self.targets.get((node, slot))
         if index is not None:
-            # The walk goes on with the array itself.
+            # The pass continues with the array itself.
             self.found[index] = value if self.create_graph else value.copy()
         return value
 
@@ -244,8 +244,8 @@ def backward(
 ) -> None:
     """Add d(output)/d(leaf), contracted with `gradient`, to `leaf.grad` of every leaf that `output` depends on.
 
-    `gradient` has the output's shape; it may be left out for a single number. The graph is freed on the way unless
-    `retain_graph`. `ready(leaf)` is called as soon as a leaf's gradient is complete, while the pass still goes on.
+    `gradient` has the output's shape; it may be left out for a single number. The pass frees the graph unless
+    `retain_graph`. `ready(leaf)` is called as soon as a leaf's gradient is complete, during the pass.
     Raises RuntimeError if nothing requires a gradient or the graph was freed before.
     """
     work = _Pass(ready=ready)
@@ -327,7 +327,7 @@ def grad(
 
 
 class Alias(Function):
-    """The same values under a new name: a point of the graph where a walk can stop."""
+    """The same values as a new result: a point of the graph where a backward pass can stop."""
 
     def forward(self, x):
         return x[...]
@@ -338,8 +338,8 @@ class Alias(Function):
 
 def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
     """The backward rule of a fused op whose gradient is to be recorded: the gradient of its composed form."""
-    # Through aliases, newer than every input: the walk stops at them. One input may be computed from another, or be
-    # the same tensor, and each is owed its own part only.
+    # Through aliases, newer than every input: the pass stops at them. One input may be computed from another, or be
+    # the same tensor, and each gets only its own part.
     tensors = [Alias()(tensor) for tensor in node.saved]
     wanted = [tensor for tensor, needed in zip(tensors, node.needs, strict=True) if needed]
     made = node.composed(*tensors)
@@ -355,8 +355,8 @@ def inner_gradients(
     """For a backward rule that goes back through calls which it records itself, those from number `oldest` on.
 
     Returns arrays, or None where there is no gradient: of the leaves that the rule made (`own`), then of others that
-    its calls use (`held`). The hooks of these are left to the pass that the rule is a part of, which calls them with
-    all that arrives. Returns None if the calls use further leaves, or results of older calls.
+    its calls use (`held`). The outer pass calls their hooks, with the complete gradients. Returns None if the calls
+    use further leaves, or results of older calls.
     """
     work = _Pass()
     _start(outputs, gradients, work, "backward")
@@ -366,15 +366,15 @@ def inner_gradients(
         if work.heap or any(origin not in known and origin.number < oldest for origin in work.leaves):
             return None
         found = []
-        for place, leaf in enumerate((*own, *held)):
+        for index, leaf in enumerate((*own, *held)):
             origin: Any = leaf.origin
             collected = work.leaves.get(origin)
-            found.append(None if collected is None else collected.finished(origin.hooks if place < len(own) else {}))
+            found.append(None if collected is None else collected.finished(origin.hooks if index < len(own) else {}))
         return tuple(found)
 
 
 def _own(value: Any) -> Tensor:
-    """A Tensor object of its own for a gradient: under create_graph two inputs may share one."""
+    """A separate Tensor object for a gradient: under create_graph two inputs may share one."""
     result = Tensor(value if is_array(value) else value.data)
     if isinstance(value, Tensor) and value.requires_grad:
         result.requires_grad, result._origin = True, value.origin

@@ -1,9 +1,9 @@
-"""The engine on one page, to read before the one that is used: reverse-mode differentiation of NumPy arrays.
+"""The engine on one page, to read before the real one: reverse-mode differentiation of NumPy arrays.
 
 A Value remembers the values it was made from and the rule that turns its gradient into theirs. `backward` goes through
 them from the newest to the oldest, so that each gradient is complete before its rule is called. `tensor.py`,
-`function.py` and `engine.py` do the same, and add dtypes, devices, memory freed early, checks, changes in place and
-second derivatives. The tests hold this page against them, over random graphs and over a Transformer layer.
+`function.py` and `engine.py` do the same, and add dtypes, devices, memory freed early, checks, in-place changes and
+second derivatives. Tests compare this page with them, on random graphs and on a Transformer layer.
 
     x, w = Value([[1.0, 2.0]]), Value([[3.0], [4.0]])
     ((x @ w) * 2).sum().backward()
@@ -37,7 +37,7 @@ class Value:
         arrived = {self: np.broadcast_to(gradient, self.data.shape)}
         heap = [(-self.number, self)]
         while heap:
-            value = heapq.heappop(heap)[1]  # the newest: all that used it has given its share
+            value = heapq.heappop(heap)[1]  # the newest: all that used it have added their gradients
             g = arrived.pop(value)
             value.grad = g if value.grad is None else value.grad + g
             for x, dx in zip(value.inputs, value.rule(g), strict=True):
@@ -65,7 +65,7 @@ class Value:
         return Value(x @ y, (self, other), lambda g: (g @ y.swapaxes(-1, -2), x.swapaxes(-1, -2) @ g))
 
     def __getitem__(self, index: Any) -> Value:
-        """What NumPy's index reads; with an array of ids, rows of a table: an embedding."""
+        """The elements that NumPy's index selects; with an array of ids, rows of a table: an embedding."""
 
         def rule(g: np.ndarray) -> tuple[np.ndarray]:
             dx = np.zeros_like(self.data)

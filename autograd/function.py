@@ -1,8 +1,8 @@
 """Function: one call of one operation, recorded so that it can be differentiated.
 
 A fresh object per call is the context: it holds the call's parameters, what the backward rule needs, and where the
-inputs came from. `forward` takes and returns raw arrays; `backward` stands beneath it. What all ops have in common
-is done here, once: recording, summing a broadcast gradient back, and checking each gradient's shape and dtype.
+inputs came from. `forward` takes and returns plain arrays; `backward` follows it. This base class does what all ops
+share: recording, summing a broadcast gradient back, and checking each gradient's shape and dtype.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .grad_mode import grad_mode
 from .origin import Origin, call_numbers
 from .tensor import Tensor
 
-# Runs the forward and backward computation of every call instead, while `detect_anomaly` is on.
+# The active observer, which then runs the forward and backward computation of every call.
 observer: Any = None
 
 _new = object.__new__
@@ -33,16 +33,19 @@ class Function:
 
     `forward` may `save` inputs and outputs (differentiable: seen as Tensors when the gradient is recorded) and `keep`
     anything else (masks, indices, statistics); `backward` finds them in `saved` and `kept` and returns one gradient
-    an input, None where there is none. A gradient is a fresh array, the incoming gradient or a view of it; never a
-    saved array. A rule does not write into the incoming gradient: others may hold it. `needs[i]` tells whether input i
-    wants a gradient at all. A gradient in float32 for a float16 input is rounded here.
+    per input, None where there is none. A gradient is a new array, the incoming gradient or a view of it; never a
+    saved array. A rule does not write into the incoming gradient: others may hold it. `needs[i]` is whether input i
+    requires a gradient. A float32 gradient of a float16 input is rounded here.
     """
 
     #: forward broadcasts its inputs against each other: gradients are summed back to each input's shape.
     broadcasts: ClassVar[bool] = False
-    #: A fused op whose `backward` works on arrays only gives the same function of its inputs in small ops here, and
-    #: saves all its inputs: when the gradient is to be recorded, it is taken through these.
+    #: A fused op whose `backward` works on arrays only defines this: the same function of its inputs in small ops. It
+    #: saves all its inputs; a backward pass that is recorded differentiates this form instead.
     composed: Any = None
+    #: Which form of its op the class is (`ops/registry.py`), if that has several.
+    form: ClassVar[str] = ""
+    op: ClassVar[str] = ""
 
     inputs: Sequence[Origin | None] = ()
     number = -1  # the call's, once it is recorded
@@ -82,13 +85,13 @@ class Function:
     @property
     def needs(self) -> Sequence[bool]:
         inputs = self.inputs
-        if len(inputs) == 2:  # a loop takes three times as long, which small arrays notice
+        if len(inputs) == 2:  # a loop takes three times as long, which matters for small arrays
             return inputs[0] is not None, inputs[1] is not None
         return [origin is not None for origin in inputs]
 
     @property
     def name(self) -> str:
-        return type(self).__name__
+        return type(self).__name__.removesuffix("OnCPU").removesuffix("OnDevice").removesuffix("InPlace")
 
     # -- the call --------------------------------------------------------------------------------------------------
 
@@ -151,7 +154,7 @@ class Function:
         result.grad_or_rows = result._origin = None
         if record:
             if identity in self._identities:
-                array = array[...]  # an own view: what is set on it must not reach the input
+                array = array[...]  # a separate view: flags set on it must not affect the input
             self._identities.append(identity)
             record = array.dtype.kind == "f" or self._cuts_graph(array)
         result.data = array
@@ -159,8 +162,8 @@ class Function:
         if record:
             result._origin = Origin(array, self, slot)
             if isinstance(array, _ndarray):
-                # A backward rule may need it as it is now: writing into it raises instead of falsifying a gradient.
-                array.setflags(False)  # type: ignore[call-arg]  # writeable; by its place costs half as much
+                # A backward rule may need its values: writing into it raises instead of giving a wrong gradient.
+                array.setflags(False)  # type: ignore[call-arg]  # writeable; a keyword takes twice as long
         return result
 
     def _cuts_graph(self, array: Any) -> bool:
@@ -194,7 +197,7 @@ class Function:
             self._refuse_if_changed()
         inputs, call = self.inputs, self
         if as_tensors:
-            call = copy(self)  # other passes, in other threads too, may be going through the call itself
+            call = copy(self)  # other passes, also in other threads, may be using the call itself
             call._original = self
         rule = call.backward if composed is None else partial(composed, call)
         try:
@@ -239,9 +242,9 @@ class Function:
 
     def _refuse_if_changed(self) -> None:
         held = list(self.held())
-        place = changes.find([array for _, array in held], self.number)
-        if place is not None:
-            name, array = held[place]
+        index = changes.find([array for _, array in held], self.number)
+        if index is not None:
+            name, array = held[index]
             raise RuntimeError(
                 f"{self.name}: its {name} of shape {array.shape} was changed in place after the forward pass, so its "
                 "gradient would be wrong. Change it after backward(), or change a copy."
@@ -271,13 +274,13 @@ class Function:
         return gradient
 
     def release(self) -> None:
-        """Let go of what was saved; a second backward pass through this call raises."""
+        """Free what was saved; a second backward pass through this call raises."""
         self._saved = None
         self._kept = ()
-        self.inputs = ()  # a long chain comes apart link by link, not in one deep recursion
+        self.inputs = ()  # a long chain is freed link by link, not in one deep recursion
 
     def hooks_of(self, slot: int) -> dict[int, Any]:
-        """The hooks on output `slot`, to add to."""
+        """The dictionary of hooks on output `slot`."""
         hooks: Any = self.__dict__.setdefault("hooks", {})  # threads may do this at the same time
         return hooks.setdefault(slot, {})
 
@@ -311,7 +314,7 @@ def _holds_tensors(values: Any) -> bool:
 
 
 def _stacked(value: Any) -> Any:
-    """Lists of Tensors as NumPy sees lists of arrays: as one, along a new axis."""
+    """Lists of Tensors, stacked along a new axis as NumPy does with lists of arrays."""
     if isinstance(value, list | tuple) and _holds_tensors(value):
         parts = [_stacked(part) for part in value]
         return array_module(*parts).stack(parts)
@@ -321,7 +324,7 @@ def _stacked(value: Any) -> Any:
 def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
     """Give an array that two different tensors share (x and Tensor(x.data)) a second identity.
 
-    What is saved is traced to its origin by identity, and only one of the two may lead to a gradient.
+    Saved values are traced to their origin by identity, and only one of the two may have a gradient.
     """
     first: dict[int, int] = {}
     for position, array in enumerate(arrays):
@@ -344,6 +347,6 @@ def _explain(name: str, error: Exception, arrays: list[Any]) -> Exception:
         cure = f"the operands are on different devices ({', '.join(sorted(devices))}): move one with .to(device)"
     else:
         cure = str(error)
-    # NumPy's own subclasses (of an axis out of bounds, of dtypes that don't cast) take more than a message.
+    # NumPy's own subclasses (for an axis out of bounds, for dtypes that don't cast) need more than a message.
     kind = next(kind for kind in (ValueError, TypeError, IndexError) if isinstance(error, kind))
     return kind(f"{name}({operands}): {cure}")

@@ -3,11 +3,11 @@
     graphs = Graphs()
     found = graphs("pass", compute, batch)  # plain the first time, captured the second, replayed from then on
 
-A launch of a graph does what the captured launches did, with the same addresses and the same numbers. So whatever
-changes from call to call must lie on the device: the host arrays of `batch` are copied into buffers that stay, and
-`compute` gets these; random bits come from a seed in such a buffer (`Generator.begin_calls`). A number on the host, on
-the other hand, is frozen: `batch` may hold some, and each combination of them makes a graph of its own, but what
-`compute` takes from elsewhere must not change.
+A launch of a graph repeats the captured launches, with the same addresses and the same numbers. So whatever changes
+from call to call must be on the device: the host arrays of `batch` are copied into permanent buffers, which `compute`
+gets; random bits come from a seed in such a buffer (`Generator.begin_calls`). A number on the host, however, is frozen:
+`batch` may contain some, and each combination of them has its own graph, but other numbers that `compute` uses must not
+change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from .backend import Array, import_cupy, is_array
 
 _NODE = re.compile(r'^"graph_\d+_node_\d+"\[', re.MULTILINE)  # in CUDA's description of a graph
-_ALIGNMENT = 256  # bytes at whose multiples each array of a batch begins
+_ALIGNMENT = 256  # bytes; each array of a batch begins at a multiple
 
 
 #: A batch -> results by name, arrays on the device and numbers that follow from shapes.
@@ -54,12 +54,12 @@ def _holding(held: list[Array]) -> Iterator[None]:
 
 
 def is_capturing() -> bool:
-    """Whether this thread computes what is captured, or what will be: both must launch the same kernels."""
+    """Whether this thread is capturing a graph or running the computation before: both must launch the same kernels."""
     return _capture.held is not None
 
 
 def constant(xp: Any, array: Any) -> Array:
-    """`array` on the device of `xp`, for what never changes or follows from shapes alone: a graph keeps it as it is."""
+    """`array` on the device of `xp`, for values that never change or follow from shapes alone: a graph keeps them."""
     if _capture.held is None or not isinstance(array, np.ndarray):
         return xp.asarray(array)
     with xp.cuda.Stream.null:  # which is not captured: the copy is made now
@@ -69,16 +69,16 @@ def constant(xp: Any, array: Any) -> Array:
 
 
 class Graphs:
-    """Computations by their name and the form of what they are given; see above.
+    """Graphs of computations by name and by the form of the batch; see above.
 
     All graphs share one pool of memory, since one runs after the other; only their results last until the next launch
     of the same graph, and a call returns copies of these.
 
     Args:
-        most: graphs to keep; the one that was not used for the longest time makes room.
+        most: maximum number of graphs; beyond it the least recently used one is dropped.
 
     Attributes:
-        captured, launched: graphs made so far, and their launches.
+        captured, launched: number of graphs captured so far, and of their launches.
     """
 
     def __init__(self, most: int = 64):
@@ -92,7 +92,7 @@ class Graphs:
         """compute(batch), arrays and numbers by name, with the host arrays of `batch` replaced by ones on the device.
 
         Args:
-            name: tells computations apart; with it go the numbers that `compute` takes from elsewhere.
+            name: identifies the computation; it must include all other numbers that `compute` uses.
             batch: a dataclass, tuple, list or dictionary of host arrays, of further such things and of hashable values.
 
         Raises GraphError if it can't be captured.
@@ -118,7 +118,7 @@ class Graphs:
         return {name: value.copy() if is_array(value) else value for name, value in form.results.items()}
 
     def sizes(self) -> dict[Hashable, int]:
-        """How many launches the last graph of each name stands for: kernels, products, copies, fills."""
+        """The number of launches in the last graph of each name: kernels, products, copies, fills."""
         graphs = {name: form.graph for (name, _), form in self._forms.items() if form.graph is not None}
         return {name: len(_NODE.findall(graph.debug_dot_str())) for name, graph in graphs.items()}
 
@@ -142,8 +142,8 @@ class Graphs:
 def _allocate(cupy: Any, size: int) -> Any:
     """Memory for the pool of the graphs.
 
-    CuPy's pools give back what seems free before they give up, and here that is what other graphs work in. So the
-    common pool gives back first what it has to spare, and then an error comes that pools let pass: MemoryError.
+    When memory runs out, CuPy's pools free all blocks that seem unused, and here other graphs use those. So the common
+    pool first frees its unused blocks, and then a MemoryError is raised, which pools pass on.
     """
     for spare in (cupy.get_default_memory_pool(), None):
         try:
@@ -156,7 +156,7 @@ def _allocate(cupy: Any, size: int) -> Any:
 
 
 class _Form:
-    """A batch of certain shapes on the device, and the graph that works on it.
+    """A batch of certain shapes on the device, and its graph.
 
     All host arrays go to the device in one transfer.
     """
@@ -175,7 +175,7 @@ class _Form:
         return self.buffer[start : start + leaf.nbytes].view(leaf.dtype).reshape(leaf.shape)
 
     def fill(self, leaves: list[np.ndarray]) -> None:
-        """Put the values of a batch into the buffer."""
+        """Copy the values of a batch into the buffer."""
         host = np.zeros(self.buffer.size, np.uint8)
         for leaf, start in zip(leaves, self.starts, strict=True):
             host[start : start + leaf.nbytes] = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
@@ -184,7 +184,7 @@ class _Form:
 
 
 def _form_of(value: Any, leaves: list[np.ndarray]) -> Hashable:
-    """What must be equal for a graph to be used again; the host arrays are added to `leaves`."""
+    """The key that must be equal for a graph to be used again; appends the host arrays to `leaves`."""
     if isinstance(value, np.ndarray):
         leaves.append(value)
         return value.shape, value.dtype.str

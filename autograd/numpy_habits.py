@@ -1,7 +1,7 @@
-"""What NumPy's users type on a tensor beside arithmetic: taken where it fits, else refused with the way to write it.
+"""NumPy's functions and methods on tensors besides arithmetic: supported, or refused with the right way to write it.
 
-One rule covers NumPy's own functions: a tensor that needs no gradient is an array to them, and where a gradient would
-be lost they refuse.
+One rule covers NumPy's own functions: they take a tensor without a gradient as an array, and raise where a gradient
+would be lost.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .backend import array_module, is_array
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-#: NumPy's other names of functions that handloom has.
+#: NumPy's aliases of functions that handloom has.
 _ALIASES = {"amax": "max", "amin": "min", "around": "round", "round_": "round", "concat": "concatenate"}
 _IN_PLACE = {"fill", "partition", "put", "resize", "setfield"}
 
 
 class NumPyHabits:
-    """The part of `Tensor` that answers NumPy and its users."""
+    """The part of `Tensor` for compatibility with NumPy."""
 
     __slots__ = ()
     # `array + tensor` goes to Tensor.__radd__ instead of looping over the elements. (An `__array_ufunc__` of None would
@@ -46,7 +46,7 @@ class NumPyHabits:
             )
         array = np.array(self.data, dtype=dtype, copy=copy)
         if array is self.data:
-            array = array[...]  # what is written into this one nobody would notice
+            array = array[...]  # writes to it would not be noticed
             array.flags.writeable = False
         return array
 
@@ -151,7 +151,7 @@ class NumPyHabits:
     # -- more methods of NumPy's arrays -------------------------------------------------------------------------------
 
     def copy(self) -> Tensor:
-        """The same values in memory of their own; the gradient finds its way back."""
+        """A copy of the values in new memory, with a gradient."""
         return array_module(self).astype(self, self.data.dtype)
 
     def ravel(self) -> Tensor:
@@ -162,7 +162,7 @@ class NumPyHabits:
 
 
 class _Missing:
-    """Stands for an attribute that NumPy's arrays have and tensors have not; for all other purposes there is none.
+    """An attribute that NumPy's arrays have and tensors lack: raises AttributeError with an alternative.
 
     (A `__getattr__` would do, but it makes every other attribute slower.)
     """
@@ -180,17 +180,17 @@ class _Missing:
 
 
 for _name in dir(np.ndarray):
-    if _name[0] != "_" and _name not in vars(NumPyHabits):  # what Tensor has itself stands before these
+    if _name[0] != "_" and _name not in vars(NumPyHabits):  # Tensor's own methods take precedence
         setattr(NumPyHabits, _name, _Missing(_name))
 
 
 def _op_named(name: str, tensor: NumPyHabits) -> str | None:
-    """How to write the op of this name, if there is one."""
+    """The expression for the op of this name, if there is one."""
     return f"ops.{name}(x)" if callable(getattr(array_module(tensor), name, None)) else None
 
 
 def _as_arrays(value: Any, wanted: list[bool]) -> Any:
-    """Arguments with each tensor's array, which can't be written into; `wanted`: whether gradients are."""
+    """Arguments with each tensor replaced by a read-only array; appends to `wanted` whether it requires a gradient."""
     if isinstance(value, NumPyHabits):
         wanted.append(value.requires_grad)
         array = value.data[...]

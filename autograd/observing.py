@@ -1,7 +1,7 @@
-"""Observers of every call: what looks over the engine's shoulder without being a part of it.
+"""Observers of every call, independent of the engine.
 
-`Function.__call__` asks one variable whether anybody observes; while nobody does, that is all it costs. Observers
-stack: the newest is asked first, and hands the call on to the one before it.
+`Function.__call__` checks one variable, which is all that it costs without observers. Observers form a stack: the
+newest is called first, and passes the call on to the one before it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _stack: list[Observer] = []
 
 
 class Observer:
-    """Base class: runs each computation and hands on its result. Subclasses look at what goes in and comes out.
+    """Base class: runs each computation and returns its result. Subclasses look at inputs and results.
 
     All threads are observed.
     """
 
-    inner: Observer | None = None  # the one that is asked next
+    inner: Observer | None = None  # the next one in the stack
 
     def forward(self, call: Function, arrays: list[Any]) -> Any:
         """call.forward(*arrays): an array or a tuple of arrays."""
@@ -38,7 +38,7 @@ AnyObserver = TypeVar("AnyObserver", bound=Observer)
 
 
 def start_observing(observer: AnyObserver) -> AnyObserver:
-    """Ask `observer` first from now on; it is returned. Raises ValueError if it observes already."""
+    """Put `observer` on top of the stack and return it. Raises ValueError if it is observing already."""
     with _lock:
         if observer in _stack:
             raise ValueError("this observer observes already: make another one")
@@ -48,7 +48,7 @@ def start_observing(observer: AnyObserver) -> AnyObserver:
 
 
 def stop_observing(observer: Observer) -> None:
-    """Ask it no longer; others may have started since, and go on."""
+    """Remove it from the stack; others that have started since continue."""
     with _lock:
         _stack.remove(observer)
         _link()

@@ -1,4 +1,4 @@
-"""Where a tensor came from: what the graph of recorded calls is made of, beside the calls themselves."""
+"""Where a tensor came from: the edges of the graph of recorded calls."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .backend import Array
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-# Every recorded call, and every leaf when it is first used, gets the next number. Inputs so have smaller numbers than
+# Every recorded call, and every leaf when it is first used, gets the next number. So inputs have smaller numbers than
 # the call that uses them, and descending numbers are a valid order for the backward pass. `next` on a count is atomic:
 # threads may record at the same time.
 call_numbers = itertools.count()
-# What threads may do to a leaf at the same time: meet it first, or add to its gradient.
+# For what threads may do to a leaf at the same time: create its origin, or add to its gradient.
 leaf_lock = threading.Lock()
 
 
 class Origin:
     """Where a tensor that needs a gradient came from: one output of a call, or (in the class below) a leaf.
 
-    A call keeps its inputs' origins, not the tensors: a value that no backward rule saved is free to go.
+    A call keeps its inputs' origins, not the tensors: a value that no backward rule saved can be freed.
     """
 
     __slots__ = ("dtype", "node", "shape", "slot")

@@ -1,8 +1,8 @@
 """Several threads inside one operation.
 
-The large ops cut their rows into as many parts as there are threads and work on all parts at once; NumPy and BLAS let
-go of Python's lock meanwhile. A part calls BLAS with one thread. That is quicker than leaving the threads to BLAS,
-which can use them in matrix products alone: everything between the products (softmax, dropout, normalisation) then runs
+The large ops divide their rows into as many parts as there are threads and compute all parts at once; NumPy and BLAS
+release Python's lock. A part calls BLAS with one thread. That is faster than leaving the threads to BLAS, which can use
+them only in matrix products: everything between the products (softmax, dropout, normalisation) then runs
 on all of them too, on numbers that are still in the cache.
 
 The number of threads is BLAS's own (`OPENBLAS_NUM_THREADS` and the like decide it) unless `set_num_threads` says
@@ -24,12 +24,12 @@ from .blas import openblas_function
 
 Body = Callable[[int, int], None]
 
-#: Numbers worked on at a time by the ops that go over them more than once: a few such arrays fit into a core's cache.
+#: Elements processed at a time by the ops that go over them more than once: a few such arrays fit into a core's cache.
 PIECE = 1 << 17
 
 
 class _Worker:
-    """A thread that waits for parts to work on."""
+    """A thread that waits for tasks."""
 
     def __init__(self) -> None:
         self.begin, self.end = threading.Lock(), threading.Lock()
@@ -74,17 +74,17 @@ def set_num_threads(count: int | None) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads a large op uses."""
+    """The number of threads of a large op."""
     if _set_blas_threads is None:
         return 1
     return _chosen if _chosen is not None else max(int(_get_blas_threads()), 1)
 
 
 def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
-    """Call body(start, stop) for parts of range(count) that cover it, one a thread, and wait for all.
+    """Call body(start, stop) for parts of range(count) that cover it, one per thread, and wait for all.
 
-    `xp` is the arrays' module: what a device computes stays in one part. `cost` is a rough price of one item in
-    nanoseconds: waking a thread up takes some 40 microseconds, and a part is worth it from 100 on. The parts must not
+    `xp` is the arrays' module: what a device computes stays in one part. `cost` is the rough time of one item in
+    nanoseconds: waking a thread takes some 40 microseconds, and a part pays off from 100 on. The parts must not
     depend on each other, and their number must not change the result: sums over range(count) are kept by pieces of a
     fixed size, and added afterwards.
     """

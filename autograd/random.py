@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from .backend import Array, device_of, to_device
+from .costs import DRAWN
 from .parallel import parallel_for, pieces
 
-# A mask of so many elements is drawn in lanes, each a stream that starts from numbers of the generator's own: several
-# threads can draw at once. The lanes are always as many, so that the numbers don't depend on the threads.
+# A mask of this many elements is drawn in lanes, each a stream seeded by the generator, so that several threads can
+# draw at once. The number of lanes is fixed, so that the numbers don't depend on the threads.
 _LARGE, _LANES = 1 << 16, 4
 
 
@@ -37,12 +38,12 @@ def _stream(words: np.ndarray) -> np.random.SFC64:
 
 
 class Generator:
-    """A stream of random numbers (NumPy's SFC64). Threads may share it: no draw is cut in two by another.
+    """A stream of random numbers (NumPy's SFC64). Threads may share it: each draw is atomic.
 
-    Several numbers together make one seed, each combination another stream. `get_state()` is plain JSON-able data;
-    after `set_state` with it the same numbers come again.
+    Several numbers together form one seed, each combination a different stream. `get_state()` is plain JSON-able data;
+    `set_state` with it repeats the same numbers.
 
-    Kernels draw their own bits by counter: from a seed that this generator draws once, which lies on the device, and
+    Kernels draw their own bits by counter: from a seed that this generator draws once, which is on the device, and
     the number of the call (`next_call`).
     """
 
@@ -69,9 +70,9 @@ class Generator:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state. Raises ValueError if it is not one of this kind of generator.
+        """Continue from a saved state. Raises ValueError if it is not one of this kind of generator.
 
-        While draws are repeated (see `Draws`) nothing happens: the numbers come from elsewhere.
+        No effect while draws are repeated (see `Draws`).
         """
         if state.get("bit_generator") != "SFC64" or len(state.get("state", ())) != 4:
             raise ValueError(f"this is not the state of an SFC64 generator: {state!r}")
@@ -88,12 +89,12 @@ class Generator:
             self._seed, self._seed_array = seed, None
 
     def __reduce__(self) -> Any:
-        return type(self), (), self.get_state()  # for copy and pickle: a stream of its own that goes on from here
+        return type(self), (), self.get_state()  # for copy and pickle: a separate stream that continues from here
 
     __setstate__ = set_state
 
     def draw(self, draw: Callable[[np.random.SFC64], Any]) -> Any:
-        """draw(bits), in one piece: `bits` are this stream, or another that gives what is to be repeated."""
+        """draw(bits), atomically: `bits` is this stream, or the stream of a draw that is being repeated."""
         log = _thread.log
         if log is None:
             with self._lock:
@@ -111,7 +112,7 @@ class Generator:
         return drawn
 
     def next_call(self, x: Array) -> tuple[Array, int]:
-        """What a kernel draws random bits from: a seed, (1,) uint64 on the device of `x`, and the number of the call.
+        """The source of a kernel's random bits: a seed, (1,) uint64 on the device of `x`, and the number of the call.
 
         The seed is drawn at the first call.
         """
@@ -136,13 +137,13 @@ class Generator:
             return self._seed
 
     def keep_seed_in(self, where: Array) -> None:
-        """The seed lies in `where`, (1,) uint64 on the device, as far as the calls to come are concerned."""
+        """Use the seed in `where`, (1,) uint64 on the device, for later calls."""
         self._seed_array = where
 
     def keep_mask(self, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
         """A boolean mask, False with probability `drop`, and the scale that keeps expectations: 1 / P(True).
 
-        Sixteen random bits an element: the probability is rounded to a multiple of 2^-16, and the scale is exactly
+        Sixteen random bits per element: the probability is rounded to a multiple of 2^-16, and the scale is exactly
         that of the rounded one.
         """
         if math.prod(shape) < _LARGE:
@@ -152,7 +153,7 @@ class Generator:
 
 
 def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
-    """What `Generator.keep_mask` describes, each stream giving an equal part, on all threads if there are several."""
+    """As `Generator.keep_mask`, with an equal part from each stream, on all threads if there are several."""
     threshold = round(drop * 65536)
     mask = np.empty(math.prod(shape), bool)
     bounds = [mask.size * lane // len(streams) for lane in range(len(streams) + 1)]
@@ -164,8 +165,19 @@ def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: 
                 words = streams[lane].random_raw((size + 3) // 4).view(np.uint16)
                 np.greater_equal(words[:size], threshold, out=mask[piece])
 
-    parallel_for(np, len(streams), draw, cost=0.5 * mask.size / len(streams))
+    parallel_for(np, len(streams), draw, cost=DRAWN * mask.size / len(streams))
     return mask.reshape(shape), 65536 / (65536 - threshold) if threshold < 65536 else 0.0
+
+
+class GivenMask:
+    """In place of a Generator: the mask of dropout that was drawn before, for the same call in another form."""
+
+    def __init__(self, mask: Array | None, scale: float):
+        self.mask, self.scale = mask, scale
+
+    def keep_mask(self, shape: tuple[int, ...], drop: float) -> tuple[Array, float]:
+        assert self.mask is not None
+        return self.mask.reshape(shape), self.scale
 
 
 class _Methods(np.random.Generator):
@@ -186,7 +198,7 @@ _METHODS = {name for name in vars(np.random.Generator) if name[0] != "_"} - {"bi
 
 
 class Draws:
-    """What a computation draws in this thread, from whichever generators: it can be repeated with the same numbers.
+    """Records the draws of a computation in this thread, from any generators, to repeat them with the same numbers.
 
         draws = Draws()
         with draws.noted():
@@ -194,7 +206,7 @@ class Draws:
         with draws.repeated():
             again = compute()  # the generators are not touched
 
-    A draw is noted by the state that it starts from, so another thread that draws in between does no harm.
+    A draw is recorded by its initial state, so draws of other threads in between do no harm.
     """
 
     def __init__(self) -> None:
@@ -211,14 +223,14 @@ class Draws:
         """Give the draws of this block the noted numbers. Raises RuntimeError if there are more of them or fewer."""
         with _Log(self.states, repeats=True) as log:
             yield
-            log.check(log.place == len(self.states))
+            log.check(log.index == len(self.states))
 
 
 class _Log:
     """The states from which the draws of a block in this thread start, which `repeats` or adds to them."""
 
     def __init__(self, states: list[Any], repeats: bool):
-        self.states, self.repeats, self.place = states, repeats, 0
+        self.states, self.repeats, self.index = states, repeats, 0
 
     def __enter__(self) -> _Log:
         self.outer, _thread.log = _thread.log, self
@@ -234,9 +246,9 @@ class _Log:
         """The state from which the next draw has to start; None if it is a new one."""
         if not self.repeats:
             return None if self.outer is None else self.outer.given()
-        self.check(self.place < len(self.states))
-        self.place += 1
-        return self.states[self.place - 1]
+        self.check(self.index < len(self.states))
+        self.index += 1
+        return self.states[self.index - 1]
 
     def note(self, state: Any) -> None:
         if not self.repeats:

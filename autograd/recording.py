@@ -20,10 +20,10 @@ class RecordedCall:
 
     Attributes:
         call: the Function itself; its `number` is that of the call, or -1 where nothing was recorded for a gradient.
-        settings: its attributes before it computed, from which `again` makes a fresh call.
-        label: what the caller's `label` said at that time.
-        inputs, outputs: the arrays (and numbers) that went in and came out, not copied.
-        output_gradients, input_gradients: copies of what its backward rule was given and returned (before
+        settings: its attributes before the computation, from which `again` makes a new call.
+        label: the result of the caller's `label` at that time.
+        inputs, outputs: its input and output arrays (and numbers), not copied.
+        output_gradients, input_gradients: copies of the gradients that its backward rule was given and returned (before
             un-broadcasting), None where there was none; None before a backward pass.
     """
 
@@ -36,14 +36,14 @@ class RecordedCall:
     input_gradients: list[Any] | None = None
 
     def again(self) -> Function:
-        """A fresh call with the same settings."""
+        """A new call with the same settings."""
         fresh = object.__new__(type(self.call))
         fresh.__dict__.update(self.settings)
         return fresh
 
 
 class Recording(Observer):
-    """The calls of one thread, in their order."""
+    """The calls of one thread, in order."""
 
     def __init__(self, label: Callable[[], str]):
         self.label, self.thread = label, threading.get_ident()
@@ -80,9 +80,9 @@ def record(label: Callable[[], str] = str) -> Iterator[Recording]:
     """Record all calls of this thread inside the `with` block: `recording.calls`.
 
     Args:
-        label: is asked for a text at each call, such as the module that is running.
+        label: called at each call for a string, such as the module that is running.
 
-    All values live as long as the recording. Other observers, `detect_anomaly` for one, go on beside it.
+    All values are kept as long as the recording. Other observers, such as `detect_anomaly`, work at the same time.
     """
     recording = start_observing(Recording(label))
     try:

@@ -25,7 +25,7 @@ class RowGradient:
         self.dtype = rows.dtype
 
     def without(self, row: int) -> RowGradient:
-        """The same with this row zero."""
+        """The same gradient with this row set to zero."""
         others = self.ids != row
         return RowGradient(self.ids[others], self.rows[others], self.shape)
 
@@ -45,14 +45,14 @@ class RowGradient:
         return array
 
     def __getitem__(self, rows: slice) -> RowGradient:
-        """That of some of the table's rows."""
+        """The gradient of some of the table's rows."""
         start, stop, _ = rows.indices(self.shape[0])
         first, last = np.searchsorted(self.ids, (start, stop))
         return RowGradient(self.ids[first:last] - start, self.rows[first:last], (stop - start, self.shape[1]))
 
 
 def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
-    """Of any ids (n,): the rows (n, features) of equal ids are added up. Sorting brings these together: no scatter."""
+    """For any ids (n,), the sum of the rows (n, features) of equal ids, which sorting brings together: no scatter."""
     if not ids.size:
         return RowGradient(ids, rows, shape)
     order = np.argsort(ids, kind="stable")
@@ -64,5 +64,5 @@ def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
 
 
 def as_dense(gradient: Any) -> Any:
-    """A gradient as an array, whatever it was."""
+    """A gradient, dense or not, as an array."""
     return gradient.dense() if isinstance(gradient, RowGradient) else gradient

@@ -13,30 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import operators
 from .backend import device_of, is_array, native, register_namespace, to_device
 from .changes import changes
 from .grad_mode import is_grad_enabled
 from .numpy_habits import NumPyHabits
+from .operators import Operators
 from .origin import Leaf, Origin, call_numbers, leaf_lock
 from .row_gradient import RowGradient, as_dense
 
-if TYPE_CHECKING:  # what a Tensor's methods call stands on floors above; `bind` brings it
+if TYPE_CHECKING:  # a Tensor's methods call modules that import this one; `bind` passes them in
     from . import engine as _engine
     from . import ops as _ops
 
 
-class Tensor(NumPyHabits):
+class Tensor(Operators, NumPyHabits):
     """An array that can be differentiated through.
 
     Args:
-        data: a NumPy or CuPy array (shared, not copied, unless its bytes stand in the other order), a Tensor, a number
+        data: a NumPy or CuPy array (shared, not copied, unless in the other byte order), a Tensor, a number
             or nested lists of these. Python floats become float32; arrays keep their dtype.
         requires_grad: whether this is a leaf whose gradient is wanted. Only real floating point can have one.
 
     Attributes:
         data: the array. Results of recorded operations are read-only, since a backward rule may need them.
-        grad: None, or an array of the same shape and dtype, to which `backward` adds. One that is set is copied.
-        grad_or_rows: the same, but after an embedding it may be a `RowGradient` still, which takes less memory.
+        grad: None, or an array of the same shape and dtype, to which `backward` adds. Setting it copies the array.
+        grad_or_rows: the same, but after an embedding it may be a `RowGradient`, which takes less memory.
         requires_grad: True for such a leaf and for everything computed from one.
 
     Raises TypeError for data that is not numeric, or for `requires_grad` on integers, booleans or complex numbers.
@@ -51,7 +53,7 @@ class Tensor(NumPyHabits):
 
     def __init__(self, data: Any, requires_grad: bool = False, *, dtype: Any = None):
         if isinstance(data, Tensor):
-            data = data.data[...]  # a view of its own: what tells two inputs of a call apart is the array object
+            data = data.data[...]  # a separate view: the array object distinguishes two inputs of a call
         if not is_array(data):
             plain = _is_plain(data)
             data = np.asarray(data)
@@ -69,7 +71,7 @@ class Tensor(NumPyHabits):
         self.requires_grad = requires_grad
         self._origin = None
 
-    # -- what it is ------------------------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------------------------
 
     @property
     def grad(self) -> Any:
@@ -81,7 +83,7 @@ class Tensor(NumPyHabits):
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        if value is None or value is self.grad_or_rows:  # x.grad *= 2 comes here with the array that is there already
+        if value is None or value is self.grad_or_rows:  # x.grad *= 2 sets the same array again
             self.grad_or_rows = value
             return
         value = array_of(value)
@@ -119,12 +121,12 @@ class Tensor(NumPyHabits):
     @property
     def origin(self) -> Origin:
         """Where the value came from; made on first use for a leaf. Only for tensors that require a gradient."""
-        with leaf_lock:  # threads that meet a parameter for the first time must agree on one
+        with leaf_lock:  # threads that first use a parameter at the same time must agree on one
             origin = self._origin
             if origin is None:
                 origin = self._origin = Leaf(self)
             elif isinstance(origin, Leaf) and (origin.shape != self.data.shape or origin.dtype != self.data.dtype):
-                # `data` was replaced by an array of another form; gradients that were recorded before are not for it.
+                # `data` was replaced by an array of another form; earlier recorded gradients don't fit it.
                 renewed = self._origin = Leaf(self)
                 renewed.number, renewed.hooks = origin.number, origin.hooks
                 return renewed
@@ -158,7 +160,7 @@ class Tensor(NumPyHabits):
         return self.data.item()
 
     def numpy(self) -> np.ndarray:
-        """The values as a NumPy array, on the CPU; shared with the tensor where it is there already."""
+        """The values as a NumPy array, on the CPU; shared with the tensor if that is on the CPU."""
         return to_device(self.data, "cpu")
 
     # -- gradients -------------------------------------------------------------------------------------------------
@@ -168,7 +170,7 @@ class Tensor(NumPyHabits):
         _engine.backward(self, gradient, retain_graph=retain_graph)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Say of a leaf whether its gradient is wanted. Raises RuntimeError on a recorded result."""
+        """Set whether a leaf requires a gradient. Raises RuntimeError on a recorded result."""
         if not self.is_leaf:
             raise RuntimeError(
                 "requires_grad_: only a leaf can be told so; use detach() to cut a result from its graph"
@@ -186,27 +188,27 @@ class Tensor(NumPyHabits):
         """Call `hook(gradient)` when this tensor's gradient is complete, in every backward pass.
 
         The hook gets the array, read-only (a Tensor under create_graph), and may return another of the same shape and
-        dtype to take its place. Hooks run in the order in which they were registered. Returns a function that removes
+        dtype to replace it. Hooks run in the order in which they were registered. Returns a function that removes
         the hook. Raises RuntimeError without requires_grad.
         """
         if not self.requires_grad:
             raise RuntimeError("register_hook: this tensor does not require a gradient, so none will ever arrive")
         origin = self.origin
-        # A result's hooks stay with its call: the origin of a saved output may be made anew.
+        # A result's hooks are stored in its call, since the origin of a saved output may be recreated.
         hooks = origin.hooks if isinstance(origin, Leaf) else origin.node.hooks_of(origin.slot)
         key = next(call_numbers)
         hooks[key] = hook
         return lambda: hooks.pop(key, None) and None
 
     def mark_changed(self) -> None:
-        """Say that this array was changed in place, so that a graph that holds its memory refuses to use it."""
+        """Report an in-place change of this array, so that a graph that needs its memory raises an error."""
         changes.note(self.data)
 
     def __copy__(self) -> Tensor:
         return copy.deepcopy(self)  # as NumPy's arrays do: the numbers are copied
 
     def __getstate__(self) -> tuple[Any, Any, bool]:
-        """For copy, deepcopy and pickle: a copy is a leaf of its own, in memory of its own."""
+        """For copy, deepcopy and pickle: a copy is a separate leaf, in separate memory."""
         if not self.is_leaf:
             raise RuntimeError("the recorded result of an operation can't be copied with its graph: use detach()")
         return self.data, self.grad, self.requires_grad
@@ -215,70 +217,9 @@ class Tensor(NumPyHabits):
         self.data, self.grad_or_rows, self.requires_grad = state
         self._origin = None
 
-    # -- moving and casting ----------------------------------------------------------------------------------------
+    # -- comparisons -----------------------------------------------------------------------------------------------
 
-    def to(self, device: str) -> Tensor:
-        """The tensor on `device` ("cpu", "cuda", "cuda:N"); the gradient finds its way back."""
-        return _ops.to_device(self, device)
-
-    def astype(self, dtype: Any) -> Tensor:
-        """Cast. The gradient is cast back; casting to integers or booleans cuts the graph."""
-        return _ops.astype(self, dtype)
-
-    # -- arithmetic ------------------------------------------------------------------------------------------------
-
-    def __add__(self, other: Any) -> Tensor:
-        return _ops.add(self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return _ops.add(other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return _ops.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return _ops.subtract(other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return _ops.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return _ops.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return _ops.divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return _ops.divide(other, self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return _ops.power(self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return _ops.power(other, self)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return _ops.remainder(self, other)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return _ops.remainder(other, self)
-
-    def __neg__(self) -> Tensor:
-        return _ops.negative(self)
-
-    def __pos__(self) -> Tensor:
-        return self
-
-    def __abs__(self) -> Tensor:
-        return _ops.abs(self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return _ops.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return _ops.matmul(other, self)
-
-    # Comparisons give boolean tensors, elementwise, and cut the graph. (So a Tensor hashes by identity.)
+    # They give boolean tensors, elementwise, and cut the graph. (So a Tensor hashes by identity.)
 
     def __lt__(self, other: Any) -> Tensor:
         return Tensor(self.data < array_of(other))
@@ -308,7 +249,7 @@ class Tensor(NumPyHabits):
     def __setitem__(self, index: Any, value: Any) -> None:
         """Set elements, the index as in NumPy.
 
-        The tensor becomes the result of `setitem` on its old value and `value`: whoever holds the old value keeps it,
+        The tensor becomes the result of `setitem` on its old value and `value`: other references keep the old value,
         and gradients reach both. Only the array of a leaf that requires a gradient is changed in place, under
         `no_grad`. Raises RuntimeError for such a leaf while operations are recorded, and for a recorded result while
         they are not: either would lose a gradient silently.
@@ -330,75 +271,6 @@ class Tensor(NumPyHabits):
             self.data[_ops.indexing.plain_index(index, self)] = array_of(value)
             self.mark_changed()
 
-    # -- methods that NumPy arrays have too, so that backward rules serve both ----------------------------------------
-
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _ops.sum(self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _ops.mean(self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _ops.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _ops.min(self, axis=axis, keepdims=keepdims)
-
-    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _ops.prod(self, axis=axis, keepdims=keepdims)
-
-    def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-        return _ops.var(self, axis=axis, keepdims=keepdims, ddof=ddof)
-
-    def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-        return _ops.std(self, axis=axis, keepdims=keepdims, ddof=ddof)
-
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        return _ops.argmax(self, axis=axis, keepdims=keepdims)
-
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        return _ops.argmin(self, axis=axis, keepdims=keepdims)
-
-    def cumsum(self, axis: int | None = None) -> Tensor:
-        return _ops.cumsum(self, axis=axis)
-
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:
-        return _ops.clip(self, min, max)
-
-    def dot(self, other: Any) -> Tensor:
-        return _ops.dot(self, other)
-
-    def take(self, indices: Any, axis: int | None = None) -> Tensor:
-        return _ops.take(self, indices, axis=axis)
-
-    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
-        return _ops.repeat(self, repeats, axis=axis)
-
-    def squeeze(self, axis: Any = None) -> Tensor:
-        return _ops.squeeze(self, axis=axis)
-
-    def flatten(self) -> Tensor:
-        return _ops.ravel(self)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        return _ops.reshape(self, shape[0] if len(shape) == 1 else shape)
-
-    def transpose(self, *axes: Any) -> Tensor:
-        one = len(axes) == 1 and not isinstance(axes[0], int | np.integer)
-        return _ops.transpose(self, axes[0] if one else axes or None)
-
-    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
-        return _ops.swapaxes(self, axis1, axis2)
-
-    @property
-    def T(self) -> Tensor:  # noqa: N802  (NumPy's name)
-        return _ops.transpose(self)
-
-    @property
-    def mT(self) -> Tensor:  # noqa: N802
-        """The last two axes exchanged, as in NumPy 2."""
-        return _ops.swapaxes(self, -1, -2)
-
 
 class Parameter(Tensor):
     """A leaf that a module owns and an optimiser updates."""
@@ -417,7 +289,7 @@ def _check_differentiable(dtype: np.dtype) -> None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether there are only Python's numbers in these lists, if any; NumPy's bring a dtype along."""
+    """Whether these nested lists contain only Python's numbers; NumPy's have a dtype."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return not isinstance(value, np.generic | np.ndarray | Tensor)
@@ -431,8 +303,9 @@ def array_of(value: Any) -> Any:
 def bind(ops: ModuleType, engine: ModuleType) -> None:
     """Give Tensor's methods the ops and the engine, which are written with Tensor themselves.
 
-    `autograd/__init__.py` calls this, so it has happened before anyone can make a Tensor.
+    `autograd/__init__.py` calls this before any Tensor can be made.
     """
     globals().update(_ops=ops, _engine=engine)
+    operators.bind(ops)
     register_namespace(Tensor, ops)
     register_namespace(Parameter, ops)

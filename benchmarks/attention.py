@@ -3,11 +3,11 @@
     python -m benchmarks.attention                                    on the CPU, in float32
     python -m benchmarks.attention --device cuda --json benchmarks/results/attention_gpu.json
 
-On a GPU, in float16, handloom's fused kernels and its standard method stand beside PyTorch's FlashAttention and cuDNN
-backends and its own choice of them; a method that runs out of memory, or that is not there, gets no figures. Without a
-GPU the blocked and the standard method stand beside PyTorch's CPU kernel. Each side runs in a process of its own with
-the same number of threads; they take turns, and the median of several runs counts. Of operations 4 batch heads
-length^2 head_dim are counted forward, 2.5 times that backward, and half if causal. The peak of memory holds the inputs.
+On a GPU, in float16, handloom's fused kernels and its standard method are compared with PyTorch's FlashAttention and
+cuDNN backends and its own choice of them; a method that runs out of memory, or is not available, gets no figures.
+Without a GPU the blocked and the standard method are compared with PyTorch's CPU kernel. Each side runs in a process of
+its own with the same number of threads; they take turns, and the result is the median of several runs. Operations: 4
+batch heads length^2 head_dim forward, 2.5 times that backward, and half if causal. Peak memory includes the inputs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def operations(shape: list[int], causal: bool, backward: bool) -> float:
 
 
 def handloom_run(task: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], None], Callable[[], float | None]]:
-    """What to time, how to wait for it, and how to ask for the peak of memory in MB."""
+    """Functions that run the task, wait for its end, and return the peak memory in MB or None."""
     from handloom.autograd import Tensor, no_grad, ops
     from handloom.autograd.backend import array_module, to_device
 
@@ -103,12 +103,12 @@ def torch_run(task: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Non
     out = forward()
     run = (lambda: torch.autograd.grad(out, tensors, g, retain_graph=True)) if task["backward"] else forward
     if task["device"] == "cpu":
-        return run, lambda: None, lambda: None  # PyTorch does not tell its peak on a CPU
+        return run, lambda: None, lambda: None  # PyTorch does not report its peak memory on a CPU
     return run, torch.cuda.synchronize, lambda: torch.cuda.max_memory_allocated() / 1e6
 
 
 def work(side: str) -> None:
-    """Answer each task on standard input: prepare it and tell its peak of memory, or time it."""
+    """Answer each task on standard input: prepare it and report its peak memory, or time it."""
     run: Any = None
     for line in sys.stdin:
         task = json.loads(line)
@@ -172,7 +172,7 @@ def why_not(device: str) -> str | None:
     except DeviceError as error:
         return f"{error}; without --device cuda the CPU is measured"
     if importlib.util.find_spec("torch") is None:
-        return "PyTorch is not installed, which handloom is measured beside: pip install torch"
+        return "PyTorch is not installed, with which handloom is compared: pip install torch"
     if device == "cuda":
         import torch
 

@@ -4,9 +4,9 @@
     HANDLOOM_DATA=folder python -m benchmarks.bpe --hard --large --json benchmarks/results/bpe.json
 
 Each measurement runs in a process of its own (`bpe_subject`), the two sides by turns. Ratios are those of the medians;
-the ratio of the shortest times, and that of the processors' time (all threads and processes together), say more where
-other programs run beside. `--wait` waits for a quiet machine before each measurement, though no longer than so many
-seconds. Files may be compressed with gzip; without files the corpus is the books, the German and
+the ratios of the shortest times and of processor time (all threads and processes together) are more reliable while
+other programs run. `--wait` waits for a quiet machine before each measurement, for at most so many seconds.
+Files may be compressed with gzip; without files the corpus is the books, the German and
 English sentence pairs and the image descriptions of the folder HANDLOOM_DATA.
 """
 
@@ -35,7 +35,7 @@ from benchmarks.bpe_corpora import CORPORA, variations
 Result = dict[str, Any]
 Measure = Callable[..., Result]
 
-# Names as people read them: who, with how many processes (handloom) or threads (tokenizers).
+# Labels: which tokenizer, with how many processes (handloom) or threads (tokenizers).
 TRAINERS = [("handloom", 2), ("tokenizers", 2), ("handloom", 1), ("tokenizers", 1)]
 ENCODERS = [("handloom", 1), ("tokenizers", 2), ("tokenizers", 1), ("tokenizers-fast", 2)]
 LARGE = [25, 50, 100, 200]  # MB
@@ -140,7 +140,7 @@ def compare_encoding(run: Measure, files: Sequence[Path], model: Path, repeat: i
 
 
 def long_word(run: Measure, model: Path, files: Sequence[Path], folder: Path) -> Result:
-    """One word of 1 MB: the letters of the corpus without what stands between them, random letters, one letter."""
+    """One word of 1 MB: the letters of the corpus and nothing else, random letters, one letter."""
     text = "".join(filter(str.isalpha, "".join(file.read_text(encoding="utf-8")[:200_000] for file in files)))
     random_letters = "".join(random.Random(0).choices(string.ascii_lowercase, k=10**6))
     words = {"letters of the corpus": text[: 10**6], "random letters": random_letters, "one letter": "a" * 10**6}
@@ -157,7 +157,7 @@ def long_word(run: Measure, model: Path, files: Sequence[Path], folder: Path) ->
 
 
 def growth(run: Measure, files: Sequence[Path], folder: Path) -> Result:
-    """50,000 entries on 25 to 200 MB: the corpus repeated with letters exchanged. Seconds and memory."""
+    """50,000 entries from 25 to 200 MB: the corpus repeated with letters exchanged. Seconds and memory."""
     whole = variations(files, max(LARGE))
     result: Result = {}
     for megabytes in LARGE:
@@ -230,8 +230,8 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--vocab-size", type=int, default=30_000)
     parser.add_argument("--repeat", type=int, default=5, help="measurements of each kind")
-    parser.add_argument("--hard", action="store_true", help="train on texts that are hard on a trainer, too")
-    parser.add_argument("--large", action="store_true", help="train on 25 to 200 MB, too")
+    parser.add_argument("--hard", action="store_true", help="also train on texts that are hard for a trainer")
+    parser.add_argument("--large", action="store_true", help="also train on 25 to 200 MB")
     parser.add_argument("--wait", type=float, default=0, metavar="SECONDS", help="wait for a quiet machine")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the results to this file")
     arguments = parser.parse_args()

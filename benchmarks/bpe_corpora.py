@@ -1,4 +1,4 @@
-"""Texts that are hard on a BPE trainer, made from nothing or from the files that the benchmark was given."""
+"""Texts that are hard for a BPE trainer, generated or made from the benchmark's files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def source_code(files: Sequence[Path]) -> bytes:
 
 
 def chinese(files: Sequence[Path]) -> bytes:
-    """Sentences without blanks: invented words of one to four Han characters, as often as Zipf's law has it."""
+    """Sentences without blanks: invented words of one to four Han characters, with frequencies by Zipf's law."""
     generator = random.Random(1)
     characters = [chr(code) for code in range(0x4E00, 0x4E00 + 4000)]
     words = ["".join(generator.choices(characters, k=generator.choice([1, 2, 2, 2, 3, 4]))) for _ in range(50_000)]
@@ -45,20 +45,20 @@ def chinese(files: Sequence[Path]) -> bytes:
 
 
 def four_letters(files: Sequence[Path]) -> bytes:
-    """Lines of sixty letters out of four, without a blank, none equal to another."""
+    """Lines of sixty letters from an alphabet of four, without blanks, all different."""
     generator = random.Random(2)
     return "".join("".join(generator.choices("ACGT", k=60)) + "\n" for _ in range(80_000)).encode()
 
 
 def unique_words(files: Sequence[Path]) -> bytes:
-    """Random words of three to twelve letters: hardly one comes twice."""
+    """Random words of three to twelve letters, nearly all different."""
     generator = random.Random(3)
     words = ["".join(generator.choices(string.ascii_lowercase, k=generator.randint(3, 12))) for _ in range(500_000)]
     return "\n".join(" ".join(words[i : i + 10]) for i in range(0, len(words), 10)).encode()
 
 
 def variations(files: Sequence[Path], megabytes: int) -> bytes:
-    """The files again and again up to a size; each time other letters are exchanged, so that the words are others."""
+    """The files repeated up to a size; each time other letters are exchanged, so that the words differ."""
     text = b"".join(file.read_bytes() for file in files)
     letters = string.ascii_lowercase.encode()
     result = bytearray(text)

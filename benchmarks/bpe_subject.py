@@ -3,7 +3,7 @@
     python -m benchmarks.bpe_subject train handloom 2 30000 MODEL.json FILE...
     python -m benchmarks.bpe_subject encode tokenizers 2 MODEL.json FILE...
 
-The number behind the name is that of processes (handloom) or threads (tokenizers).
+The number after the name is that of processes (handloom) or threads (tokenizers).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def peak_memory() -> float:
 
 
 def own_memory(child: int) -> float:
-    """The largest memory of a forked child, less what it shares with its parent now, in MB (Linux)."""
+    """The peak memory of a forked child, without what it now shares with its parent, in MB (Linux)."""
     return _from_proc(f"{child}/status", ["VmHWM"]) - _from_proc(
         f"{child}/smaps_rollup", ["Shared_Clean", "Shared_Dirty"]
     )
@@ -83,7 +83,7 @@ def train_tokenizers(threads: int, vocab_size: int, model: str, files: list[str]
 
 
 def encode(name: str, model: str, files: list[str]) -> dict[str, Any]:
-    """Encode all lines as one batch with an empty cache, then again; the digest shows whether the ids are equal."""
+    """Encode all lines as one batch with an empty cache, then again; the digest identifies the ids."""
     lines = [line for file in files for line in Path(file).read_bytes().decode().split("\n")]
     batch: Any
     if name == "handloom":

@@ -1,13 +1,13 @@
-"""Generating with handloom and with Hugging Face's Marian model: the same weights, sizes and threads, in one run.
+"""Generation with handloom and with Hugging Face's Marian model: the same weights, sizes and threads, in one run.
 
     python -m benchmarks.decode --json benchmarks/results/decode.json
 
 Greedy and beam search (width 4), one sentence and 32, 24 source tokens and 64 new ones, float32, at two sizes: d_model
 512, 6 + 6 layers, vocabulary 50,000; and d_model 256, 3 + 3 layers, vocabulary 30,000 (heads of 64, d_ff = 4 d_model).
 Each engine runs in a process of its own, by turns; environment variables that select BLAS kernels are unset. A ratio is
-that of the median times. Both sides must generate the same ids. `--engines handloom transformers ctranslate2` compares
-with CTranslate2, too, where it is installed. `--prefix` measures how the time of one token grows with what stands
-before it.
+that of the median times. Both sides must generate the same ids. `--engines handloom transformers ctranslate2` also
+compares with CTranslate2, where it is installed. `--prefix` measures how the time of one token grows with the number of
+tokens before it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Engine:
         print(json.dumps({"engine": self.name, **task}), file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"{self.name} failed at {task}; its message stands above")
+            raise SystemExit(f"{self.name} failed at {task}; see its message above")
         return json.loads(line)
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class Engine:
 
 
 def compare(engines: list[Engine], repeat: int) -> list[dict[str, Any]]:
-    """All cells, one after the other; within a cell the engines take turns."""
+    """All configurations, one after the other; in each one the engines take turns."""
     cells = []
     for title, size in SIZES.items():
         for engine in engines:
@@ -72,7 +72,7 @@ def compare(engines: list[Engine], repeat: int) -> list[dict[str, Any]]:
 
 
 def measure(engines: list[Engine], task: dict[str, int], repeat: int) -> dict[str, Any]:
-    """Median tokens a second of each engine, after one run that isn't counted."""
+    """Median tokens per second of each engine, after one warm-up run."""
     first = {engine.name: engine.ask(**task)["ids"] for engine in engines}
     seconds: dict[str, list[float]] = {engine.name: [] for engine in engines}
     for _ in range(repeat):
@@ -104,7 +104,7 @@ def line(cell: dict[str, Any]) -> str:
 
 
 def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
-    """The cells as lines of Markdown: tokens a second of each engine, and the ratios to the others."""
+    """The results as lines of Markdown: tokens per second of each engine, and the ratios to the others."""
     others = [name for name in engines if name != "handloom"]
     titles = ["", "handloom", *others, *(f"to {name}" for name in others)]
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
@@ -117,7 +117,7 @@ def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
 
 
 def prefixes(engine: Engine) -> dict[str, float]:
-    """Milliseconds of one greedy token after so many others (medians of 16 tokens), batch 1."""
+    """Milliseconds of one greedy token after prefixes of several lengths (medians of 16 tokens), batch 1."""
     engine.ask(build={**SIZES["d_model 512, 6+6 layers, vocabulary 50,000"], "positions": 1024})
     times = engine.ask(batch=1, source=SOURCE, beam=1, tokens=max(PREFIXES) + 16, every_step=True)["steps"]
     result = {str(n): 1000 * statistics.median(times[n - 8 : n + 8]) for n in PREFIXES}
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", choices=names, default=names[:2], help="default: the first two")
     parser.add_argument("--threads", type=int, default=2, help="of each engine (default: 2)")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each engine in each cell (default: 5)")
-    parser.add_argument("--prefix", action="store_true", help="measure the time of a token by its position, too")
+    parser.add_argument("--prefix", action="store_true", help="also measure the time of a token by its position")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the cells to this file")
     arguments = parser.parse_args()
     engines = [Engine(name, arguments.threads) for name in dict.fromkeys(["handloom", *arguments.engines])]

@@ -36,7 +36,7 @@ def build(size: dict[str, int]) -> Seq2SeqTransformer:
         tie_output=True,
     )
     model = Seq2SeqTransformer(config).eval()
-    # In a new model with tied tables a token is the likeliest to follow itself. Louder feed-forward layers, and random
+    # In a new model with tied tables each token is its own likeliest successor. Larger feed-forward weights, and random
     # signs before the output layer, make sequences that vary.
     for layer in model.decoder.layers:
         layer.linear2.weight.data *= 4
@@ -137,25 +137,25 @@ def marian_weights(model: Seq2SeqTransformer) -> dict[str, np.ndarray]:
     for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
         result[f"model.{side}.embed_positions.weight"] = model.positions.table.data
         for number, layer in enumerate(stack.layers):
-            place = f"model.{side}.layers.{number}"
+            prefix = f"model.{side}.layers.{number}"
             for position, name in enumerate(norms[side], 1):
-                copy(getattr(layer, f"norm{position}"), f"{place}.{name}")
-            copy(layer.linear1, f"{place}.fc1")
-            copy(layer.linear2, f"{place}.fc2")
+                copy(getattr(layer, f"norm{position}"), f"{prefix}.{name}")
+            copy(layer.linear1, f"{prefix}.fc1")
+            copy(layer.linear2, f"{prefix}.fc2")
             for ours, theirs in (("self_attn", "self_attn"), ("multihead_attn", "encoder_attn")):
                 if not hasattr(layer, ours):
                     continue
                 attention = getattr(layer, ours)
-                copy(attention.out_proj, f"{place}.{theirs}.out_proj")
+                copy(attention.out_proj, f"{prefix}.{theirs}.out_proj")
                 parts = np.split(attention.in_proj_weight.data, 3), np.split(attention.in_proj_bias.data, 3)
                 for letter, weight, bias in zip("qkv", *parts, strict=True):
-                    result[f"{place}.{theirs}.{letter}_proj.weight"] = weight
-                    result[f"{place}.{theirs}.{letter}_proj.bias"] = bias
+                    result[f"{prefix}.{theirs}.{letter}_proj.weight"] = weight
+                    result[f"{prefix}.{theirs}.{letter}_proj.bias"] = bias
     return result
 
 
 class CTranslate2:
-    """The C++ engine, fed with a specification of our model; weights stay float32."""
+    """The C++ engine, given a specification of our model; weights stay float32."""
 
     def __init__(self, size: dict[str, int]):
         import ctranslate2

@@ -1,11 +1,12 @@
-"""Training on long sequences: time a token and peak memory against the length, for both methods of attention.
+"""Training on long sequences: time per token and peak memory by length, for both methods of attention.
 
     python -m benchmarks.long_sequences --json benchmarks/results/long_sequences_cpu.json
 
 A small language model (d_model 256, 4 heads, 2 layers) takes steps on 4,096 tokens, cut into sequences of the length.
 "products" is the time that attention's own matrix products need for them at the speed of a plain product: 2 forward and
-5 backward, half of each since no position sees the future. "rest" is what is left of the step, and "growth" is the rest
-relative to that of the shortest length. The memory is that of one sequence, beyond the model's and the optimiser's.
+5 backward, half of each since no position sees the future. "rest" is the remaining time of the step, and "growth" is
+the rest relative to that of the shortest length. Memory is that of one sequence, without the model's and the
+optimiser's.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def size_of(length: int, batch: int) -> Size:
 
 
 def subject(method: str, length: int, batch: int) -> HandloomSubject:
-    """The model with this method in all its attention layers."""
+    """The model with this method in all attention layers."""
     from handloom.nn import MultiHeadAttention
 
     made = HandloomSubject(size_of(length, batch))
@@ -43,13 +44,13 @@ def subject(method: str, length: int, batch: int) -> HandloomSubject:
 
 
 def products_seconds(length: int, batch: int, gflops: float) -> float:
-    """Of attention's matrix products in a step, all layers."""
+    """Seconds of attention's matrix products in a step, all layers."""
     size = size_of(length, batch)
     return size.layers * 7 * 2 * batch * length**2 * size.d_model / 2 / (gflops * 1e9)
 
 
 def times(lengths: list[int], tokens: int, steps: int, threads: int) -> list[dict[str, Any]]:
-    """A row for each method and length; all of a method take turns."""
+    """A row for each method and length; the lengths of a method take turns."""
     rows: list[dict[str, Any]] = []
     for method in METHODS:
         with contextlib.ExitStack() as stack:
@@ -80,7 +81,7 @@ def times(lengths: list[int], tokens: int, steps: int, threads: int) -> list[dic
 
 
 def memory(length: int, method: str, threads: int) -> float:
-    """MB at the peak of two steps on one sequence, beyond what is resident before."""
+    """Peak MB of two steps on one sequence, beyond the memory resident before."""
     with Worker(MODULE, ["worker", method, str(length), "1"], worker_environment(threads)) as worker:
         worker.ask("reset")
         before = worker.ask("memory")

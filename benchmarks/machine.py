@@ -1,4 +1,4 @@
-"""What a benchmark ran on: processor, linear algebra library, versions."""
+"""The machine of a benchmark: processor, linear algebra library, versions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions(*names: str) -> dict[str, str]:
-    """Of installed distributions; those that aren't installed are left out."""
+    """Versions of distributions; those that aren't installed are left out."""
     found = {}
     for name in names:
         try:

@@ -1,11 +1,12 @@
-"""What the engine adds to NumPy's own call, an op: microseconds on small arrays.
+"""The engine's overhead per op beyond NumPy's own call: microseconds on small arrays.
 
     python -m benchmarks.overhead --json benchmarks/results/overhead.json
 
 Arrays of 4 x 4 float32, so that the arithmetic costs nearly nothing. "forward" records the call for a backward pass,
-"unrecorded" is inside no_grad, "backward" is the engine's walk through a chain of such calls; each is less the time of
-the same NumPy calls made directly. Times are the shortest of several rounds, the two sides by turns. A last line says
-what `import handloom` takes beside NumPy's own import: milliseconds of processor time, the shortest of several starts.
+"unrecorded" is inside no_grad, "backward" is the engine's backward pass through a chain of such calls; each minus the
+time of the same NumPy calls made directly. Times are the shortest of several rounds, the two sides by turns. The last
+line is the time of `import handloom` beyond NumPy's own import: milliseconds of processor time, the shortest of
+several.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ OPS = {
 
 
 def shortest(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Microseconds of one link of each chain; the shortest round of each."""
+    """Microseconds of one op of each chain; the shortest round of each."""
     best = dict.fromkeys(works, float("inf"))
     for _ in range(ROUNDS):
         for name, work in works.items():
@@ -61,7 +62,7 @@ def shortest(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 def measure(op: Op) -> dict[str, float]:
-    """Microseconds an op."""
+    """Microseconds per op."""
     start = np.full((4, 4), 0.01, np.float32)
     weight = np.eye(4, dtype=np.float32)
     leaf, fixed, ones = Tensor(start, requires_grad=True), Tensor(weight), np.ones_like(start)
@@ -69,7 +70,7 @@ def measure(op: Op) -> dict[str, float]:
 
     def repeat(function: Callable[[Any, Any], Any], x: Any, w: Any) -> Any:
         for _ in range(CHAIN):
-            function(x, w)  # always of the same x: a chain of exp would overflow
+            function(x, w)  # always the same x: a chain of exp would overflow
 
     def recorded_chain() -> Any:
         x = leaf
@@ -106,7 +107,7 @@ def measure(op: Op) -> dict[str, float]:
 
 
 def import_milliseconds() -> float:
-    """What `import handloom` takes once NumPy is there: processor time of the best of several processes."""
+    """Processor time of `import handloom` after NumPy's import, the best of several processes."""
     command = [sys.executable, "-c", IMPORT]
     starts = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(STARTS)]
     return 1000 * min(map(float, starts))

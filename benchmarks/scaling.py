@@ -1,11 +1,11 @@
-"""Data parallel training: tokens a second of one process and of several, one BLAS thread each.
+"""Data parallel training: tokens per second of one process and of several, one BLAS thread each.
 
     python -m benchmarks.scaling
     python -m benchmarks.scaling --ranks 2 4 --json benchmarks/results/scaling.json
 
 Trains the translation model of a preset on the embedded corpus, `mpirun -n N python -m benchmarks.scaling --worker`,
 every number of processes by turns. Each measurement is a job of its own; its first steps, which warm up caches and
-buffers, don't count. The ratio is that of the medians.
+buffers, are not counted. The ratio is that of the medians.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WARM_UP = 5
 
 
 def worker(preset_name: str, data: str, steps: int) -> None:
-    """Train, and let rank 0 print what it measured as JSON."""
+    """Train; rank 0 prints its measurements as JSON."""
     from handloom.autograd import manual_seed
     from handloom.models import Seq2SeqTransformer
     from handloom.models.presets import translation_preset
@@ -42,6 +42,7 @@ def worker(preset_name: str, data: str, steps: int) -> None:
     from handloom.train.runs.folder import RunFolder
     from handloom.train.tasks.translation import translation_loss
     from handloom.train.trainer import Trainer
+    from handloom.train.validation import Validation
 
     ranks, preset = find_ranks(), translation_preset(preset_name, data)
     pairs = load_translation_data("embedded", train_size=8000).train
@@ -61,12 +62,12 @@ def worker(preset_name: str, data: str, steps: int) -> None:
     with tempfile.TemporaryDirectory() as folder, RunFolder.create(Path(folder, "run"), {}) as run:
         trainer = Trainer(
             model, translation_loss(preset.label_smoothing, tokenizer.pad_id), Adam(model.parameters()),
-            noam(preset.d_model, preset.warmup), batches, [], run, config={}, steps=WARM_UP + steps,
+            noam(preset.d_model, preset.warmup), batches, Validation([]), run, config={}, steps=WARM_UP + steps,
         )  # fmt: skip
         tokens = start = 0.0
         for number, step in enumerate(trainer._updates(), 1):
             if number == WARM_UP + 1:
-                ranks.sum([0.0])  # all begin together
+                ranks.sum([0.0])  # a barrier
                 start = time.perf_counter()
             if number > WARM_UP + steps:
                 break
@@ -81,7 +82,7 @@ def worker(preset_name: str, data: str, steps: int) -> None:
 
 
 def measure(ranks: int, preset: str, data: str, steps: int) -> dict[str, Any]:
-    """One job of `ranks` processes; what its rank 0 measured."""
+    """The measurements of rank 0 in one job of `ranks` processes."""
     mpirun = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if mpirun is None:
         sys.exit("mpirun was not found: pip install 'handloom[mpi]' brings one")
@@ -96,7 +97,7 @@ def measure(ranks: int, preset: str, data: str, steps: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[2], help="numbers of processes beside 1 (default: 2)")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2], help="numbers of processes besides 1 (default: 2)")
     parser.add_argument("--preset", default="laptop")
     parser.add_argument("--data", default="embedded", help="whose sizes the preset has (default: embedded)")
     parser.add_argument("--steps", type=int, default=40, help="updates a measurement (default: 40)")

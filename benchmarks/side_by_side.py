@@ -1,6 +1,6 @@
-"""What benchmarks of training share: worker processes that take turns, their environment, and the proof of equal work.
+"""Shared by the benchmarks of training: worker processes that take turns, their environment, the proof of equal work.
 
-handloom and PyTorch never share a process: the threads of the one would spin while the other is measured.
+handloom and PyTorch never share a process: the threads of one would spin while the other is measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def selecting_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those of the variables that choose kernels, thread counts left aside: the benchmark sets these itself."""
+    """The variables that choose kernels, without thread counts, which the benchmark sets itself."""
     return {
         name: value
         for name, value in sorted(environment.items())
@@ -35,7 +35,7 @@ def selecting_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_environment(threads: int, *, keep_selecting: bool = False) -> dict[str, str]:
-    """This process's environment with `threads` threads, and without what selects kernels unless that is kept."""
+    """This process's environment with `threads` threads, and without variables that select kernels unless kept."""
     kept = selecting_variables(os.environ) if keep_selecting else {}
     rest = {name: value for name, value in os.environ.items() if not name.startswith(SELECTING)}
     return rest | kept | dict.fromkeys(THREADS, str(threads))
@@ -79,7 +79,7 @@ class Worker:
 
 
 class Disturbance:
-    """What share of the processors' time other programs take while something is measured (Linux; else nan).
+    """The share of the processors' time that other programs take during a measurement (Linux; else nan).
 
     A context manager around the life of the workers: their own time is known once they have ended.
     """
@@ -97,7 +97,7 @@ class Disturbance:
 
     @staticmethod
     def _read() -> tuple[float, float, float]:
-        """Seconds that all processors were busy, that they were there, and that this program used of them."""
+        """Seconds that all processors were busy, seconds in all, and seconds that this program used."""
         stat = Path("/proc/stat")
         ticks = [int(x) for x in stat.read_text().partition("\n")[0].split()[1:9]] if stat.exists() else [0] * 8
         used = os.times()
@@ -111,7 +111,7 @@ def take_turns(
 ) -> dict[str, list[float]]:
     """Seconds of `steps` training steps of each worker: `at_once` steps of one, then of the next, and back again.
 
-    The pause lets the threads of the last one fall asleep.
+    The pause lets the threads of the previous worker fall asleep.
     """
     seconds: dict[str, list[float]] = {name: [] for name in workers}
     names = list(workers)
@@ -124,9 +124,9 @@ def take_turns(
 
 
 def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
-    """How far two files of `loss` and gradients lie apart: differences relative to the norm of each gradient.
+    """The differences of two files of `loss` and gradients, relative to the norm of each gradient.
 
-    By the norm: an activation within rounding of ReLU's kink may flip, and then one row of a gradient differs.
+    By the norm, because an activation within rounding of ReLU's kink may flip, which changes one row of a gradient.
     """
     with np.load(ours) as a, np.load(theirs) as b:
         if set(a.files) != set(b.files):

@@ -1,10 +1,10 @@
-"""The Trainer on Multi30k's real batches beside an equal PyTorch loop: padding, masks, clipping, schedule and all.
+"""The Trainer on Multi30k's real batches beside an equal PyTorch loop, with padding, masks, clipping and schedule.
 
     HANDLOOM_DATA=folder python -m benchmarks.train_multi30k --json benchmarks/results/train_multi30k_cpu.json
 
 The model is the preset `laptop` (pre-norm, one table for both languages and the output, label smoothing, dropout). The
-batches are those of the first epoch, of many lengths; a round goes once through the same ones on each side. Everything
-else is as in `benchmarks.train_step`.
+batches are those of the first epoch, of many lengths; a round goes once through the same batches on each side.
+Everything else is as in `benchmarks.train_step`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODULE = "benchmarks.train_multi30k_worker"
 
 
 def prepare(data: str, preset_name: str, count: int, file: Path) -> dict[str, Any]:
-    """Write the first `count` batches of a run's first epoch to `file`, and say what they are."""
+    """Write the first `count` batches of a run's first epoch to `file`; returns a description."""
     from handloom.errors import InputError
     from handloom.models.presets import translation_preset
     from handloom.tokenizer import BPETokenizer
@@ -62,7 +62,7 @@ def prepare(data: str, preset_name: str, count: int, file: Path) -> dict[str, An
         pad_id=tokenizer.pad_id, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id,
     )  # fmt: skip
     if tokenizer.pad_id != 0:
-        raise SystemExit("the tokenizer's padding is not token 0, which the other side takes for granted")
+        raise SystemExit("the tokenizer's padding is not token 0, which the other side assumes")
     chosen = [batches.batch(indices) for indices in batches.plan(0)[:count]]
     size = Size(
         "seq2seq", 0, 0, 0, tokenizer.vocab_size, preset.d_model, preset.dim_feedforward, preset.layers, preset.nhead,

@@ -28,7 +28,7 @@ WARM_UP = 1000  # steps of the schedule
 
 
 def learning_rate(d_model: int, step: int, warm_up: int = WARM_UP) -> float:
-    """Noam's schedule, for the side that doesn't have it."""
+    """Noam's schedule, for PyTorch."""
     return d_model**-0.5 * min(step**-0.5, step * warm_up**-1.5)
 
 
@@ -102,17 +102,20 @@ class RealHandloom(HandloomSubject):
         from handloom.train.optim.schedules import noam
         from handloom.train.runs.folder import RunFolder
         from handloom.train.tasks.translation import translation_loss
-        from handloom.train.trainer import MicroBatch, Trainer
+        from handloom.train.trainer import Trainer
+        from handloom.train.updates import MicroBatch, UpdateOptions
+        from handloom.train.validation import Validation
 
         super().__init__(size)
         made = [Batch(**arrays) for arrays in batches]
         self.first = made[0]
-        self.batches = itertools.cycle([MicroBatch(0, place, batch) for place, batch in enumerate(made)])
+        self.batches = itertools.cycle([MicroBatch(0, index, batch) for index, batch in enumerate(made)])
         self.compute_loss = translation_loss(size.label_smoothing, 0)
         self.optimizer = Adam(self.model.parameters(), betas=BETAS, eps=EPS)
         self.trainer = Trainer(
-            self.model, self.compute_loss, self.optimizer, noam(size.d_model, warm_up), made, [],  # type: ignore[arg-type]
-            RunFolder.create(Path(folder) / "run", {}), config={}, steps=10**6, clip_norm=CLIP,
+            self.model, self.compute_loss, self.optimizer, noam(size.d_model, warm_up), made,  # type: ignore[arg-type]
+            Validation([]), RunFolder.create(Path(folder) / "run", {}), config={}, steps=10**6,
+            updates=UpdateOptions(clip_norm=CLIP),
         )  # fmt: skip
         self.steps = 0
 

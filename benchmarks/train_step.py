@@ -5,15 +5,15 @@
     python -m benchmarks.train_step --device cuda                             see benchmarks/train_step_device.py
 
 Both train the same model on the same batch: forward, backward, Adam. PyTorch (eager) is measured twice, with the
-layers of nn.Transformer and with scaled_dot_product_attention in their place; the faster one is the ruler. Its Adam
+layers of nn.Transformer and with scaled_dot_product_attention instead; the faster one is the reference. Its Adam
 is the fused one. Each runs in a process of its own, with the same number of threads on the same cores, and they take
 turns. Without dropout their losses and gradients must agree, or nothing is measured.
 
 Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and the like) are unset for all. If the
 environment sets any, a second measurement keeps them and is shown beside the first.
 
-"products" is how long NumPy takes for the matrix products of the step alone: no framework on this library gets below
-it, so "limit" = PyTorch's step / products is the largest ratio that could be reached.
+"products" is NumPy's time for the matrix products of the step alone: no framework on this library is faster, so
+"limit" = PyTorch's step / products is the largest ratio possible.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def started(config: str, threads: int, environment: Mapping[str, str], sides: tu
 
 
 def prove_equal(config: str, threads: int, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
-    """Write handloom's initial weights to `folder` / weights.npz and compare everyone's gradients with its own.
+    """Write handloom's initial weights to `folder` / weights.npz and compare all gradients with its own.
 
-    In processes of their own: what this needs is not part of the memory of training.
+    In separate processes, so that their memory does not count as that of training.
     """
     weights, files = folder / "weights.npz", {side: folder / f"{side}.npz" for side in SIDES}
     found = {}
@@ -79,11 +79,11 @@ def prove_equal(config: str, threads: int, environment: Mapping[str, str], folde
 
 
 def measure(config: str, steps: int, threads: int, environment: Mapping[str, str], weights: Path) -> dict[str, Any]:
-    """Let the three take turns for `steps` steps each."""
+    """Time `steps` steps of each of the three, which take turns."""
     size = size_of(config)
     with Disturbance() as disturbance, started(config, threads, environment) as workers:
         for side, worker in workers.items():
-            if side != "handloom":  # it has them already: they come from the same seed
+            if side != "handloom":  # it has them already, from the same seed
                 worker.ask(f"load {weights}")
             worker.ask("reset")
             worker.ask(f"steps {WARM_UP}")
@@ -99,7 +99,7 @@ def measure(config: str, steps: int, threads: int, environment: Mapping[str, str
 
 
 def row(config: str, steps: int, threads: int, here: Mapping[str, Any]) -> dict[str, Any]:
-    """All that is found out about one configuration on the machine `here`."""
+    """All measurements of one configuration on the machine `here`."""
     set_here = selecting_variables(os.environ)
     environment = worker_environment(threads)
     with tempfile.TemporaryDirectory() as name:
@@ -142,7 +142,7 @@ def line(name: str, found: Mapping[str, Any]) -> str:
 def show_profile(config: str, steps: int, threads: int) -> None:
     with started(config, threads, worker_environment(threads), ("handloom",)) as workers:
         workers["handloom"].ask(f"steps {WARM_UP}")
-        print(f"\n{config}: where handloom's step goes (mean of {steps} steps; watching costs a little)")
+        print(f"\n{config}: where handloom's step goes (mean of {steps} steps; profiling costs a little)")
         print_profile(workers["handloom"].ask(f"profile {steps}"))
 
 

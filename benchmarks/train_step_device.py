@@ -1,10 +1,10 @@
-"""A training step on a GPU beside PyTorch's: what `python -m benchmarks.train_step --device cuda` runs.
+"""A training step on a GPU beside PyTorch's: run by `python -m benchmarks.train_step --device cuda`.
 
 handloom in fp16 (float32 weights, loss scale and clipping on the device) and in fp32, with CUDA graphs and without,
 beside PyTorch with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled. Same
 model, same batch, gradients clipped to norm 1. Each side in a process of its own, one after the other. A step's time is
-that of many steps and one wait at their end, host time what the host needs to issue a step, memory what the side's
-pools hold at their peak. Launches are counted in the graphs: what a step starts without them.
+that of many steps and one wait at their end, host time is the host's time to issue a step, memory the peak of
+the side's pools. Launches of a step are counted in its graphs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DEVICE_SIZES: Mapping[str, Size] = {
 
 
 def size_of(config: str) -> Size:
-    """The size of this name, or one of the models of nothing. Raises KeyError for another."""
+    """The size of this name, or one of the tiny models. Raises KeyError for another."""
     return {**MORE, **DEVICE_SIZES}[config]
 
 
@@ -52,24 +52,23 @@ class HandloomOnDevice:
         import handloom
         from benchmarks.train_step_models import build, loss
         from handloom.autograd import default_generator
+        from handloom.train.device_updates import DeviceUpdates, choose_updates
         from handloom.train.distributed import find_ranks
-        from handloom.train.optim.loss_scaling import LossScaler
         from handloom.train.optim.optimizers import Adam
-        from handloom.train.updates import DeviceUpdates, MicroBatch, choose_updates
+        from handloom.train.updates import MicroBatch, UpdateOptions
 
         handloom.manual_seed(0)
         self.size, self.batch = size, MicroBatch(0, 0, size.arrays())
         self.model = build(size).to(device)
         optimizer = Adam(self.model.parameters(), LEARNING_RATE, betas=BETAS, eps=EPS)
-        scaler = LossScaler() if half else None
-        rest = scaler, None, find_ranks(), False, [default_generator], graphs
-        updates = choose_updates(self.model, optimizer, *rest)
+        options = UpdateOptions(clip_norm=CLIP_NORM, precision="fp16" if half else "fp32", graphs=graphs)
+        updates = choose_updates(self.model, optimizer, options, find_ranks(), [default_generator])
         assert isinstance(updates, DeviceUpdates)
         self.updates, self.loss = updates, math.nan
         self.compute = lambda batch: (loss(self.model, size, **batch), size.tokens)
 
     def step(self) -> None:
-        self.updates.update([self.batch], lambda micro: None, self.compute, LEARNING_RATE, CLIP_NORM)
+        self.updates.update([self.batch], lambda micro: None, self.compute, LEARNING_RATE)
 
     def wait(self) -> float:
         """The loss of the last step."""
@@ -78,12 +77,12 @@ class HandloomOnDevice:
         return self.loss
 
     def launches(self) -> int | None:
-        """What the graphs of a step hold."""
+        """The number of launches in the graphs of a step."""
         graphs = self.updates.graphs
         return None if graphs is None else sum(graphs.sizes().values())
 
     def peak_mb(self) -> float:
-        """What CuPy's pool and that of the graphs have taken from the device; they give nothing back."""
+        """Memory that CuPy's pool and the graphs' pool have allocated on the device; they never free it."""
         import cupy
 
         own = 0 if self.updates.graphs is None else self.updates.graphs.pool.total_bytes()
@@ -141,7 +140,7 @@ class TorchOnDevice:
 
 
 def timed(subject: Any, steps: int) -> dict[str, float]:
-    """Milliseconds a step, and those of the host alone."""
+    """Milliseconds per step, and those of the host alone."""
     subject.wait()
     start = time.perf_counter()
     for _ in range(steps):
@@ -179,7 +178,7 @@ def serve(side: str, config: str) -> None:
 
 
 def row(config: str, steps: int) -> dict[str, Any]:
-    """All that is found out about one configuration."""
+    """All measurements of one configuration."""
     found: dict[str, Any] = {}
     for side in (*OURS, *THEIRS):
         with Worker(MODULE, [side, config], worker_environment(1)) as worker:
@@ -196,7 +195,7 @@ def row(config: str, steps: int) -> dict[str, Any]:
                 "loss_after_warm_up": loss,
                 "about": worker.ask("about"),
             }
-    for side in OURS:  # the same launches, one by one
+    for side in OURS:  # without graphs the same launches, one by one
         found[side]["launches"] = found[side]["launches"] or found[f"{side}-graphs"]["launches"]
     ours = max((found[side] for side in OURS[:2]), key=lambda each: each["tokens_per_second"])
     ratios = {side: ours["tokens_per_second"] / found[side]["tokens_per_second"] for side in THEIRS}

@@ -41,7 +41,7 @@ def build(size: Size) -> Module:
 
 
 def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any = None) -> Tensor:
-    """Mean cross-entropy in nats; where the classes are many, as a Trainer computes it: without holding all logits."""
+    """Mean cross-entropy in nats; with many classes as the Trainer computes it, without holding all logits."""
     if size.kind == "seq2seq":
         return model.loss(source, target_input, labels)
     if size.kind == "language model":
@@ -49,7 +49,7 @@ def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any 
     return ops.cross_entropy(model(source), labels)
 
 
-#: Where handloom and the PyTorch model of `train_step_torch` call the same thing by different names: beginnings.
+#: Prefixes of parameter names in handloom that differ in the PyTorch model of `train_step_torch`.
 RENAMED = {
     "language model": {"embedding.": "source_embedding.", "decoder.": "encoder.", "positions.weight": "positions"},
     "seq2seq": {},
@@ -58,7 +58,7 @@ RENAMED = {
 
 
 def shared_name(size: Size, name: str) -> str:
-    """What the PyTorch side calls a parameter."""
+    """The PyTorch side's name of a parameter."""
     for ours, theirs in RENAMED[size.kind].items():
         if name.startswith(ours):
             return theirs + name.removeprefix(ours)
@@ -66,6 +66,6 @@ def shared_name(size: Size, name: str) -> str:
 
 
 def fixed_positions(model: Any) -> dict[str, np.ndarray]:
-    """The sine and cosine table that the model adds, for the other side; nothing where positions are learned."""
+    """The sinusoidal table that the model adds, for the other side; empty where positions are learned."""
     table = getattr(model.positions, "table", None)
     return {} if table is None else {"positions": table.data}

@@ -1,4 +1,4 @@
-"""The matrix products of a training step, and how long they take alone: no framework with this BLAS gets below."""
+"""The matrix products of a training step, and their time alone, a lower bound for every framework with this BLAS."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def forward_products(size: Size) -> Counter[Product]:
 
 
 def step_products(size: Size) -> Counter[Product]:
-    """Those of the forward and the backward pass: the gradient of A @ B takes two more of the same volume."""
+    """The products of the forward and backward pass: the gradient of A @ B takes two more of the same size."""
     found: Counter[Product] = Counter()
     for (batch, m, k, n), times in forward_products(size).items():
         for product in ((batch, m, k, n), (batch, m, n, k), (batch, k, m, n)):
@@ -57,7 +57,7 @@ def flop(products: Counter[Product]) -> float:
 
 
 def seconds(products: Counter[Product], repeat: int = 3) -> float:
-    """How long NumPy takes for all of them, float32, results written into the same memory; the best of `repeat`."""
+    """NumPy's time for all of them, float32, with results written into the same memory; the best of `repeat`."""
     generator = np.random.default_rng(0)
     total = 0.0
     for (batch, m, k, n), times in products.items():

@@ -1,4 +1,4 @@
-"""Where the time of handloom's training step goes, op by op."""
+"""The profile of handloom's training step, op by op."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Row = dict[str, Any]
 
 
 def minor_faults() -> int:
-    """Pages that the kernel has given to this process so far."""
+    """Minor page faults of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 class Profile:
-    """Watches every op's forward and backward computation; a context manager, for one thread.
+    """Measures every op's forward and backward computation; a context manager, for one thread.
 
-    `rows` has for each op its calls, seconds and page faults, forward and backward apart.
+    `rows` has the calls, seconds and page faults of each op, separately for forward and backward.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Profile:
 def profile(step: Callable[[], Any], optimizer: Any, steps: int) -> list[Row]:
     """Rows, the slowest first, of `steps` calls of `step`: op, phase, calls, ms and page faults a step.
 
-    The optimiser's update is a row, and so is the rest: the engine, the layers' Python, the loss's bookkeeping.
+    The optimiser's update is a row, and so is the rest: the engine and the Python code of layers and loss.
     """
     update = optimizer.step
     total, faults = 0.0, 0

@@ -34,7 +34,7 @@ class Size:
 
     @property
     def tokens(self) -> int:
-        """Token positions that one step works on."""
+        """Token positions that one step processes."""
         return self.batch * (self.source + self.target)
 
     def arrays(self, seed: int = 0) -> dict[str, np.ndarray]:
@@ -61,10 +61,10 @@ SIZES: Mapping[str, Size] = {
     "language-model": Size("language model", 16, 128, 0, 2000, 368, 1472, 5, norm_first=True),
 }
 
-#: Measured when asked for by name, not as part of "all".
+#: Measured only by name, not as part of "all".
 MORE: Mapping[str, Size] = {
     "language-model-gelu": dataclasses.replace(SIZES["language-model"], activation="gelu"),
-    # Models of nothing, to try the benchmark itself.
+    # Tiny models, to test the benchmark itself.
     "tiny": Size("seq2seq", 4, 5, 6, 50, 16, 32, 1, heads=2),
     "tiny-classifier": Size("classifier", 4, 5, 0, 50, 16, 32, 1, heads=2, classes=3),
     "tiny-language-model": Size("language model", 4, 5, 0, 50, 16, 32, 1, heads=2, norm_first=True, activation="gelu"),

@@ -1,4 +1,4 @@
-"""The PyTorch side of the training benchmarks: the same models and parameter names, in its best plain form."""
+"""The PyTorch side of the training benchmarks: the same models and parameter names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ScaledDotProductAttention(nn.MultiheadAttention):
             k, v = F.linear(key, self.in_proj_weight[d:], self.in_proj_bias[d:]).chunk(2, dim=-1)
         q, k, v = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v))
         mask = None if key_padding_mask is None else key_padding_mask[:, None, None]
-        if mask is not None and mask.dtype == torch.bool:  # here True is padding, there True may attend
+        if mask is not None and mask.dtype == torch.bool:  # True is padding; the function wants True = may attend
             mask = ~mask
         dropout = self.dropout if self.training else 0.0
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal)
@@ -75,7 +75,7 @@ class Model(nn.Module):
 
     @property
     def causal(self) -> bool:
-        """Whether the first stack sees the past only; then the table isn't scaled, and positions are learned."""
+        """Whether the first stack is causal; then the table isn't scaled, and positions are learned."""
         return self.size.kind == "language model"
 
     def embed(self, table: nn.Embedding, ids: torch.Tensor) -> torch.Tensor:
@@ -89,7 +89,7 @@ class Model(nn.Module):
         target_input: torch.Tensor | None = None,
         padding: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The loss of ids (batch, length); `padding` (batch, length) is True where the source has none to attend to."""
+        """The loss of ids (batch, length); `padding` (batch, length) is True at padding of the source."""
         x = self.embed(self.source_embedding, source)
         mask = causal_mask(source) if self.causal else None
         for layer in self.encoder.layers:
@@ -110,5 +110,5 @@ class Model(nn.Module):
 
 
 def causal_mask(ids: torch.Tensor) -> torch.Tensor:
-    """What the layers want beside `is_causal`."""
+    """The mask that the layers need besides `is_causal`."""
     return nn.Transformer.generate_square_subsequent_mask(ids.shape[1])

@@ -66,7 +66,7 @@ class TorchSubject:
 
 
 class HandloomSubject:
-    """handloom as its Trainer runs it: freed memory stays with the process."""
+    """handloom as its Trainer runs it: the process keeps freed memory."""
 
     def __init__(self, size: Size):
         import handloom
@@ -142,7 +142,7 @@ def _timed(work: Any) -> float:
 
 
 def answer(subject: Any, sizes: Sequence[Size], command: str, argument: str) -> Any:
-    """Carry out one command. `sizes` are those of the batches that the subject trains on, in turn."""
+    """Carry out one command. `sizes` are those of the subject's batches, in turn."""
     match command:
         case "steps":
             return [_timed(subject.step) for _ in range(int(argument))]

@@ -1,11 +1,11 @@
-"""Does it learn as PyTorch does? German into English on Tatoeba, beside a PyTorch model of equal size.
+"""Compares learning with PyTorch: German into English on Tatoeba, with two models of equal size.
 
     python -m benchmarks.translation_twin --steps 600
 
 Both start from the same weights and see the same batches in the same order, with the same schedule, label smoothing and
-clipping; dropout alone falls differently. No English sentence of the test set is in training. Both models are then
+clipping; only their dropout masks differ. No English sentence of the test set is in training. Both models are then
 evaluated by the same code: PyTorch's weights are loaded into handloom's model, and its loss on a batch is compared with
-PyTorch's own to show that nothing is lost on the way.
+PyTorch's own to show that the transfer is exact.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def prepare(data_name: str, preset_name: str, changes: list[str], steps: int) ->
 
 
 def train(subject: Any, steps: int, side: str) -> float:
-    """Make the steps; returns the processor's seconds."""
+    """Train for `steps` steps; returns seconds of processor time."""
     start = time.process_time()
     for step in range(1, steps + 1):
         loss = subject.step()
@@ -70,7 +70,7 @@ def evaluate(model: Any, tokenizer: Any, data: Any, tests: int, beam: int) -> di
 
 
 def adopt(model: Any, twin: RealTorch, batch: Any) -> float:
-    """Load PyTorch's weights into handloom's model; returns how far the losses on a batch are then apart."""
+    """Load PyTorch's weights into handloom's model; returns the difference of the losses on a batch."""
     from handloom.autograd import no_grad
     from handloom.train.tasks.translation import translation_loss
 
@@ -116,7 +116,7 @@ def main() -> None:
             figures = f"validation loss {own['valid_loss']:.4f}, BLEU {own['bleu']:.2f} ({own['signature']})"
             print(f"{side}: {figures}, {seconds:.0f} s of processor time", flush=True)
     apart = found["PyTorch"]["losses_apart"]
-    print(f"loss of one batch, by PyTorch and by handloom with PyTorch's weights: {apart:.1e} apart")
+    print(f"loss of one batch, by PyTorch and by handloom with PyTorch's weights: difference {apart:.1e}")
     if arguments.json:
         row = {
             "config": f"{data.name}, {arguments.preset}, {arguments.set}, {arguments.steps} steps",

@@ -1,8 +1,8 @@
 """Settings of the documentation site, which `make docs` builds without a network.
 
-Beside the usual: formulas become MathML, which browsers draw themselves (docutils converts them, so no script is
-loaded); the reference is written anew for each build, a page for each package; docstrings, which are plain text with
-names in single backticks, are made into what Sphinx reads; links to source files lead to their pages in the site.
+Besides the usual settings: formulas become MathML, which browsers draw themselves (docutils converts them, so no script
+is loaded); the reference is written anew for each build, a page for each package; docstrings, which are plain text with
+names in single backticks, are converted to reStructuredText; links to source files lead to their pages in the site.
 """
 
 import pkgutil
@@ -80,9 +80,9 @@ CODE = re.compile(r"(`[^`]+`)")
 
 
 def as_markup(app, what, name, obj, options, lines: list[str]) -> None:
-    """A docstring as Sphinx reads it.
+    """Converts a docstring to reStructuredText.
 
-    What is indented is verbatim, but for the items of a section (Args, ...), which become a list.
+    Indented text is verbatim, except the items of a section (Args, ...), which become a list.
     """
     out: list[str] = []
     in_section = False
@@ -106,7 +106,7 @@ def as_markup(app, what, name, obj, options, lines: list[str]) -> None:
 
 
 def section(rows: list[str]) -> list[str]:
-    """An indented "name: text" becomes an item of a list, and what is indented further goes on with it."""
+    """An indented "name: text" becomes an item of a list, with the text that is indented further."""
     out: list[str] = []
     for row in rows:
         heading, text = SECTION.match(row), row.strip()
@@ -121,7 +121,7 @@ def section(rows: list[str]) -> list[str]:
 
 
 def escaped(row: str, skip: int = 0) -> str:
-    """The row with backslashes before what means something to Sphinx, but for its first `skip` characters and code."""
+    """The row with backslashes before characters special to Sphinx, except in its first `skip` characters and code."""
     parts = CODE.split(row[skip:])
     marked = (part if i % 2 else re.sub(r"([*|\\`]|_\b)", r"\\\1", part) for i, part in enumerate(parts))
     return row[:skip] + "".join(marked)
@@ -131,7 +131,7 @@ def escaped(row: str, skip: int = 0) -> str:
 
 
 class SourceLinks(SphinxPostTransform):
-    """A link to a Python file of the package leads to its page in the site, not to a download."""
+    """Makes links to the package's Python files lead to their pages in the site, not to downloads."""
 
     default_priority = 5
 

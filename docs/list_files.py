@@ -15,16 +15,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "files.md"
-#: What stands beside the folders of the package, which pyproject.toml lists.
+#: Folders beside those of the package, which pyproject.toml lists.
 OTHERS = {
     "examples": "One script a report, and one that writes the training loop out.",
     "benchmarks": "Side by side with a peer: `python -m benchmarks.NAME`.",
-    "tests/support": "What the tests are made with; beside it `tests/` mirrors the package.",
+    "tests/support": "Tools of the tests; beside it `tests/` mirrors the package.",
 }
 INTRODUCTION = """# Files
 
-Every file with the first line of its docstring. `python docs/list_files.py` writes this page; a test holds it equal to
-what the files say. Imports point one way: `errors` <- `autograd` <- `nn` <- `models` <- `train` <- `explorer` <-
+Every file with the first line of its docstring. `python docs/list_files.py` writes this page; a test compares it
+with the files. Imports point one way: `errors` <- `autograd` <- `nn` <- `models` <- `train` <- `explorer` <-
 `examples`, with `tokenizer` beside `models`, and there are no import circles; tests hold this too. Beside the folders
 are `Makefile`, `pyproject.toml` (dependencies, and the settings of all tools) and `.ci/run`, what continuous
 integration runs.
@@ -44,7 +44,7 @@ def caption(path: Path) -> str:
         lines = comment[0].replace("//", "").split("\n\n")[0].split() if comment else []
         first = re.split(r"(?<=\.)\s", " ".join(lines) + " ")[0]
     if not first:
-        raise ValueError(f"{path} has no docstring to tell what it holds")
+        raise ValueError(f"{path} has no docstring for its caption")
     return first.replace("|", "\\|")
 
 

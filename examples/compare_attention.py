@@ -6,7 +6,7 @@ python examples/compare_attention.py --device cuda --data multi30k     the repor
 
 Table 1 trains a German-English Transformer with the same seed and batches, once for each method: the losses agree,
 since the methods compute the same. Table 2 is attention alone over the length of the sequence: the standard method
-holds all weights, so its memory grows with the square of the length. Both go to a folder, with a picture.
+holds all weights, so its bytes grow with the square of the length. Both go to a folder, with a picture.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from handloom.models.presets import translation_preset
 from handloom.nn import MultiHeadAttention
 from handloom.tokenizer import BPETokenizer
 from handloom.train.cli.command_line import positive, results_folder, whole
-from handloom.train.cli.options import OptionParser, of_kind
+from handloom.train.cli.options import OfKind, OptionParser
 from handloom.train.data.batches import TokenBatches
 from handloom.train.data.translation import load_translation_data
 from handloom.train.optim.optimizers import Adam
@@ -50,7 +50,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     parser.add_argument("--steps", type=positive, help="updates for each method")
     parser.add_argument("--batch", type=positive, help="sentence pairs an update, about")
-    parser.add_argument("--lengths", type=of_kind(Length), nargs="+", help="sequence lengths of table 2")
+    parser.add_argument("--lengths", type=OfKind(Length), nargs="+", help="sequence lengths of table 2")
     parser.add_argument("--seed", type=whole, default=0)
     parser.add_argument("--out", type=Path, help="new folder for the results (default: one under runs/)")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
@@ -100,7 +100,7 @@ def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETok
 
 
 def at_length(options: argparse.Namespace, methods: list[str], length: int) -> list[dict[str, Any]]:
-    """Time and memory of attention forward and backward, 4 heads of 64 features, with each method."""
+    """Time and peak bytes of attention forward and backward, 4 heads of 64 features, with each method."""
     setting = compare_attention.Setting(length=length, causal=True, device=options.device)
     dtype = np.float16 if options.device != "cpu" else np.float32
     arrays = [to_device(array.astype(dtype), options.device) for array in setting.inputs()]
@@ -140,7 +140,7 @@ def main() -> None:
     size = translation_preset(options.preset, data.name).vocab_size
     with results_folder(options.out, "compare_attention") as out:
         trained, rows = [], []  # what is done is said at once: all of it takes minutes
-        for length in options.lengths:  # first: it needs the most memory
+        for length in options.lengths:  # first: it needs the most bytes
             rows += at_length(options, methods, length)
             print(f"measured length {length:,}", flush=True)
         tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)

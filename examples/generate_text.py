@@ -16,24 +16,24 @@ from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends
 
 import argparse
 import dataclasses
-import time
+from functools import partial
 from typing import Any
 
-from handloom.autograd import manual_seed
-from handloom.autograd.backend import check_device
-from handloom.models.presets import LanguageModelPreset, language_model_preset
+from handloom.models.hyperparameters import LanguageModelPreset
+from handloom.models.presets import language_model_preset
 from handloom.nn import POSITIONS
-from handloom.tokenizer import load_tokenizer
-from handloom.train.cli.command_line import positive, share, start_run
-from handloom.train.cli.examples import example_parser, parse_example, use
+from handloom.train.cli.command_line import positive, share
+from handloom.train.cli.examples import example_parser, parse_example, train_example, use
 from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.training import preset_of, run_options
+from handloom.train.cli.training import preset_of, set_values
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
+from handloom.train.distributed import find_ranks, in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.language_models import COLUMNS, TABLES, draw_comparison, figures, make_table
+from handloom.train.tables.language_models import COLUMNS, TABLES, draw_comparison, figures, table_cells
 from handloom.train.tasks.back_translation import round_trips
-from handloom.train.tasks.language_modelling import TOKENIZERS, TokenizedText, Writer, tokenize, train_language_model
+from handloom.train.tasks.language_modelling import TOKENIZERS, LanguageModelling, Writer, learn_tokens, tokenize
+from handloom.train.tasks.task import choose_tokenizer
 from handloom.train.tasks.translation import Translator
 
 PROMPT = "This is a"
@@ -43,6 +43,7 @@ TASK = "text"
 def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
+        LanguageModelPreset,
         data=f"one of {', '.join(TEXT_NAMES)}, or a text file of your own (default: embedded, which needs no network)",
         texts="beginnings to go on from",
         generates="continuations",
@@ -83,10 +84,10 @@ def main() -> None:
         train(arguments)
         return
     writer = Writer.load(arguments.checkpoint, [TASK])
-    use(arguments, lambda prompt: show(writer, prompt, arguments))
+    use(arguments, lambda prompt: go_on(writer, prompt, arguments))
 
 
-def show(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
+def go_on(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
     """Print what the model writes as it comes, or the best continuations that a search found."""
     strategy = strategy_of(arguments)
     if strategy.sampling:
@@ -114,51 +115,53 @@ def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    start = time.perf_counter()
-    check_device(arguments.device)
-    data = load_text_data(arguments.data)
+    data = in_turn(lambda: load_text_data(arguments.data))
     print(data.summary(), *data.notes, sep="\n")
-    preset = preset_of(arguments, language_model_preset(arguments.preset, data.name))
-    teacher, init = (Writer.load(one, [TASK]) if one else None for one in (arguments.teacher, arguments.init))
-    with start_run(arguments, "generate_text", data) as run:
-        manual_seed(arguments.seed)
-        first = init or teacher
-        known = load_tokenizer(run.tokenizer_path) if arguments.resume else first.tokenizer if first else None
-        text, plain = tokenize(data, arguments.tokenizer, preset.vocab_size, known), None
+    own = language_model_preset(arguments.preset, data.name)
+    preset, baseline = preset_of(arguments, own), set_values(arguments, own).for_baselines()
+    if arguments.steps:
+        baseline = dataclasses.replace(baseline, steps=arguments.steps)
+
+    def make_task(run: RunFolder, known: Writer | None) -> LanguageModelling:
+        resume, ranks = arguments.resume is not None, find_ranks()
+        learn = partial(learn_tokens, data, arguments.tokenizer, preset.vocab_size)
+        tokenizer = ranks.from_first(lambda: choose_tokenizer(run, resume, known, learn))
+        text, plain = tokenize(data, tokenizer), None
         if arguments.augment:  # the same tokens, so that losses can be compared
-            text, plain = tokenize(augmented(data, arguments), "", 0, text.tokenizer), text
-        config = preset.transformer(text.tokenizer.vocab_size)
-        trained = time.perf_counter()
-        options = {**run_options(arguments), "teacher": teacher, "init": init, "task": TASK}
-        writer = train_language_model(text, config, preset, run, **options)
-        row = {**figures(writer.model, text, preset)}
-        row["seconds"] = None if arguments.resume else time.perf_counter() - trained
-        report(writer, row, text, plain, preset, run, arguments)
-        print(f"{run.path} holds the model, tables, samples and pictures; {time.perf_counter() - start:.0f} s in all")
+            text, plain = tokenize(ranks.from_first(lambda: augmented(data, arguments)), tokenizer), text
+        return LanguageModelling(text, plain=plain, preset=preset, name=TASK)
+
+    def test(writer: Writer, task: LanguageModelling) -> tuple[dict[str, Any], None]:
+        return figures(writer, task.text), None
+
+    def cells(task: LanguageModelling) -> dict[str, LanguageModelling | Writer]:
+        return table_cells(arguments.table, task, baseline)
+
+    def report(writer: Writer, task: LanguageModelling, run: RunFolder, rows: list[dict], outputs: None) -> str:
+        return show(writer, task, rows, run, arguments)
+
+    train_example(
+        arguments, "generate_text", data, make_task, Writer, TASK, test=test, report=report, cells=cells
+    )
 
 
-def report(
-    writer: Writer, row: dict[str, Any], text: TokenizedText, plain: TokenizedText | None, preset: LanguageModelPreset,
-    run: RunFolder, arguments: argparse.Namespace,
-) -> None:  # fmt: skip
-    """The model's figures, `row`, beside those of the table's other models, its curves, and what it writes."""
-    own_name = "Transformer, with augmentation" if plain else "Transformer"
-    rows = [{"cell": own_name, **row}]
-    if arguments.table != "none" or plain:
-        options = {**run_options(arguments), "stop_at": None, "task": TASK}
-        cells = make_table(arguments.table, text, preset, run, plain=plain, **options)
-        draw_comparison(run, own_name, cells)
-        rows = cells + rows
-    table = markdown_table(rows, COLUMNS)
+def show(
+    writer: Writer, task: LanguageModelling, rows: list[dict], run: RunFolder, arguments: argparse.Namespace
+) -> str:
+    """The model's figures beside those of the table's other models, their curves, and what the model writes."""
+    name = "Transformer, with augmentation" if task.plain else "Transformer"
+    if rows[1:]:
+        draw_comparison(run, name, rows[1:])
+    table = markdown_table([*rows[1:], {"cell": name, **rows[0]}], COLUMNS)
     run.write_table(table)
     strategy = strategy_of(arguments)
-    prompt = PROMPT if writer.knows(PROMPT) else text.tokenizer.decode(text.train[:10])
+    prompt = PROMPT if writer.knows(PROMPT) else writer.tokenizer.decode(task.text.train[:10])
     samples = [
         writer.write(prompt, arguments.length, strategy=dataclasses.replace(strategy, seed=n)) for n in range(3)
     ]
     run.write_samples("\n\n----\n\n".join(samples))
-    print(f"\n{table}\n\n{samples[0]}\n")
+    return f"{table}\n\n{samples[0]}"
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(main, several_processes=True)

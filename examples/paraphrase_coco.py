@@ -2,7 +2,7 @@
 
 python examples/paraphrase_coco.py                                embedded captions, a few minutes
 python examples/paraphrase_coco.py --data coco --out runs/coco    COCO captions
-python examples/paraphrase_coco.py --table memory                 memory of a step with and without mixed precision
+python examples/paraphrase_coco.py --table memory                 bytes of a step with and without mixed precision
 python examples/paraphrase_coco.py --checkpoint runs/coco "A dig sitting on the grass"
 """
 
@@ -14,18 +14,20 @@ import dataclasses
 from typing import Any
 
 from handloom.models import Strategy
-from handloom.models.presets import TranslationPreset, paraphrase_preset
+from handloom.models.hyperparameters import TranslationPreset
+from handloom.models.presets import paraphrase_preset
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
 from handloom.train.cli.training import preset_of
 from handloom.train.data.captions import CAPTION_NAMES, Captions, caption_pairs, load_captions
 from handloom.train.data.files import Pair
+from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.step_memory import MEMORY_COLUMNS, step_memory
 from handloom.train.tasks.metrics import bleu, bleu_of_several, wrapped_table
-from handloom.train.tasks.translation import Translator, translation_batches, translation_loss
+from handloom.train.tasks.translation import Translation, Translator, translation_batches, translation_loss
 
 #: The first is the report's, spelling mistake included.
 PROBES = (
@@ -46,6 +48,7 @@ COLUMNS = {
 def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
+        TranslationPreset,
         data=f"one of {', '.join(CAPTION_NAMES)}, or a file of rows picture<TAB>caption "
         "(default: embedded, which needs no network)",
         texts="sentences to paraphrase",
@@ -66,32 +69,37 @@ def main() -> None:
     if arguments.checkpoint:
         use_checkpoint(arguments, TASK)
         return
-    data = load_captions(arguments.data)
+    data = in_turn(lambda: load_captions(arguments.data))
     print(data.summary(), *data.notes, sep="\n")
-    preset = preset_of(arguments, paraphrase_preset(arguments.preset, data.name))
+    preset, strategy = preset_of(arguments, paraphrase_preset(arguments.preset, data.name)), strategy_of(arguments)
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     train, valid = (caption_pairs(part) for part in (data.train, data.valid))
+    searches = {"greedy": Strategy(beam=1), strategy.name: strategy}
 
-    def evaluate(translator: Translator, run: RunFolder) -> str:
-        table, probes = report(translator, data, strategy_of(arguments), run)
+    def test(translator: Translator, task: Translation) -> tuple[dict, dict[str, list[str]]]:
+        outputs = {"the input itself": [group[0] for group in data.test]}
+        for name, one in searches.items():
+            inputs = outputs["the input itself"]
+            outputs[name] = translator.translate(inputs, strategy=one, too_long="truncate", progress=True)
+        return {}, outputs
+
+    def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], outputs: dict) -> str:
+        table, probes = compare(translator, data, searches, outputs, run)
         tables = [table, memory(translator, train, preset)] if arguments.table == "memory" else [table]
         headers = {name: name for name in probes[0]}
         run.write_table("\n\n".join([*tables, markdown_table(probes, headers)]))
         shown = wrapped_table(list(headers), [list(row.values()) for row in probes])
-        return "\n" + "\n\n".join([*tables, shown])
+        return "\n\n".join([*tables, shown])
 
-    train_pairs(arguments, "paraphrase_coco", TASK, data, train, valid, preset, evaluate)
+    task = Translation(train, valid, preset=preset, name=TASK)
+    train_pairs(arguments, "paraphrase_coco", data, task, test=test, report=report)
 
 
-def report(
-    translator: Translator, data: Captions, strategy: Strategy, run: RunFolder
+def compare(
+    translator: Translator, data: Captions, searches: dict[str, Strategy], outputs: dict[str, list[str]], run: RunFolder
 ) -> tuple[str, list[dict[str, str]]]:
-    """Greedy and beam search on the test pictures' first captions, beside copying, as a table; and on the probes."""
+    """What the searches made of the test pictures' first captions, as a table; and what they make of the probes."""
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
-    searches = {"greedy": Strategy(beam=1), strategy.name: strategy}
-    outputs = {"the input itself": inputs}
-    for name, one in searches.items():
-        outputs[name] = translator.translate(inputs, strategy=one, too_long="truncate", progress=True)
     rows = [
         {
             "cell": name,
@@ -121,4 +129,4 @@ def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset)
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(main, several_processes=True)

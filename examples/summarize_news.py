@@ -14,17 +14,18 @@ import dataclasses
 import statistics
 from typing import Any
 
-from handloom.models import Strategy
+from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import summary_preset
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.pairs import compare_presets, draw_attention, train_pairs, use_checkpoint
+from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
 from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, News, load_news
+from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_table
 from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_table
-from handloom.train.tasks.translation import Translator
+from handloom.train.tasks.translation import Translation, Translator
 
 TASK = "headlines of articles"
 COLUMNS = {
@@ -41,6 +42,7 @@ COLUMNS = {
 def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
+        TranslationPreset,
         data=f"one of {', '.join(NEWS_NAMES)}, or a file of your own: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
         texts="descriptions of articles",
@@ -55,31 +57,29 @@ def main() -> None:
     if arguments.checkpoint:
         use_checkpoint(arguments, TASK)
         return
-    data = load_news(arguments.data, descriptions=True)
+    data = in_turn(lambda: load_news(arguments.data, descriptions=True))
     print(data.summary(), *data.notes, sep="\n")
-    preset = preset_of(arguments, summary_preset(arguments.preset, data.name))
-    strategy = strategy_of(arguments)
+    preset, strategy = preset_of(arguments, summary_preset(arguments.preset, data.name)), strategy_of(arguments)
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     pairs = [[(article.description, article.headline) for article in part] for part in (data.train, data.valid)]
+    descriptions = [article.description for article in data.test]
 
-    def evaluate(translator: Translator, run: RunFolder) -> str:
-        headlines = write_headlines(translator, data, strategy)
-        own = {"cell": "Transformer", "parameters": translator.model.parameter_count(), **figures(headlines, data)}
-        rows = [first_words(data), own]
-        if arguments.table != "none":
-            cells = ablation_cells(arguments.table, preset.d_model)
-            rows += compare_presets(
-                arguments, run, TASK, *pairs, preset, cells,
-                lambda other: figures(write_headlines(other, data, strategy), data),
-            )  # fmt: skip
-        return report(translator, headlines, rows, data, run)
+    def test(translator: Translator, task: Translation) -> tuple[dict[str, float], list[str]]:
+        headlines = translator.translate(descriptions, strategy=strategy, too_long="truncate", progress=True)
+        return figures(headlines, data), headlines
 
-    train_pairs(arguments, "summarize_news", TASK, data, *pairs, preset, evaluate)
+    def cells(task: Translation) -> dict[str, Translation]:
+        changes = ablation_cells(arguments.table, preset.d_model) if arguments.table != "none" else {}
+        return {name: task.with_preset(**values) for name, values in changes.items()}
 
+    def report(
+        translator: Translator, task: Translation, run: RunFolder, rows: list[dict], headlines: list[str]
+    ) -> str:
+        rows = [first_words(data), {"cell": "Transformer", **rows[0]}, *rows[1:]]
+        return show(translator, headlines, rows, data, run)
 
-def write_headlines(translator: Translator, data: News, strategy: Strategy) -> list[str]:
-    texts = [article.description for article in data.test]
-    return translator.translate(texts, strategy=strategy, too_long="truncate", progress=True)
+    task = Translation(*pairs, preset=preset, name=TASK)
+    train_pairs(arguments, "summarize_news", data, task, test=test, report=report, cells=cells)
 
 
 def figures(headlines: list[str], data: News) -> dict[str, float]:
@@ -96,7 +96,7 @@ def first_words(data: News) -> dict[str, float | str]:
     return {"cell": f"first {words} words", **figures(headlines, data)}
 
 
-def report(translator: Translator, headlines: list[str], rows: list[dict], data: News, run: RunFolder) -> str:
+def show(translator: Translator, headlines: list[str], rows: list[dict], data: News, run: RunFolder) -> str:
     """The table, the best and the worst headlines, and pictures of the attention."""
     sources, references = ([getattr(a, name) for a in data.test] for name in ("description", "headline"))
     best, worst = best_and_worst(sources, references, headlines)
@@ -108,9 +108,8 @@ def report(translator: Translator, headlines: list[str], rows: list[dict], data:
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
     table = markdown_table(rows, COLUMNS)
     run.write_table(table)
-    print(f"\n{samples}")
-    return f"\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
+    return f"{samples}\n\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(main, several_processes=True)

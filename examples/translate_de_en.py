@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 
-import dataclasses
 from typing import Any
 
+from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import translation_preset
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
@@ -26,15 +26,17 @@ from handloom.train.data.cleaning import clean_pairs
 from handloom.train.data.files import Pair, read_lines
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
+from handloom.train.distributed import find_ranks, in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.back_translation import back_translate
 from handloom.train.tasks.metrics import best_and_worst, bleu, chrf, samples_table
-from handloom.train.tasks.translation import Translator
+from handloom.train.tasks.translation import Translation, Translator
 
 
 def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
+        TranslationPreset,
         data=f"one of {', '.join(DATA_NAMES)}, or your own: a file of tab-separated German and English, or PATH for "
         "the two files PATH.de and PATH.en (default: embedded, which needs no network)",
         texts="German sentences",
@@ -58,18 +60,21 @@ def main() -> None:
         return
     source, target = ("en", "de") if arguments.reverse else ("de", "en")
     # The same for every seed, so that scores can be compared.
-    data = load_translation_data(arguments.data, source=source, target=target)
+    data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
     preset = preset_of(arguments, translation_preset(arguments.preset, data.name))
+    pairs = find_ranks().from_first(lambda: training_pairs(data, arguments))
+    learnt = Translation(pairs, data.valid, preset=preset, name=task(source, target))
+    sentences = [source for source, _ in data.test[: preset.test_size]]
 
-    data = dataclasses.replace(data, test=data.test[: preset.test_size])
+    def test(translator: Translator, task: Translation) -> tuple[dict, list[str]]:
+        strategy = strategy_of(arguments)
+        return {}, translator.translate(sentences, strategy=strategy, too_long="truncate", progress=True)
 
-    def evaluate(translator: Translator, run: RunFolder) -> str:
-        return report(translator, data, arguments, run)
+    def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], written: list[str]) -> str:
+        return show(translator, data, written, strategy_of(arguments).name, run)
 
-    pairs = training_pairs(data, arguments)
-    name = "translate_de_en"
-    train_pairs(arguments, name, task(source, target), data, pairs, data.valid, preset, evaluate)
+    train_pairs(arguments, "translate_de_en", data, learnt, test=test, report=report)
 
 
 def task(source: str, target: str) -> str:
@@ -91,21 +96,19 @@ def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
     return pairs
 
 
-def report(translator: Translator, data: TranslationData, arguments: Any, run: RunFolder) -> str:
-    """Translate the test set, tell how well it went, and draw where the model looks."""
-    sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
-    strategy = strategy_of(arguments)
-    translations = translator.translate(sources, strategy=strategy, too_long="truncate", progress=True)
+def show(translator: Translator, data: TranslationData, translations: list[str], search: str, run: RunFolder) -> str:
+    """The best and the worst translations, where the model looks, and the scores."""
+    test = data.test[: len(translations)]
+    sources, references = [pair[0] for pair in test], [pair[1] for pair in test]
     best, worst = best_and_worst(sources, references, translations)
     tables = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
     run.write_samples(tables)
-    print(f"\n{tables}")
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
     score = bleu(translations, references)
-    run.write_table(f"{data.test_name}: {strategy.name}, {score}")
+    run.write_table(f"{data.test_name}: {search}, {score}")
     return (
-        f"{data.test_name}: {chrf(translations, references)}\n"
-        f"{data.test_name}: {strategy.name}, {score.signature}\nBLEU = {score.value:.2f}"
+        f"{tables}\n\n{data.test_name}: {chrf(translations, references)}\n"
+        f"{data.test_name}: {search}, {score.signature}\nBLEU = {score.value:.2f}"
     )
 
 

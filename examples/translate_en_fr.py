@@ -11,22 +11,23 @@ from __future__ import annotations
 from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 
 import dataclasses
-import time
 from typing import Any
 
+from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import en_fr_preset
 from handloom.nn import POSITIONS
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.pairs import compare_presets, draw_attention, train_pairs, use_checkpoint
+from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
 from handloom.train.cli.training import preset_of
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
+from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.long_sentences import figures, set_long_apart
 from handloom.train.tasks.metrics import best_and_worst, bleu, samples_table
-from handloom.train.tasks.translation import Translator
+from handloom.train.tasks.translation import Translation, Translator
 
 COLUMNS = {
     "cell": "positions",
@@ -43,6 +44,7 @@ def parse_arguments() -> Any:
     names = [name for name in DATA_NAMES if name != "wmt17"]
     parser = example_parser(
         __doc__,
+        TranslationPreset,
         data=f"one of {', '.join(names)}, or your own: a file of tab-separated English and French, or PATH for the two "
         "files PATH.en and PATH.fr (default: embedded, which needs no network)",
         texts="English sentences",
@@ -63,8 +65,7 @@ def main() -> None:
         use_checkpoint(arguments, "translation from en to fr", "translation from fr to en")
         return
     source, target = ("fr", "en") if arguments.reverse else ("en", "fr")
-    task = f"translation from {source} to {target}"
-    data = load_translation_data(arguments.data, source=source, target=target)
+    data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
     data, long = set_long_apart(data)
     print(f"{len(long):,} pairs of more than {max(len(s.split()) for s, _ in data.train)} words are kept for the end")
@@ -72,36 +73,35 @@ def main() -> None:
     data, long = dataclasses.replace(data, test=data.test[: preset.test_size]), long[: preset.test_size]
     strategy = strategy_of(arguments)
 
-    def evaluate(translator: Translator, run: RunFolder) -> str:
+    def test(translator: Translator, task: Translation) -> tuple[dict, list[str]]:
         sources = [pair[0] for pair in data.test]
         translations = translator.translate(sources, strategy=strategy, too_long="truncate", progress=True)
-        show(translator, data, translations, run)
-        own = {"cell": preset.positions, "parameters": translator.model.parameter_count()}
-        rows = [{**own, **figures(translator, data.test, long, strategy, translations)}]
-        rows[0]["seconds"] = None if arguments.resume else time.perf_counter() - start
-        if (arguments.table or ("positions" if data.name == "embedded" else "none")) == "positions":
-            cells = {kind: {"positions": kind} for kind in POSITIONS if kind != preset.positions}
-            rows += compare_presets(
-                arguments, run, task, data.train, data.valid, preset, cells,
-                lambda other: figures(other, data.test, long, strategy),
-            )  # fmt: skip
-        table = markdown_table(rows, COLUMNS)
+        return figures(translator, data.test, long, strategy, translations), translations
+
+    def cells(task: Translation) -> dict[str, Translation]:
+        if (arguments.table or ("positions" if data.name == "embedded" else "none")) == "none":
+            return {}
+        return {kind: task.with_preset(positions=kind) for kind in POSITIONS if kind != preset.positions}
+
+    def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], written: list[str]) -> str:
+        table = markdown_table([{"cell": preset.positions, **rows[0]}, *rows[1:]], COLUMNS)
         run.write_table(table)
-        return f"\n{table}\n\nlosses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, {strategy.name}"
+        units = f"losses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, {strategy.name}"
+        return f"{show(translator, data, written, run)}\n\n{table}\n\n{units}"
 
-    start = time.perf_counter()
-    train_pairs(arguments, "translate_en_fr", task, data, data.train, data.valid, preset, evaluate)
+    task = Translation(data.train, data.valid, preset=preset, name=f"translation from {source} to {target}")
+    train_pairs(arguments, "translate_en_fr", data, task, test=test, report=report, cells=cells)
 
 
-def show(translator: Translator, data: TranslationData, translations: list[str], run: RunFolder) -> None:
-    """The best and the worst translations, and pictures of the attention."""
+def show(translator: Translator, data: TranslationData, translations: list[str], run: RunFolder) -> str:
+    """The best and the worst translations; and pictures of the attention."""
     sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
     best, worst = best_and_worst(sources, references, translations)
     samples = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
     run.write_samples(samples)
-    print(f"\n{samples}")
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
+    return samples
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(main, several_processes=True)

@@ -1,6 +1,6 @@
-"""What a browser shows of a model: its attention, searches, graph, gradients, tokens and training, live.
+"""The explorer: a model's attention, searches, graph, gradients, tokens and training, live in a browser.
 
-`python -m handloom.explorer [RUN]` serves one page on this machine. `server` answers its requests, `guard` decides who
-may ask, `subject` is the model that is looked at; the other modules compute what one view shows, layouts included, and
+`python -m handloom.explorer [RUN]` serves one page on this machine. `server` answers its requests, `guard` decides
+which are allowed, `subject` is the explored model; each other module computes the content and layout of one view, and
 `static/` holds the page.
 """

@@ -1,7 +1,7 @@
-"""Look into a trained model in the browser.
+"""Explore a trained model in the browser.
 
-python -m handloom.explorer                    trains a small translator first, in sight
-python -m handloom.explorer runs/translate     a run that was trained, or is being trained
+python -m handloom.explorer                    trains a small translator first, and shows its training
+python -m handloom.explorer runs/translate     a finished run, or one that is being trained
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m handloom.explorer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="folder to look at (default: train a model)")
+    parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="folder of the run (default: train a model)")
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
-    parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
+    parser.add_argument("--no-browser", action="store_true", help="print the address, don't open a browser")
     arguments = parser.parse_args()
     explore(arguments.run, port=arguments.port, browser=not arguments.no_browser)
 

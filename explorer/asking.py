@@ -1,4 +1,4 @@
-"""What the page asks for, read with care: each value has a kind and bounds, and a wrong one says which is right."""
+"""Validation of the page's requests: each value has a type and bounds, and the error names them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_TEXT = 4000  # characters
 
 
 class Ask:
-    """The JSON object that came with a request. Every method raises InputError for a value that can't be used."""
+    """The JSON object of a request. Every method raises InputError for a value that can't be used."""
 
     def __init__(self, body: Any):
         if not isinstance(body, dict):
@@ -20,14 +20,14 @@ class Ask:
         self.body = body
 
     def text(self, name: str = "text", longest: int = LONGEST_TEXT) -> str:
-        """A text of at most so many characters; it may be empty."""
+        """A string of at most `longest` characters; it may be empty."""
         value = self.body.get(name, "")
         if not isinstance(value, str):
-            raise InputError(f"{name} must be a text.")
+            raise InputError(f"{name} must be a string.")
         if len(value) > longest:
-            raise InputError(f"The text has {len(value):,} characters; at most {longest:,} fit here. Shorten it.")
+            raise InputError(f"The text has {len(value):,} characters; at most {longest:,} are allowed. Shorten it.")
         if any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise InputError("The text holds half a character (a lone surrogate). Type it again.")
+            raise InputError("The text contains half a character (a lone surrogate). Type it again.")
         return value
 
     def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:
@@ -53,10 +53,10 @@ class Ask:
         return value
 
     def names(self, name: str, most: int) -> list[str]:
-        """A list of at most `most` texts."""
+        """A list of at most `most` strings."""
         value = self.body.get(name, [])
         if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) for one in value):
-            raise InputError(f"{name} must be a list of at most {most} texts.")
+            raise InputError(f"{name} must be a list of at most {most} strings.")
         return value
 
 

@@ -1,4 +1,4 @@
-"""What the views "Translate" and "One head" show: every map of one pass; one query of one head with all it needs."""
+"""The views "Translate" and "One head": all attention maps of one pass; one query of one head with its arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def translate(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 def head(subject: Subject, ask: Ask) -> dict[str, Any]:
     """One query of one head: q (head_dim,), K and V (keys, head_dim), what is added to the scores (keys,), the scale,
-    and what the model itself came to: weights (keys,) and output (head_dim,).
+    and the model's own results: weights (keys,) and output (head_dim,).
     """
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
@@ -47,9 +47,9 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def chosen_layer(seen: Pass, ask: Ask) -> Layer:
-    """The layer that the page asks for. Raises InputError where there is none."""
+    """The requested layer. Raises InputError if there is none."""
     if not seen.layers:
-        raise InputError("This model has no attention to look at: it is recurrent.")
+        raise InputError("This model is recurrent: it has no attention.")
     return seen.layer(ask.choice("layer", [layer.name for layer in seen.layers]))
 
 

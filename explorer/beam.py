@@ -1,7 +1,7 @@
-"""What the view "Beam" shows: the tree that a beam search went through, laid out, and what its cache held.
+"""The view "Beam": the tree of a beam search with its layout, and the content of its cache.
 
 Each step of the search is a column. Its slots, from the top: the sequences that stay open in the order of their rows,
-then those that ended, then the candidates that were passed over.
+then those that ended, then the candidates that were not kept.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Node:
     """One token of one hypothesis.
 
     Attributes:
-        id, parent: of the node and of the one before it; the root's parent is None.
-        step, slot: its column and its place in it.
-        token: as text.
+        id, parent: numbers of the node and of its predecessor; the root's parent is None.
+        step, slot: its column and its index in the column.
+        token: its text.
         log_probability: of the sequence up to here, in nats.
         kind: "root", "open", "finished" or "pruned".
-        score, length: of a finished one: what beam search ranks it by, and the tokens it counts.
-        rank: of a finished one among those that are returned, from 0; None if it is not.
-        cached: the steps in which its key and value are still needed.
+        score, length: of a finished node: the score by which beam search ranks it, and its number of tokens.
+        rank: of a finished node among the returned hypotheses, from 0; None if it is not returned.
+        cached: the last step in which its key and value are still needed.
     """
 
     id: int
@@ -46,7 +46,7 @@ class Node:
 
 
 class Tree:
-    """The nodes, grown step by step as `beam_search` tells of them."""
+    """The nodes, added step by step as `beam_search` reports them."""
 
     def __init__(self, subject: Subject, search: Search, alpha: float):
         self.subject, self.search, self.alpha = subject, search, alpha
@@ -78,7 +78,7 @@ class Tree:
         self.open = opened
 
     def _living(self) -> list[Node]:
-        """The nodes that an open sequence still needs, each once."""
+        """The nodes that open sequences still need, each once."""
         found: dict[int, Node] = {}
         for end in self.open:
             at: int | None = end
@@ -96,7 +96,7 @@ class Tree:
 
 
 def beam(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """The tree of a search, with its layout and what the cache held at each step."""
+    """The tree of a search, with its layout and the content of the cache at each step."""
     width, alpha = ask.whole("width", 1, WIDEST, 4), ask.number("alpha", 0.0, 2.0, 1.0)
     search = subject.search(ask.text())
     tree = Tree(subject, search, alpha)

@@ -1,4 +1,4 @@
-"""What the view "Gradient check" shows: one call of the step, its gradient against differences of its values."""
+"""The view "Gradient check": the gradient of one call of the step, compared with finite differences."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .packing import packed
 from .step import Call
 from .subject import Subject
 
-ENTRIES = 24  # that are compared of each input
+ENTRIES = 24  # compared entries of each input
 
 
 def check(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Analytic against numeric gradient of a call with its real inputs; with a wrong rule planted if asked for."""
+    """Analytic and numeric gradient of a call with its real inputs; optionally with a mistake planted in its rule."""
     step = subject.step(ask.text())
     call = step.call(ask.whole("call", 0, len(step.calls) - 1))
-    possible = mutants_of(call.name)
+    possible = mutants_of(type(call.seen.call))
     number = ask.whole("plant", -1, len(MUTANTS) - 1, -1)
     if number >= 0 and number not in possible:
         raise InputError(f"This mistake can't be planted in {call.name}.")
@@ -46,7 +46,7 @@ def check(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def checked(call: Call, seed: int = 0) -> GradcheckReport:
-    """The check of a call in float64. What it draws at random it draws again at each evaluation."""
+    """The check of a call in float64. Each evaluation draws the same random numbers."""
     wanted = [i for i, source in enumerate(call.sources) if source is not None]
     fixed = [_wide(value) for value in call.seen.inputs]
     states = {
@@ -73,7 +73,7 @@ def checked(call: Call, seed: int = 0) -> GradcheckReport:
 
 
 def some_entries(gradient: np.ndarray) -> np.ndarray:
-    """Flat positions of ENTRIES entries, spread over those that are not zero; some zeros if there is room."""
+    """Flat indices of ENTRIES entries, spread over those that are not zero, then over the zeros."""
     flat = gradient.reshape(-1)
     found: list[int] = []
     for some in (np.flatnonzero(flat), np.flatnonzero(flat == 0)):
@@ -83,7 +83,7 @@ def some_entries(gradient: np.ndarray) -> np.ndarray:
 
 
 def _same(report: GradcheckReport, other: GradcheckReport) -> bool:
-    """Whether two checks came to the same gradients: the mistake makes no difference here."""
+    """Whether two checks have the same gradients, so that the mistake makes no difference for these inputs."""
     pairs = zip(report.checks, other.checks, strict=True)
     return all(np.array_equal(a.analytic, b.analytic, equal_nan=True) for a, b in pairs)
 
@@ -94,11 +94,11 @@ def _wide(value: Any) -> Any:
 
 def _described(entries: EntryCheck, call: Call) -> dict[str, Any]:
     wanted = [i for i, source in enumerate(call.sources) if source is not None]
-    place = wanted[int(entries.name.removeprefix("input "))]
-    source = call.sources[place]
+    index = wanted[int(entries.name.removeprefix("input "))]
+    source = call.sources[index]
     positions = np.array(np.unravel_index(entries.positions, entries.shape)).T if entries.shape else entries.positions
     return {
-        "name": source if isinstance(source, str) else f"operand {place}, from call {source}",
+        "name": source if isinstance(source, str) else f"operand {index}, from call {source}",
         "shape": list(entries.shape),
         "ok": entries.ok,
         "hint": "" if entries.ok else entries.hint(),

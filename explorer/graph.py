@@ -1,7 +1,7 @@
-"""What the view "Graph" shows: the calls of a training step as a folded list, with arcs where values pass between them.
+"""The view "Graph": the calls of a training step as a folded list, with arcs from a value's source to its uses.
 
-Rows stand in the order in which the calls were made, indented by module. A row is a call, the head of an open module,
-or a closed one with all its calls. An arc leads from the row that makes a value to the row that uses it; arcs run in
+Rows are in the order of the calls, indented by module. A row is a call, the heading of an open module, or a closed
+module with all its calls. An arc leads from the row that computes a value to the row that uses it; arcs run in
 lanes beside the rows, the short ones nearest.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, grad
+from ..autograd.ops.registry import plain_form
 from ..autograd.row_gradient import as_dense
 from .asking import Ask
 from .packing import packed
@@ -22,7 +23,7 @@ from .subject import Subject
 
 ROW, LANE = 30, 9  # pixels from row to row, from lane to lane
 MOST_OPEN = 2000
-PREVIEW = 12, 32  # numbers of an array that are shown: rows, columns
+PREVIEW = 12, 32  # rows and columns of an array that are shown
 
 
 def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
@@ -30,12 +31,12 @@ def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
     step = subject.step(ask.text())
     opened = ask.names("open", MOST_OPEN) if "open" in ask.body else default_open(step)
     rows = folded(step, set(opened))
-    place = {number: i for i, row in enumerate(rows) if row["kind"] != "open" for number in row["calls"]}
+    row_of = {number: i for i, row in enumerate(rows) if row["kind"] != "open" for number in row["calls"]}
     edges = sorted({
-        (place[source], place[call.number])
+        (row_of[source], row_of[call.number])
         for call in step.calls
         for source in call.sources
-        if isinstance(source, int) and place[source] != place[call.number]
+        if isinstance(source, int) and row_of[source] != row_of[call.number]
     })  # fmt: skip
     return {
         "text": ask.text(),
@@ -58,7 +59,7 @@ def default_open(step: Step) -> list[str]:
 
 
 def _firsts(step: Step, depth: int) -> list[tuple[Call, int]]:
-    """Each call with the first of the unbroken run of calls in the same module, at this depth."""
+    """Each call with the first call of its contiguous run in the same module, at this depth."""
     found: list[tuple[Call, int]] = []
     first = 0
     for i, call in enumerate(step.calls):
@@ -69,7 +70,7 @@ def _firsts(step: Step, depth: int) -> list[tuple[Call, int]]:
 
 
 def folded(step: Step, opened: set[str]) -> list[dict[str, Any]]:
-    """The rows. A module's unbroken runs of calls are rows of their own, so that all values pass downwards."""
+    """The rows. Each contiguous run of a module's calls is a row of its own, so that all arcs lead downwards."""
     rows: list[dict[str, Any]] = []
 
     def add(calls: list[Call], depth: int) -> None:
@@ -124,18 +125,18 @@ def _shape(call: Call) -> list[int]:
 
 
 def _norm(call: Call) -> float | None:
-    """Of the gradient at the call's results."""
+    """The norm of the gradient at the call's results."""
     arrived = [g for g in call.seen.output_gradients or [] if g is not None]
     return float(np.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in arrived))) if arrived else None
 
 
 def form(call: Call) -> str:
-    """"fused" for a call that stands for several small ops, "plain" for one of its own."""
+    """"fused" for a call that replaces several small ops, "plain" for others."""
     return "plain" if call.seen.call.composed is None else "fused"
 
 
 def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
-    """Each edge with the nearest lane that no shorter edge over the same rows has taken."""
+    """Each edge with the nearest lane that no shorter edge over the same rows uses."""
     taken: list[list[tuple[int, int]]] = []
     found = []
     for start, end in sorted(edges, key=lambda edge: (edge[1] - edge[0], edge)):
@@ -150,7 +151,7 @@ def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
 
 
 def call(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """All of one call: values, gradients, what was saved, its source text; and its composed form, if it is fused."""
+    """Details of one call: values, gradients, saved arrays, source text; and its composed form, if it is fused."""
     step = subject.step(ask.text())
     one = step.call(ask.whole("call", 0, len(step.calls) - 1))
     seen = one.seen
@@ -185,7 +186,7 @@ def _source_text(step: Step, source: int | str | None) -> str:
 
 
 def shown(value: Any) -> dict[str, Any] | None:
-    """Shape, dtype and extent of an array, and its first numbers, PREVIEW at most."""
+    """Shape, dtype and range of an array, and its first elements, at most PREVIEW."""
     if value is None:
         return None
     array = np.asarray(as_dense(value))
@@ -203,11 +204,13 @@ def shown(value: Any) -> dict[str, Any] | None:
 
 
 def sources_of(one: Call) -> list[dict[str, Any]]:
-    """The text of the op's forward and backward rule and, where it has one, of its composed form."""
+    """The text of the call's forward and backward rule and, where a quick form made it, of the op's plain form."""
     kind = type(one.seen.call)
+    texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
+    if kind.form not in ("", "plain"):
+        texts["plain"] = plain_form(kind.op)
     found = []
-    for name in ("forward", "backward", "composed"):
-        function = getattr(kind, name, None) or getattr(one.seen.call, name, None)
+    for name, function in texts.items():
         if function is None:
             continue
         try:
@@ -221,7 +224,7 @@ def sources_of(one: Call) -> list[dict[str, Any]]:
 
 
 def composed(one: Call) -> dict[str, Any] | None:
-    """The gradients of a fused call by its small ops, beside its own, and the largest difference relative to each."""
+    """The gradients of a fused call and of its composed form, and their largest differences."""
     call, seen = one.seen.call, one.seen
     if call.composed is None or not seen.input_gradients:
         return None

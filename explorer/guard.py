@@ -1,8 +1,8 @@
-"""Who may ask: this machine's own browser, with the token that the command printed, from this page, in small requests.
+"""Access control: only small requests of this machine's browser, from this page, with the token that was printed.
 
-The server listens on 127.0.0.1 alone. Still any page in any browser tab can send requests there, and a name of another
-site can be made to point there (DNS rebinding). So each request must name this host and port in `Host`, must not come
-from another `Origin`, and its path must begin with a token that nobody can guess.
+The server listens on 127.0.0.1 only. Still, any page in any browser tab can send requests to it, and another site's
+host name can be made to point to it (DNS rebinding). So each request must name this host and port in `Host`, must not
+come from another `Origin`, and its path must begin with a token that nobody can guess.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BYTES = 64 * 1024  # of a request's body
 
-#: Only what this server sends may run, load or be connected to; nothing may frame the page; nobody learns its address.
+#: Only content of this server may run, load or be connected to; no page may frame this one or learn its address.
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -36,12 +36,12 @@ def new_token() -> str:
 
 
 class Guard:
-    """An ASGI app around another, which sees only requests that are allowed, their path without the token.
+    """An ASGI app around another, which gets only allowed requests, with the token removed from their path.
 
     Args:
         app: the app to guard.
         token: first part of every path.
-        port: function without arguments that gives the port served on.
+        port: function without arguments that returns the server's port.
     """
 
     def __init__(self, app: App, token: str, port: Callable[[], int]):
@@ -51,7 +51,7 @@ class Guard:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        if scope["type"] != "http":  # web sockets: there are none
+        if scope["type"] != "http":  # the page uses no web sockets
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -72,25 +72,25 @@ class Guard:
             headers[name] = value
         hosts = [f"{name}:{self.port()}".encode() for name in ("127.0.0.1", "localhost")]
         if headers.get(b"host") not in hosts:
-            return 421, "this server answers to 127.0.0.1 alone"
+            return 421, "this server answers to 127.0.0.1 only"
         if b"origin" in headers and headers[b"origin"] not in [b"http://" + host for host in hosts]:
             return 403, "requests from other pages are refused"
         first, slash, _ = scope["path"].removeprefix("/").partition("/")
         if not slash or not secrets.compare_digest(first.encode(), self.token):
-            return 404, "open the address that the command printed: it holds a token"
+            return 404, "open the address that the command printed: it contains a token"
         if scope["method"] == "POST":
             if headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
                 return 415, "send application/json"
             length = headers.get(b"content-length", b"0")
             if not length.isdigit() or int(length) > MOST_BYTES:
-                return 413, f"a request may have {MOST_BYTES:,} bytes"
+                return 413, f"a request may have at most {MOST_BYTES:,} bytes"
         elif scope["method"] not in ("GET", "HEAD"):
-            return 405, "there are GET and POST"
+            return 405, "use GET or POST"
         return None
 
 
 def _bounded(receive: Receive) -> Receive:
-    """`receive` that ends the request as if the client had gone once it has sent too much."""
+    """`receive`, but a client that sends too much counts as disconnected."""
     total = 0
 
     async def bounded() -> Any:

@@ -1,4 +1,4 @@
-"""What the view "BPE" shows: a text as the first n merges cut it, the pairs they would merge next, how a word grew."""
+"""The view "BPE": a text tokenized with the first n merges, the next frequent pairs, and the merges of a word."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ COLUMN, ROW = 34, 40  # pixels from byte to byte, from level to level
 
 
 def merges(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """The text's tokens after n merges, its most frequent neighbours, and the tree of one of its words."""
+    """The text's tokens after n merges, its most frequent pairs of neighbours, and the tree of one of its words."""
     tokenizer = subject.tokenizer
     if not isinstance(tokenizer, BPETokenizer):
-        raise InputError("This model's tokenizer cuts at characters or words: it has no merges.")
+        raise InputError("This model's tokenizer splits into characters or words: it has no merges.")
     total = len(tokenizer.merges)
     text, n = ask.text(), ask.whole("merges", 0, total, total // 3)
     smaller = first_merges(tokenizer, n)
@@ -52,7 +52,7 @@ def first_merges(tokenizer: BPETokenizer, n: int) -> BPETokenizer:
 
 
 def words(subject: Subject, smaller: BPETokenizer, text: str, ids: list[int]) -> list[dict[str, Any]]:
-    """The tokens word by word, as the pre-tokenizer cuts the text; where special tokens stand in it, one by one."""
+    """The tokens word by word, as the pre-tokenizer splits the text; one by one if it contains special tokens."""
     found = [(word, smaller.encode(word)) for word in PreTokenizer(smaller.pattern).split(text)]
     if [number for _, own in found for number in own] != ids:
         found = [(smaller.decode([number], skip_special_tokens=False), [number]) for number in ids]
@@ -60,7 +60,7 @@ def words(subject: Subject, smaller: BPETokenizer, text: str, ids: list[int]) ->
 
 
 def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> list[dict[str, Any]]:
-    """The neighbours within words that occur most often in the text, and which merge makes one token of each."""
+    """The pairs of neighbours within words that occur most often in the text, and the merge of each pair."""
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     names = {number: token for token, number in smaller.vocab.items()}
     counts: Counter[tuple[str, str]] = Counter()
@@ -81,7 +81,7 @@ def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> 
 
 @dataclass
 class Part:
-    """A token within a word: the merge that made it (from 1; 0 for a byte), its parts, and its place in the picture."""
+    """A token within a word: its merge (from 1; 0 for a byte), its parts, and its position in the picture."""
 
     token: str
     text: str
@@ -95,7 +95,7 @@ class Part:
 
 
 def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:
-    """The trees of the tokens that all merges make of a word, laid out: bytes below, each token above its parts."""
+    """The merge trees of a word's tokens with their layout: bytes below, each token above its parts."""
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
     names = {number: token for token, number in tokenizer.vocab.items()}
     roots, left = [], 0.5
@@ -104,7 +104,7 @@ def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:
         if number not in names:
             continue  # a special token
         root = _grown(tokenizer, names[number], ranks)
-        left = _place(root, left, every)
+        left = _lay_out(root, left, every)
         roots.append(root)
     deepest = max((root.depth() for root in roots), default=0)
     for part in every:
@@ -128,7 +128,7 @@ def word_tree(tokenizer: BPETokenizer, word: str, n: int) -> dict[str, Any]:
 
 
 def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int]) -> Part:
-    """How the merges make this token of its bytes: of all neighbours, the one with the earliest merge, again and again.
+    """The merges that build this token from its bytes: of all neighbours, the earliest merge comes first.
 
     (Sennrich, Haddow and Birch 2016, arXiv 1508.07909, section 3.2.)
     """
@@ -143,10 +143,10 @@ def _grown(tokenizer: BPETokenizer, token: str, ranks: dict[tuple[str, str], int
     return parts[0]
 
 
-def _place(part: Part, left: float, every: list[Part]) -> float:
-    """Put a tree's bytes side by side from `left` on and each token over the middle of its parts; the next left."""
+def _lay_out(part: Part, left: float, every: list[Part]) -> float:
+    """Put a tree's bytes in a row from `left` on, each token above the middle of its parts; returns the next `left`."""
     for inner in part.parts:
-        left = _place(inner, left, every)
+        left = _lay_out(inner, left, every)
     if part.parts:
         part.x = sum(inner.x for inner in part.parts) / len(part.parts)
     else:

@@ -1,4 +1,4 @@
-"""Wrong rules that the view "Gradient check" can plant in an op: some of those that the tests of the engine must catch.
+"""Wrong backward rules that the view "Gradient check" can plant in an op, from those that the tests must catch.
 
 `python -m tests.support.mutants` has them all; a test holds that these are among them.
 """
@@ -9,61 +9,69 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """`old` becomes `new` in the source of `where`, see `autograd.gradcheck.planting`; it concerns calls of `ops`."""
+    """`old` becomes `new` in the source of `where`, see `autograd.gradcheck.planting`; it concerns calls of `kinds`."""
 
-    ops: tuple[str, ...]
+    kinds: tuple[str, ...]  # classes of Function: each form of an op has its own
     what: str
     where: str
     old: str
     new: str
 
 
-_NORMS = ("LayerNorm", "ResidualLayerNorm")
+_NORMS = ("LayerNormOnCPU", "ResidualLayerNormOnCPU")
+_MERGES = ("MergeHeads", "MergeHeadsInPlace", "MergeHeadsOnCPU")
 
 MUTANTS = (
     Mutant(("Add",), "a sign", "ops.elementwise:Add.backward", "return g, g", "return g, -g"),
     Mutant(("Multiply",), "the wrong operand", "ops.elementwise:Multiply.backward", "g * y if", "g * x if"),
-    Mutant(("Linear",), "a mean in place of a sum", "ops.linear:Linear.gradients", "= sum_of_rows(columns)",
-           "= columns.mean(axis=0)"),
-    Mutant(("Linear",), "the wrong operand", "ops.linear:Linear.gradients", "xp.matmul(columns.T, rows,",
-           "xp.matmul((columns * columns).T, rows,"),
-    Mutant(("LinearReLU",), "the slope below zero", "ops.linear:LinearReLU.backward", "out[start:stop] <= 0",
-           "out[start:stop] < 0"),
+    Mutant(("Linear",), "a factor too many", "ops.linear:Linear.backward", "g.T @ rows", "g.T @ rows * 2"),
+    Mutant(("LinearOnCPU",), "a mean instead of a sum", "ops.linear_on_cpu:LinearOnCPU.gradients",
+           "= sum_of_rows(columns)", "= columns.mean(axis=0)"),
+    Mutant(("LinearOnCPU",), "the wrong operand", "ops.linear_on_cpu:LinearOnCPU.gradients",
+           "np.matmul(columns.T, rows,", "np.matmul((columns * columns).T, rows,"),
+    Mutant(("LinearReLUOnCPU",), "the slope below zero", "ops.linear_on_cpu:LinearReLUOnCPU.backward",
+           "out[start:stop] <= 0", "out[start:stop] < 0"),
     Mutant(("GELU",), "an exponent", "ops.activation:GELU.backward", "x * x * -0.5", "x * x * -1.0"),
     Mutant(("ReLU",), "the slope below zero", "ops.activation:ReLU.backward", "array_of(out) <= 0",
            "array_of(out) < 0"),
-    Mutant(_NORMS, "a term lost: the variance's", "ops.normalization:Normalization.gradients",
+    Mutant(("LayerNorm",), "a term lost: the mean's", "ops.normalization:LayerNorm.backward", "h - row_mean(h) -",
+           "h -"),
+    Mutant(_NORMS, "a term lost: the variance's", "ops.normalization_on_cpu:Normalization.gradients",
            "(rest @ share)[:, None]", "0"),
-    Mutant(_NORMS, "a term lost: the mean's", "ops.normalization:Normalization.gradients",
+    Mutant(_NORMS, "a term lost: the mean's", "ops.normalization_on_cpu:Normalization.gradients",
            "rest += (gradient @ share)[:, None]", "pass"),
-    Mutant(_NORMS, "a factor too many", "ops.normalization:Normalization.gradients", "sum_of_rows(rest)",
+    Mutant(_NORMS, "a factor too many", "ops.normalization_on_cpu:Normalization.gradients", "sum_of_rows(rest)",
            "sum_of_rows(rest * weight)"),
-    Mutant(("ResidualLayerNorm",), "a path forgotten", "ops.normalization:ResidualLayerNorm.backward",
-           "d_total += past[piece]", "pass"),
+    Mutant(("ResidualLayerNormOnCPU",), "a missing path",
+           "ops.normalization_on_cpu:ResidualLayerNormOnCPU.backward", "d_total += past[piece]", "pass"),
     Mutant(("Softmax",), "a factor lost", "ops.softmax:Softmax.backward", "summed(g * p, self.axis, keepdims=True)",
            "summed(g, self.axis, keepdims=True)"),
-    Mutant(("StandardAttention",), "a factor lost: the scale", "ops.attention:StandardAttention.backward",
+    Mutant(("StandardAttention",), "a factor lost: the scale", "ops.attention_standard:StandardAttention.backward",
            "d_scores *= wide.type(self.scale)", "pass"),
-    Mutant(("StandardAttention",), "a term lost: the softmax's row sums", "ops.attention:StandardAttention.backward",
+    Mutant(("StandardAttention",), "a term lost: the softmax's row sums",
+           "ops.attention_standard:StandardAttention.backward",
            "d_scores -= (row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor)[:, None]", "pass"),
     Mutant(("SplitHeads",), "parts exchanged", "ops.heads:SplitHeads.forward", "transpose(2, 0, 3, 1, 4)",
            "transpose(2, 0, 3, 1, 4)[::-1]"),
-    Mutant(("MergeHeads",), "sizes exchanged", "ops.heads:MergeHeads.backward",
-           "SplitHeads(self.heads, len(self.inputs))", "SplitHeads(len(self.inputs), self.heads)"),
+    Mutant(_MERGES, "sizes exchanged", "ops.heads:MergeHeads.backward", "SplitHeads(self.heads, len(self.inputs))",
+           "SplitHeads(len(self.inputs), self.heads)"),
     Mutant(("Split",), "the order of the parts", "ops.joining:Split.backward", "self.axis), *filled",
            "self.axis), *filled[::-1]"),
-    Mutant(("Embedding",), "a row that occurs twice counts once", "row_gradient:sum_rows",
+    Mutant(("EmbeddingOnCPU",), "a row that occurs twice counts once", "row_gradient:sum_rows",
            "np.add.reduceat(rows[order], starts, axis=0, dtype=wide)", "rows[order][starts]"),
-    Mutant(("LinearCrossEntropy",), "a factor lost", "ops.linear_cross_entropy:LinearCrossEntropy.block",
-           "y[at_target] -= scale * a", "y[at_target] -= a"),
-    Mutant(("LinearCrossEntropy",), "a factor lost: the incoming gradient",
-           "ops.linear_cross_entropy:LinearCrossEntropy.backward", "gradient *= g", "pass"),
-    Mutant(("CrossEntropy",), "a mean's divisor lost", "ops.loss:CrossEntropy.backward", "g = g / count", "pass"),
-    Mutant(("Dropout",), "another mask", "ops.dropout:Dropout.backward", "masked(g, mask, scale)",
-           "masked(g, mask | True, scale)"),
+    Mutant(("LinearCrossEntropyOnCPU",), "a factor lost",
+           "ops.linear_cross_entropy_on_cpu:LinearCrossEntropyOnCPU.block", "y[at_target] -= scale * a",
+           "y[at_target] -= a"),
+    Mutant(("LinearCrossEntropyOnCPU",), "a factor lost: the incoming gradient",
+           "ops.linear_cross_entropy_on_cpu:LinearCrossEntropyOnCPU.backward", "gradient *= g", "pass"),
+    Mutant(("CrossEntropyOnCPU",), "a mean's divisor lost", "ops.loss_on_cpu:CrossEntropyOnCPU.backward",
+           "g = g / count", "pass"),
+    Mutant(("Dropout",), "the mask forgotten", "ops.dropout:Dropout.backward", "g * mask * scale", "g * scale"),
+    Mutant(("DropoutOnCPU",), "the mask forgotten", "ops.dropout_on_cpu:DropoutOnCPU.backward",
+           "else masked(g, *self.kept)", "else g * self.kept[1]"),
 )  # fmt: skip
 
 
-def mutants_of(op: str) -> list[int]:
-    """The numbers of those that can be planted in an op."""
-    return [number for number, mutant in enumerate(MUTANTS) if op in mutant.ops]
+def mutants_of(kind: type) -> list[int]:
+    """The indices of the mutants that can be planted in calls of this class."""
+    return [number for number, mutant in enumerate(MUTANTS) if kind.__name__ in mutant.kinds]

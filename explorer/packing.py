@@ -1,4 +1,4 @@
-"""Arrays and numbers as the page reads them: JSON without NaN, arrays as base64 of float32."""
+"""Arrays and numbers in the page's format: JSON without NaN, arrays as base64."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def packed(array: Any, dtype: Any = np.float32) -> dict[str, Any]:
     """An array for JSON: its shape, and its numbers, little-endian, in base64.
 
     Args:
-        dtype: float32, or float64 where digits beyond its seven matter.
+        dtype: float32, or float64 where more than seven digits matter.
     """
     array = np.ascontiguousarray(array, np.dtype(dtype).newbyteorder("<"))
     return {

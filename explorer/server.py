@@ -1,4 +1,4 @@
-"""The web server: the page's files, and one address a view that takes JSON and gives JSON."""
+"""The web server: the page's files, and one address for each view that takes and returns JSON."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .guard import Guard
 from .packing import to_json
 from .session import Session
 
-POLL = 0.3  # seconds between two looks at the log
+POLL = 0.3  # seconds between two reads of the log
 
-mimetypes.add_type("text/javascript", ".js")  # what Windows has in its registry may be anything
+mimetypes.add_type("text/javascript", ".js")  # the Windows registry may say otherwise
 
 
 def page_files() -> dict[str, bytes]:
-    """The files of the page by name; read once, so that no request names a path."""
+    """The files of the page by name; read once, so that no request can name a path."""
     folder = resources.files(__package__) / "static"
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
@@ -37,7 +37,7 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
 
     Args:
         token: first part of every path; see `guard`.
-        port: gives the port that is served on, once it is known.
+        port: returns the server's port, once it is known.
     """
     files = page_files()
 
@@ -52,7 +52,7 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
             body = json.loads(await request.body() or b"{}")
         except ClientDisconnect:
             return Response(status_code=413)
-        except (ValueError, RecursionError):  # no JSON, no UTF-8, or nested too deep
+        except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply
             return _problem(400, "The request is not JSON.")
         try:
             answer = await run_in_threadpool(session.answer, request.path_params["view"], body)
@@ -60,9 +60,9 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
             return _problem(404, "There is no such view.")
         except InputError as error:
             return _problem(422, str(error))
-        except Exception as error:  # the page says that something broke, the terminal what
+        except Exception as error:  # the page reports an error, the terminal the traceback
             traceback.print_exc(file=sys.stderr)
-            return _problem(500, f"This broke inside handloom: {type(error).__name__}. The terminal says more.")
+            return _problem(500, f"An error inside handloom: {type(error).__name__}. The terminal shows more.")
         return Response(await run_in_threadpool(to_json, answer), media_type="application/json")
 
     async def events(request: Request) -> Response:
@@ -78,7 +78,7 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
 
 
 async def news(session: Session) -> AsyncIterator[bytes]:
-    """Server-sent events: the log of the run as it grows, what trains it, and when there are other weights."""
+    """Server-sent events: new rows of the run's log, the state of its training, and the time of new weights."""
     version, known, model, before = -1, 0, -1, b""
     while True:
         try:
@@ -89,7 +89,7 @@ async def news(session: Session) -> AsyncIterator[bytes]:
         message = to_json(found)
         if message != before:
             yield b"data: " + message + b"\n\n"
-            # The same state without the news: what is compared with the next one.
+            # The same state without the new rows, to compare with the next one.
             before = to_json({**found, "from": known, "rows": [], "changed": False})
         await asyncio.sleep(POLL)
 

@@ -1,4 +1,4 @@
-"""Serve the explorer until Ctrl-C: a socket on 127.0.0.1, the address in the terminal and in the browser."""
+"""Running the server until Ctrl-C: a socket on 127.0.0.1, the address in the terminal and in the browser."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def explore(run: Path | None, *, port: int = 0, browser: bool = True) -> None:
     """Show a run in the browser until the process is interrupted.
 
     Args:
-        run: folder of a run; None trains one in sight.
-        port: to serve on; 0 takes a free one.
+        run: folder of a run; None to train one and show its training.
+        port: of the server; 0 for a free one.
         browser: open the page.
 
     Raises InputError if the run can't be used, the port is taken, or the extra `explorer` isn't installed.
@@ -29,7 +29,7 @@ def explore(run: Path | None, *, port: int = 0, browser: bool = True) -> None:
     if run is not None and not is_foreign(run):
         RunFolder.open(run)
     with serving(run, port) as (address, server):
-        print(f"The explorer is at {address}\nThis address is for you alone. Ctrl-C ends.", flush=True)
+        print(f"The explorer is at {address}\nDon't share this address. Ctrl-C ends the explorer.", flush=True)
         if run is None:
             print("It trains a small translator first, in a new folder under runs/.", flush=True)
         if browser:
@@ -39,7 +39,7 @@ def explore(run: Path | None, *, port: int = 0, browser: bool = True) -> None:
 
 @contextmanager
 def serving(run: Path | None, port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
-    """Serve in a thread for the time of the `with` block; yields the page's address and the thread.
+    """Serve in a thread during the `with` block; yields the page's address and the thread.
 
     Raises InputError as `explore`.
     """
@@ -85,5 +85,5 @@ def _listen(port: int) -> socket.socket:
         listening.listen(64)
     except (OSError, OverflowError) as error:
         listening.close()
-        raise InputError(f"Port {port} can't be served on ({error}). Leave out --port: a free one is taken.") from None
+        raise InputError(f"Port {port} can't be used ({error}). Leave out --port to use a free one.") from None
     return listening

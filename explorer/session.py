@@ -1,4 +1,4 @@
-"""One session of the explorer: the run it looks at, its model once there is one, and what each view is computed by."""
+"""One session of the explorer: its run, the run's model once there is one, and the function of each view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .asking import Ask
 from .subject import Subject, load_subject
 from .training import COMMANDS, PRESETS, Log, Training
 
-#: View -> what computes it for a model.
+#: View -> function that computes it for a model.
 VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
     "translate": attention.translate,
     "head": attention.head,
@@ -28,34 +28,34 @@ VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
 
 
 class Session:
-    """Answers requests one at a time: models, observers and planted mistakes belong to the whole process.
+    """Answers requests one at a time, since models, observers and planted mistakes are shared by the whole process.
 
     Args:
-        run: the run's folder; None trains one in sight.
+        run: the run's folder; None to train one.
     """
 
     def __init__(self, run: Path | None):
         self._lock = threading.Lock()
         self._subject: Subject | None = None
-        self._saved: tuple[Path, int] | None = None  # whose weights `_subject` has, and when they were written
+        self._saved: tuple[Path, int] | None = None  # folder of the weights in `_subject`, and when they were written
         self._given, self._log = run, Log()
         self.training = Training() if run is None else None
 
     @property
     def run(self) -> Path:
-        """The folder that is looked at: of the run that is trained here, or else the one that was given."""
+        """The explored folder: of the run that is trained here, or else the given one."""
         if self.training is not None:
             return self.training.run
         assert self._given is not None
         return self._given
 
     def close(self) -> None:
-        """End what is trained here."""
+        """End the training started here."""
         if self.training is not None:
             self.training.close()
 
     def subject(self) -> Subject:
-        """The run's model, loaded anew when better weights were saved. Raises InputError while there is none."""
+        """The run's model, reloaded when better weights were saved. Raises InputError while there is none."""
         path = self.run / "model.safetensors"
         saved = self.run, path.stat().st_mtime_ns if path.is_file() else 0
         if self._subject is None or saved != self._saved:
@@ -68,7 +68,7 @@ class Session:
         return self._subject
 
     def answer(self, view: str, body: Any) -> dict[str, Any]:
-        """What a view shows. Raises InputError for what can't be answered, KeyError for a view that there isn't."""
+        """The content of a view. Raises InputError for a request that can't be answered, KeyError for no such view."""
         ask = Ask(body)
         with self._lock:
             if view == "state":
@@ -78,20 +78,20 @@ class Session:
             compute = VIEWS[view]
             try:
                 return compute(self.subject(), ask)
-            except ValueError as error:  # the engine's words for a number that it can't use
+            except ValueError as error:  # the engine's message for a number that it can't use
                 if isinstance(error, InputError):
                     raise
                 raise InputError(f"{error}.") from error
 
     def state(self) -> dict[str, Any]:
-        """What the page is about: the model's facts, or why there is none."""
+        """The model's facts, or why there is no model."""
         try:
             return {"run": str(self.run), "model": self.subject().facts(), "problem": None}
         except InputError as error:
             return {"run": str(self.run), "model": None, "problem": str(error)}
 
     def train(self, ask: Ask) -> dict[str, Any]:
-        """Start a training, or steer the one that goes on."""
+        """Start a training, or control the current one."""
         order = ask.choice("order", ("start", *COMMANDS))
         if order == "start":
             preset = ask.choice("preset", PRESETS, "smoke")
@@ -100,13 +100,13 @@ class Session:
                 self.training.close()
             self.training = Training(preset, precision)
         elif self.training is None:
-            raise InputError("This run is not trained here: it can be watched, not steered. Start one of your own.")
+            raise InputError("This run is trained elsewhere: it can be watched, not controlled. Start one here.")
         else:
             self.training.command(order)
         return {"state": self.training.state}
 
     def progress(self, version: int, known: int, model: int) -> dict[str, Any]:
-        """What is new in the log for one who knows `known` rows of its `version`, and the weights of time `model`.
+        """What is new in the log for a page with `known` rows of its `version` and the weights of time `model`.
 
         Raises InputError if the log is damaged.
         """

@@ -1,4 +1,4 @@
-"""One training step on one text, recorded: the calls that lead to the loss, their modules, values and gradients."""
+"""A recorded training step on one text: the calls that lead to the loss, their modules, values and gradients."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Call:
     """One call that leads to the loss.
 
     Attributes:
-        number: its place among the step's calls, from 0, in the order in which they were made.
-        seen: what was recorded of it.
+        number: its index among the step's calls, in the order in which they were made.
+        seen: its record.
         module: names from the model down to the module that it belongs to, such as ("encoder", "layers.0", "norm1").
-        sources: for each operand that wants a gradient, the number of the call that made it, or a parameter's name;
+        sources: for each operand that requires a gradient, the number of the call that made it, or a parameter's name;
             None for other operands.
     """
 
@@ -52,12 +52,12 @@ class Step:
     def call(self, number: int) -> Call:
         """Raises InputError if there is no such call."""
         if not 0 <= number < len(self.calls):
-            raise InputError(f"This step has {len(self.calls)} calls, counted from 0.")
+            raise InputError(f"This step has calls 0 to {len(self.calls) - 1}.")
         return self.calls[number]
 
 
 def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> Step:
-    """Forward and backward pass of `loss_of()`, in training mode; generators are where they were afterwards."""
+    """Forward and backward pass of `loss_of()` in training mode; restores the random generators afterwards."""
     layers = [value for module in model.modules() for value in vars(module).values()]
     generators = [default_generator, *(value for value in layers if isinstance(value, Generator))]
     held = [generator.get_state() for generator in generators]
@@ -78,7 +78,7 @@ def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> Step:
         model.eval().zero_grad()
         for generator, state in zip(generators, held, strict=True):
             generator.set_state(state)
-    # What was computed and led nowhere, such as an accuracy, is no part of the graph.
+    # Calls that do not lead to the loss, such as an accuracy, are not in the graph.
     reached = _reached(loss)
     seen = sorted((one for one in recording.calls if id(one.call) in reached), key=lambda one: one.call.number)
     numbers = {id(one.call): number for number, one in enumerate(seen)}
@@ -126,7 +126,7 @@ def _module_of(model: Module, call: Call, names: dict[int, list[str]]) -> tuple[
                 owner = name.rpartition(".")[0]
                 if owner.startswith(inside):
                     owners[owner] += 1
-    # Of equals the last: a table that is tied to the output layer comes first by another name.
+    # Of several the last: a table that is tied to the output layer comes first under another name.
     most = max(owners.values(), default=0)
     several = len({name.rpartition(".")[0] for name in call.parameters}) > 1
     best = next((name for name, count in reversed(owners.items()) if count == most), running)
@@ -134,7 +134,7 @@ def _module_of(model: Module, call: Call, names: dict[int, list[str]]) -> tuple[
 
 
 def path_of(name: str) -> tuple[str, ...]:
-    """"encoder.layers.0.norm1" -> ("encoder", "layers.0", "norm1"): a number belongs to the list that it counts in."""
+    """"encoder.layers.0.norm1" -> ("encoder", "layers.0", "norm1"): a number belongs to its list's name."""
     path: list[str] = []
     for part in name.split(".") if name else []:
         if part.isdecimal() and path:

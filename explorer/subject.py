@@ -1,4 +1,4 @@
-"""The model that is looked at, whatever its kind, and one pass of it over one text with all that attention did."""
+"""The explored model, of any kind, and one pass of it over one text with all its attention calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, no_grad, ops
-from ..autograd.ops.attention_composed import alibi_bias, attention_mask
+from ..autograd.ops.attention import Conditions
 from ..errors import InputError
 from ..models import LanguageModel, Rules, Strategy
 from ..models.generation.cached import CachedState
@@ -25,7 +25,7 @@ from ..train.tasks.language_modelling import Windows, Writer, language_model_los
 from ..train.tasks.translation import Translator
 from .step import Step, recorded_step
 
-CONTINUED = 12  # tokens that a language model adds to the text
+CONTINUED = 12  # tokens that a language model generates after the text
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Layer:
 
     Attributes:
         name: of its module, such as "encoder.layers.0.self_attn".
-        title: what the page calls its group of layers.
-        number: of the layer in its stack, from 0.
-        rows, columns: which of the pass's lists of tokens its queries and keys are.
-        call: what went in and came out, a batch of one.
+        title: name of its group of layers on the page.
+        number: index of the layer in its stack.
+        rows, columns: names of the pass's lists of tokens for its queries and keys.
+        call: inputs and results, a batch of one.
     """
 
     name: str
@@ -57,30 +57,32 @@ class Layer:
         return self.call.query.shape[-1] ** -0.5
 
     def added(self) -> np.ndarray:
-        """What is added to the scores, (heads, queries, keys): positions' biases, and -inf where it may not look."""
+        """What is added to the scores, (heads, queries, keys): biases of positions, and -inf where masked."""
         settings, (heads, queries, keys) = self.call.settings, self.weights.shape
-        conditions = {name: settings.get(name) for name in ("mask", "key_lengths", "window")}
-        allowed = attention_mask(queries, keys, causal=settings["causal"], **conditions)
+        given = {name: settings.get(name) for name in ("mask", "key_lengths", "window")}
+        slopes = settings.get("alibi_slopes")
+        slopes = None if slopes is None else np.asarray(getattr(slopes, "data", slopes))
+        conditions = Conditions(queries, keys, causal=settings["causal"], slopes=slopes, **given)
+        allowed, alibi = conditions.as_mask(), conditions.alibi(np.float32)
         total = np.zeros((1, heads, queries, keys), np.float32)
         if settings.get("bias") is not None:
             bias = settings["bias"]
             total = total + getattr(bias, "data", bias)
-        if settings.get("alibi_slopes") is not None:
-            slopes = np.asarray(getattr(settings["alibi_slopes"], "data", settings["alibi_slopes"]))
-            total = total + alibi_bias(slopes, queries, keys, total.dtype)
+        if alibi is not None:
+            total = total + alibi
         return (total if allowed is None else np.where(allowed, total, -np.inf))[0]
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over one text: what the model answers, its tokens by the name of the list, its attention layers."""
+    """One pass over one text: the model's answer, its lists of tokens by name, its attention layers."""
 
     text: str
     answer: str
     tokens: dict[str, list[str]]
     layers: list[Layer]
-    inputs: tuple[np.ndarray, ...] = ()  # what the model was called with
-    shares: list[tuple[str, float]] | None = None  # of a classifier: its classes and how likely each is
+    inputs: tuple[np.ndarray, ...] = ()  # arguments of the model
+    shares: list[tuple[str, float]] | None = None  # of a classifier: its classes and their probabilities
 
     def layer(self, name: str) -> Layer:
         """Raises InputError if there is none of this name."""
@@ -92,12 +94,12 @@ class Pass:
 
 @dataclass(frozen=True)
 class Search:
-    """What a search needs to begin.
+    """The initial state of a search.
 
     Attributes:
         state, rules: of `models.generation`; the state has one row.
-        begins: how the page writes what all sequences begin with.
-        prefix: tokens of it that count as generated ones' predecessors.
+        begins: the page's text for the first token of all sequences.
+        prefix: number of prefix tokens before the generated ones.
     """
 
     state: CachedState
@@ -107,13 +109,13 @@ class Search:
 
     @property
     def bytes_per_node(self) -> int:
-        """Of the keys and values of one token, in all layers."""
+        """Bytes of the keys and values of one token, in all layers."""
         layers, own = self.state.decoder.layers, self.state.decoder.layers[0].own
         return 2 * len(layers) * own.heads * own.head_dim * np.dtype(self.state.decoder.dtype).itemsize
 
 
 class Subject:
-    """A trained model of a run folder. A subclass says how a text goes through it."""
+    """A trained model of a run folder. A subclass defines how it processes a text."""
 
     kind = ""
     model: Module
@@ -126,9 +128,9 @@ class Subject:
         self._step: tuple[str, Step] | None = None
 
     def watched(self, text: str) -> Pass:
-        """The pass over `text`; the last one is kept, since several views ask for the same.
+        """The pass over `text`; the last one is kept, since several views need it.
 
-        Raises InputError for a text that the command line refuses, in the same words.
+        Raises InputError for a text that the command line refuses, with the same message.
         """
         if self._last is None or self._last.text != text:
             self._last = self._watch(text)
@@ -144,15 +146,15 @@ class Subject:
         return self._step[1]
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
-        """What computes the loss of a training step on `text` and what the model makes of it."""
+        """A function that computes the loss of a training step on `text` and the model's own answer."""
         raise NotImplementedError
 
     def search(self, text: str) -> Search:
-        """The beginning of a search for the answer to `text`. Raises InputError for a model that writes nothing."""
-        raise InputError(f"A {self.kind} writes nothing, so there is no search.")
+        """The beginning of a search for the answer to `text`. Raises InputError for a model that generates no text."""
+        raise InputError(f"A {self.kind} generates no text, so there is no search.")
 
     def _calls(self, *inputs: Any) -> dict[str, AttentionCall]:
-        """What each attention layer did while the model computed on `inputs`."""
+        """The call of each attention layer while the model computes on `inputs`."""
         calls: dict[str, AttentionCall] = {}
         self.model.eval()
         with no_grad(), observe_attention(self.model, calls.__setitem__):
@@ -160,13 +162,13 @@ class Subject:
         return calls
 
     def with_weights(self, weights: dict[str, np.ndarray], seen: Pass, layer: str) -> np.ndarray:
-        """The weights (heads, queries, keys) of an attention layer in the same pass, had the model these parameters.
+        """The weights (heads, queries, keys) of an attention layer in the same pass with these parameters.
 
         Raises InputError if they are another model's.
         """
         own = dict(self.model.named_parameters())
         if {name: x.shape for name, x in own.items()} != {name: x.shape for name, x in weights.items()}:
-            raise InputError("The save is of another model than the run's.")
+            raise InputError("This saved state belongs to another model.")
         held = {name: parameter.data.copy() for name, parameter in own.items()}
         try:
             for name, parameter in own.items():
@@ -181,7 +183,7 @@ class Subject:
         return [token.replace(" ", "·") or "·" for token in self.tokenizer.token_strings(ids)]
 
     def facts(self) -> dict[str, Any]:
-        """What the page's head says of the model."""
+        """Facts about the model for the page's header."""
         config = self.model.config  # type: ignore[attr-defined]
         sizes = {name: getattr(config, name) for name in ("d_model", "nhead", "dropout") if hasattr(config, name)}
         return {
@@ -246,7 +248,7 @@ def _layer(name: str, call: AttentionCall) -> Layer:
 
 
 class WriterSubject(Subject):
-    """Language models: the text and what the model finds likeliest after it."""
+    """Language models: the text and its likeliest continuation."""
 
     kind = "language model"
     example = "The knight"
@@ -274,7 +276,7 @@ class WriterSubject(Subject):
         return Pass(text, answer, {"text": self.shown(whole)}, layers, inputs)
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
-        self._watch(text)  # refuses what can't be used
+        self._watch(text)  # raises for a text that can't be used
         whole = self.tokenizer.encode(self.watched(text).answer)[: self.writer.length + 1]
         batch = Windows(np.array([whole[:-1]]), np.array([whole[1:]]))
         loss = language_model_loss()
@@ -283,7 +285,7 @@ class WriterSubject(Subject):
     def search(self, text: str) -> Search:
         if not isinstance(self.model, LanguageModel):
             raise InputError("This model is recurrent: it has no cache of keys and values to show.")
-        self._watch(text)  # refuses what has no room
+        self._watch(text)  # raises for a text that is too long
         ids = [id for id in self.tokenizer.encode(text) if id != self.tokenizer.unk_id]
         room = min(CONTINUED, self.writer.length - len(ids))
         special = tuple(self.tokenizer.special_ids.values())
@@ -292,7 +294,7 @@ class WriterSubject(Subject):
 
 
 class ClassifierSubject(Subject):
-    """Classifiers of texts; the first token is where the class is read."""
+    """Classifiers of texts; the class is computed from the first token."""
 
     kind = "classifier"
     example = "Team wins the cup after a late goal"

@@ -1,4 +1,4 @@
-"""What the view "Attention three ways" shows: one attention by each method; the blocked one block by block."""
+"""The view "Attention three ways": one attention by each method; the blocked one block by block."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from ..autograd import default_generator, no_grad
 from ..autograd.backend import DeviceError, check_device, to_device
-from ..autograd.ops.attention import LONG, StandardAttention
-from ..autograd.ops.attention_blocked import BlockedAttention, Conditions, blocks
+from ..autograd.costs import BLOCKS_FROM
+from ..autograd.ops.attention import Conditions
+from ..autograd.ops.attention_blocked import BlockedAttention, blocks, can_skip
 from ..autograd.ops.attention_fused import FusedAttention, why_not_fused
+from ..autograd.ops.attention_standard import StandardAttention
 from .asking import Ask
 from .attention import chosen_layer, described
 from .packing import packed
@@ -20,7 +22,7 @@ SMALLEST, LARGEST = 2, 32  # of a block
 
 
 def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """One head by each method: error against float64 and bytes; and how one query's m, l and o ran in blocks."""
+    """One head by each method: error against float64 and bytes; and one query's m, l and o after each block."""
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
     heads, queries, keys = layer.weights.shape
@@ -30,7 +32,7 @@ def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
     bias = finite_bias(layer, head)
     causal = bool(layer.call.settings["causal"])
     future = ~past(queries, keys) if causal else False
-    mask = np.isfinite(layer.added()[head])[None, None] | future  # beside what is causal
+    mask = np.isfinite(layer.added()[head])[None, None] | future  # the mask without its causal part
     conditions = Conditions(queries, keys, mask=None if mask.all() else mask, causal=causal)
     found, trace = compared(arrays, bias, conditions, layer.scale, size, query)
     return {
@@ -41,12 +43,12 @@ def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
         "methods": found,
         "tiles": grid(conditions, queries, keys, size),
         "trace": trace,
-        "long": LONG,
+        "long": BLOCKS_FROM,
     }
 
 
 def finite_bias(layer: Layer, head: int) -> np.ndarray | None:
-    """What positions add to the scores of a head, (1, 1, queries, keys), or None."""
+    """The bias of positions on the scores of a head, (1, 1, queries, keys), or None."""
     added = layer.added()[head]
     bias = np.where(np.isfinite(added), added, 0)[None, None].astype(np.float32)
     return bias if bias.any() else None
@@ -57,17 +59,16 @@ def compared(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The methods, each with its output for the query, and the trace of the blocked one."""
     operands = arrays if bias is None else [*arrays, bias]
-    mask = whole_mask(conditions)
 
     def standard() -> StandardAttention:
-        return StandardAttention(mask, 0.0, scale, default_generator)
+        return StandardAttention(conditions, 0.0, scale, default_generator)
 
     truth = _output(standard(), [x.astype(np.float64) for x in operands])
     trace: list[dict[str, Any]] = []
     before = [-np.inf]
 
-    def observe(place: Any, m: Any, total: Any, o: Any) -> None:
-        _, _, q, k = place
+    def observe(block: Any, m: Any, total: Any, o: Any) -> None:
+        _, _, q, k = block
         if q.start <= query < q.stop:
             at = query - q.start
             now = float(m[0, 0, 0, at])
@@ -110,27 +111,18 @@ def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
     return moved, why_not_fused(*moved[:3])
 
 
-def whole_mask(conditions: Conditions) -> np.ndarray | None:
-    """All conditions as one mask (1, 1, queries, keys)."""
-    mask = conditions.mask
-    if conditions.causal:
-        causal = past(conditions.query_length, conditions.key_length)[None, None]
-        mask = causal if mask is None else mask & causal
-    return mask
-
-
 def past(queries: int, keys: int) -> np.ndarray:
-    """(queries, keys): the last query and the last key stand together, and none looks ahead."""
+    """(queries, keys): the causal mask, with the last query at the position of the last key."""
     return np.tri(queries, keys, keys - queries, dtype=bool)
 
 
 def grid(conditions: Conditions, queries: int, keys: int, size: int) -> list[dict[str, Any]]:
-    """Every block of queries and keys, in the order in which they are worked on, and whether it is skipped."""
+    """Every block of queries and keys, in the order of computation, and whether it is skipped."""
     size = min(size, max(queries, keys))
     found = []
     for q in blocks(queries, size):
         for k in blocks(keys, size):
-            skipped = conditions.can_skip((slice(0, 1), slice(0, 1), q, k))
+            skipped = can_skip(conditions, (slice(0, 1), slice(0, 1), q, k))
             found.append({"queries": [q.start, q.stop], "keys": [k.start, k.stop], "skipped": skipped})
     return found
 

@@ -1,7 +1,7 @@
-"""What the view "Training" shows: the log of a run, by whomever it is trained, its saves, and a run that it can steer.
+"""The view "Training": the log of any run, its saved states, and a run that the page can control.
 
-The training itself happens in a process of its own (`training_process`), so that the page answers while it goes on, and
-so that every run is watched in the same way: through the files of its folder.
+The training itself runs in a process of its own (`training_process`), so that the page still answers, and so that every
+run is read in the same way: from the files in its folder.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from .subject import Subject
 
 COMMANDS = ("go", "pause", "step", "stop")
 PRESETS = ("smoke", "laptop")
-MOST_SAVES = 24  # that are shown, spread over all there are
+MOST_SAVES = 24  # maximum number shown, spread over all
 
 
 class Training:
-    """A run that this session trains in another process; one at a time.
+    """A run that this session trains in another process.
 
     Attributes:
         run: its folder.
-        steps: updates that it will make.
+        steps: its number of updates.
         state: "running", "paused", "finished", "stopped" or "failed".
-        said: the last lines that it wrote.
+        said: the last lines of its output.
     """
 
     def __init__(self, preset: str = "smoke", precision: str = "fp32", seed: int = 0):
@@ -75,7 +75,7 @@ class Training:
             raise InputError("This training has ended. Start another one.") from None
 
     def close(self) -> None:
-        """End it, its last state saved."""
+        """End it, after it has saved its state."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -89,14 +89,14 @@ class Training:
 
 
 class Log:
-    """The rows of a run's metrics.jsonl, read anew when the file has changed."""
+    """The rows of a run's metrics.jsonl, read again when the file has changed."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
         self._form: tuple[int, int] = (0, 0)
         self.rows: list[dict[str, Any]] = []
-        self.version = 0  # counts how often rows have gone or changed
-        self._lock = threading.Lock()  # every open page asks
+        self.version = 0  # incremented when rows were removed or changed
+        self._lock = threading.Lock()  # every open page has a thread that reads
 
     def read(self, run: Path) -> tuple[int, list[dict[str, Any]]]:
         """The version, and all rows of the run so far. Raises InputError if the file is damaged."""
@@ -113,7 +113,7 @@ class Log:
 
 
 def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """One head's attention to a text at each save of the run: the same tokens, the weights of that time."""
+    """One head's attention on a text at each saved state of the run: the same tokens, that state's weights."""
     seen = subject.watched(ask.text())
     layer = chosen_layer(seen, ask)
     head = ask.whole("head", 0, len(layer.weights) - 1)
@@ -123,7 +123,7 @@ def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
         try:
             weights = subject.with_weights(kept.weights(step), seen, layer.name)[head : head + 1]
         except InputError:
-            continue  # it was replaced by a newer one just now, or is damaged
+            continue  # a newer one has just replaced it, or it is damaged
         found.append({"step": step, "weights": packed(weights)})
     return {
         "layer": described(layer),
@@ -135,7 +135,7 @@ def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def _spread(steps: list[int], most: int) -> list[int]:
-    """At most so many of the steps, the first and the last among them."""
+    """At most `most` of the steps, including the first and the last."""
     if len(steps) <= most:
         return steps
     return [steps[round(i * (len(steps) - 1) / (most - 1))] for i in range(most)]

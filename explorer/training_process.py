@@ -1,9 +1,9 @@
-"""The process that trains for the explorer: the embedded corpus, with orders on standard input.
+"""The process that trains for the explorer, on the embedded corpus, with commands from standard input.
 
     python -m handloom.explorer.training_process RUN PRESET PRECISION SEED
 
-Each line of standard input is an order: "pause", "go", "step" (one update, then pause) or "stop" (save and end). When
-standard input ends, the explorer has, and so does the training.
+Each line of standard input is a command: "pause", "go", "step" (one update, then pause) or "stop" (save and end). When
+standard input ends, the explorer has ended, and the training ends too.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ..models.presets import translation_preset
 from ..train.cli.command_line import run_main
 from ..train.data.translation import load_translation_data
 from ..train.runs.folder import RunFolder
-from ..train.tasks.regimes import Regime
-from ..train.tasks.translation import train_translator
+from ..train.tasks.task import train
+from ..train.tasks.translation import Translation
 from ..train.trainer import Trainer
 
-SAVES = 40  # to see attention sharpen
+SAVES = 40  # enough to see attention develop
 
 
 class Orders:
-    """The orders that have come, and what they mean for a training that asks after each update."""
+    """Receives the commands; the trainer calls it after each update."""
 
     def __init__(self) -> None:
         self.waiting: queue.Queue[str] = queue.Queue()
@@ -41,12 +41,12 @@ class Orders:
         self.waiting.put("stop")
 
     def __call__(self, trainer: Trainer) -> None:
-        """Obey; while paused, wait for the next order."""
+        """Carry out the last command; while paused, wait for the next one."""
         while self.paused or not self.waiting.empty():
             order = self.waiting.get()
             self.paused = order in ("pause", "step")
             if order == "stop":
-                signal.raise_signal(signal.SIGTERM)  # which the trainer takes as a wish to save and end
+                signal.raise_signal(signal.SIGTERM)  # on which the trainer saves and ends
             if order in ("stop", "step"):
                 return
 
@@ -54,22 +54,21 @@ class Orders:
 def main() -> None:
     folder, name, precision, seed = sys.argv[1:]
     preset = translation_preset(name, "embedded")
-    preset = dataclasses.replace(preset, validate_every=max(preset.steps // 12, 1))  # a dozen saves to look at
+    preset = dataclasses.replace(preset, validate_every=max(preset.steps // 12, 1))  # a dozen saves for the page
     options = {"preset": name, "precision": precision, "seed": int(seed)}
     orders = Orders()
     with RunFolder.create(Path(folder), {"program": "handloom.explorer", "options": options}) as run:
         data = load_translation_data("embedded", source="de", target="en")
         manual_seed(int(seed))
-        regime = Regime(
+        preset = dataclasses.replace(
+            preset,
             precision=precision,  # type: ignore[arg-type]
             name_overflows=precision == "fp16",
             gradient_norms=True,
             log_every=max(1, preset.steps // 300),
             keep=SAVES,
         )
-        train_translator(
-            data.train, data.valid[:100], preset, run, seed=int(seed), regime=regime, observe=orders
-        )
+        train(Translation(data.train, data.valid[:100], preset=preset), run, seed=int(seed), observe=orders)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a language model should beat: chance, pairs of tokens, recurrent networks."""
+"""Baselines for language models: uniform, bigram and recurrent."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class RandomLanguageModel(Module):
 
 
 class BigramLanguageModel(Module):
-    """The next token depends on the last one alone: `logits.weight` (vocab_size, vocab_size), row = the last token."""
+    """The next token depends on the last one alone: `logits.weight` (vocab_size, vocab_size), a row per last token."""
 
     def __init__(self, vocab_size: int):
         self.vocab_size = vocab_size
         self.logits = Embedding(vocab_size, vocab_size)
 
     def fit(self, ids: Any, smoothing: float = 0.1) -> BigramLanguageModel:
-        """Set the table from the pairs in `ids` (n,), each pair counted `smoothing` times more than it occurs.
+        """Set the table from the pairs in `ids` (n,), with `smoothing` added to each pair's count.
 
-        This is where training by gradient would lead; it takes one pass. Raises ValueError for smoothing <= 0.
+        Training by gradient converges to this table; counting takes one pass. Raises ValueError for smoothing <= 0.
         """
         if smoothing <= 0:
             raise ValueError(f"smoothing {smoothing} must be above 0, or pairs that never occur have no logarithm")
@@ -80,7 +80,7 @@ class RecurrentConfig:
 
 
 class RecurrentLanguageModel(Module):
-    """ids (batch, length) -> embedding -> RNN, LSTM or GRU -> logits (batch, length, vocab_size)."""
+    """ids (batch, length) -> logits (batch, length, vocab_size), by an embedding and an RNN, LSTM or GRU."""
 
     def __init__(self, config: RecurrentConfig):
         self.config = c = config
@@ -93,7 +93,7 @@ class RecurrentLanguageModel(Module):
         return self.outputs(ids)[0]
 
     def outputs(self, ids: Any, state: list[State] | None = None) -> tuple[Tensor, list[State]]:
-        """Logits, and the state after the last token; with a `state`, ids go on where it stands."""
+        """Logits, and the state after the last token; `ids` continue from `state`, if given."""
         x, state = self.recurrent(self.dropout(self.embedding(ids)), state)
         return self.output(self.dropout(x)), state
 
@@ -103,7 +103,7 @@ class RecurrentLanguageModel(Module):
 
 
 class RecurrentState:
-    """A DecodingState of a RecurrentLanguageModel: what the layers carry from token to token."""
+    """A DecodingState of a RecurrentLanguageModel: the state of its layers."""
 
     positions: int | None = None
     suggested_lengths: np.ndarray | None = None

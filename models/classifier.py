@@ -37,8 +37,8 @@ class ClassifierConfig(ModelOptions):
         max_length: longest sequence, in tokens, for positions that are added to the embeddings.
         pad_id: id of the padding token.
         scale_embedding: multiply embeddings by sqrt(d_model).
-        token_types: a text's parts are told apart by as many learned vectors, added to the embeddings; 0 for none.
-        embedding_norm: a norm behind the embeddings, before their dropout.
+        token_types: number of parts of a text, each with a learned vector that is added to the embeddings; 0 for none.
+        embedding_norm: a norm after the embeddings, before their dropout.
         pooler: a linear layer with "tanh" or "relu" between the first position and the output layer, or "none".
 
     And those of `ModelOptions`.
@@ -72,10 +72,10 @@ class ClassifierConfig(ModelOptions):
 
 
 class TransformerClassifier(Module):
-    """ids (batch, length), padded at the end -> logits (batch, classes), read off the first position.
+    """ids (batch, length), padded at the end -> logits (batch, classes), computed from the first position.
 
-    The first token should be the same in every text (<bos>): what its position gathers from the others is all that
-    the output layer sees. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1.
+    Every text should have the same first token (<bos>): the output layer sees only what its position has collected from
+    the others. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1.
     """
 
     def __init__(self, config: ClassifierConfig):
@@ -101,9 +101,9 @@ class TransformerClassifier(Module):
         self.output = Linear(c.d_model, c.classes)
 
     def forward(self, ids: Any, lengths: Any = None, token_types: Any = None) -> Tensor:
-        """Logits of the classes; `lengths` (batch,) without padding, found from it if None.
+        """Logits of the classes; `lengths` (batch,) without padding, computed from the padding if None.
 
-        `token_types` (batch, length) say which part of the text a token is of, all of part 0 if None.
+        `token_types` (batch, length) says to which part of the text a token belongs; all to part 0 if None.
 
         Raises ValueError beyond `max_length`, IndexError for an id outside the vocabulary.
         """

@@ -15,7 +15,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
@@ -37,7 +37,7 @@ class Bounds:
     below: bool = False
 
     def hold(self, value: Any) -> bool:
-        if not math.isfinite(value):
+        if not (isinstance(value, int) or math.isfinite(value)):  # a long int is finite, but too long to ask
             return False
         return (value > self.low or (value == self.low and not self.above)) and (
             value < self.high or (value == self.high and not self.below)
@@ -83,6 +83,40 @@ Positions = Annotated[str, Choices(POSITIONS)]
 Pattern = Annotated[str, Form(lambda text: with_pattern(text, None), "full, local:SIZE or strided:SIZE")]
 
 
+@dataclass(frozen=True)
+class Flag:
+    """A command-line option for a field, beside --set.
+
+    Attributes:
+        metavar: what --help calls its value; by default the field's name.
+        preset: presets differ in this field: the option's default is what the preset has, not the class's default.
+        times: the option multiplies what the preset has.
+        resumes: it may be changed when a run is resumed.
+    """
+
+    metavar: str = ""
+    preset: bool = False
+    times: bool = False
+    resumes: bool = False
+
+
+def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> Any:
+    """A field of a dataclass: what it is for, in words, and the option that sets it. A subclass that gives the field
+    another default has the same words and option.
+    """
+    return field(default=default, metadata={"help": help, "flag": flag})
+
+
+def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
+    """For each field of a dataclass that is, in it or a base class, a `setting`: its words and its option."""
+    found: dict[str, tuple[str, Flag | None]] = {}
+    for base in owner.__mro__:
+        for one in fields(base) if is_dataclass(base) else ():
+            if "help" in one.metadata:
+                found.setdefault(one.name, (one.metadata["help"], one.metadata["flag"]))
+    return found
+
+
 def field_kinds(owner: Any) -> dict[str, Any]:
     """The annotations of a dataclass by field, as `typing.get_type_hints` resolves them."""
     kinds = typing.get_type_hints(owner, include_extras=True)
@@ -123,10 +157,9 @@ def fits(kind: Any, value: Any) -> bool:
 
 def parse_value(kind: Any, text: str) -> Any:
     """The value that a text means, "none" where there may be none. Raises ValueError unless `kind` allows it."""
-    alternatives, optional = _alternatives(kind)
-    if optional and text.lower() == "none":
+    if _alternatives(kind)[1] and text.lower() == "none":
         return None
-    plain, _ = _with_rule(alternatives)
+    plain, _ = plain_kind(kind)
     try:
         if plain is bool:
             value: Any = {"true": True, "false": False}[text.lower()]
@@ -158,6 +191,16 @@ def described(kind: Any, none: bool = True) -> str:
         words = names.get(kind, getattr(kind, "__name__", str(kind)))
         words = words if rule is None else f"{words} {rule}"
     return f"{words}, or none" if optional and none else words
+
+
+def without_none(kind: Any) -> Any:
+    """An annotation without its `| None`."""
+    return _alternatives(kind)[0]
+
+
+def plain_kind(kind: Any) -> tuple[Any, Any]:
+    """The Python type of an annotation without `None`, and its Bounds, Choices or Form; None if it has none."""
+    return _with_rule(without_none(kind))
 
 
 def short(value: Any) -> str:

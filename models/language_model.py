@@ -39,9 +39,9 @@ class LanguageModelConfig(ModelOptions):
         norm_first: pre-norm, with a final norm.
         positions: one of `nn.POSITIONS`.
         pattern: which positions self-attention sees, see `nn.sparse`.
-        max_length: the context, in tokens. Only sinusoidal and learned positions end there.
-        tie_output: the output layer's weight is the embedding table.
-        output_bias: whether the output layer has a bias; unless it is tied if None.
+        max_length: the context, in tokens. Only sinusoidal and learned positions have this limit.
+        tie_output: the output layer shares the embedding table.
+        output_bias: whether the output layer has a bias; if None, it has one unless it is tied.
 
     And those of `ModelOptions`.
 
@@ -71,7 +71,7 @@ class LanguageModel(Module):
     """ids (batch, length) -> logits (batch, length, vocab_size) of the token after each position.
 
     Matrices and tables start normal with standard deviation 0.02, those that write into the residual stream with
-    0.02 / sqrt(2 layers), biases as zeros. Source: Radford et al. 2019, "Language models are unsupervised multitask
+    0.02 / sqrt(2 layers), biases zero. Source: Radford et al. 2019, "Language models are unsupervised multitask
     learners", section 2.3.
     """
 
@@ -101,15 +101,15 @@ class LanguageModel(Module):
     def forward(self, ids: Any, padding: Any = None) -> Tensor:
         """Logits of the token after each of `ids` (batch, length).
 
-        The first `padding` (batch,) tokens of each row are none: no other sees them, and positions count from behind
-        them. What stands at their places in the result means nothing.
+        The first `padding` (batch,) tokens of each row are padding: no other token sees them, and positions count
+        from the token after them. The results at padding are meaningless.
 
         Raises ValueError beyond `max_length` positions, IndexError for an id outside the vocabulary.
         """
         return self.output(self.hidden(ids, padding))
 
     def hidden(self, ids: Any, padding: Any = None) -> Tensor:
-        """What the output layer reads, (batch, length, d_model)."""
+        """The input of the output layer, (batch, length, d_model)."""
         offset, mask = 0, None
         if padding is not None:
             padding = np.asarray(padding)
@@ -118,14 +118,14 @@ class LanguageModel(Module):
         return self.decoder(self.dropout(self.positions(self.embedding(ids), offset)), mask=mask, causal=True)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
-        """What `start` needs, in the layout that is fastest for generating; a copy unless `packed` is false."""
+        """The decoder for `start`, in the layout that is fastest for generation; a copy unless `packed` is false."""
         return RawDecoder(self._embed, self.decoder.layers, self.decoder.norm, self.output, packed)
 
     def start(self, rows: int = 1, *, keep_attention: bool = False, decoder: RawDecoder | None = None) -> CachedState:
         """A DecodingState of `rows` sequences, see `models.generation`.
 
-        `keep_attention` lets it tell where each step looked; `decoder` is what `raw_decoder` returned, which saves time
-        where the same model generates again and again. Nothing is dropped, whatever the mode.
+        With `keep_attention` the state keeps the attention weights of each step; `decoder`, from `raw_decoder`,
+        saves time where the same model generates repeatedly. Dropout is off, whatever the mode.
         """
         limited = self.config.positions in ("sinusoidal", "learned")
         return CachedState(

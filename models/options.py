@@ -1,4 +1,4 @@
-"""What the configurations of all models have in common beside the sizes."""
+"""Options that the configurations of all models share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _check_rotary(options: dict[str, Any]) -> None:
     if not options or not options.keys() <= {"base", "factor", "low", "high", "length"}:
         raise ValueError("an unknown option, or none")
     if not all(fits(Rate | None, value) for value in options.values()):
-        raise ValueError("an option that is no number above 0")
+        raise ValueError("an option that is not a number above 0")
 
 
 Rotary = Annotated[dict[str, Any], Form(_check_rotary, "base, factor, low, high or length, each a number above 0")]
@@ -29,7 +29,7 @@ class ModelOptions:
         norm: "layer" or "rms".
         norm_eps: of every norm, inside the square root.
         bias: which linear layers have biases, one of `nn.transformer.BIASES`.
-        kv_heads: heads of keys and values in self-attention, each for a group of query heads; as many if None.
+        kv_heads: heads of keys and values in self-attention, each for a group of query heads; None for nhead.
         rotary: options of `nn.positional.RotaryPositions`, such as its base.
         sinusoid_halves: sinusoidal positions with all the sines before the cosines.
     """
@@ -42,12 +42,12 @@ class ModelOptions:
     sinusoid_halves: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it. Options that are given by name alone are left out at their defaults."""
+        """The configuration as a JSON object. Keyword-only options are left out where they have their defaults."""
         values = dataclasses.asdict(self)
         left_out = [f.name for f in dataclasses.fields(self) if f.kw_only and values[f.name] == f.default]
         return {name: value for name, value in values.items() if name not in left_out}
 
     def layer_options(self, in_attention: str, pattern: str) -> dict[str, Any]:
-        """What the layers in `nn.transformer` take by name; `in_attention` as `nn.embedding_positions` returns it."""
+        """Keyword arguments of the layers in `nn.transformer`; `in_attention` comes from `nn.embedding_positions`."""
         attention = {"positions": in_attention, "pattern": pattern, "kv_heads": self.kv_heads, "rotary": self.rotary}
         return {"layer_norm_eps": self.norm_eps, "norm": self.norm, "bias": self.bias, **attention}

@@ -1,96 +1,13 @@
-"""Named sets of hyperparameters."""
+"""Named presets: the values of `hyperparameters` for each report, small, for a laptop, and as the report has them."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Any
 
-from .baselines import RecurrentConfig
-from .classifier import ClassifierConfig
-from .fields import (
-    Activation,
-    Choices,
-    Count,
-    Depth,
-    Length,
-    NotNegative,
-    Pattern,
-    Positions,
-    Rate,
-    Share,
-    Size,
-    Whole,
-    check_fields,
-)
-from .language_model import LanguageModelConfig
-from .seq2seq import Seq2SeqConfig
+from .hyperparameters import ClassifierPreset, LanguageModelPreset, TranslationPreset
 
-#: Of the learning rate over the steps, see `train.optim.schedules`.
-SCHEDULES = ("noam", "constant", "linear", "cosine", "plateau")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Preset:
-    """What the runs of all reports have in common: the Transformer's sizes and options, optimiser and schedule.
-
-    Raises ValueError for a value that its field does not allow, see `fields`.
-    """
-
-    vocab_size: Count
-    d_model: Size
-    nhead: Size
-    layers: Depth  # of the encoder, and as many of a decoder beside it
-    dim_feedforward: Size
-    dropout: Share
-    norm_first: bool = False
-    activation: Activation = "relu"
-    positions: Positions = "sinusoidal"
-    pattern: Pattern = "full"  # of self-attention, see `nn.sparse`
-    label_smoothing: Share = 0.0
-    schedule: Annotated[str, Choices(SCHEDULES)] = "noam"  # the others have the peak `lr`
-    lr: NotNegative = 0.0
-    lr_factor: Rate = 1.0  # of Noam's schedule
-    warmup: Whole = 0
-    betas: tuple[Share, Share] = (0.9, 0.98)
-    eps: Rate = 1e-9
-    weight_decay: NotNegative = 0.0  # of matrices, decoupled
-    clip_norm: Rate | None = 1.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def _shared(self, *names: str) -> dict[str, Any]:
-        """What a model's configuration takes by the same names as this preset has it."""
-        always = ("d_model", "nhead", "dim_feedforward", "dropout", "norm_first", "activation", "positions", "pattern")
-        return {name: getattr(self, name) for name in (*always, *names)}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TranslationPreset(Preset):
-    """What a run of an encoder-decoder is made of: vocabulary, model, batches, optimiser (Adam) and its schedule."""
-
-    tokens_per_batch: Count
-    steps: Count
-    tied: bool = True  # one table for source, target and output layer
-    max_length: Length = 128
-    label_smoothing: Share = 0.1
-    validate_every: Count = 200
-    accumulate: Count = 1  # batches an update
-    test_size: Count | None = None  # texts that the examples evaluate on; all if None
-
-    def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
-        """The model for a vocabulary of `vocab_size` tokens (it may be smaller than what was asked for)."""
-        return Seq2SeqConfig(
-            source_vocab_size=vocab_size,
-            target_vocab_size=vocab_size,
-            encoder_layers=self.layers,
-            decoder_layers=self.layers,
-            pad_id=pad_id,
-            share_embeddings=self.tied,
-            tie_output=self.tied,
-            **self._shared("max_length"),
-        )
-
+PRESET_NAMES = ("smoke", "laptop", "paper")
 
 #: A few seconds: shows that everything works, learns little.
 SMOKE = TranslationPreset(
@@ -199,46 +116,6 @@ def en_fr_preset(name: str, data: str) -> TranslationPreset:
     return _sized(EN_FR_PRESETS, name, data)
 
 
-PRESET_NAMES = ("smoke", "laptop", "paper")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LanguageModelPreset(Preset):
-    """What a run of a language model is made of: model, windows of text, AdamW with a warm-up and half a cosine."""
-
-    vocab_size: Count = 2000  # of BPE; characters are as many as the text has
-    head_dim: Size
-    length: Length  # of the context, in tokens
-    batch_size: Count  # windows
-    steps: Count
-    norm_first: bool = True
-    activation: Activation = "gelu"
-    positions: Positions = "learned"
-    tied: bool = False  # one table for the embedding and the output layer
-    schedule: Annotated[str, Choices(SCHEDULES)] = "cosine"
-    betas: tuple[Share, Share] = (0.9, 0.99)
-    eps: Rate = 1e-8
-    weight_decay: NotNegative = 0.1
-    recurrent_size: Size = 256
-    recurrent_steps: Count = 500
-    recurrent_lr: Rate = 2e-3
-    validate_every: Count = 250
-    valid_tokens: Count = 40_000  # of the validation text, for the curve; the figures at the end are of all of it
-
-    def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
-        """The decoder-only model for a vocabulary of `vocab_size` tokens, with `changes` to its sizes."""
-        sizes = {**self._shared("layers", "head_dim"), "max_length": self.length, "tie_output": self.tied}
-        return LanguageModelConfig(vocab_size, **{**sizes, **changes})
-
-    def recurrent(self, vocab_size: int, kind: str) -> RecurrentConfig:
-        """The baseline of this kind ("rnn", "lstm" or "gru")."""
-        return RecurrentConfig(vocab_size, kind, self.recurrent_size, dropout=self.dropout)
-
-    def for_baselines(self) -> LanguageModelPreset:
-        """The same run for a recurrent model."""
-        return dataclasses.replace(self, steps=self.recurrent_steps, lr=self.recurrent_lr)
-
-
 LANGUAGE_MODEL_PRESETS = {
     "smoke": LanguageModelPreset(
         d_model=32, nhead=2, head_dim=16, layers=1, dim_feedforward=64, dropout=0.0, length=32, batch_size=8,
@@ -267,25 +144,6 @@ LANGUAGE_MODEL_PRESETS = {
 def language_model_preset(name: str, data: str) -> LanguageModelPreset:
     """The preset `smoke`, `laptop` or `paper`; the laptop's size depends on the data (`embedded` or real)."""
     return _sized(LANGUAGE_MODEL_PRESETS, name, data)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassifierPreset(Preset):
-    """What a run of a classifier is made of: word vocabulary, model, batches, Adam with a constant rate."""
-
-    batch_size: Count
-    epochs: Count
-    max_length: Length = 64  # tokens; of a longer text the beginning counts
-    min_frequency: Count = 1  # of a word in the vocabulary
-    schedule: Annotated[str, Choices(SCHEDULES)] = "constant"
-    betas: tuple[Share, Share] = (0.9, 0.999)
-    eps: Rate = 1e-8
-    patience: Count | None = 3  # epochs without a better accuracy before training ends
-    weighted: bool = True  # classes by the inverse of their frequency
-
-    def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
-        """The model for so many words and classes."""
-        return ClassifierConfig(vocab_size, classes, pad_id=pad_id, **self._shared("layers", "max_length"))
 
 
 CLASSIFIER_PRESETS = {

@@ -41,12 +41,12 @@ class Seq2SeqConfig(ModelOptions):
         max_length: longest sequence, in tokens.
         pad_id: id of the padding token.
         share_embeddings: one table for source and target (equal vocabularies).
-        tie_output: the output layer's weight is the target table.
-        positions: one of `nn.POSITIONS`; only sinusoidal and learned ones end at `max_length`.
+        tie_output: the output layer shares the target table.
+        positions: one of `nn.POSITIONS`; only sinusoidal and learned ones are limited to `max_length`.
         pattern: which positions self-attention sees, see `nn.sparse`.
         scale_embedding: multiply embeddings by sqrt(d_model).
         decoder_nhead, decoder_dim_feedforward, decoder_max_length: sizes of the decoder; the encoder's if None. With a
-            `decoder_max_length` it has positions of its own.
+            `decoder_max_length` the decoder has its own positions.
 
     And those of `ModelOptions`.
 
@@ -135,8 +135,8 @@ class Seq2SeqTransformer(Module):
 
         Args:
             source: (batch, source_length) ids, padded at the end.
-            target: (batch, target_length) ids: <bos> and the target up to the last token but one.
-            source_lengths: (batch,) source lengths without padding; found from the padding if None.
+            target: (batch, target_length) ids: <bos> and the target without its last token.
+            source_lengths: (batch,) source lengths without padding; computed from the padding if None.
 
         Raises ValueError beyond `max_length`, IndexError for an id outside the vocabulary.
         """
@@ -144,7 +144,7 @@ class Seq2SeqTransformer(Module):
         return self.decode(target, memory, source_lengths)
 
     def encode(self, source: Any, source_lengths: Any = None) -> tuple[Tensor, Any]:
-        """The encoder's output (batch, source_length, d_model) and the lengths (batch,) of its real part."""
+        """The encoder output (batch, source_length, d_model) and the lengths (batch,) without padding."""
         if source_lengths is None:
             source_lengths = (source != self.config.pad_id).sum(axis=1)
         x = self.dropout(self.positions(self.source_embedding(source)))
@@ -158,10 +158,9 @@ class Seq2SeqTransformer(Module):
         *,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Logits for `target` (batch, length) given the encoder's output.
+        """Logits for `target` (batch, length) given the encoder output `memory` (batch, source_length, d_model).
 
-        The cross-attention weights of each layer, (batch, heads, length, source_length), are appended to
-        `cross_weights`.
+        Appends the cross-attention weights of each layer, (batch, heads, length, source_length), to `cross_weights`.
         """
         return self.output(self._decoded(target, memory, memory_lengths, cross_weights))
 
@@ -181,7 +180,7 @@ class Seq2SeqTransformer(Module):
     ) -> Tensor:
         """Mean cross-entropy, in nats, of `labels` (batch, target_length) given what `forward` takes, without padding.
 
-        It equals `ops.cross_entropy` of the logits, but never holds all of them.
+        Equal to `ops.cross_entropy` of the logits, but never holds all of them.
         """
         xp = array_module(self.output.weight.data)
         if xp is not np:  # one transfer for all layers
@@ -197,7 +196,7 @@ class Seq2SeqTransformer(Module):
         )
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
-        """The decoder for `start`, in the layout that is fastest for generating; a copy unless `packed` is false."""
+        """The decoder for `start`, in the layout that is fastest for generation; a copy unless `packed` is false."""
         return RawDecoder(self._embed_target, self.decoder.layers, self.decoder.norm, self.output, packed)
 
     def start(
@@ -208,14 +207,14 @@ class Seq2SeqTransformer(Module):
         keep_attention: bool = False,
         decoder: RawDecoder | None = None,
     ) -> CachedState:
-        """Begin to generate targets for `source` (batch, source_length), as the searches of `generation` need it.
+        """Encode `source` (batch, source_length) and return the state from which `generation` searches for targets.
 
         Args:
             source_lengths: as in `forward`.
-            keep_attention: let the state tell where each step looked.
-            decoder: what `raw_decoder` returned; it saves time where the same model generates again and again.
+            keep_attention: keep the attention weights of each step in the state.
+            decoder: what `raw_decoder` returned; saves time where the same model generates repeatedly.
 
-        Nothing is dropped in the decoder, whatever the mode; the encoder follows the mode.
+        The decoder has no dropout, whatever the mode; the encoder follows the mode.
         """
         with no_grad():
             memory, lengths = self.encode(source, source_lengths)
@@ -231,7 +230,7 @@ class Seq2SeqTransformer(Module):
         )
 
     def start_uncached(self, source: Any, source_lengths: Any = None) -> Uncached:
-        """As `start`, but each step computes all target positions anew: the text that the cache is tested against."""
+        """As `start`, but each step recomputes all target positions: the reference that the cache is tested against."""
         with no_grad():
             memory, lengths = self.encode(source, source_lengths)
 

@@ -17,11 +17,11 @@ from .sparse import with_pattern
 
 
 class AttentionCall(NamedTuple):
-    """What went into one call of attention and what came out, NumPy arrays.
+    """Inputs and results of one attention call, as NumPy arrays.
 
     Attributes:
-        query, key, value: (batch, heads, length, head_dim), turned by rotary positions where there are such.
-        settings: what else `ops.attention` was given: mask, key_lengths, causal, bias, ...
+        query, key, value: (batch, heads, length, head_dim), after rotary positions if the layer has them.
+        settings: the other arguments of `ops.attention`: mask, key_lengths, causal, bias, ...
         weights: (batch, heads, query_length, key_length).
         output: (batch, heads, query_length, head_dim), before the output projection.
     """
@@ -36,25 +36,25 @@ class AttentionCall(NamedTuple):
 
 @contextmanager
 def observe_attention(model: Module, observe: Callable[[str, AttentionCall], None]) -> Iterator[None]:
-    """Inside the `with` block, `observe(name, call)` is told of each call of a MultiHeadAttention of `model`.
+    """Inside the `with` block, calls `observe(name, call)` at each call of a MultiHeadAttention of `model`.
 
-    `name` is the layer's, such as "encoder.layers.0.self_attn". Observers stack: each sees every call. Weights come out
-    of every method of attention. Raises ValueError in training mode: dropout would be missing in the result.
+    `name` is the layer's, such as "encoder.layers.0.self_attn". Blocks can be nested: each observer sees every call.
+    All methods of attention report weights. Raises ValueError in training mode: the result would be without dropout.
     """
     layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
     dropping = [name for name, layer in layers.items() if layer.training and layer.dropout]
     if dropping:
-        raise ValueError(f"attention_maps: {dropping[0]} is in training mode and drops weights; call eval() first")
+        raise ValueError(f"attention_maps: {dropping[0]} is in training mode with dropout; call eval() first")
     before = {name: layer.__dict__.get("_observe") for name, layer in layers.items()}
 
     def observer_of(name: str) -> Callable[[AttentionCall], None]:
-        def tell(call: AttentionCall) -> None:
+        def report(call: AttentionCall) -> None:
             outer = before[name]
             if outer is not None:
                 outer(call)
             observe(name, call)
 
-        return tell
+        return report
 
     for name, layer in layers.items():
         layer.__dict__["_observe"] = observer_of(name)
@@ -73,8 +73,8 @@ def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
     """The attention weights of everything that `model` computes inside the `with` block.
 
     Yields a dictionary from the name of each MultiHeadAttention in the model, such as "encoder.layers.0.self_attn", to
-    a list with one array (batch, heads, query_length, key_length) for each time it was called. Weights come out of
-    every method of attention. Raises ValueError in training mode: dropout would be missing in the result.
+    a list with one array (batch, heads, query_length, key_length) for each call. All methods of attention report
+    weights. Raises ValueError in training mode: the result would be without dropout.
     """
     maps: dict[str, list[np.ndarray]] = {
         name: [] for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)
@@ -86,22 +86,22 @@ def attention_maps(model: Module) -> Iterator[dict[str, list[np.ndarray]]]:
 class MultiHeadAttention(Module):
     """Attention in `num_heads` subspaces: query (batch, query_length, embed_dim) -> the same shape.
 
-    Parameters as PyTorch's MultiheadAttention: `in_proj_weight` (3 embed_dim, embed_dim) holds the query, key and value
-    projections in this order, `in_proj_bias` (3 embed_dim,), and `out_proj` is a Linear. The weights start as Xavier
-    uniform, the biases as zeros. `method` and the attribute
-    `deterministic` are those of `ops.attention`. Source: arXiv 1706.03762, section 3.2.2.
+    Parameters are those of PyTorch's MultiheadAttention: `in_proj_weight` (3 embed_dim, embed_dim) holds the query, key
+    and value projections in this order, `in_proj_bias` (3 embed_dim,), and `out_proj` is a Linear. The weights start
+    Xavier uniform, the biases zero. `method` and the attribute `deterministic` are those of `ops.attention`. Source:
+    arXiv 1706.03762, section 3.2.2.
 
-    `head_dim` frees the heads from the model's width: each projection has num_heads head_dim features instead of
-    embed_dim. `positions` is one of `ATTENTION_POSITIONS`: how scores of self-attention depend on positions. `pattern`
-    is which of them self-attention sees: "full", "local:W" or "strided:S", see `nn.sparse`. `rotary` are options of
+    With a `head_dim`, each projection has num_heads head_dim features instead of embed_dim. `positions`, one of
+    `ATTENTION_POSITIONS`, sets how the scores of self-attention depend on positions. `pattern` sets which positions
+    self-attention sees: "full", "local:W" or "strided:S", see `nn.sparse`. `rotary` holds options of
     `nn.positional.RotaryPositions`.
 
-    With `kv_heads` below `num_heads`, as many heads of keys and values serve a group of query heads each (Ainslie et
-    al. 2023, arXiv 2305.13245); `in_proj_weight` is then ((num_heads + 2 kv_heads) head_dim, embed_dim). `bias` is that
-    of the three projections, `out_bias` that of `out_proj`, the same if None.
+    With `kv_heads` below `num_heads`, there are that many heads of keys and values, each for a group of query heads
+    (Ainslie et al. 2023, arXiv 2305.13245); `in_proj_weight` is then ((num_heads + 2 kv_heads) head_dim, embed_dim).
+    `bias` is that of the three projections, `out_bias` that of `out_proj`, the same as `bias` if None.
 
-    Raises ValueError if `embed_dim` does not divide by `num_heads` and there is no `head_dim`, if `num_heads` does not
-    divide by `kv_heads`, or for a wrong pattern.
+    Raises ValueError if `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, if `num_heads` is not
+    divisible by `kv_heads`, or for an unknown pattern.
     """
 
     def __init__(
@@ -120,12 +120,12 @@ class MultiHeadAttention(Module):
         out_bias: bool | None = None,
     ):
         if head_dim is None and embed_dim % num_heads:
-            raise ValueError(f"embed_dim {embed_dim} does not divide by num_heads {num_heads}: give a head_dim")
+            raise ValueError(f"embed_dim {embed_dim} is not divisible by num_heads {num_heads}: give a head_dim")
         self.embed_dim, self.num_heads, self.dropout, self.method = embed_dim, num_heads, dropout, method
         self.deterministic = False
         self.kv_heads = kv_heads or num_heads
         if num_heads % self.kv_heads:
-            raise ValueError(f"num_heads {num_heads} does not divide by kv_heads {kv_heads}")
+            raise ValueError(f"num_heads {num_heads} is not divisible by kv_heads {kv_heads}")
         self.head_dim = head_dim or embed_dim // num_heads
         self.inner_dim = num_heads * self.head_dim
         projected = self.inner_dim + 2 * self.kv_heads * self.head_dim
@@ -147,12 +147,12 @@ class MultiHeadAttention(Module):
         causal: bool = False,
         return_weights: bool = False,
     ) -> Any:
-        """Self-attention, or cross-attention to `memory` (batch, key_length, embed_dim).
+        """Self-attention, or cross-attention to the encoder output `memory` (batch, key_length, embed_dim).
 
         Args:
             mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
-            key_lengths: (batch,): keys from there on are padding.
-            causal: a position sees itself and what stands before it.
+            key_lengths: (batch,): the keys from this index on are padding.
+            causal: a position sees itself and those before it.
             return_weights: also return the weights (batch, heads, query_length, key_length).
         """
         observe: Callable[[AttentionCall], None] | None = self.__dict__.get("_observe")
@@ -176,14 +176,14 @@ class MultiHeadAttention(Module):
             return self.out_proj(ops.merge_heads(attended))
         out, weights = attended
         if observe is not None:
-            shared = self.num_heads // self.kv_heads  # each head is shown with the keys and values that it uses
+            shared = self.num_heads // self.kv_heads  # report each head with the keys and values that it uses
             keys, values = (x.numpy() if shared == 1 else x.numpy().repeat(shared, axis=1) for x in (k, v))
             observe(AttentionCall(q.numpy(), keys, values, settings, weights.numpy(), out.numpy()))
         out = self.out_proj(ops.merge_heads(out))
         return (out, weights) if return_weights else out
 
     def _project(self, query: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
-        """Queries, keys and values (batch, heads, length, head_dim); one product for all three, or two across."""
+        """Queries, keys and values (batch, heads, length, head_dim); one product for all, or two in cross-attention."""
         weight, bias, d = self.in_proj_weight, self.in_proj_bias, self.inner_dim
         if memory is None:
             projected = ops.linear(query, weight, bias)
@@ -194,7 +194,7 @@ class MultiHeadAttention(Module):
                 (q,) = ops.split_heads(own, self.num_heads)
                 k, v = ops.split_heads(shared, self.kv_heads, parts=2)
             if self.position_scores is not None:
-                q, k = self.position_scores.turn(q, k, 0)
+                q, k = self.position_scores.rotate(q, k, 0)
             return q, k, v
         weights, biases = ops.split(weight, [d]), (None, None) if bias is None else ops.split(bias, [d])
         (q,) = ops.split_heads(ops.linear(query, weights[0], biases[0]), self.num_heads)

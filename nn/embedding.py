@@ -15,9 +15,9 @@ from .module import Module
 class Embedding(Module):
     """ids (...) -> vectors (..., embedding_dim), rows of `weight` (num_embeddings, embedding_dim).
 
-    The weight starts standard normal, as in PyTorch, and `padding_idx` as zeros without a gradient.
-    `scale_by_sqrt_dim` multiplies by sqrt(embedding_dim) (Vaswani et al. 2017, section 3.4); such a table starts with
-    standard deviation 1/sqrt(embedding_dim), so that the vectors come out with variance 1 either way.
+    The weight starts standard normal, as in PyTorch; row `padding_idx` starts as zeros and gets no gradient.
+    `scale_by_sqrt_dim` multiplies by sqrt(embedding_dim) (Vaswani et al. 2017, section 3.4); the table then starts with
+    standard deviation 1/sqrt(embedding_dim), so that the vectors have variance 1 either way.
     """
 
     def __init__(

@@ -9,9 +9,9 @@ from ..autograd import Tensor, ops
 from .dropout import Dropout
 from .linear import Linear
 
-#: Gated ones take twice as many features as they give: half of them switch the other half (Shazeer 2020).
+#: Gated activations take twice as many features as they return: one half scales the other (Shazeer 2020).
 GATED = {"glu": ops.glu, "reglu": ops.reglu, "geglu": ops.geglu, "swiglu": ops.swiglu}
-#: Those that an op computes together with the product before them.
+#: Activations that one op computes together with the matrix product before them.
 FUSED = {"relu": ops.relu, "gelu": ops.gelu, "silu": ops.silu}
 ACTIVATIONS: dict[str, Callable[..., Tensor]] = {**FUSED, "gelu_tanh": partial(ops.gelu, approximate="tanh"), **GATED}
 
@@ -31,7 +31,7 @@ def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, 
 
 
 def inner_features(activation: str, dim_feedforward: int) -> int:
-    """What linear1 computes so that linear2 gets dim_feedforward. Raises ValueError for an unknown activation."""
+    """Output features of linear1, so that linear2 gets dim_feedforward. Raises ValueError for an unknown activation."""
     if activation not in ACTIVATIONS:
         raise ValueError(f"unknown activation {activation!r}: use one of {', '.join(ACTIVATIONS)}")
     return 2 * dim_feedforward if activation in GATED else dim_feedforward

@@ -1,4 +1,4 @@
-"""Initialisers: they fill a parameter in place and return it. Each takes a `generator`, the default one if None."""
+"""Initialisers: they overwrite a parameter and return it. Each takes a `generator`, the default one if None."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _skipped: ContextVar[bool] = ContextVar("skipped", default=False)
 
 @contextmanager
 def skip_init() -> Iterator[None]:
-    """In this block initialisers leave their tensors as they are: for a model whose weights are loaded anyway."""
+    """Inside the block, initialisers change nothing: for a model whose weights are loaded afterwards."""
     token = _skipped.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Module: parameters and submodules with names, and the state dict that carries them in and out.
+"""Module: named parameters and submodules, and the state dict that saves and loads them.
 
 There is no registration: a module's parameters are its attributes of type Parameter, its submodules those of type
 Module, in the order in which they were set.
@@ -26,7 +26,7 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
-    # -- walking the tree --------------------------------------------------------------------------------------------
+    # -- submodules and parameters -------------------------------------------------------------------------------------
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The direct submodules with their names."""
@@ -59,7 +59,7 @@ class Module:
         return (parameter for _, parameter in self.named_parameters())
 
     def parameter_count(self) -> int:
-        """Number of trainable numbers; shared ones count once."""
+        """Number of trainable scalars; shared parameters count once."""
         return sum(parameter.size for parameter in self.parameters() if parameter.requires_grad)
 
     # -- modes -------------------------------------------------------------------------------------------------------
@@ -75,12 +75,12 @@ class Module:
         return self.train(False)
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
+        """Drop all gradients."""
         for parameter in self.parameters():
             parameter.grad = None
 
     def to(self, device: str) -> Self:
-        """Move all parameters, gradients and constant tensors to `device`, in place. Raises DeviceError."""
+        """Move all parameters, gradients and constant tensors of this module to `device`. Raises DeviceError."""
         for _, tensor in self._named_tensors(Tensor):
             tensor.data = to_device(tensor.data, device)
             if tensor.grad is not None:
@@ -88,7 +88,7 @@ class Module:
         return self
 
     def astype(self, dtype: Any) -> Self:
-        """Cast all floating parameters and constant tensors in place; gradients are forgotten."""
+        """Cast all floating-point parameters and constant tensors of this module; drops gradients."""
         for _, tensor in self._named_tensors(Tensor):
             if tensor.dtype.kind == "f":
                 tensor.data, tensor.grad = native(tensor.data.astype(dtype)), None
@@ -97,7 +97,7 @@ class Module:
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameter arrays by name, on the CPU; names and layouts are PyTorch's. A shared one stands under each name.
+        """Parameter arrays by name, on the CPU; names and layouts are PyTorch's. A shared one has all its names.
 
         The arrays share memory with the parameters; copy them to keep them.
         """
@@ -121,10 +121,10 @@ class Module:
             parameter.data[...] = to_device(np.asarray(state[name], dtype=parameter.dtype), parameter.device)
             parameter.mark_changed()
 
-    # -- showing -----------------------------------------------------------------------------------------------------
+    # -- display -------------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """What stands between the brackets, beside the submodules."""
+        """The module's options, printed between the brackets before its submodules."""
         return ""
 
     def __repr__(self) -> str:

@@ -15,10 +15,10 @@ NORMS = ("layer", "rms")
 
 
 class LayerNorm(Module):
-    """Each row (..., features) to mean 0 and variance 1, then scaled by `weight` and shifted by `bias` (features,).
+    """Normalises each row (..., features) to mean 0 and variance 1, scales by `weight` and adds `bias` (features,).
 
-    `eps` stands inside the square root, as in PyTorch. With `eps_outside` it is (x - mean) / (std + eps), with the
-    standard deviation over features - 1: the form of several reports. Source: arXiv 1607.06450.
+    `eps` is inside the square root, as in PyTorch. With `eps_outside` it is (x - mean) / (std + eps), with the standard
+    deviation over features - 1, as in several of the reports. Source: arXiv 1607.06450.
     """
 
     def __init__(self, features: int, eps: float = 1e-5, *, eps_outside: bool = False):
@@ -34,7 +34,7 @@ class LayerNorm(Module):
         return centred / (std + self.eps) * self.weight + self.bias
 
     def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
-        """self(residual + dropout(x)), in one op: how a post-norm sublayer ends."""
+        """self(residual + dropout(x)), in one op: the end of a post-norm sublayer."""
         if self.eps_outside:
             return self(dropout.add(x, residual))
         p = dropout.p if dropout.training else 0.0
@@ -43,7 +43,7 @@ class LayerNorm(Module):
         )
 
     def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
-        """residual + dropout(x), and self of it, in one op: how a pre-norm sublayer ends and the next begins."""
+        """y = residual + dropout(x), and self(y), in one op: between two pre-norm sublayers."""
         if self.eps_outside:
             total = dropout.add(x, residual)
             return total, self(total)
@@ -57,12 +57,12 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Each row divided by its root mean square, then scaled by `weight`: PyTorch's interface. Source: arXiv 1910.07467.
+    """Divides each row by its root mean square, then scales by `weight`; PyTorch's interface. Source: arXiv 1910.07467.
 
     Args:
-        normalized_shape: the sizes of the last axes, which make up a row; a number for the last axis alone.
+        normalized_shape: the sizes of the last axes, which form a row; an int for the last axis alone.
         eps: added to the mean square; None for the machine epsilon of the input's dtype, of float32 for float16.
-        elementwise_affine: whether there is a `weight` of the row's shape; it starts at one.
+        elementwise_affine: whether there is a `weight` of the row's shape; it starts as ones.
 
     Raises ValueError for an input whose last axes are not `normalized_shape`.
     """
@@ -87,11 +87,11 @@ class RMSNorm(Module):
         return ops.rms_norm(x.reshape(x.shape[:before] + row), weight, eps).reshape(x.shape)
 
     def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
-        """self(residual + dropout(x)), as LayerNorm's."""
+        """self(residual + dropout(x)), as LayerNorm.after."""
         return self(dropout.add(x, residual))
 
     def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
-        """residual + dropout(x), and self of it, as LayerNorm's."""
+        """y = residual + dropout(x), and self(y), as LayerNorm.of_sum."""
         total = dropout.add(x, residual)
         return total, self(total)
 

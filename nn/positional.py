@@ -1,4 +1,4 @@
-"""Where in the sequence a token stands."""
+"""Positional encodings: added to the embeddings, or built into the scores of attention."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .module import Module
 
 
 def sinusoidal_table(length: int, d_model: int, halves: bool = False) -> np.ndarray:
-    """(length, d_model) float32: sin(t / 10000^(2i/d_model)) in column 2i, cos of the same in column 2i + 1.
+    """(length, d_model) float32: sin(t / 10000^(2i/d_model)) in column 2i, its cosine in column 2i + 1.
 
-    With `halves` all the sines stand first, then the cosines: the layout of Marian and of tensor2tensor.
+    With `halves` the sines fill the first half of the columns, the cosines the second, as in Marian and tensor2tensor.
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
     """
     position = np.arange(length)[:, None]
@@ -29,13 +29,13 @@ def sinusoidal_table(length: int, d_model: int, halves: bool = False) -> np.ndar
 
 
 class _AddedPositions(Module):
-    """Vectors (batch, length, d_model) plus one row of a table for each place."""
+    """Vectors (batch, length, d_model) plus one row of a table for each position."""
 
     def __init__(self, max_length: int):
         self.max_length = max_length
 
     def add(self, x: Tensor, table: Tensor, offset: Any) -> Tensor:
-        """`offset` is the first token's position: one for all, or (batch,) of them; below 0 counts as 0."""
+        """`offset` is the first token's position: an int, or an array (batch,); values below 0 count as 0."""
         end = int(np.max(offset, initial=0)) + x.shape[1]
         if end > self.max_length:
             raise ValueError(
@@ -75,33 +75,33 @@ class LearnedPositions(_AddedPositions):
 
 
 class PositionScores(Module):
-    """How the scores of self-attention depend on positions. This base class leaves them as they are."""
+    """How the scores of self-attention depend on positions. This base class changes nothing."""
 
-    def turn(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
-        """Change new queries and keys (batch, heads, length, head_dim), the first of which stands at `offset`."""
+    def rotate(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
+        """Rotate new queries and keys (batch, heads, length, head_dim); the first one has the position `offset`."""
         return query, key
 
     def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
-        """Options for `ops.attention`; the last query stands at the last key's position."""
+        """Options for `ops.attention`; the last query has the position of the last key."""
         return {}
 
     def bias_at(self, distance: np.ndarray, dtype: Any) -> Any:
-        """What `scores` adds, for distances (..., query, key) from query to key: (..., heads, query, key), or None."""
+        """What `scores` adds, at distances (..., query, key) from query to key: (..., heads, query, key), or None."""
         return None
 
 
 class RotaryPositions(PositionScores):
-    """Turns each pair of features (i, i + head_dim / 2) of queries and keys by t / 10000^(2i/head_dim) at position t.
+    """Rotates each pair of features (i, i + head_dim / 2) of queries and keys by t / 10000^(2i/head_dim) at position t.
 
     The score of two positions then depends on their distance alone. Source: Su et al. 2021, arXiv 2104.09864,
     equation 34, with the two features of a pair half a head apart. Raises ValueError for an odd head_dim.
 
     Args:
-        base: in place of 10000; larger ones turn more slowly.
-        factor: slows the turning down, for a context that much longer (Chen et al. 2023, arXiv 2306.15595).
-        low, high, length: only pairs that turn fewer than `low` times in `length` positions are slowed down by the
-            whole factor, and those that turn more than `high` times not at all; between them it goes over in steps
-            (Llama 3's). All pairs are slowed down without them.
+        base: replaces 10000; a larger one rotates more slowly.
+        factor: divides the rotation speed, for a context that much longer (Chen et al. 2023, arXiv 2306.15595).
+        low, high, length: only pairs that rotate fewer than `low` times in `length` positions are slowed down by the
+            whole factor, those that rotate more than `high` times not at all, and those between are interpolated
+            (Llama 3). Without these three, all pairs are slowed down.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class RotaryPositions(PositionScores):
         length: int | None = None,
     ):
         if head_dim % 2:
-            raise ValueError(f"rotary positions turn features in pairs: head_dim {head_dim} must be even")
+            raise ValueError(f"rotary positions rotate features in pairs: head_dim {head_dim} must be even")
         self.head_dim = head_dim
         half = head_dim // 2
         self.rate = base ** (-np.arange(half) / half)
@@ -125,25 +125,25 @@ class RotaryPositions(PositionScores):
         elif factor != 1.0:
             self.rate = self.rate / factor
 
-    def turn(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
+    def rotate(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
         half = self.head_dim // 2
         angle = np.arange(offset, offset + query.shape[2])[:, None] * self.rate  # (length, half)
         xp = array_module(query.data)
         cosine, sine = (constant(xp, f(angle).astype(query.dtype)) for f in (np.cos, np.sin))
 
-        def turned(x: Tensor) -> Tensor:
+        def rotated(x: Tensor) -> Tensor:
             first, second = x[..., :half], x[..., half:]
             return ops.concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
 
-        return turned(query), turned(key)
+        return rotated(query), rotated(key)
 
 
 class RelativePositions(PositionScores):
     """A learned number for each head and distance, added to the scores; distances beyond `max_distance` share one.
 
     `weight` is (num_heads, 2 max_distance + 1) and starts as zeros; column d + max_distance is for a key d positions
-    behind the query. Source: Raffel et al. 2020, arXiv 1910.10683, section 2.1, without their buckets; the clipping:
-    Shaw et al. 2018, arXiv 1803.02155, equation 4.
+    after the query. Source: Raffel et al. 2020, arXiv 1910.10683, section 2.1, without their buckets; clipping: Shaw et
+    al. 2018, arXiv 1803.02155, equation 4.
     """
 
     def __init__(self, num_heads: int, max_distance: int = 32):
@@ -165,9 +165,9 @@ class RelativePositions(PositionScores):
 
 
 class LinearBiasPositions(PositionScores):
-    """ALiBi: the score of a key falls by slope 2^(-8 (h+1) / num_heads) in head h for each position to the query.
+    """ALiBi: in head h, a key's score falls by 2^(-8 (h+1) / num_heads) for each position between it and the query.
 
-    Nothing is learned. In an encoder, which sees both sides, distances count without their sign.
+    It has no parameters. In an encoder, which sees both directions, distances are absolute.
     Source: Press et al. 2022, arXiv 2108.12409, section 3.
     """
 
@@ -182,7 +182,7 @@ class LinearBiasPositions(PositionScores):
         return (-self.slopes.data[:, None, None] * xp.abs(xp.asarray(distance))[..., None, :, :]).astype(dtype)
 
 
-#: What stands in the scores of self-attention; the other kinds of positions are added to the embeddings.
+#: Positions that act on the scores of self-attention; the other kinds are added to the embeddings.
 ATTENTION_POSITIONS = ("none", "relative", "alibi", "rotary")
 #: All kinds of positions that a model can be built with.
 POSITIONS = ("sinusoidal", "learned", *ATTENTION_POSITIONS[1:], "none")
@@ -207,14 +207,14 @@ def attention_positions(
 
 
 class NoPositions(Module):
-    """Adds nothing: for models whose attention knows positions itself, or that do without. It has no longest length."""
+    """Adds nothing: for models whose attention handles positions, or that use none. It sets no maximum length."""
 
     def forward(self, x: Tensor, offset: Any = 0) -> Tensor:
         return x
 
 
 def embedding_positions(kind: str, d_model: int, max_length: int, *, halves: bool = False) -> tuple[Module, str]:
-    """For one of `POSITIONS`: what is added to the embeddings, and the kind that attention is built with.
+    """For one of `POSITIONS`: the module that is added to the embeddings, and the kind of positions in attention.
 
     `halves` is the layout of `sinusoidal_table`. Raises ValueError for an unknown kind.
     """

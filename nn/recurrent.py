@@ -1,6 +1,6 @@
 """Recurrent layers: RNN, LSTM and GRU. Parameter names and layouts are PyTorch's.
 
-All products with the inputs are one matrix product a layer; only those with the previous state go step by step.
+All products with the inputs are one matrix product per layer; only products with the previous state go step by step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Recurrent(Module):
 
     Parameters of layer k: `weight_ih_lk` (gates hidden_size, input features), `weight_hh_lk` (gates hidden_size,
     hidden_size), `bias_ih_lk` and `bias_hh_lk` (gates hidden_size,). All start uniform in +-1/sqrt(hidden_size).
-    `dropout` falls on the output of every layer but the last.
+    `dropout` applies to the output of every layer but the last.
 
     Raises ValueError for sizes below 1.
     """
@@ -55,7 +55,7 @@ class Recurrent(Module):
         """x (batch, length, input_size) -> the last layer's outputs (batch, length, hidden_size), and the state.
 
         Args:
-            state: what an earlier call returned, to go on from there; zeros if None. It is a list with, for each
+            state: the state that an earlier call returned, to continue from; zeros if None. It is a list with, for each
                 layer, h (batch, hidden_size) of an RNN or GRU, or h and c of an LSTM.
 
         Raises ValueError for an empty sequence.
@@ -74,8 +74,8 @@ class Recurrent(Module):
             else:
                 own = state[layer]
             outputs = []
-            for given in ops.split(ops.linear(x, weight_ih, bias_ih), length, axis=1):
-                own = self.step(given.reshape(batch, given.shape[-1]), own, weight_hh, bias_hh)
+            for from_input in ops.split(ops.linear(x, weight_ih, bias_ih), length, axis=1):
+                own = self.step(from_input.reshape(batch, from_input.shape[-1]), own, weight_hh, bias_hh)
                 outputs.append(own[0])
             final.append(own)
             x = ops.stack(outputs, axis=1)
@@ -83,8 +83,8 @@ class Recurrent(Module):
                 x = self.dropout(x)
         return x, final
 
-    def step(self, given: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
-        """The next state, from W_ih x + b_ih (batch, gates hidden_size) and the state before; h comes first."""
+    def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
+        """The next state, from W_ih x + b_ih (batch, gates hidden_size) and the previous state; h comes first."""
         raise NotImplementedError
 
     def extra_repr(self) -> str:
@@ -96,8 +96,8 @@ class RNN(Recurrent):
 
     gates = 1
 
-    def step(self, given: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
-        return (ops.tanh(given + ops.linear(state[0], weight_hh, bias_hh)),)
+    def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
+        return (ops.tanh(from_input + ops.linear(state[0], weight_hh, bias_hh)),)
 
 
 class LSTM(Recurrent):
@@ -108,9 +108,9 @@ class LSTM(Recurrent):
 
     gates, states = 4, 2
 
-    def step(self, given: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
+    def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
         h, c = state
-        i, f, g, o = ops.split(given + ops.linear(h, weight_hh, bias_hh), 4, axis=1)
+        i, f, g, o = ops.split(from_input + ops.linear(h, weight_hh, bias_hh), 4, axis=1)
         c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
         return ops.sigmoid(o) * ops.tanh(c), c
 
@@ -124,14 +124,14 @@ class GRU(Recurrent):
 
     gates = 3
 
-    def step(self, given: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
+    def step(self, from_input: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor) -> State:
         (h,) = state
-        r, z, n = ops.split(given, 3, axis=1)
+        r, z, n = ops.split(from_input, 3, axis=1)
         own_r, own_z, own_n = ops.split(ops.linear(h, weight_hh, bias_hh), 3, axis=1)
         candidate = ops.tanh(n + ops.sigmoid(r + own_r) * own_n)
         return (candidate + ops.sigmoid(z + own_z) * (h - candidate),)
 
 
 def select_rows(state: list[State], rows: Any) -> list[State]:
-    """The state of these batch rows, in this order."""
+    """The state of these rows of the batch, in this order."""
     return [tuple(Tensor(part.data[to_device(rows, part.device)]) for part in layer) for layer in state]

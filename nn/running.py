@@ -1,4 +1,4 @@
-"""Which module is computing just now: for those who record what a model does."""
+"""Which modules are running at the moment: for tools that record what a model does."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .module import Module
 def running_modules(model: Module) -> Iterator[list[str]]:
     """Yields a list that holds, inside the `with` block, the names of the modules whose `forward` is running.
 
-    Outermost first, "" for the model itself; a module that is there under several names goes by the first. What calls
-    other methods of a module, such as `norm.after`, does not show. Costs nothing outside the block.
+    Outermost first, "" for the model itself; a module with several names goes by the first. A direct call of another
+    method, such as `norm.after`, does not show. Costs nothing outside the block.
     """
     running: list[str] = []
     wrapped: dict[int, Module] = {}

@@ -1,4 +1,4 @@
-"""Which positions self-attention sees: all of them, a window around each, or a window and every so many beyond it."""
+"""Sparse self-attention patterns: a local window, or a window and every n-th position beyond it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .positional import PositionScores
 
 
 class SparsePattern(PositionScores):
-    """Self-attention that sees part of the positions only, on top of what `inner` makes of positions.
+    """Self-attention that sees only some positions; `inner` is how its scores depend on positions.
 
     "local" sees positions at most `size` away (Beltagy et al. 2020, arXiv 2004.05150, section 3.1). "strided" sees
     those less than `size` away and every `size`-th one beyond them, the two patterns of Child et al. 2019 (arXiv
@@ -24,12 +24,12 @@ class SparsePattern(PositionScores):
         self.kind, self.size, self.inner = kind, size, inner
 
     def sees(self, distance: Any) -> Any:
-        """Whether a key this far from the query is seen; integers of any shape to booleans."""
+        """Whether a key at this distance from the query is seen; integers of any shape to booleans."""
         away = abs(distance)
         return away <= self.size if self.kind == "local" else (away < self.size) | (away % self.size == 0)
 
-    def turn(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
-        return (query, key) if self.inner is None else self.inner.turn(query, key, offset)
+    def rotate(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
+        return (query, key) if self.inner is None else self.inner.rotate(query, key, offset)
 
     def scores(self, query: Tensor, key: Tensor) -> dict[str, Any]:
         options = {} if self.inner is None else self.inner.scores(query, key)
@@ -49,7 +49,7 @@ class SparsePattern(PositionScores):
 
 
 def with_pattern(pattern: str, inner: PositionScores | None) -> PositionScores | None:
-    """`inner` seen through a pattern: "full", "local:16" or "strided:16", with any size from 1 on.
+    """`inner` restricted to a pattern: "full", "local:16" or "strided:16", with any size from 1 on.
 
     Raises ValueError for another pattern.
     """

@@ -1,4 +1,4 @@
-"""Encoder and decoder layers, and the stacks of them. Parameter names are PyTorch's.
+"""Encoder and decoder layers, and stacks of them. Parameter names are PyTorch's.
 
 Post-norm (`norm_first=False`) is norm(x + sublayer(x)), as in the original; pre-norm is x + sublayer(norm(x)).
 """
@@ -17,7 +17,7 @@ from .linear import Linear
 from .module import Module, ModuleList
 from .normalization import LayerNorm, RMSNorm, make_norm
 
-#: Which linear layers have biases: the projections to queries, keys and values, that behind attention, feed-forward's.
+#: Which linear layers have biases: the query, key and value projections; attention's output; the feed-forward layers.
 BIASES = {
     "all": (True, True, True),
     "none": (False, False, False),
@@ -35,15 +35,15 @@ def has_biases(bias: str) -> tuple[bool, bool, bool]:
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and feed-forward, each with residual, dropout and layer norm.
+    """Self-attention and feed-forward, each with a residual connection, dropout and a norm.
 
     Args:
         d_model: features of input and output (batch, length, d_model).
         nhead: attention heads; divides d_model unless there is a head_dim.
         dim_feedforward: width between the two linear layers.
         dropout: after attention weights, the activation and each sublayer.
-        activation: "relu", "gelu", "gelu_tanh", "silu", or a gated one with half as many weights more: "glu", "reglu",
-            "geglu", "swiglu".
+        activation: "relu", "gelu", "gelu_tanh", "silu", or a gated one, with 1.5 times the weights: "glu",
+            "reglu", "geglu", "swiglu".
         norm_first: pre-norm instead of post-norm.
         norm: "layer" or "rms".
         bias: which linear layers have biases, one of `BIASES`.
@@ -92,7 +92,7 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """Causal self-attention, attention to the encoder's output, and feed-forward. Arguments as the encoder layer's."""
+    """Causal self-attention, cross-attention to the encoder output, feed-forward. Arguments as the encoder's."""
 
     def __init__(
         self,
@@ -128,9 +128,9 @@ class TransformerDecoderLayer(Module):
         memory_lengths: Any = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """x (batch, length, d_model) attends to its past and to memory (batch, source_length, d_model).
+        """x (batch, length, d_model) attends to its past and to the encoder output (batch, source_length, d_model).
 
-        To `cross_weights` the cross-attention weights (batch, heads, length, source_length) are appended.
+        Appends the cross-attention weights (batch, heads, length, source_length) to `cross_weights`.
         """
 
         def attend_self(h: Tensor) -> Tensor:
@@ -158,7 +158,7 @@ class TransformerDecoderLayer(Module):
 class TransformerEncoder(Module):
     """Encoder layers in sequence, and a final norm if given (pre-norm needs one).
 
-    With `checkpoint_activations` each layer is computed anew in the backward pass (`autograd.checkpoint`).
+    With `checkpoint_activations` each layer is recomputed in the backward pass (`autograd.checkpoint`).
     """
 
     checkpoint_activations = False
@@ -193,7 +193,7 @@ class TransformerDecoder(Module):
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
         for layer in self.layers:
-            # Appending to `cross_weights` is a result beside the one that is returned.
+            # checkpoint supports one result only, and appending to `cross_weights` is a second one.
             call = partial(checkpoint, layer) if self.checkpoint_activations and cross_weights is None else layer
             x = call(x, memory, lengths=lengths, memory_lengths=memory_lengths, cross_weights=cross_weights)
         return x if self.norm is None else self.norm(x)

@@ -1,4 +1,4 @@
-"""Command lines that a person types who wants them to fail: over all examples, every kind of file and of option.
+"""Command lines that should fail: for all examples, every kind of file and of option.
 
     python -m tests.command_sweep                all of them, some 2,500, in ten minutes; what is wrong is printed
     python -m tests.command_sweep --only data    those of one group; --list prints them without running them
@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.support.command_lines import GROUPS
 from tests.support.command_world import World
 
-SLOW = 20  # seconds after which a command line is named
+SLOW = 20  # seconds after which a command line is reported
 
 
 def main() -> None:

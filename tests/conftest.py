@@ -29,7 +29,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @pytest.fixture
 def counted_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dropout on the CPU draws the masks that the kernels draw."""
+    """Dropout on the CPU draws the same masks as the kernels."""
 
     def mask(self: Generator, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
         threshold = round(drop * 65536)
@@ -51,7 +51,7 @@ def fake_cupy() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def quick_pictures() -> Iterator[None]:
-    """A run's loss.png is written, but not drawn: for tests that train many times and look at no picture."""
+    """A run's loss.png is written, but not drawn: for tests that train many times and need no picture."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("handloom.train.runs.display.plot_losses", plot_nothing)
         yield

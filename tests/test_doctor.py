@@ -1,4 +1,4 @@
-"""The doctor: each fault of a machine is found and named with its cure, and a healthy one is let be."""
+"""The doctor: each problem of a machine is found and named with its cure, and a good machine has none."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_gpu_is_asked_to_run_a_kernel(fake_cupy, monkeypatch) -> None:
     assert "gave" in by_subject(doctor.gpu_findings(present=True))["GPU"].text
 
 
-def test_a_gpu_without_the_kernels_of_attention_is_told(fake_cupy) -> None:
+def test_a_gpu_without_the_kernels_of_attention_is_reported(fake_cupy) -> None:
     with another_gpu("75"):
         found = by_subject(doctor.gpu_findings(present=True))
     assert "compute capability 7.5" in found["GPU"].text

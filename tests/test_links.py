@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING and docs/: links lead somewhere, commands exist and take the flags that are shown."""
+"""README, CONTRIBUTING and docs/: the targets of links, and commands and their flags, exist."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 
 
 class Stop(BaseException):
-    """Raised in place of reading the command line, with the parser."""
+    """Raised instead of reading the command line, with the parser."""
 
 
 def parser_of(program: str, monkeypatch: pytest.MonkeyPatch) -> argparse.ArgumentParser | None:

@@ -1,4 +1,4 @@
-"""The package as it is installed: every folder is listed, every module imports, versions agree."""
+"""The installed package: every folder is listed, every module can be imported, versions agree."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_module_imports_and_says_what_it_is(package: str) -> None:
         assert importlib.import_module(name).__doc__, f"{name} has no docstring"
 
 
-def test_the_version_stands_in_one_voice() -> None:
+def test_all_versions_agree() -> None:
     assert handloom.__version__ == PROJECT["project"]["version"]
 
 

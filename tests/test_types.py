@@ -1,4 +1,4 @@
-"""What a type checker, and so an editor that jumps to a definition, makes of the package."""
+"""A type checker, and so an editor that jumps to a definition, resolves the package's methods."""
 
 from __future__ import annotations
 

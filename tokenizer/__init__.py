@@ -1,22 +1,22 @@
 """Text to token ids and back: byte-level BPE, characters, words.
 
-base.py            what every tokenizer can do
+base.py            the interface of every tokenizer
 bpe.py             byte-level BPE: train, encode, decode, save, load
-bpe_reference.py   its trainer, to read
-bpe_trainer.py     the same trainer, to use: many merges at a time
+bpe_reference.py   the trainer as the paper describes it: slow and short, to read
+bpe_trainer.py     the trainer that is used: many merges at a time, the same result
 word_counts.py     how often each word occurs; parallel.py does it in two processes, chunk_counts.py counts
-text_encoder.py    encoding: chunks of text that were seen before are looked up
-bpe_encoder.py     ... and others are merged
-token_array.py     replacing pairs in many places at once
+text_encoder.py    encoding: looks up chunks of text that it has seen before
+bpe_encoder.py     encoding: applies the merges to a new word
+token_array.py     replacing all occurrences of many pairs at once
 byte_alphabet.py   a printable character for each byte
-pre_tokenizer.py   cutting text into words
-added_tokens.py    special tokens in a text
-tokenizer_json.py  the file that Hugging Face's tokenizers reads too
+pre_tokenizer.py   splitting text into words
+added_tokens.py    finding special tokens in a text
+tokenizer_json.py  reading and writing the file format of Hugging Face's tokenizers
 character.py       single characters, with their clean-up
 word.py            whole words, with their preprocessing
-wordpiece.py       BERT's tokenizer; fallback_bpe.py Llama's; sentencepiece.py Marian's: to read, not to train
-vocabulary.py      what these two have in common
-explore.py         looking into a BPE tokenizer; pictures.py draws it
+wordpiece.py       BERT's tokenizer; fallback_bpe.py Llama's; sentencepiece.py Marian's: they are loaded, not trained
+vocabulary.py      the base class of character.py and word.py
+explore.py         figures about a BPE tokenizer; pictures.py draws them
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tokens that stand outside the merges: the special ones, and those that a user added to a finished vocabulary."""
+"""Tokens that the merges do not make: special tokens, and those that a user added to a finished vocabulary."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .pre_tokenizer import WHITE_SPACE
 
 @dataclass(frozen=True)
 class AddedToken:
-    """A token that is found in a text before the text is cut into words.
+    """A token that is found in a text before the text is split into words.
 
     Attributes:
         id: its id.
         content: its text.
-        special: it is left out of decoded text on request.
-        single_word: it counts only between characters that are no word characters.
-        lstrip, rstrip: white space before or behind it becomes a part of it.
-        normalized: it is looked for after the tokens that are not (no text is normalised here).
+        special: left out of decoded text with `skip_special_tokens`.
+        single_word: matched only where the characters beside it are not word characters.
+        lstrip, rstrip: white space before or after it becomes a part of it.
+        normalized: searched for after the tokens that are not `normalized` (no text is normalised here).
     """
 
     id: int
@@ -33,7 +33,7 @@ class AddedToken:
 
 
 class AddedTokenSplitter:
-    """Finds added tokens in a text: at each place the longest one."""
+    """Finds added tokens in a text: at each position the longest one."""
 
     def __init__(self, tokens: Iterable[AddedToken]) -> None:
         tokens = list(tokens)
@@ -41,7 +41,7 @@ class AddedTokenSplitter:
         self._passes = [finder for finder in self._passes if finder.tokens]
 
     def split(self, text: str) -> list[str | int]:
-        """`text` in order as the ids of added tokens and the non-empty texts between them."""
+        """`text` as a list, in order: the ids of added tokens and the non-empty strings between them."""
         parts: list[str | int] = [text] if text else []
         for finder in self._passes:
             parts = [piece for part in parts for piece in ([part] if isinstance(part, int) else finder.split(part))]
@@ -67,14 +67,14 @@ class _Pass:
                 stop += len(text) - stop - len(text[stop:].lstrip(WHITE_SPACE))
             if start > end:
                 yield text[end:start]
-            if start < stop:  # a token of white space may lie within what the one before it took along
+            if start < stop:  # a token of white space may lie within what the token before it has stripped
                 yield token.id
             end = stop
         if end < len(text):
             yield text[end:]
 
 
-# Unicode's definition (UTS 18, annex C); \w of the regex package holds other numbers too.
+# Unicode's definition (UTS 18, annex C); \w of the regex package matches more numbers.
 _WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
 
 

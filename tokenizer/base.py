@@ -1,4 +1,4 @@
-"""What every tokenizer can do: text to ids and back, special tokens, a file."""
+"""The interface of every tokenizer: text to ids and back, special tokens, a file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
 class Tokenizer(ABC):
     """Text to token ids and back.
 
-    A subclass says how a text without special tokens becomes ids (`_encode`), how ids become text (`decode`), what
+    A subclass defines how a text without special tokens becomes ids (`_encode`), how ids become text (`decode`), what
     each token looks like (`token_strings`), and how it is written to a file.
 
     Attributes:
         special_ids: the special tokens' texts and ids. A special token has one of the four roles if its text is the
             role's name in angle brackets, in any case: `<bos>` and `<BOS>` both give `bos_id`.
-        roles: or it is named here for a role ("pad", "unk", "bos", "eos"): tokenizers of other houses have names of
-            their own.
-        begins, ends: whether a text that is read as a whole has `bos_id` before and `eos_id` behind it.
+        roles: special tokens whose text is another: role ("pad", "unk", "bos" or "eos") to text. Other projects'
+            tokenizers name their special tokens differently.
+        begins, ends: whether `encode_whole` puts `bos_id` before and `eos_id` after the text.
     """
 
     special_ids: dict[str, int]
@@ -45,7 +45,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        """The text of `ids`; special tokens are left out, or written as they are called.
+        """The text of `ids`; special tokens are left out, or written as their text.
 
         Raises:
             InputError: an id is not in `range(vocab_size)`.
@@ -53,7 +53,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        """A printable text for each id, for display: not to be joined to a text again.
+        """A printable string for each id, for display only: joined, they need not give the text.
 
         Raises:
             InputError: an id is not in `range(vocab_size)`.
@@ -77,7 +77,7 @@ class Tokenizer(ABC):
         """
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
-        """The ids of `text`, with `bos_id` before and `eos_id` behind them if asked for."""
+        """The ids of `text`, with `bos_id` before and `eos_id` after them if asked for."""
         ids = self._encode(text)
         if add_bos:
             ids = [self.bos_id, *ids]
@@ -86,7 +86,7 @@ class Tokenizer(ABC):
         return ids
 
     def encode_whole(self, text: str) -> list[int]:
-        """`encode` with the beginning and the end that the tokenizer's model was trained with."""
+        """`encode` with <bos> and <eos> where the tokenizer's model was trained with them, see `begins` and `ends`."""
         return self.encode(text, add_bos=self.begins, add_eos=self.ends)
 
     def encode_batch(self, texts: Iterable[str], *, add_bos: bool = False, add_eos: bool = False) -> list[list[int]]:
@@ -94,11 +94,11 @@ class Tokenizer(ABC):
         return [self.encode(text, add_bos=add_bos, add_eos=add_eos) for text in texts]
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
-        """`encode` of texts in the language that a translator writes, where that has tokens of its own."""
+        """`encode` of texts in the target language, where a translator's tokenizer has its own tokens for it."""
         return self.encode_batch(texts)
 
     def decode_more(self, ids: Iterable[int]) -> str:
-        """The text that `ids` add to what stands before them, special tokens left out."""
+        """The text that `ids` add after earlier ids, special tokens left out."""
         return self.decode(ids)
 
     def decode_batch(self, batch: Iterable[Iterable[int]], *, skip_special_tokens: bool = True) -> list[str]:
@@ -138,11 +138,11 @@ class Tokenizer(ABC):
         )
 
     def _check_ids(self, ids: Sequence[int]) -> None:
-        """Raise an `InputError` that names the first id which is no token's."""
+        """Raise an `InputError` that names the first id outside `range(vocab_size)`."""
         if ids and not (min(ids) >= 0 and max(ids) < self.vocab_size):
             wrong = next(id for id in ids if not 0 <= id < self.vocab_size)
             raise InputError(
-                f"Id {wrong} is no token's: this tokenizer's ids go from 0 to {self.vocab_size - 1}. The ids may come "
+                f"Id {wrong} is not a token: this tokenizer's ids go from 0 to {self.vocab_size - 1}. The ids may come "
                 "from another tokenizer, or from a model with a larger output layer."
             )
 
@@ -151,7 +151,7 @@ def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
     """The special tokens as a tuple, if they are distinct non-empty strings.
 
     Raises:
-        InputError: a token is empty, no string, or there twice.
+        InputError: a token is empty, is not a string, or occurs twice.
     """
     if isinstance(special_tokens, str):
         raise InputError(f"special_tokens is the single string {special_tokens!r}; give a list of strings.")
@@ -160,7 +160,7 @@ def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
             raise InputError(f"The special token {token!r} is not a non-empty string. Leave it out or name it.")
     repeated, times = Counter(special_tokens).most_common(1)[0] if special_tokens else ("", 1)
     if times > 1:
-        raise InputError(f"The special token {repeated!r} is there twice. Special tokens must differ.")
+        raise InputError(f"The special token {repeated!r} occurs twice. Special tokens must differ.")
     return tuple(special_tokens)
 
 

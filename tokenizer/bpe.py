@@ -25,24 +25,24 @@ from .word_counts import count_words
 
 class BPETokenizer(Tokenizer):
     """Byte-level BPE (Sennrich et al. 2016; on bytes: Radford et al. 2019), equal to Hugging Face's merge for merge and
-    id for id, as far as both know the same version of Unicode: a letter assigned since is a letter to one of them only.
+    id for id, as far as both know the same version of Unicode: newer letters are letters to one of the two only.
 
     Any text and any bytes can be encoded and come back unchanged: each of the 256 bytes is a token.
 
     Args:
         vocab: the tokens, written with a character for each byte (`byte_alphabet`), and their ids.
         merges: the pairs of tokens that become one, in the order in which they were learned.
-        added_tokens: special and other tokens that are looked for in a text before it is cut into words.
-        pattern: how a text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
+        added_tokens: special and other tokens that are found in a text before it is split into words.
+        pattern: how a text is split into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
         add_prefix_space: a blank is put before a text that does not begin with one (with the GPT-2 pattern only).
-        ignore_merges: a word that is a token is that token, whatever the merges make of it.
+        ignore_merges: a word that is in the vocabulary becomes that token, whatever the merges would give.
         dropout: BPE-dropout (Provilkov et al. 2020): the probability with which a possible merge is left out, a
-            regularisation of training. It can be set at any time; 0 encodes as ever.
-        seed: of `generator`, which draws for the dropout.
+            regularisation of training. It can be set at any time; 0 switches it off.
+        seed: of `generator`, which draws the random numbers for the dropout.
 
     Attributes:
         vocab, merges, added_tokens, add_prefix_space, ignore_merges, dropout: as given.
-        generator: the source of randomness for the dropout; its state can be saved and restored.
+        generator: the random generator of the dropout; its state can be saved and restored.
 
     Raises:
         InputError: a byte or a merge's part is missing in the vocabulary, or ids are not 0, 1, 2, ...
@@ -61,7 +61,7 @@ class BPETokenizer(Tokenizer):
         seed: int = 0,
     ) -> None:
         if not 0 <= dropout <= 1:
-            raise InputError(f"dropout={dropout} is no probability. Choose one from 0 to 1; 0.1 is usual.")
+            raise InputError(f"dropout={dropout} is not a probability. Choose one from 0 to 1; 0.1 is usual.")
         self.vocab = dict(vocab)
         self.merges = list(merges)
         self.added_tokens = list(added_tokens)
@@ -99,7 +99,7 @@ class BPETokenizer(Tokenizer):
         self._quick = (
             self._pre_tokenizer.begins_words_at_blanks
             and not add_prefix_space
-            # An added token without blanks lies within a chunk, where it is seen.
+            # An added token without blanks lies within one chunk, where it is found.
             and not any(" " in content for content in contents)
         )
 
@@ -120,32 +120,32 @@ class BPETokenizer(Tokenizer):
         Args:
             files_or_texts: the path of a UTF-8 file; or an iterable of paths (`pathlib.Path`) or of texts (`str`).
                 Files are read line by line, a text is taken as a whole.
-            vocab_size: the number of tokens with the special tokens and the 256 bytes.
+            vocab_size: the number of tokens, including the special tokens and the 256 bytes.
             special_tokens: texts of the tokens that get the first ids.
             min_frequency: pairs that occur less often are not merged.
-            pattern: how text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
+            pattern: how text is split into words: a name of `pre_tokenizer.PATTERNS` or a regular expression.
             show_progress: show a bar that counts merges.
-            processes: files of some size are read in this many processes at most, where the system can fork.
+            processes: large files are read in at most this many processes, where the system can fork.
 
         Raises:
-            InputError: a file can't be read or is not UTF-8, there is no text, `vocab_size` has no room for the bytes
+            InputError: a file can't be read or is not UTF-8, there is no text, `vocab_size` is too small for the bytes
                 and the special tokens, or special tokens collide.
         """
         special = check_special_tokens(special_tokens)
         alphabet = [BYTE_TO_CHARACTER[byte] for byte in BYTES_IN_ID_ORDER]
         for token in special:
             if token in alphabet:
-                raise InputError(f"The special token {token!r} is a byte's token as well. Choose a longer one.")
+                raise InputError(f"The special token {token!r} is the token of a byte as well. Choose a longer one.")
         vocabulary = [*special, *alphabet]
         if vocab_size < len(vocabulary):
             raise InputError(
-                f"vocab_size={vocab_size} has no room for the 256 bytes and {len(special)} special tokens. Ask for "
-                f"{len(vocabulary)} at least; some thousands are usual."
+                f"vocab_size={vocab_size} is too small for the 256 bytes and {len(special)} special tokens. Ask for "
+                f"at least {len(vocabulary)}; some thousands are usual."
             )
         byte_ids = [vocabulary.index(character, len(special)) for character in BYTE_TO_CHARACTER]
         words = count_words(files_or_texts, PreTokenizer(pattern), processes)
         merges = train_fast(words, vocabulary, byte_ids, vocab_size, min_frequency)
-        del words  # the trainer has its own form of them, and lets them go too
+        del words  # the trainer has its own copy of them, and frees them too
         pairs = list(tqdm(merges, "merges", vocab_size - len(vocabulary), unit="", disable=not show_progress))
         return cls(
             {token: id for id, token in enumerate(vocabulary)},
@@ -160,7 +160,7 @@ class BPETokenizer(Tokenizer):
 
     @property
     def pattern(self) -> str:
-        """How a text is cut into words: a name of `pre_tokenizer.PATTERNS` or a regular expression."""
+        """How a text is split into words: a name of `pre_tokenizer.PATTERNS` or a regular expression."""
         return self._pre_tokenizer.pattern
 
     def _encode(self, text: str) -> list[int]:
@@ -200,7 +200,7 @@ class BPETokenizer(Tokenizer):
     def encode_bytes(self, data: bytes) -> list[int]:
         """The ids of any bytes; `decode_bytes` gives them back.
 
-        What is not UTF-8 counts as neither letters nor digits nor white space when the bytes are cut into words.
+        Bytes that are not UTF-8 count as neither letters nor digits nor white space when the data are split into words.
         """
         words = self._pre_tokenizer.split(data.decode("utf-8", "surrogateescape"))
         return [id for word in words for id in self._encode_word(word.encode("utf-8", "surrogateescape"))]
@@ -215,7 +215,7 @@ class BPETokenizer(Tokenizer):
             ids = [id for id in ids if id not in self._special]
         data = self.decode_bytes(ids)
         try:
-            return data.decode("utf-8", "surrogatepass")  # lone surrogates come back as they went in
+            return data.decode("utf-8", "surrogatepass")  # lone surrogates come back unchanged
         except UnicodeDecodeError:
             return data.decode("utf-8", "replace")
 
@@ -258,11 +258,11 @@ class BPETokenizer(Tokenizer):
     def load(cls, path: str | Path) -> Self:
         """Read a `tokenizer.json` that `save` or Hugging Face's `tokenizers` wrote for byte-level BPE.
 
-        The file's rules for padding, truncation and special tokens around each text are not followed: `encode` adds
-        the beginning and the end where it is asked to.
+        The file's rules for padding, truncation and special tokens around each text are not applied: `encode` adds
+        `bos_id` and `eos_id` where it is asked to.
 
         Raises:
-            InputError: the file is missing or damaged, or needs something that is not done here (it says what).
+            InputError: the file is missing or damaged, or needs a feature that is not supported (the message names it).
         """
         data = read_json(path)
         try:
@@ -275,7 +275,7 @@ class BPETokenizer(Tokenizer):
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """A batch makes many lists and no cycles; the collector of cycles would look through them again and again."""
+    """A batch makes many lists and no cycles; the cycle collector would scan them again and again."""
     if not gc.isenabled():
         yield
         return
@@ -297,10 +297,10 @@ def _token_bytes(vocab: Mapping[str, int], added_tokens: Sequence[AddedToken]) -
         if texts.get(token.id, token.content) != token.content or vocab.get(token.content, token.id) != token.id:
             raise InputError(f"The added token {token.content!r} has another token's id. Restore the tokenizer file.")
     if len({token.content for token in added_tokens}) < len(added_tokens):
-        raise InputError("An added token is there twice. Restore the tokenizer file from a copy.")
+        raise InputError("An added token occurs twice. Restore the tokenizer file from a copy.")
     texts |= {token.id: token.content for token in added_tokens}
     if sorted(texts) != list(range(len(texts))):
-        raise InputError("The vocabulary's ids have a gap or a double. Restore the tokenizer file from a copy.")
+        raise InputError("The vocabulary's ids have a gap or a duplicate. Restore the tokenizer file from a copy.")
     return [_bytes_of(texts[id]) for id in range(len(texts))]
 
 

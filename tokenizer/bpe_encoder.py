@@ -1,9 +1,9 @@
-"""Applying merges to one word: of the pairs in it, the one that was learned first is merged first, the leftmost first.
+"""Applying merges to one word: the pair that was learned first is merged first, and of equal pairs the leftmost.
 
-Three ways to the same result. A usual word has a dozen bytes, and looking for the smallest rank in a short list is
-quickest. That takes a time that grows with the square of the length, so a longer word goes through a heap; there
-BPE-dropout can leave out merges too. A word of a megabyte (base64, a script without blanks) is an array in which each
-pair is replaced everywhere at once.
+Three algorithms with the same result. A usual word has a dozen bytes, and the fastest way is to search a short list for
+the smallest rank. Its time grows with the square of the length, so a longer word goes through a heap, which also serves
+BPE-dropout. A word of a megabyte (base64, a script without blanks) becomes an array in which each pair is replaced
+everywhere at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .token_array import GONE, SEPARATOR, Ints, TokenArray, pack
 
 Pair = tuple[int, int]
 
-# Measured: from how many bytes on a heap is quicker than looking for the smallest rank, and an array than a heap.
+# Measured: from how many bytes on a heap is faster than searching a list, and an array faster than a heap.
 _HEAP = 60
 _ARRAY = 10_000
 
@@ -37,7 +37,7 @@ class BPEEncoder:
         self._byte_ids = list(byte_ids)
         self._ranks = {
             pair: rank for rank, pair in enumerate(pairs)
-        }  # of a pair that is there twice, the last one counts
+        }  # of a pair that occurs twice, the last one counts
         self._merged = list(merged)
         self._never = len(self._merged)
         self._table: _RankTable | None = None
@@ -54,7 +54,7 @@ class BPEEncoder:
         return self._encode_by_heap(word, 0.0, Random(0))
 
     def encode_with_dropout(self, word: bytes, dropout: float, generator: Random) -> list[int]:
-        """The ids of a word if each merge, each time it could be made, is left out with the probability `dropout`.
+        """The ids of a word if each merge, each time it is possible, is left out with the probability `dropout`.
 
         BPE-dropout: Provilkov, Emelianenko and Voita 2020, algorithm 1.
         """
@@ -78,7 +78,7 @@ class BPEEncoder:
         return ids
 
     def _encode_by_heap(self, word: bytes, dropout: float, generator: Random) -> list[int]:
-        """A heap of (rank, place); a linked list of tokens, in which a token that was merged away is `GONE`."""
+        """A heap of (rank, position); a linked list of tokens, in which a token that was merged away is `GONE`."""
         ids = [self._byte_ids[byte] for byte in word]
         next = list(range(1, len(ids) + 1))
         previous = list(range(-1, len(ids) - 1))
@@ -93,32 +93,32 @@ class BPEEncoder:
             if dropout and generator.random() < dropout:
                 left_out.append((rank, i))
                 continue
-            for entry in left_out:  # they have their chance again at the next step
+            for entry in left_out:  # they are tried again at the next step
                 heapq.heappush(heap, entry)
             left_out.clear()
             ids[i], ids[j] = self._merged[rank], GONE
             next[i] = next[j]
             if next[i] < len(ids):
                 previous[next[i]] = i
-            for place in (previous[i], i):
-                if place >= 0 and next[place] < len(ids):
-                    formed = self._ranks.get((ids[place], ids[next[place]]))
+            for position in (previous[i], i):
+                if position >= 0 and next[position] < len(ids):
+                    formed = self._ranks.get((ids[position], ids[next[position]]))
                     if formed is not None:
-                        heapq.heappush(heap, (formed, place))
+                        heapq.heappush(heap, (formed, position))
         return [id for id in ids if id != GONE]
 
     def _encode_long(self, word: bytes, table: _RankTable) -> list[int]:
         ids = np.array(self._byte_ids)[np.frombuffer(word, dtype=np.uint8)]
         array = TokenArray(np.concatenate([[SEPARATOR], ids, [SEPARATOR]]))
-        waiting: dict[int, list[Ints]] = {}  # the places of the pairs of each rank
+        waiting: dict[int, list[Ints]] = {}  # the positions of the pairs of each rank
         heap: list[int] = []
 
-        def wait(codes: Ints, places: Ints) -> None:
+        def wait(codes: Ints, positions: Ints) -> None:
             ranks = table.ranks(codes)
             order = np.argsort(ranks)
             order = order[: np.searchsorted(ranks[order], table.never)]
             found, starts = np.unique(ranks[order], return_index=True)
-            for rank, of_rank in zip(found.tolist(), np.split(places[order], starts[1:]), strict=False):
+            for rank, of_rank in zip(found.tolist(), np.split(positions[order], starts[1:]), strict=False):
                 if rank not in waiting:
                     heapq.heappush(heap, rank)
                 waiting.setdefault(rank, []).append(of_rank)
@@ -130,7 +130,7 @@ class BPEEncoder:
             done = array.replace(left, right, merged, [np.concatenate(waiting.pop(rank)) for rank in batch])
             first, second = done.has_before, done.has_behind
             formed = [pack(done.new_before, done.merged)[first], pack(done.merged, done.behind)[second]]
-            wait(np.concatenate(formed), np.concatenate([done.before[first], done.place[second]]))
+            wait(np.concatenate(formed), np.concatenate([done.before[first], done.position[second]]))
         tokens = array.tokens[1:-1]
         return tokens[tokens != GONE].tolist()
 
@@ -141,8 +141,8 @@ class _RankTable:
     Attributes:
         left, right, merged: (n,) the pair of each rank and what it becomes.
         never: a number above all ranks.
-        in_order: each merge stands behind those that make its parts, as in every trained vocabulary. Then a merge
-            never makes a pair of a lower rank, and pairs can be replaced rank by rank.
+        in_order: each merge comes after those that make its parts, as in every trained vocabulary. Then a merge never
+            makes a pair of a lower rank, and pairs can be replaced rank by rank.
     """
 
     def __init__(self, ranks: dict[Pair, int], merged: list[int]) -> None:
@@ -174,7 +174,9 @@ class _RankTable:
         return np.where(self._codes[slots] == codes, self._values[slots], self.never)
 
     def next_batch(self, heap: list[int]) -> list[int]:
-        """Take from the heap the ranks that can be replaced at once: none overlaps another or makes a pair between."""
+        """Take from the heap the ranks whose pairs can be replaced at once: no two overlap, and none forms a pair with
+        a rank between theirs.
+        """
         batch: list[int] = []
         lefts: set[int] = set()
         rights: set[int] = set()

@@ -1,8 +1,8 @@
-"""Byte-pair encoding as the paper tells it: the trainer to read, and the one the fast trainer is held against.
+"""Byte-pair encoding as the paper describes it: a trainer to read, and the reference to test the fast one against.
 
 Training (Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2)
 starts with every word as a sequence of bytes and repeats: count all pairs of neighbours, make the most frequent pair a
-token, and replace the pair by it everywhere. The list of merges, in this order, is the tokenizer.
+token, and replace the pair by it everywhere. The list of merges, in this order, defines the tokenizer.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ def train_reference(
     """Yield the merges in order, as pairs of ids, and append each new token to `vocabulary`.
 
     Of two pairs that are equally frequent, the one with the smaller ids is merged first. Pairs are counted once and
-    then kept up to date: a merge changes only the words that hold its pair. The most frequent pair comes from a heap
+    then kept up to date: a merge changes only the words that contain its pair. The most frequent pair comes from a heap
     whose counts may be too high, for a count only falls after its pair is formed; an entry whose count is out of date
-    goes back with the right one.
+    goes back with the correct one.
 
     Args:
         words: how often each word occurs; no pair reaches across two words.
         vocabulary: the tokens so far, by id: the special tokens, then the 256 bytes as `byte_alphabet` writes them.
         byte_ids: the id of each byte.
         vocab_size: training ends when `vocabulary` is as long as this.
-        min_frequency: it also ends when no pair occurs this often (or once, if this is 0).
+        min_frequency: training also ends when no pair occurs this often (or once, if this is 0).
     """
     ids = {token: id for id, token in enumerate(vocabulary)}
     texts = [[byte_ids[byte] for byte in word] for word in words]
     frequencies = list(words.values())
 
     counts: Counter[Pair] = Counter()
-    places: defaultdict[Pair, set[int]] = defaultdict(set)
+    words_with: defaultdict[Pair, set[int]] = defaultdict(set)
     for i, tokens in enumerate(texts):
         for pair in pairwise(tokens):
             counts[pair] += frequencies[i]
-            places[pair].add(i)
+            words_with[pair].add(i)
     heap = [(-count, pair) for pair, count in counts.items()]
     heapq.heapify(heap)
 
@@ -74,14 +74,14 @@ def train_reference(
         yield pair
 
         formed = set()
-        for i in places.pop(pair):
+        for i in words_with.pop(pair):
             before, after = texts[i], merge_pair(texts[i], pair, merged)
             for old in pairwise(before):
                 counts[old] -= frequencies[i]
             for new in pairwise(after):
                 counts[new] += frequencies[i]
                 if merged in new:
-                    places[new].add(i)
+                    words_with[new].add(i)
                     formed.add(new)
             texts[i] = after
         for new in formed:

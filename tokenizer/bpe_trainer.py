@@ -1,19 +1,19 @@
 """The fast trainer: the same merges as `bpe_reference`, many at a time, on NumPy arrays.
 
-Three ideas, each of which leaves the result exactly as it was.
+Three ideas, none of which changes the result.
 
 Batches. Take the pairs from the most frequent down and stop at the first whose left token is the right token of one
 taken before, or the other way round. No occurrence of one of these pairs overlaps an occurrence of another, so they
 can be replaced in one go. Nor would a pair formed by one of them have come before a later one: if (a, b) becomes X, a
-pair (X, y) is at most as frequent as (b, y) was, and if that is more frequent than some pair taken, (b, y) stood
+pair (X, y) is at most as frequent as (b, y) was, and if that is more frequent than some pair taken, (b, y) came
 before it and ended the batch. Where they are equally frequent the new pair comes later, for X is the largest id.
 
 Epochs. Only pairs that occur at least `floor` times are tracked. A pair's count never grows after it is formed, so no
 other pair can matter until all of these are used up; then everything is counted again with a lower floor. Most pairs
 are rare and are never looked at.
 
-One array. All words lie in one array of tokens, a separator between them; links to the next and the previous token
-skip what was merged away, and each token knows how often its word occurs.
+One array. All words lie in one array of tokens, with a separator between them; links to the next and the previous token
+skip those that were merged away, and each token has the count of its word.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def train_fast(
 ) -> Iterator[Pair]:
     """Yield the merges in order and append the new tokens to `vocabulary`, as `bpe_reference.train_reference` does."""
     text = _Text(words, byte_ids)
-    del words  # they take as much memory as the array, and the caller may have let them go
+    del words  # they take as much memory as the array; the caller may have deleted its own reference
     ids = {token: id for id, token in enumerate(vocabulary)}
     lowest = max(min_frequency, 1)
     while len(ids) < vocab_size:
@@ -63,7 +63,7 @@ def _next_batch(pairs: _TrackedPairs, vocabulary: list[str], ids: dict[str, int]
         vocabulary.append(token)
         lefts.add(left)
         rights.add(right)
-        if left == right:  # its occurrences overlap one another: it goes alone
+        if left == right:  # its occurrences can overlap: it must be alone in a batch
             break
     return batch
 
@@ -102,19 +102,19 @@ class _TrackedPairs:
     def __init__(self, text: _Text, lowest: int) -> None:
         left, right = text.array.tokens[:-1], text.array.tokens[1:]
         codes = pack(left, right)
-        places = np.flatnonzero((left >= 0) & (right >= 0))
-        codes, counts, starts, order = _sum_by_code(codes[places], text.weights[places])
-        places = places[order]
+        positions = np.flatnonzero((left >= 0) & (right >= 0))
+        codes, counts, starts, order = _sum_by_code(codes[positions], text.weights[positions])
+        positions = positions[order]
         self.floor = max(lowest, int(counts.max(initial=0)) // _EPOCH_RANGE)
         kept = counts >= self.floor
         self._codes, self._counts = codes[kept], counts[kept]
-        ends = np.append(starts[1:], len(places))
+        ends = np.append(starts[1:], len(positions))
         bounds = zip(self._codes.tolist(), starts[kept].tolist(), ends[kept].tolist(), strict=True)
-        self._places = {code: places[start:end] for code, start, end in bounds}
-        self._level = np.iinfo(np.int64).max  # the count from which on pairs are sorted; it is lowered step by step
+        self._positions = {code: positions[start:end] for code, start, end in bounds}
+        self._level = np.iinfo(np.int64).max  # pairs with at least this count are sorted; it falls step by step
 
     def most_frequent(self) -> Iterator[Pair]:
-        """The pairs with the highest counts, the smaller ids first where counts are equal. Not all that are tracked."""
+        """The pairs with the highest counts, equal counts by smaller ids first. Not all that are tracked."""
         chosen = np.flatnonzero(self._counts >= self._level)
         if not chosen.size:
             cut = max(len(self._counts) - _CANDIDATES, 0)
@@ -125,10 +125,10 @@ class _TrackedPairs:
         return zip(left.tolist(), right.tolist(), strict=True)
 
     def take(self, left: Ints, right: Ints) -> list[Ints]:
-        """The places of each of these pairs, some of them out of date. The pairs are tracked no longer."""
+        """The positions of each of these pairs, some of them out of date. The pairs are no longer tracked."""
         codes = pack(left, right)
         self._counts[np.searchsorted(self._codes, codes)] = 0
-        return [self._places.pop(code) for code in codes.tolist()]
+        return [self._positions.pop(code) for code in codes.tolist()]
 
     def subtract(self, codes: Ints, weights: Ints) -> None:
         """Lower the counts of those of the pairs that are tracked."""
@@ -137,17 +137,17 @@ class _TrackedPairs:
         tracked = self._codes[slots] == codes
         np.subtract.at(self._counts, slots[tracked], weights[tracked])
 
-    def add(self, codes: Ints, weights: Ints, places: Ints) -> None:
+    def add(self, codes: Ints, weights: Ints, positions: Ints) -> None:
         """Track those of the new pairs that are frequent enough."""
         codes, counts, starts, order = _sum_by_code(codes, weights)
-        places = places[order]
-        ends = np.append(starts[1:], len(places))
+        positions = positions[order]
+        ends = np.append(starts[1:], len(positions))
         kept = counts >= self.floor
         if not kept.any():
             return
         codes, counts = codes[kept], counts[kept]
         for code, start, end in zip(codes.tolist(), starts[kept].tolist(), ends[kept].tolist(), strict=True):
-            self._places[code] = places[start:end]
+            self._positions[code] = positions[start:end]
         slots = np.searchsorted(self._codes, codes)
         self._codes = np.insert(self._codes, slots, codes)
         self._counts = np.insert(self._counts, slots, counts)
@@ -158,16 +158,16 @@ def _merge(text: _Text, pairs: _TrackedPairs, batch: dict[Pair, int]) -> None:
     left, right = np.array(list(batch)).T
     done = text.array.replace(left, right, np.array(list(batch.values())), pairs.take(left, right))
     first, second = done.has_before, done.has_behind
-    weights = text.weights[done.place]
+    weights = text.weights[done.position]
     weights = np.concatenate([weights[first], weights[second]])
     lost = [pack(done.old_before, done.left)[first], pack(done.right, done.behind)[second]]
     formed = [pack(done.new_before, done.merged)[first], pack(done.merged, done.behind)[second]]
     pairs.subtract(np.concatenate(lost), weights)
-    pairs.add(np.concatenate(formed), weights, np.concatenate([done.before[first], done.place[second]]))
+    pairs.add(np.concatenate(formed), weights, np.concatenate([done.before[first], done.position[second]]))
 
 
 def _sum_by_code(codes: Ints, weights: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """The distinct codes, ascending; their weights' sums; where each begins in the sorting order; that order."""
+    """The distinct codes, ascending; the sums of their weights; the start of each in the sorted order; that order."""
     order = np.argsort(codes)
     ordered = codes[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(codes)]

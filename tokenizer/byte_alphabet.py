@@ -21,7 +21,7 @@ BYTES_IN_ID_ORDER: list[int] = sorted(range(256), key=BYTE_TO_CHARACTER.__getite
 
 
 class _ByteTable(dict[int, str]):
-    """A table for `str.translate`; what stands for no byte becomes a character that Latin-1 refuses."""
+    """A table for `str.translate`; a character that stands for no byte becomes one that Latin-1 can't encode."""
 
     def __missing__(self, code: int) -> str:
         return "\uffff"
@@ -31,12 +31,12 @@ _BYTE_TABLE = _ByteTable({ord(character): chr(byte) for character, byte in CHARA
 
 
 def bytes_to_text(token: bytes) -> str:
-    """The token as it stands in a vocabulary file: a character for each byte."""
+    """The token as a vocabulary file writes it: a character for each byte."""
     return "".join([BYTE_TO_CHARACTER[byte] for byte in token])
 
 
 def text_to_bytes(text: str) -> bytes:
-    """The bytes that `text`, from a vocabulary file, stands for.
+    """The bytes that `text`, a token of a vocabulary file, stands for.
 
     Raises:
         UnicodeEncodeError: a character is not one of the 256.

@@ -1,4 +1,4 @@
-"""A tokenizer of single characters, with the clean-up that keeps its alphabet small."""
+"""A tokenizer of single characters, with a clean-up that keeps its alphabet small."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .vocabulary import VocabularyTokenizer, most_common
 # What a character language model of English and German books needs.
 DEFAULT_ALPHABET = "\n " + string.ascii_letters + string.digits + "!\"#$%&'()*+,-./:;=?@[]_" + "ÄÖÜäöüß"
 
-# One look for each mark: typographic variants that a small model would have to learn one by one.
+# One form for each mark, instead of typographic variants that a small model would have to learn one by one.
 _SAME = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′`´", "'"),
@@ -33,9 +33,9 @@ def clean_text(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
     """`text` in the characters of `alphabet`.
 
     Quotation marks, dashes and white space get one form each (a line ends with a line feed). Then runs of blanks
-    become one blank, blanks at the end of a line go, and so does every empty line after the first. A character outside
-    the alphabet is replaced by the letters it is made of (`é` by `e`, `ﬁ` by `fi`) if these are in the alphabet, and
-    left out otherwise. What the alphabet holds stays as it is, typographic marks included.
+    become one blank; blanks at the end of a line and all but the first of several empty lines are removed. A character
+    outside the alphabet is replaced by the letters it is made of (`é` by `e`, `ﬁ` by `fi`) if these are in it, and left
+    out otherwise. Characters of the alphabet stay as they are, typographic marks included.
     """
     text = unicodedata.normalize("NFC", text.replace("\r\n", "\n"))
     text = text.translate({code: mark for code, mark in _SAME.items() if chr(code) not in alphabet})
@@ -46,7 +46,7 @@ def clean_text(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
 
 
 def lost_characters(text: str, alphabet: str = DEFAULT_ALPHABET) -> Counter[str]:
-    """The characters that `clean_text` leaves out with nothing in their place, and how often each occurs."""
+    """The characters that `clean_text` leaves out without a replacement, and how often each occurs."""
     text = unicodedata.normalize("NFC", text)
     known = {*alphabet, *map(chr, _SAME)}
     lost = {character for character in set(text) - known if not _in_letters(character, alphabet)}
@@ -54,22 +54,22 @@ def lost_characters(text: str, alphabet: str = DEFAULT_ALPHABET) -> Counter[str]
 
 
 def _in_letters(character: str, alphabet: str) -> str:
-    """The plain letters of an accented letter or a ligature; nothing if the alphabet lacks one of them."""
+    """The plain letters of an accented letter or a ligature; empty if the alphabet lacks one of them."""
     parts = unicodedata.normalize("NFKD", character)
     letters = "".join(part for part in parts if not unicodedata.combining(part))
     return letters if all(letter in alphabet for letter in letters) else ""
 
 
 class CharacterTokenizer(VocabularyTokenizer):
-    """One token a character.
+    """One token for each character.
 
     Args:
         vocabulary: the characters, without the special tokens.
         special_tokens: the tokens with the first ids.
-        alphabet: the characters that `clean_text` leaves in a text; None leaves the text as it is.
+        alphabet: texts are reduced to these characters by `clean_text`; None leaves texts as they are.
 
     Raises:
-        InputError: a character is there twice.
+        InputError: a character occurs twice.
     """
 
     kind = "character"
@@ -83,7 +83,7 @@ class CharacterTokenizer(VocabularyTokenizer):
     ) -> None:
         super().__init__(vocabulary, special_tokens)
         if not isinstance(alphabet, (str, type(None))):
-            raise TypeError("alphabet is no text")
+            raise TypeError("alphabet is not a string")
         self.alphabet = alphabet
 
     @classmethod
@@ -99,7 +99,7 @@ class CharacterTokenizer(VocabularyTokenizer):
         """Take the characters of the cleaned texts: all, or the most frequent ones that fit `vocab_size`.
 
         Raises:
-            InputError: there is no text, or no room for a character.
+            InputError: there is no text, or `vocab_size` is too small for a character.
         """
         counts: Counter[str] = Counter()
         for text in texts:

@@ -20,18 +20,18 @@ class ChunkCounts:
     """How often each chunk occurs in the blocks of bytes that were counted.
 
     Attributes:
-        size: bytes that are kept, about.
+        size: about how many bytes the counts take.
     """
 
     def __init__(self) -> None:
         self.size = 0
         self._long: Counter[bytes] = Counter()
-        self._short: list[NDArray[np.uint64]] = []  # the different short chunks of each block
+        self._short: list[NDArray[np.uint64]] = []  # the distinct short chunks of each block
         self._counts: list[NDArray[np.int64]] = []
 
     def add(self, block: bytes) -> None:
         """Count the chunks of a block."""
-        if b"\0" in block:  # in a number it could not be told from the zeros behind a shorter chunk
+        if b"\0" in block:  # as a number it would equal the zeros after a shorter chunk
             self._add_long(block.split(b" "))
             return
         padded = block + b" " + bytes(7)
@@ -39,7 +39,7 @@ class ChunkCounts:
         starts = np.concatenate([[0], ends[:-1] + 1])
         lengths = ends - starts
         short = lengths <= 8
-        eight_bytes = np.ndarray(len(padded) - 7, np.dtype("<u8"), padded, strides=(1,))  # at every place
+        eight_bytes = np.ndarray(len(padded) - 7, np.dtype("<u8"), padded, strides=(1,))  # from every byte on
         numbers = eight_bytes[starts[short]] & _MASKS[lengths[short]]
         numbers.sort()
         first = _first_of_equals(numbers)
@@ -55,7 +55,7 @@ class ChunkCounts:
         self.size += sum(map(len, islice(reversed(self._long), len(self._long) - known)))
 
     def take(self) -> dict[bytes, int]:
-        """The counts so far. They are given away: count on with a new object."""
+        """The counts so far. This ends the use of the object: go on with a new one."""
         result = dict(self._long)
         if self._short:
             numbers, counts = np.concatenate(self._short), np.concatenate(self._counts)

@@ -1,4 +1,4 @@
-"""Looking into a BPE tokenizer: how far it compresses, how long its tokens are, how they grew, how they cut a text."""
+"""Figures about a BPE tokenizer: its compression, token lengths and merges, and how it splits a text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Compression:
 
 @dataclass(frozen=True)
 class MergeTree:
-    """How a token grew: `parts` are the two it was merged from, none for a byte. `rank` counts the merges from 0."""
+    """How a token was built: `parts` are the two it was merged from, none for a byte. `rank` counts merges from 0."""
 
     token: str
     rank: int | None = None
@@ -81,7 +81,7 @@ def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> 
 
 
 def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
-    """The first merges as trees: one for each token that is not a part of another of them, in order of its making."""
+    """The first merges as trees: one for each token that is not a part of another of them, in order of the merges."""
     trees: dict[str, MergeTree] = {}
     used: set[str] = set()
     for rank, (left, right) in enumerate(tokenizer.merges[:first]):
@@ -92,7 +92,7 @@ def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
 
 
 def tree_lines(tree: MergeTree) -> list[str]:
-    """A tree in the form of `tree(1)`, each merged token with its place among the merges, from 1."""
+    """A tree in the form of `tree(1)`, each merged token with the number of its merge, from 1."""
     lines = [tree.token if tree.rank is None else f"{tree.token}   (merge {tree.rank + 1})"]
     for part, (first, rest) in zip(tree.parts, (("├─ ", "│  "), ("└─ ", "   ")), strict=False):
         inner = tree_lines(part)
@@ -101,7 +101,7 @@ def tree_lines(tree: MergeTree) -> list[str]:
 
 
 def forest_lines(trees: Sequence[MergeTree]) -> list[str]:
-    """Trees one below the other; those of two bytes, which are most of the first merges, in a line of their own."""
+    """Trees one below the other; those of two bytes, which are most of the first merges, together on one line."""
     pairs = [tree for tree in trees if not any(part.parts for part in tree.parts)]
     lines = ["two bytes: " + "  ".join(tree.token for tree in pairs)] if pairs else []
     return lines + [line for tree in trees if tree not in pairs for line in tree_lines(tree)]
@@ -110,7 +110,7 @@ def forest_lines(trees: Sequence[MergeTree]) -> list[str]:
 def coloured(tokenizer: BPETokenizer, text: str, *, colours: bool = True) -> str:
     """The text with a background for each token, or with bars between tokens if `colours` is False.
 
-    A character of several bytes that is cut apart shows as escapes.
+    A character of several bytes that is split between tokens is shown as escapes.
     """
     tokens = tokenizer.tokens(text)
     if not colours:

@@ -1,4 +1,4 @@
-"""Byte-pair encoding of characters, with bytes for those that it does not know: Llama's tokenizer, versions 1 and 2."""
+"""Byte-pair encoding of characters, with bytes for unknown characters: Llama's tokenizer, versions 1 and 2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .added_tokens import AddedToken, AddedTokenSplitter
 from .base import Tokenizer, printable
 from .tokenizer_json import read_json, write_json
 
-BLANK = "\u2581"  # what a blank is written as
+BLANK = "\u2581"  # stands for a blank
 
 
 class FallbackBPETokenizer(Tokenizer):
@@ -24,11 +24,11 @@ class FallbackBPETokenizer(Tokenizer):
     Args:
         vocab: tokens and ids.
         merges: pairs that become one, in the order in which they were learned.
-        added_tokens: special and other tokens that are looked for beforehand.
-        prepend: where a blank is put before: "always" (each part between added tokens), "missing" (each that does not
-            begin with one), "first" (the beginning of the text, unless it has one), or "never".
+        added_tokens: special and other tokens that are found before the merges.
+        prepend: where a blank is inserted: "always" (before each part between added tokens), "missing" (each that
+            does not begin with one), "first" (the beginning of the text, unless it has one), or "never".
         roles: the special tokens by their role.
-        begins: whether a text as a whole begins with `bos_id`.
+        begins: whether `encode_whole` puts `bos_id` before the text.
 
     Raises:
         InputError: a merge's part or a byte is missing in the vocabulary, or ids are not 0, 1, 2, ...
@@ -52,7 +52,7 @@ class FallbackBPETokenizer(Tokenizer):
         self.special_ids = {token.content: token.id for token in self.added_tokens if token.special}
         self._texts = {id: text for text, id in self.vocab.items()} | {t.id: t.content for t in self.added_tokens}
         if sorted(self._texts) != list(range(len(self._texts))):
-            raise InputError("The vocabulary's ids have a gap or a double. Restore the tokenizer file from a copy.")
+            raise InputError("The vocabulary's ids have a gap or a duplicate. Restore the tokenizer file from a copy.")
         try:
             self._bytes = [self.vocab[f"<0x{byte:02X}>"] for byte in range(256)]
             self._merged = {
@@ -81,7 +81,7 @@ class FallbackBPETokenizer(Tokenizer):
         return ids
 
     def _merge(self, text: str) -> list[int]:
-        """The pair that was learned first is merged first, and of equal pairs the leftmost."""
+        """Ids after all merges: the pair that was learned first is merged first, of equal pairs the leftmost."""
         ids: list[int] = []
         for character in text:
             id = self.vocab.get(character)
@@ -94,13 +94,13 @@ class FallbackBPETokenizer(Tokenizer):
             if right < len(ids) and (found := self._merged.get((ids[left], ids[right]))):
                 heapq.heappush(waiting, (found[0], left, ids[left], ids[right]))
 
-        for place in range(len(ids) - 1):
-            look(place)
+        for left in range(len(ids) - 1):
+            look(left)
         while waiting:
             _, left, first, second = heapq.heappop(waiting)
             right = behind[left]
             if ids[left] != first or right >= len(ids) or ids[right] != second:
-                continue  # one of the two was merged meanwhile
+                continue  # one of the two has been merged since
             ids[left], ids[right] = self._merged[first, second][1], -1
             behind[left] = behind[right]
             if behind[left] < len(ids):
@@ -135,7 +135,7 @@ class FallbackBPETokenizer(Tokenizer):
         return [printable(self._texts[id]) for id in ids]
 
     def settings(self) -> dict[str, Any]:
-        """The arguments of the class, as JSON."""
+        """The arguments of the class, in a form that JSON can hold."""
         return {
             "vocab": self.vocab,
             "merges": self.merges,
@@ -152,6 +152,6 @@ class FallbackBPETokenizer(Tokenizer):
     def load(cls, path: str | Path) -> Self:
         data = read_json(path)
         if data.pop("handloom_tokenizer", None) != cls.kind:
-            raise InputError(f"{path} is no file of a {cls.kind} tokenizer. load_tokenizer finds the right class.")
+            raise InputError(f"{path} is not a {cls.kind} tokenizer file. load_tokenizer finds the right class.")
         data["added_tokens"] = [AddedToken(**token) for token in data["added_tokens"]]
         return cls(**data)

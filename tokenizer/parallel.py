@@ -1,4 +1,4 @@
-"""Running functions in child processes that share this process's memory as it was when they began."""
+"""Running functions in forked processes, which see this process's memory as it was at the fork."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..errors import InputError
 
 
 def run_all(jobs: Sequence[Callable[[], Any]]) -> list[Any]:
-    """The results of the functions, in order: all but the first run in children where the system can fork.
+    """The results of the functions, in order; all but the first run in child processes where the system can fork.
 
-    A result must be of Python's basic types. The children run nothing but the function, so locks that other threads
-    held when they began can't stop them.
+    A result must be of Python's basic types. A child runs only its function, so locks that other threads held at the
+    fork can't block it.
 
     Raises:
         InputError: a function raised it.
@@ -41,7 +41,7 @@ def _start(job: Callable[[], Any]) -> tuple[int, int]:
     """Start a child; return its process id and where its answer can be read."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        # Python warns where other threads run, such as those of NumPy's BLAS; the child uses nothing of theirs.
+        # Python warns where other threads run, such as those of NumPy's BLAS; the child does not use them.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child:
@@ -54,7 +54,7 @@ def _start(job: Callable[[], Any]) -> tuple[int, int]:
         except InputError as error:
             answer = (str(error), None)
         except BaseException as error:
-            if not isinstance(error, KeyboardInterrupt):  # Ctrl-C reaches the parent too, which tells it
+            if not isinstance(error, KeyboardInterrupt):  # Ctrl-C reaches the parent too, which reports it
                 traceback.print_exc()
             answer = ("", None)
         with os.fdopen(writer, "wb") as pipe:

@@ -1,4 +1,4 @@
-"""A picture of a BPE tokenizer: compression, lengths, first merges, a coloured text. See `explore` for the numbers."""
+"""A picture of a BPE tokenizer: compression, lengths, first merges, a coloured text. `explore` computes the numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def draw_exploration(
     """Draw the four panels to a PNG file.
 
     Args:
-        tokenizer: cuts `text` for the last panel.
+        tokenizer: encodes `text` for the last panel.
         compressions: of several vocabulary sizes.
         lengths: how many tokens have 1, 2, ... bytes.
         trees: of the first merges.
@@ -39,7 +39,7 @@ def draw_exploration(
     Raises:
         InputError: the file can't be written.
     """
-    # Imported here: the rest of the package does without, and it takes half a second.
+    # Imported here: the rest of the package does not need matplotlib, and importing it takes half a second.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -80,7 +80,7 @@ def _draw_lengths(panel: Axes, lengths: dict[int, int]) -> None:
 
 
 def _draw_trees(panel: Axes, trees: Sequence[MergeTree]) -> None:
-    """Bytes in a row at the bottom; each merged token above its two parts, with its place among the merges."""
+    """Bytes in a row at the bottom; each merged token above its two parts, with the number of its merge."""
     panel.set_title("the first merges")
     panel.axis("off")
     column = 0.0
@@ -88,18 +88,18 @@ def _draw_trees(panel: Axes, trees: Sequence[MergeTree]) -> None:
     def draw(tree: MergeTree) -> tuple[float, float]:
         nonlocal column
         if not tree.parts:
-            place = (column, 0.0)
+            point = (column, 0.0)
             column += 1
         else:
             below = [draw(part) for part in tree.parts]
-            place = (sum(x for x, _ in below) / len(below), 1 + max(y for _, y in below))
+            point = (sum(x for x, _ in below) / len(below), 1 + max(y for _, y in below))
             for x, y in below:
-                panel.plot([place[0], x], [place[1], y], color=_GRID, zorder=1)
+                panel.plot([point[0], x], [point[1], y], color=_GRID, zorder=1)
         label = tree.token if tree.rank is None else f"{tree.token}\n{tree.rank + 1}"
         colour = "white" if tree.rank is None else _COLOURS[tree.rank % len(_COLOURS)]
         box = {"boxstyle": "round,pad=0.25", "facecolor": colour, "edgecolor": _GRID}
-        panel.text(*place, label, parse_math=False, ha="center", va="center", fontsize=8, zorder=2, bbox=box)
-        return place
+        panel.text(*point, label, parse_math=False, ha="center", va="center", fontsize=8, zorder=2, bbox=box)
+        return point
 
     highest = 1.0
     for tree in trees:
@@ -110,7 +110,7 @@ def _draw_trees(panel: Axes, trees: Sequence[MergeTree]) -> None:
 
 
 def _draw_text(panel: Axes, tokens: Sequence[str], columns: int = 110) -> None:
-    """The tokens in a fixed-width face, each on its own colour, in lines of `columns` characters."""
+    """The tokens in a fixed-width font, each on its own colour, in lines of `columns` characters."""
     from matplotlib.patches import Rectangle
 
     panel.axis("off")

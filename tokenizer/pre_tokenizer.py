@@ -1,4 +1,4 @@
-"""Cutting a text into pieces that BPE never merges across: words, numbers, punctuation, white space."""
+"""Splitting a text into pieces that BPE never merges across: words, numbers, punctuation, white space."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import regex
 
 from ..errors import InputError
 
-# Each pattern matches every character of any text, so its matches, joined, are the text.
+# Each pattern matches every character of any text, so its matches, joined, give the text.
 # gpt2: Radford et al. 2019. gpt4: the pattern published with OpenAI's cl100k_base, without its possessive quantifiers,
-# which change its speed only. whitespace: words as people see them, each with the blank before it.
+# which affect its speed only. whitespace: words between white space, each with the blank before it.
 PATTERNS = {
     "gpt2": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "gpt4": (
@@ -20,17 +20,17 @@ PATTERNS = {
     "whitespace": r" ?\S+|\s+(?!\S)|\s+",
 }
 
-# What \s matches; str.isspace is true of four control characters more.
+# What \s matches; str.isspace is true of four more control characters.
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
 
 class PreTokenizer:
-    """Cuts texts by a regular expression: each match is a piece, and so is what lies between two matches.
+    """Splits texts by a regular expression: each match is a piece, and so is the text between two matches.
 
     Args:
         pattern: a name of `PATTERNS`, or a regular expression in the syntax of the `regex` package. Hugging Face's
-            engine (Oniguruma) reads most expressions in the same way; \\w, for one, differs in rare characters. And
-            each engine knows the letters of some version of Unicode: letters added since are letters to one only.
+            engine (Oniguruma) reads most expressions in the same way; \\w, for one, differs in rare characters. Each
+            engine also has its own version of Unicode: newer letters are letters to one of the two only.
 
     Raises:
         InputError: the regular expression is empty or can't be compiled.
@@ -45,14 +45,14 @@ class PreTokenizer:
             self._expression = regex.compile(PATTERNS.get(pattern, pattern))
         except (regex.error, RecursionError, OverflowError) as error:
             raise InputError(
-                f"The pattern {pattern[:60]!r} is no regular expression: {error}. Name one of "
+                f"The pattern {pattern[:60]!r} is not a regular expression: {error}. Name one of "
                 f"{', '.join(PATTERNS)}, or give an expression in the syntax of the regex package."
             ) from None
         covers_all = self.pattern in PATTERNS
-        # The pieces of a text, none of them empty; joined they are the text.
+        # The pieces of a text, none of them empty; joined they give the text.
         self.split: Callable[[str], list[str]] = self._expression.findall if covers_all else self._matches_and_gaps
-        # True if a cut can be made before each blank that does not follow white space: no word holds such a blank
-        # behind its first character, and nothing that is matched depends on what stands on the other side.
+        # True if the text can be split before each blank that does not follow white space: no word has such a blank
+        # after its first character, and no match depends on the text on the other side.
         self.begins_words_at_blanks = covers_all
 
     @property

@@ -1,4 +1,4 @@
-"""SentencePiece models of a source and a target language with one vocabulary: how Marian's translators read."""
+"""SentencePiece models of a source and a target language with one vocabulary: the tokenizer of Marian's translators."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .tokenizer_json import read_json, write_json
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """Marian's tokenizer, equal to `transformers`' id for id without its optional `sacremoses`.
+    """Marian's tokenizer, equal to `transformers`' id for id without that one's optional `sacremoses`.
 
-    Source texts are encoded; a target is encoded by `encode_targets`, and `decode` gives targets. The decoder begins
+    `encode` takes source texts, `encode_targets` target texts, and `decode` gives target texts. The decoder begins
     with `pad_id`, which therefore is `bos_id` too. Source: Kudo and Richardson 2018, arXiv 1808.06226.
 
     Args:
@@ -41,7 +41,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.special_ids = {token: self.vocab[token] for token in self.roles.values()}
         self._pieces = {id: piece for piece, id in self.vocab.items()}
         if sorted(self._pieces) != list(range(len(self.vocab))):
-            raise InputError("The vocabulary's ids have a gap or a double. Restore vocab.json from a copy.")
+            raise InputError("The vocabulary's ids have a gap or a duplicate. Restore vocab.json from a copy.")
 
     @property
     def vocab_size(self) -> int:
@@ -54,7 +54,7 @@ class SentencePieceTokenizer(Tokenizer):
         return [self._ids_of(text, self._target) for text in texts]
 
     def _ids_of(self, text: str, model: Any) -> list[int]:
-        # Special tokens in a text count, as do codes such as >>fra<< at its beginning, which choose a target language.
+        # Special tokens in a text are found, as are codes such as >>fra<< at its start, which choose a target language.
         unknown, ids = self.unk_id, []
         for part in self._split(text):
             if isinstance(part, int):
@@ -113,7 +113,7 @@ class SentencePieceTokenizer(Tokenizer):
     def load(cls, path: str | Path) -> Self:
         data = read_json(path)
         if data.get("handloom_tokenizer") != cls.kind:
-            raise InputError(f"{path} is no file of a {cls.kind} tokenizer. load_tokenizer finds the right class.")
+            raise InputError(f"{path} is not a {cls.kind} tokenizer file. load_tokenizer finds the right class.")
         source, target = (base64.b64decode(data[name]) for name in ("source", "target"))
         return cls(source, target, data["vocab"], data["roles"])
 
@@ -126,4 +126,4 @@ def _processor(model: bytes) -> Any:
     try:
         return SentencePieceProcessor(model_proto=model)
     except (RuntimeError, OSError) as error:
-        raise InputError(f"This is no SentencePiece model ({error}). Fetch source.spm and target.spm again.") from None
+        raise InputError(f"The SentencePiece model is damaged ({error}). Fetch both .spm files again.") from None

@@ -1,4 +1,4 @@
-"""From a text to ids by looking up what was seen before: most of a text is words that have been merged already."""
+"""From a text to ids with a cache of the words seen before, which are most of a text."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import regex
 
 from .pre_tokenizer import WHITE_SPACE, PreTokenizer
 
-_ENTRIES = 1 << 18  # a cache with as many entries begins anew
-_LONGEST = 100  # characters; a longer piece of text hardly comes again
+_ENTRIES = 1 << 18  # a cache with this many entries is emptied
+_LONGEST = 100  # characters; a longer piece of text is unlikely to occur again
 _START = "\0"  # before the first chunk, which no blank precedes
 
 
 class NeedsCareError(Exception):
-    """The text can't be cut at blanks, or holds an added token."""
+    """The text can't be split at blanks, or contains an added token."""
 
 
 class TextEncoder:
-    """Encodes texts by cutting them at blanks and looking up the chunks, which is quicker than to look for words.
+    """Encodes texts by splitting them at blanks and looking up the chunks, which is faster than splitting into words.
 
-    As in `word_counts`, words begin at blanks that don't follow white space. A text with other blanks, or one that
-    holds an added token, raises `NeedsCareError` in `encode_quickly`; the hot path has no test for that, because only a
-    chunk that was never seen can bring the news.
+    As in `word_counts`, words begin at blanks that don't follow white space. For a text with other blanks, or with an
+    added token, `encode_quickly` raises `NeedsCareError`; only a chunk that is not in the cache is tested for these, so
+    the usual path has no test.
 
     Args:
         encode_word: bytes of a word to ids.
-        pre_tokenizer: cuts a text into words.
+        pre_tokenizer: splits a text into words.
         added: the texts of the added tokens.
     """
 
@@ -39,7 +39,7 @@ class TextEncoder:
         self._added = regex.compile("|".join(map(regex.escape, added)) or r"(?!)")
         self._words = _Cache(self._encode_text_of_word)
         self._chunks = _Cache(self._encode_chunk)
-        # The method of dict, which calls __missing__ where it must.
+        # dict's own method, which calls __missing__ for a new chunk.
         self._look_up_word = self._words.__getitem__
         self._look_up_chunk = self._chunks.__getitem__
 
@@ -68,7 +68,7 @@ class TextEncoder:
 
 
 class _Cache(dict[str, list[int]]):
-    """The ids of pieces of text, found when a piece is first looked up."""
+    """The ids of pieces of text, computed when a piece is first looked up."""
 
     def __init__(self, find: Callable[[str], list[int]]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tokens in one long array, with links over the gaps that merges leave: pairs are replaced in many places at once."""
+"""Tokens in one long array, with links that skip merged tokens: replaces all occurrences of many pairs at once."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ GONE = -2  # merged into the token before it
 
 
 class Replaced(NamedTuple):
-    """What stands around k replaced pairs; each field is an array of length k.
+    """What surrounds k replaced pairs; each field is an array of length k.
 
     Attributes:
-        place: where the merged token is.
-        left, right, merged: the pair that was there and the token that is there now.
-        before: the place of the token before it.
-        old_before, new_before: that token, before and after the replacement; it can have been merged as well.
-        behind: the token behind it, before the replacement.
-        has_before, has_behind: whether there is a token in the same word and, for the one behind, whether it stayed as
-            it was: of two merged tokens side by side the second one tells of the pair they form.
+        position: index of the merged token in the array.
+        left, right, merged: the pair, and the token that replaced it.
+        before: index of the token before it.
+        old_before, new_before: that token, before and after the replacement, which may have merged it as well.
+        behind: the token after it, before the replacement.
+        has_before, has_behind: whether there is a token in the same word and, for the one after it, whether it did
+            not change: of two merged tokens side by side the second one reports the pair they form.
     """
 
-    place: Ints
+    position: Ints
     left: Ints
     right: Ints
     merged: Ints
@@ -39,11 +39,11 @@ class Replaced(NamedTuple):
 
 
 class TokenArray:
-    """Words of tokens in one array, with a separator before, between and behind them.
+    """Words of tokens in one array, with a separator before, between and after them.
 
     Attributes:
         tokens: (n,) ids, `SEPARATOR` or `GONE`.
-        next, previous: (n,) the places of the neighbours of each token that is left.
+        next, previous: (n,) indices of the neighbours of each token that is left.
     """
 
     def __init__(self, tokens: Ints) -> None:
@@ -51,36 +51,36 @@ class TokenArray:
         self.next = np.arange(1, len(tokens) + 1)
         self.previous = np.arange(-1, len(tokens) - 1)
 
-    def replace(self, left: Ints, right: Ints, merged: Ints, places: list[Ints]) -> Replaced:
-        """Replace the pairs (left[i], right[i]) by merged[i] where they still stand at `places[i]`.
+    def replace(self, left: Ints, right: Ints, merged: Ints, positions: list[Ints]) -> Replaced:
+        """Replace the pairs (left[i], right[i]) by merged[i] where they are still found at `positions[i]`.
 
-        No occurrence of one of the pairs may overlap one of another. The pair (a, a) must come alone; its own
-        occurrences overlap in a run of a, where every other one is replaced, the first one included.
+        No occurrence of one pair may overlap an occurrence of another. The pair (a, a) must come alone: its own
+        occurrences overlap in a run of a, where every other one is replaced, beginning with the first.
         """
-        lengths = [len(of_pair) for of_pair in places]
+        lengths = [len(of_pair) for of_pair in positions]
         alike = len(left) == 1 and left[0] == right[0]
         left, right, merged = (np.repeat(ids, lengths) for ids in (left, right, merged))
-        place = np.concatenate(places)
+        position = np.concatenate(positions)
         tokens, next, previous = self.tokens, self.next, self.previous
-        valid = (tokens[place] == left) & (tokens[next[place]] == right)
-        place, left, right, merged = place[valid], left[valid], right[valid], merged[valid]
+        valid = (tokens[position] == left) & (tokens[next[position]] == right)
+        position, left, right, merged = position[valid], left[valid], right[valid], merged[valid]
         if alike:
-            place = _every_other(np.sort(place), next)
-            left, right, merged = left[: len(place)], right[: len(place)], merged[: len(place)]
+            position = _every_other(np.sort(position), next)
+            left, right, merged = left[: len(position)], right[: len(position)], merged[: len(position)]
 
-        second = next[place]
+        second = next[position]
         following = next[second]
-        old_before, behind = tokens[previous[place]], tokens[following]
-        tokens[place] = merged
+        old_before, behind = tokens[previous[position]], tokens[following]
+        tokens[position] = merged
         tokens[second] = GONE
-        next[place] = following
-        previous[following] = place
+        next[position] = following
+        previous[following] = position
 
-        before = previous[place]
+        before = previous[position]
         new_before = tokens[before]
         unchanged = tokens[following] == behind
         return Replaced(
-            place,
+            position,
             left,
             right,
             merged,
@@ -94,7 +94,7 @@ class TokenArray:
 
 
 def pack(left: Ints, right: Ints) -> Ints:
-    """Two ids in one number; the numbers are in the order of the pairs."""
+    """Two ids in one number; the numbers sort like the pairs."""
     return left << 32 | right
 
 
@@ -102,9 +102,9 @@ def unpack(codes: Ints) -> tuple[Ints, Ints]:
     return codes >> 32, codes & 0xFFFFFFFF
 
 
-def _every_other(places: Ints, next: Ints) -> Ints:
-    """Of the ascending places of (a, a), in each run of a the first, the third, ..."""
-    index = np.arange(len(places))
-    begins = np.ones(len(places), dtype=bool)
-    begins[1:] = next[places[:-1]] != places[1:]
-    return places[(index - np.maximum.accumulate(np.where(begins, index, 0))) % 2 == 0]
+def _every_other(positions: Ints, next: Ints) -> Ints:
+    """Of the ascending positions of (a, a), in each run of a the first, the third, ..."""
+    index = np.arange(len(positions))
+    begins = np.ones(len(positions), dtype=bool)
+    begins[1:] = next[positions[:-1]] != positions[1:]
+    return positions[(index - np.maximum.accumulate(np.where(begins, index, 0))) % 2 == 0]

@@ -1,4 +1,4 @@
-"""Byte-level BPE in the file format of Hugging Face's `tokenizers`, both ways."""
+"""Reading and writing byte-level BPE in the file format of Hugging Face's `tokenizers`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """The JSON object in the file `path`.
 
     Raises:
-        InputError: the file is missing, empty, not UTF-8, not JSON or no object.
+        InputError: the file is missing, empty, not UTF-8, not JSON or not an object.
     """
     try:
         text = Path(path).read_bytes().decode()
@@ -33,9 +33,9 @@ def read_json(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"The tokenizer file {path} can't be read: {error.strerror or error}.") from None
     except RecursionError:
-        raise InputError(f"The tokenizer file {path} can't be read: its JSON is nested too deep.") from None
+        raise InputError(f"The tokenizer file {path} can't be read: its JSON is nested too deeply.") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no tokenizer file: its byte {error.start + 1:,} is not UTF-8.") from None
+        raise InputError(f"{path} is not a tokenizer file: its byte {error.start + 1:,} is not UTF-8.") from None
     except json.JSONDecodeError as error:
         raise InputError(
             f"The tokenizer file {path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}. "
@@ -47,7 +47,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write `value` to the file `path`, which appears whole or not at all.
+    """Write `value` to the file `path` atomically: the whole file or nothing.
 
     Raises:
         InputError: the file can't be written.
@@ -56,7 +56,7 @@ def write_json(path: str | Path, value: Any) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-        # Half of a surrogate pair becomes \\udcff: an escape that JSON reads back.
+        # Half of a surrogate pair is written as \\udcff, an escape that JSON reads back.
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
         os.replace(temporary, path)
     except OSError as error:
@@ -124,7 +124,7 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `BPETokenizer` that a `tokenizer.json` holds.
 
     Raises:
-        InputError: the file is damaged, or asks for something that byte-level BPE here does not do.
+        InputError: the file is damaged, or needs a feature that byte-level BPE here does not have.
     """
     try:
         model = data["model"]
@@ -136,13 +136,13 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
         if data.get("normalizer") is not None:
             raise InputError(
                 f"The tokenizer file normalises text ({data['normalizer'].get('type')}); only files without a "
-                "normalizer can be read, because others don't give back the text they were given."
+                "normalizer can be read, because with others decoding does not give the text back."
             )
         if not all(type(id) is int for id in model["vocab"].values()):
-            raise TypeError("an id is no integer")
+            raise TypeError("an id is not an integer")
         ignore_merges, dropout = model.get("ignore_merges", False), model.get("dropout") or 0.0
         if not isinstance(ignore_merges, bool) or type(dropout) not in (int, float):
-            raise TypeError("ignore_merges is not true or false, or dropout is no number")
+            raise TypeError("ignore_merges is not true or false, or dropout is not a number")
         return {
             "vocab": model["vocab"],
             "merges": [_merge(entry) for entry in model["merges"]],
@@ -155,8 +155,8 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"The tokenizer file is no byte-level BPE tokenizer.json: {type(error).__name__}: {error}. Restore a copy, "
-            "or train the tokenizer again."
+            f"The tokenizer file is not a byte-level BPE tokenizer.json: {type(error).__name__}: {error}. Restore a "
+            "copy, or train the tokenizer again."
         ) from None
 
 
@@ -187,7 +187,7 @@ def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
     if last["type"] != "ByteLevel" or len(splits) > 1 or (splits and last.get("use_regex", True)):
         kinds = " then ".join(step["type"] for step in steps)
         raise InputError(
-            f"The tokenizer file cuts text by {kinds}; only ByteLevel, or Split then ByteLevel, can be read."
+            f"The tokenizer file splits text by {kinds}; only ByteLevel, or Split then ByteLevel, can be read."
         )
     pattern = PATTERNS["gpt2"]
     if splits:
@@ -196,12 +196,12 @@ def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
         pattern = r"(?s:.+)"
     add_prefix_space = last.get("add_prefix_space", True)
     if not isinstance(add_prefix_space, bool) or not isinstance(pattern, str):
-        raise TypeError("add_prefix_space is not true or false, or the pattern is no text")
+        raise TypeError("add_prefix_space is not true or false, or the pattern is not a string")
     return {"pattern": pattern, "add_prefix_space": add_prefix_space}
 
 
 def _with_digits_apart(one_by_one: bool) -> str:
-    """GPT-2's pattern on what lies between digits, and the digits: in one expression."""
+    """GPT-2's pattern with digits split off first, as one expression."""
     digits = r"\p{N}" if one_by_one else r"\p{N}+"
     return rf"'(?:[sdmt]|ll|ve|re)| ?\p{{L}}+|{digits}| ?[^\s\p{{L}}\p{{N}}]+|\s+(?![^\s\p{{N}}])|\s+"
 
@@ -209,7 +209,7 @@ def _with_digits_apart(one_by_one: bool) -> str:
 def _split_pattern(step: Mapping[str, Any]) -> str:
     if step["type"] != "Split" or (step["behavior"], step["invert"]) not in {("Isolated", False), ("Removed", True)}:
         raise InputError(
-            f"The tokenizer file cuts text by {step['type']} ({step.get('behavior')}); only Split with the behaviour "
+            f"The tokenizer file splits text by {step['type']} ({step.get('behavior')}); only Split with the behaviour "
             "Isolated can be read."
         )
     ((kind, text),) = step["pattern"].items()

@@ -1,4 +1,4 @@
-"""Tokenizers whose tokens are whole units (characters or words) in a list: what the two have in common."""
+"""Tokenizers whose tokens are whole units (characters or words) in a list: the base class of the two."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .tokenizer_json import read_json, write_json
 
 
 class VocabularyTokenizer(Tokenizer):
-    """Cuts a text into units and looks each up in a list; a unit that is not in it becomes `unk_id`.
+    """Splits a text into units and looks each up in a list; a unit that is not in it becomes `unk_id`.
 
     Args:
         vocabulary: the units by id, the special tokens first.
         special_tokens: the first units of `vocabulary`.
 
     Raises:
-        InputError: a unit is there twice, or is no text.
+        InputError: a unit occurs twice, or is not a string.
     """
 
     kind: str  # the name of the tokenizer in its file
@@ -30,7 +30,7 @@ class VocabularyTokenizer(Tokenizer):
         special = check_special_tokens(special_tokens)
         self.vocabulary = [*special, *vocabulary]
         if isinstance(vocabulary, str) or not all(isinstance(unit, str) for unit in self.vocabulary):
-            raise InputError("The vocabulary is no list of texts. Give one, or restore the tokenizer file.")
+            raise InputError("The vocabulary is not a list of strings. Give one, or restore the tokenizer file.")
         self._ids = {unit: id for id, unit in enumerate(self.vocabulary)}
         if len(self._ids) != len(self.vocabulary):
             repeated = Counter(self.vocabulary).most_common(1)[0][0]
@@ -66,7 +66,7 @@ class VocabularyTokenizer(Tokenizer):
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
-        """The arguments of the class besides the vocabulary, as JSON."""
+        """The arguments of the class besides the vocabulary, in a form that JSON can hold."""
 
     def save(self, path: str | Path) -> None:
         special = len(self.special_ids)
@@ -84,7 +84,7 @@ class VocabularyTokenizer(Tokenizer):
     def load(cls, path: str | Path) -> Self:
         data = read_json(path)
         if data.pop("handloom_tokenizer", None) != cls.kind:
-            raise InputError(f"{path} is no file of a {cls.kind} tokenizer. load_tokenizer finds the right class.")
+            raise InputError(f"{path} is not a {cls.kind} tokenizer file. load_tokenizer finds the right class.")
         try:
             return cls(**data)
         except (TypeError, AttributeError) as error:
@@ -94,17 +94,17 @@ class VocabularyTokenizer(Tokenizer):
 def most_common(
     counts: Counter[str], vocab_size: int | None, special_tokens: Sequence[str], min_frequency: int
 ) -> list[str]:
-    """The most frequent units, equal counts in alphabetical order, as many as `vocab_size` has room for.
+    """The most frequent units, equal counts in alphabetical order, as many as `vocab_size` allows.
 
     Raises:
-        InputError: there is nothing to count, or `vocab_size` has no room behind the special tokens.
+        InputError: there is nothing to count, or `vocab_size` leaves none after the special tokens.
     """
     if not counts:
         raise InputError("There is no text to build a vocabulary from: the texts are empty. Check what was given.")
     room = None if vocab_size is None else vocab_size - len(special_tokens)
     if room is not None and room < 1:
         raise InputError(
-            f"vocab_size={vocab_size} has no room behind the {len(special_tokens)} special tokens. Ask for more."
+            f"vocab_size={vocab_size} has no room beside the {len(special_tokens)} special tokens. Ask for more."
         )
     units = sorted(counts, key=lambda unit: (-counts[unit], unit))
     return [unit for unit in units if counts[unit] >= min_frequency and unit not in special_tokens][:room]

@@ -15,15 +15,15 @@ WORD_SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")
 
 _URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--.*?-->", re.DOTALL)
-# An apostrophe within a word stays: nltk cuts "don't" into "do" and "n't".
+# An apostrophe within a word stays: nltk splits "don't" into "do" and "n't".
 _PUNCTUATION = re.compile(r"(?!(?<=\w)'(?=\w))[^\w\s]|_")
 
 
 def preprocess(text: str, *, lowercase: bool = True, punctuation: bool = False) -> str:
     """A text as the news classifier reads it, words separated by single blanks.
 
-    In this order: lower case; URLs out; HTML tags out and entities replaced by their characters; punctuation out
-    (unless `punctuation` keeps it); white space made single blanks.
+    In this order: lower case; URLs removed; HTML tags removed and entities replaced by their characters; punctuation
+    removed (unless `punctuation`); white space reduced to single blanks.
     """
     text = text.lower() if lowercase else text
     text = html.unescape(_TAG.sub(" ", _URL.sub(" ", text)))
@@ -34,9 +34,9 @@ def preprocess(text: str, *, lowercase: bool = True, punctuation: bool = False) 
 
 
 class WordTokenizer(VocabularyTokenizer):
-    """One token a word: `preprocess`, then nltk's `NLTKWordTokenizer` (after the Penn Treebank's rules).
+    """One token for each word: `preprocess`, then nltk's `NLTKWordTokenizer` (after the Penn Treebank's rules).
 
-    Decoded words are joined by blanks: the text itself can't be had back.
+    Decoded words are joined by blanks, which does not restore the original text.
 
     Args:
         vocabulary: the words, without the special tokens.
@@ -44,7 +44,7 @@ class WordTokenizer(VocabularyTokenizer):
         lowercase, punctuation: see `preprocess`.
 
     Raises:
-        InputError: a word is there twice.
+        InputError: a word occurs twice.
     """
 
     kind = "word"
@@ -77,7 +77,7 @@ class WordTokenizer(VocabularyTokenizer):
         """Take the words of `texts`: all, or the most frequent ones that fit `vocab_size`.
 
         Raises:
-            InputError: there is no text, or no room for a word.
+            InputError: there is no text, or `vocab_size` is too small for a word.
         """
         tokenizer = cls([], special_tokens=special_tokens, lowercase=lowercase, punctuation=punctuation)
         counts: Counter[str] = Counter()
@@ -98,6 +98,6 @@ class WordTokenizer(VocabularyTokenizer):
 
 @cache
 def _nltk_split() -> Callable[[str], list[str]]:
-    from nltk.tokenize import NLTKWordTokenizer  # half a second, which other tokenizers do without
+    from nltk.tokenize import NLTKWordTokenizer  # half a second, which other tokenizers do not need
 
     return NLTKWordTokenizer().tokenize

@@ -1,12 +1,12 @@
-"""How often each word of a corpus occurs: all that BPE training needs to know of the text.
+"""How often each word of a corpus occurs: all that BPE training needs of the text.
 
-A plain loop runs the pre-tokenizer's expression over the whole text, and that takes longer than everything else in
-training. Here the text is first cut at blanks, which is far cheaper, and equal chunks are counted together; the
-expression then sees each *different* chunk once. That gives the same words wherever a word can begin at a blank and
-can't hold a blank behind its first character, white space aside: so it is with the patterns in `PATTERNS`.
+A plain loop runs the pre-tokenizer's expression over the whole text, and that takes longer than the rest of training
+together. Here the text is first split at blanks, which is far cheaper, and equal chunks are counted together; the
+expression then sees each *distinct* chunk once. That gives the same words if a word can begin at a blank and can't have
+a blank after its first character, white space aside: the patterns in `PATTERNS` are all so.
 
-White space is the hard part, because a run of it is cut depending on what follows. So no cut is made at a blank that
-follows white space; the run stays whole, together with the word behind it.
+White space is the hard part, because a run of it is split depending on what follows. So the text is not split at a
+blank that follows white space; the run stays whole, together with the word after it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .parallel import run_all
 from .pre_tokenizer import WHITE_SPACE, PreTokenizer
 
 _BLOCK = 1 << 20  # bytes
-_TOGETHER = 10_000  # chunks that are cut into words in one call
-_FLUSH = 1 << 25  # bytes of different chunks after which they are cut into words and forgotten
-_PROCESS = 1 << 22  # bytes of text that make another process worth its start
+_TOGETHER = 10_000  # chunks that are split into words in one call
+_FLUSH = 1 << 25  # bytes of distinct chunks after which they are split into words and freed
+_PROCESS = 1 << 22  # bytes of text that justify starting another process
 
 # Two bytes that UTF-8 never uses mark what a split at blanks would lose.
-_START = b"\xff"  # this chunk begins a line or text: no blank stands before it
-_KEPT = b"\xfe"  # a blank that follows white space: no cut is made here
+_START = b"\xff"  # this chunk begins a line or text: there is no blank before it
+_KEPT = b"\xfe"  # a blank that follows white space: the text is not split here
 
 # The white space of the expression's \s besides the blank and the line feed, which ends a line.
 _OTHER_WHITE_SPACE = (
@@ -50,7 +50,7 @@ def count_words(
 ) -> dict[bytes, int]:
     """How often each word, as UTF-8 bytes, occurs in the files or texts.
 
-    Files are read in `processes` processes at most, where the system can fork.
+    Files are read in at most `processes` processes, where the system can fork.
 
     Raises:
         InputError: a file can't be read or is not UTF-8, or there is no text at all.
@@ -67,7 +67,7 @@ def count_words(
 
 
 def _paths_and_texts(items: str | Path | Iterable[str | Path]) -> tuple[list[Path], Iterator[str] | None]:
-    """Sort out what was given: files, or texts, which need not fit in memory."""
+    """Files and texts among the arguments; texts are an iterator, since they need not fit in memory."""
     if isinstance(items, str | Path):
         return [Path(items)], None
     iterator = iter(items)
@@ -92,7 +92,7 @@ def _checked(first: object, rest: Iterator[object]) -> Iterator[str]:
 
 
 def _divide(paths: list[Path], processes: int) -> list[list[Segment]]:
-    """The files in `processes` parts of about the same size, or fewer; a part may end within a file, at a line."""
+    """The files in at most `processes` parts of about the same size; a part may end within a file, at a line."""
     try:
         sizes = [path.stat().st_size for path in paths]
     except OSError as error:
@@ -146,7 +146,7 @@ def _check_utf8(block: bytes, path: Path) -> None:
 
 
 def _text_blocks(texts: Iterator[str]) -> Iterator[bytes]:
-    """The texts, many in a block. A line feed within a text does not end it, so a blank behind one is kept too."""
+    """The texts, many in a block. A line feed within a text does not end it, so a blank after one is kept too."""
     while batch := list(islice(texts, 4096)):
         block = _START + _START.join([text.encode("utf-8", "surrogatepass") for text in batch])
         block = _keep_runs(block).replace(_START, b" " + _START)[1:]
@@ -166,7 +166,7 @@ def _keep_blanks(block: bytes) -> bytes:
 
 
 def _cuts_behind_white_space(block: bytes) -> bool:
-    """Whether white space may stand before one of the blanks; now and then that is a false alarm."""
+    """Whether white space may come before one of the blanks; false alarms are rare."""
     data = np.frombuffer(bytes(3) + block, dtype=np.uint8)
     blanks = np.flatnonzero(data == 0x20)
     suspects = blanks[_LAST_BYTES[data[blanks - 1]]]
@@ -196,14 +196,14 @@ def _count_plainly(blocks: Iterable[bytes], pre_tokenizer: PreTokenizer) -> dict
 
 
 def _cut(chunks: dict[bytes, int], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
-    """The counts of words from the counts of chunks, which are used up: the two need not fit in memory together.
+    """The counts of words from the counts of chunks. Empties `chunks`: the two need not fit in memory together.
 
-    Chunks that occur equally often are put together again as one text, so that there are few calls. A word begins at
-    the blank before each of them, whatever the chunk before it ends in.
+    Chunks that occur equally often are joined to one text, so that there are few calls. A word begins at the blank
+    before each of them, however the chunk before it ends.
     """
     words: dict[str, int] = {}
     together: defaultdict[int, list[str]] = defaultdict(list)
-    apart: defaultdict[int, list[str]] = defaultdict(list)  # no blank before them, or more white space behind it
+    apart: defaultdict[int, list[str]] = defaultdict(list)  # no blank before them, or more white space after it
     while chunks:
         chunk, count = chunks.popitem()
         if chunk.isalpha():  # ASCII letters after a blank: the most frequent case, and one word in each pattern

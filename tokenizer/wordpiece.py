@@ -1,4 +1,4 @@
-"""WordPiece: words cut into the longest pieces that the vocabulary has, as BERT reads them."""
+"""WordPiece, BERT's tokenizer: words split into the longest pieces that are in the vocabulary."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ ROLES = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]"}
 class WordPieceTokenizer(Tokenizer):
     """BERT's tokenizer, equal to Hugging Face's id for id (Wu et al. 2016, arXiv 1609.08144; Devlin et al. 2019).
 
-    A text is cleaned, cut at white space and around punctuation, and each word into the longest piece that the
-    vocabulary has, again and again; pieces within a word begin with ##. A word with a rest that has none is `unk_id`.
+    A text is cleaned and split at white space and around punctuation; from each word the longest piece in the
+    vocabulary is split off, again and again. Pieces within a word begin with ##. A word whose rest has no such piece
+    becomes `unk_id`.
 
     Args:
         vocab: the pieces by id.
-        lowercase: letters are made small.
-        strip_accents: accents are taken off; as `lowercase` if None.
+        lowercase: convert letters to lower case.
+        strip_accents: remove accents; as `lowercase` if None.
         chinese: each Chinese character is a word.
-        clean: control characters are left out, and white space is made blanks.
-        longest_word: in characters; a longer one is `unk_id`.
+        clean: remove control characters and replace white space by blanks.
+        longest_word: in characters; a longer one becomes `unk_id`.
         roles: the special tokens for padding, unknown words, beginning and end.
-        added_tokens: texts that are found before all this; by default the special tokens.
+        added_tokens: texts that are found before the text is split; by default the special tokens.
 
     Raises:
         InputError: a special token is missing in the vocabulary.
@@ -118,7 +119,7 @@ class WordPieceTokenizer(Tokenizer):
         return [printable(self.vocabulary[id]) for id in ids]
 
     def settings(self) -> dict[str, Any]:
-        """The arguments of the class besides the vocabulary, as JSON."""
+        """The arguments of the class besides the vocabulary, in a form that JSON can hold."""
         names = ("lowercase", "strip_accents", "chinese", "clean", "longest_word", "roles")
         return {name: getattr(self, name) for name in names} | {"added_tokens": [vars(t) for t in self.added_tokens]}
 
@@ -129,7 +130,7 @@ class WordPieceTokenizer(Tokenizer):
     def load(cls, path: str | Path) -> Self:
         data = read_json(path)
         if data.pop("handloom_tokenizer", None) != cls.kind:
-            raise InputError(f"{path} is no file of a {cls.kind} tokenizer. load_tokenizer finds the right class.")
+            raise InputError(f"{path} is not a {cls.kind} tokenizer file. load_tokenizer finds the right class.")
         data["added_tokens"] = [AddedToken(**token) for token in data["added_tokens"]]
         return cls(**data)
 

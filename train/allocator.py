@@ -1,4 +1,4 @@
-"""Memory for large arrays: asked of the operating system once, not at every step."""
+"""malloc for large arrays: pages are asked of the operating system once, not at every step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def keep_freed_memory() -> bool:
-    """Tell the C library to keep freed memory in this process instead of giving it back to the system.
+    """Tell the C library to keep freed pages in this process instead of giving it back to the system.
 
     By default glibc maps every large array anew, and the kernel fills it with zeros page by page; a training step
     frees and makes the same arrays over and over, and spends a quarter of its time on that. Afterwards the process

@@ -29,11 +29,12 @@ class Ranks:
     """One process alone, and the interface of several.
 
     Attributes:
-        rank: this process's number, from 0. Rank 0 alone writes files and speaks.
+        rank: this process's number, from 0. Rank 0 alone writes files.
         size: how many there are.
+        speaks: whether this process shows what happens: of those that mpirun started the first one does.
     """
 
-    rank, size = 0, 1
+    rank, size, speaks = 0, 1, True
 
     @property
     def first(self) -> bool:
@@ -78,6 +79,7 @@ class MpiRanks(Ranks):
     def __init__(self, communicator: Any):
         self.communicator = communicator
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
+        self.speaks = self.rank == 0
         self._nccl: NcclSums | None = None
         self._show = sys.excepthook
         sys.excepthook = self._fail
@@ -170,6 +172,21 @@ class NcclSums:
         self._cupy.cuda.get_current_stream().wait_event(event)
 
 
+def alone() -> Ranks:
+    """This process alone, whoever else mpirun started: it trains, and writes, by itself."""
+    ranks = Ranks()
+    ranks.speaks = find_ranks().speaks
+    return ranks
+
+
+def in_turn(make: Callable[[], Any]) -> Any:
+    """`make()`: first in the first process, then in the others, which find what it has downloaded."""
+    ranks = find_ranks()
+    made = make() if ranks.first else None
+    ranks.gather(None)
+    return made if ranks.first else make()
+
+
 @cache
 def find_ranks() -> Ranks:
     """The processes that mpirun started together with this one, or this process alone.
@@ -190,9 +207,9 @@ def find_ranks() -> Ranks:
 
 
 def local_device(device: str) -> str:
-    """The device of this process: "cuda" is the GPU of its place on the machine; one that is named stays."""
-    place = next((os.environ[name] for name in _LOCAL if name in os.environ), "0")
-    return f"cuda:{place}" if device == "cuda" and find_ranks().size > 1 else device
+    """The device of this process: "cuda" is the GPU of its number on the machine; one that is named stays."""
+    number = next((os.environ[name] for name in _LOCAL if name in os.environ), "0")
+    return f"cuda:{number}" if device == "cuda" and find_ranks().size > 1 else device
 
 
 class GradientSum:
@@ -218,7 +235,7 @@ class GradientSum:
                 size = 0
             self.buckets[-1].append(parameter)
             size += parameter.data.nbytes
-        self._place = {id(parameter): place for place, bucket in enumerate(self.buckets) for parameter in bucket}
+        self._bucket = {id(parameter): number for number, bucket in enumerate(self.buckets) for parameter in bucket}
         self._flat: list[Any] = [None] * len(self.buckets)
         self._missing: list[set[int]] = []
         self._requests: list[Any] = []
@@ -230,9 +247,9 @@ class GradientSum:
 
     def ready(self, parameter: Any) -> None:
         """This parameter's gradient is final."""
-        place = self._place.get(id(parameter))
-        if place is not None:
-            self._missing[place].discard(id(parameter))
+        number = self._bucket.get(id(parameter))
+        if number is not None:
+            self._missing[number].discard(id(parameter))
             while len(self._requests) < len(self.buckets) and not self._missing[len(self._requests)]:
                 self._start()
         self.ranks.progress(self._requests)
@@ -252,12 +269,12 @@ class GradientSum:
 
     def _start(self) -> None:
         """Copy the next bucket's gradients into its flat array, then for each whether there is one; begin its sum."""
-        place = len(self._requests)
-        bucket = self.buckets[place]
-        if self._flat[place] is None:
+        now = len(self._requests)
+        bucket = self.buckets[now]
+        if self._flat[now] is None:
             size = sum(parameter.size for parameter in bucket) + len(bucket)
-            self._flat[place] = array_module(bucket[0].data).empty(size, bucket[0].dtype)
-        flat, start = self._flat[place], 0
+            self._flat[now] = array_module(bucket[0].data).empty(size, bucket[0].dtype)
+        flat, start = self._flat[now], 0
         for number, parameter in enumerate(bucket):
             stop = start + parameter.size
             flat[start:stop] = 0 if parameter.grad is None else parameter.grad.reshape(-1)

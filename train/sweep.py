@@ -88,12 +88,12 @@ def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequenc
         known = read_metrics(out / FINISHED, "cell") if (out / FINISHED).exists() else []
         finished = {row["cell"] for row in known} & cells.keys()
         print(f"{len(cells)} cells, {len(finished)} finished before", flush=True)
-        rows = finish_cells(out, cells, partial(run_cell, list(script), out), over=executor, tell=_tell)
+        rows = finish_cells(out, cells, partial(run_cell, list(script), out), over=executor, note=_note)
     failed = cells.keys() - {row["cell"] for row in rows}
     return sorted(rows, key=lambda row: row["valid_loss"]), [name for name in cells if name in failed]
 
 
-def _tell(name: str, row: Mapping[str, Any] | None) -> None:
+def _note(name: str, row: Mapping[str, Any] | None) -> None:
     print(f"{name}: failed, see {name}.log" if row is None else f"{name}: loss {row['valid_loss']:.4f}", flush=True)
 
 

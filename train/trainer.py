@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from ..autograd import Generator, Tensor, default_generator, no_grad
+from ..autograd import Generator, Tensor, default_generator
 from ..autograd.backend import to_device, use_device
 from ..errors import InputError
 from ..nn import Module
 from .allocator import keep_freed_memory
-from .data.prefetch import prefetch
+from .device_updates import choose_updates
 from .distributed import Ranks, find_ranks
-from .optim.averaging import ExponentialAverage
-from .optim.loss_scaling import LossScaler
 from .optim.optimizers import Optimizer, layer_norms
 from .optim.schedules import Plateau, Schedule
 from .runs.checkpoints import check_shapes, load_checkpoint, save_checkpoint
@@ -27,14 +26,15 @@ from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress
 from .runs.saves import SavedStates
 from .runs.stopping import StopSignals, TrainingStopped
-from .updates import MicroBatch, Reading, check_counted, choose_updates
+from .updates import MicroBatch, Reading, UpdateOptions
+from .validation import Validation
 
 
 class Batches(Protocol):
     """Training data: `epoch(k)` gives the batches of epoch k, in an order that depends on k and a seed alone.
 
     There are equally many in every epoch. `start` and `every` ask for batches start, start + every, ... of the epoch.
-    A method `fingerprint() -> str` is optional: it tells a resumed run whether the data are the same.
+    A method `fingerprint() -> str` is optional: a resumed run compares it, to be sure that the data are the same.
     """
 
     def __len__(self) -> int: ...
@@ -42,10 +42,29 @@ class Batches(Protocol):
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Any]: ...
 
 
-#: (model, batch) -> loss in nats per token, a Tensor with one element; the number of tokens it is the mean of; and, if
-#: one likes, further means over the same tokens by name, such as {"accuracy": 0.5}; on a device they may be arrays
+#: (model, batch) -> loss in nats per token, a Tensor with one element; the number of tokens it is the mean of; and,
+#: optionally, further means over the same tokens by name, such as {"accuracy": 0.5}; on a device they may be arrays
 #: without axes, so that nothing waits for them.
 Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run writes down while it is trained.
+
+    Attributes:
+        every: steps between two rows of metrics.jsonl.
+        keep: saves to keep.
+        gradient_norms: let the rows hold the norm of each layer's last gradient, before clipping; on the host only.
+        label: what the picture calls the training loss.
+        unit: what the loss is a mean over, for messages and the picture.
+    """
+
+    every: int = 20
+    keep: int = 2
+    gradient_norms: bool = False
+    label: str = "training"
+    unit: str = "token"
 
 
 class Trainer:
@@ -53,35 +72,21 @@ class Trainer:
 
     A run that stops, for whatever reason, goes on exactly from its last save (`load`), made at every validation and
     when SIGINT or SIGTERM ask it to stop: weights and logged numbers are bit-equal to those of a run without a stop.
-    Dropout draws from generators that are seeded for each batch from the run's seed and the batch's place in the data.
+    Dropout draws from the default generator and from those that are attributes of the model's layers. They are seeded
+    for each batch from the run's seed and the batch's position in the data.
 
     Args:
         model: what to train.
         loss: see `Loss`.
         optimizer, schedule: the schedule sets the optimiser's learning rate at each step.
-        train_batches, valid_batches: training data, and the batches to validate on.
+        train_batches: see `Batches`.
+        validation: on what and when to validate; an exponential average replaces its mean of the last weights.
         run: folder that receives metrics.jsonl, loss.png, model.safetensors and the saves.
         config: saved beside the weights; what is needed to build the model again.
         steps: updates to make.
-        clip_norm: bound on the gradient's norm; None for none.
-        accumulate: batches an update; their tokens weigh the same, as if they were one batch.
-        log_every, validate_every: steps between two rows in metrics.jsonl, and between two validations.
-        training_label: what the picture calls the training loss.
-        average: at the end, also try the mean of the weights at this many last validations (not with `ema`).
-        ema: decay of an exponential average of the weights, which is then what is validated and kept; None for none.
-        monitor, higher_is_better: the metric of a validation's row that decides which weights are best.
-        patience: end after this many validations in a row without a better one; None never does.
-        metrics: model -> further numbers for each validation's row, by name; the model is in evaluation mode.
-        keep: saves to keep.
-        unit: what the loss is a mean over, for messages and the picture.
-        prefetch: batches made ahead in a thread; 0 makes each when it is needed.
-        generators: random generators that `loss` draws from, beside the default one and those of the model's layers.
-        precision: "fp32"; or "fp16", which computes in float16 on float32 weights, with a dynamic loss scale.
-        name_overflows: let the log name the parameter whose gradient overflowed first.
-        gradient_norms: let the log hold the norm of each layer's last gradient, before clipping; on the host only.
+        updates: how each is made.
+        record: how often to log, and what.
         observe: is called with the trainer after each update; it may wait, and an exception of its own ends training.
-        graphs: on a device, launch each pass and update as one CUDA graph (`autograd.graphs`); `loss` then gets its
-            batch with device arrays.
         ranks: the processes that train together; None finds those that mpirun started.
     """
 
@@ -92,59 +97,36 @@ class Trainer:
         optimizer: Optimizer,
         schedule: Schedule,
         train_batches: Batches,
-        valid_batches: Iterable[Any],
+        validation: Validation,
         run: RunFolder,
         *,
         config: dict[str, Any],
         steps: int,
-        clip_norm: float | None = 1.0,
-        accumulate: int = 1,
-        log_every: int = 20,
-        validate_every: int = 200,
-        average: int = 5,
-        ema: float | None = None,
-        training_label: str = "training",
-        monitor: str = "valid_loss",
-        higher_is_better: bool = False,
-        patience: int | None = None,
-        metrics: Callable[[Module], dict[str, float]] | None = None,
-        keep: int = 2,
-        prefetch: int = 0,
-        generators: Iterable[Generator] = (),
-        unit: str = "token",
-        precision: Literal["fp32", "fp16"] = "fp32",
-        name_overflows: bool = False,
-        gradient_norms: bool = False,
-        graphs: bool = False,
+        updates: UpdateOptions | None = None,
+        record: Record | None = None,
         observe: Callable[[Trainer], None] | None = None,
         ranks: Ranks | None = None,
     ):
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
-        self.train_batches, self.valid_batches = train_batches, list(valid_batches)
-        self.run, self.config, self.steps, self.clip_norm = run, config, steps, clip_norm
-        self.accumulate, self.log_every, self.validate_every = accumulate, log_every, validate_every
-        self.average, self.training_label = average if ema is None else 0, training_label
-        self.ema = None if ema is None else ExponentialAverage(model.parameters(), ema)
-        self.monitor, self.higher_is_better, self.patience = monitor, higher_is_better, patience
-        self.metrics, self.unit, self.prefetch = metrics, unit, prefetch
-        self.name_overflows, self.gradient_norms, self.observe = name_overflows, gradient_norms, observe
-        self.saves = SavedStates(run.saves_path, keep)
-        self.scaler = LossScaler() if precision == "fp16" else None
+        self.train_batches, self.run, self.config, self.steps = train_batches, run, config, steps
+        self.validation = replace(validation, batches=list(validation.batches))
+        self.options, self.record, self.observe = updates or UpdateOptions(), record or Record(), observe
         self.ranks = find_ranks() if ranks is None else ranks
+        self.saves = SavedStates(run.saves_path, self.record.keep)
         use_device(optimizer.parameters[0].device)
         self.progress = Progress(seed=int(default_generator.numpy.integers(2**63)))
         layers = [value for module in model.modules() for value in vars(module).values()]
-        found = [default_generator, *(value for value in layers if isinstance(value, Generator)), *generators]
+        found = [default_generator, *(value for value in layers if isinstance(value, Generator))]
         self.generators = list({id(generator): generator for generator in found}.values())
-        parts = model, optimizer, self.scaler, self.ema, self.ranks, name_overflows
-        self.updates = choose_updates(*parts, self.generators, graphs)
+        self.updates = choose_updates(model, optimizer, self.options, self.ranks, self.generators)
+        self.ema, self.scaler = self.updates.ema, self.updates.scaler
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def fit(self, stop_at: int | None = None) -> float:
         """Train up to update `steps`; the model ends with its best weights. Returns the best monitored value.
 
-        Freed memory stays with the process from then on (`keep_freed_memory`).
+        Freed pages stay with the process from then on (`keep_freed_memory`).
 
         Args:
             stop_at: save and raise TrainingStopped after this many updates, as if interrupted there.
@@ -165,10 +147,10 @@ class Trainer:
                 self.update(now.step + 1, batches)
                 now.advance(len(batches) * self.ranks.size, len(self.train_batches))
                 display.step()
-                if now.step % self.log_every == 0 or now.step == self.steps:
+                if now.step % self.record.every == 0 or now.step == self.steps:
                     self._log(display, batches[0].epoch, log_start)
                     log_start = time.perf_counter()
-                validated = now.step % self.validate_every == 0 or now.step == self.steps
+                validated = now.step % self.validation.every == 0 or now.step == self.steps
                 if validated:
                     self._validate(display, batches[0].epoch)
                     log_start = time.perf_counter()
@@ -199,10 +181,10 @@ class Trainer:
         return TrainingStopped(f"{message} Go on: --resume {self.run.path}", self.progress.step, signal or None)
 
     def update(self, step: int, batches: list[MicroBatch]) -> None:
-        """One update; how it went is told by `updates.read`."""
+        """One update; `updates.read` returns its loss and its gradient's norm."""
         self.model.train()
         loss = partial(self.loss, self.model)
-        self.updates.update(batches, self._seed_generators, loss, self.schedule(step), self.clip_norm)
+        self.updates.update(batches, self._seed_generators, loss, self.schedule(step))
         if self.updates.failed:
             raise self._failure(step, self.updates.read())
 
@@ -211,7 +193,7 @@ class Trainer:
             generator.set_state(Generator([self.progress.seed, micro.epoch, micro.position, number]).get_state())
 
     def _read(self) -> Reading:
-        """How the last updates went, noted in the progress; waits for a device."""
+        """What has happened since the last reading, added to the progress; waits for a device."""
         reading = self.updates.read()
         if reading.failed:
             raise self._failure(self.progress.step, reading)
@@ -230,12 +212,12 @@ class Trainer:
 
     def _updates(self) -> Iterator[list[MicroBatch]]:
         """The batches of each update that is still to be made."""
-        source = prefetch(self._micro_batches(), self.prefetch) if self.prefetch else self._micro_batches()
+        source = self._micro_batches()
         while self.progress.step < self.steps and not self._out_of_patience():
-            yield [next(source) for _ in range(self.accumulate)]
+            yield [next(source) for _ in range(self.options.accumulate)]
 
     def _micro_batches(self) -> Iterator[MicroBatch]:
-        """This rank's batches from the run's place in the data on, epoch after epoch: every nth of n ranks."""
+        """This rank's batches from the run's position in the data on, epoch after epoch: every nth of n ranks."""
         every = self.ranks.size
         epoch, position = self.progress.epoch, self.progress.batch + self.ranks.rank
         while True:
@@ -245,36 +227,21 @@ class Trainer:
             epoch, position = epoch + 1, position - len(self.train_batches)
 
     def _out_of_patience(self) -> bool:
-        return self.patience is not None and self.progress.stale >= self.patience
+        return self.validation.patience is not None and self.progress.stale >= self.validation.patience
 
     def _patience_lost(self) -> str:
         now = self.progress
-        best = f"{self.monitor} {now.best:.4g} of step {now.best_step:,}"
+        best = f"{self.validation.monitor} {now.best:.4g} of step {now.best_step:,}"
         return f"{now.stale} validations in a row did not better the {best}"
 
     # -- validation ----------------------------------------------------------------------------------------------------
 
     def validate(self) -> dict[str, float]:
-        """Means over the validation tokens, without dropout: `valid_loss` in nats and what else the loss measures."""
-        self.model.eval()
-        tokens, sums = 0.0, {"loss": 0.0}
-        with no_grad():
-            for batch in self.valid_batches[self.ranks.rank :: self.ranks.size]:
-                loss, count, *more = self.loss(self.model, batch)
-                check_counted(count, "A validation batch")
-                tokens += count
-                for name, mean in {"loss": loss.item(), **(more[0] if more else {})}.items():
-                    sums[name] = sums.get(name, 0.0) + float(mean) * count
-            further = self.ranks.from_first(lambda: self.metrics(self.model) if self.metrics else {})
-        total: dict[str, float] = {}
-        for tokens_and_sums in self.ranks.gather({"tokens": tokens, **sums}):  # a rank may have had no batch
-            for name, value in tokens_and_sums.items():
-                total[name] = total.get(name, 0.0) + value
-        count = total.pop("tokens")
-        return {f"valid_{name}": value / count for name, value in total.items()} | further
+        """See `Validation.measure`."""
+        return self.validation.measure(self.model, self.loss, self.ranks)
 
     def _validate(self, display: Display, epoch: int, averaged: int = 0) -> None:
-        now = self.progress
+        now, monitor, higher = self.progress, self.validation.monitor, self.validation.higher_is_better
         self._read()  # on a device, the updates may have failed long ago
         with self.ema.applied() if self.ema is not None else nullcontext():
             values = self.validate()
@@ -283,21 +250,22 @@ class Trainer:
                     f"Step {now.step}: the validation loss is {values['valid_loss']}. The learning rate "
                     f"({self.optimizer.lr:.1e}) is probably too high: lower it, or warm up for longer."
                 )
-            if self.monitor not in values:
+            if monitor not in values:
                 raise InputError(
-                    f"There is no metric {self.monitor!r} to decide by; a validation gives {', '.join(values)}."
+                    f"There is no metric {monitor!r} to decide by; a validation gives {', '.join(values)}."
                 )
-            better = now.is_better(values[self.monitor], self.higher_is_better)
+            better = now.is_better(values[monitor], higher)
             if self.ranks.first:
                 row = {"step": now.step, "epoch": epoch, **values}
                 self.run.log({**row, "averaged": averaged} if averaged else row)
                 if better:
                     save_checkpoint(self.run.path, self.model.state_dict(), {**self.config, "step": now.step})
-        now.note_validation(values[self.monitor], better)
+        now.note_validation(values[monitor], better)
         if isinstance(self.schedule, Plateau) and not averaged:
-            self.schedule.observe(values[self.monitor], self.higher_is_better)
-        if self.average > 1 and not averaged:
-            now.snapshots = [*now.snapshots, now.step][-self.average :]
+            self.schedule.observe(values[monitor], higher)
+        average = self.validation.average if self.ema is None else 0
+        if average > 1 and not averaged:
+            now.snapshots = [*now.snapshots, now.step][-average:]
         self.ranks.check_equal(self._weights)
         display.validation(
             now.step, f"mean of the last {averaged} weights" if averaged else f"epoch {epoch + 1}", values
@@ -391,8 +359,9 @@ class Trainer:
         return {name: parameter.numpy() for name, parameter in self.model.named_parameters()}
 
     def _display(self) -> Display:
-        silent = not self.ranks.first
-        return Display(self.run, self.steps, self.progress.step, self.training_label, self.unit, silent)
+        names = self.record.label, self.record.unit
+        speaks, first = self.ranks.speaks, self.ranks.first
+        return Display(self.run, self.steps, self.progress.step, *names, shows=speaks, draws=first)
 
     def _log(self, display: Display, epoch: int, start: float) -> None:
         reading = self._read()
@@ -402,9 +371,9 @@ class Trainer:
         row |= {"learning_rate": self.optimizer.lr, "gradient_norm": reading.norm}
         if self.scaler is not None:
             row |= {"loss_scale": float(self.scaler.scale), "skipped": int(self.scaler.skipped)}
-        if self.name_overflows and reading.overflowed:
+        if self.options.name_overflows and reading.overflowed:
             row["overflowed"] = reading.overflowed
-        if self.gradient_norms:
+        if self.record.gradient_norms:
             norms = layer_norms(self.model.named_parameters(), reading.norm)
             row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}
         if self.ranks.first:

@@ -1,7 +1,7 @@
-"""How inputs for an op are described: once, for the tests (hypothesis draws) and for the command line (a seed draws).
+"""Descriptions of the inputs of ops, shared by the tests (drawn by hypothesis) and the command line (by a seed).
 
 A specification is a function that asks a `Draw` for shapes, axes and arrays and returns a `Sample`. Arrays keep away
-from kinks, poles and ties, where a difference quotient means nothing; what happens there is tested by itself.
+from kinks, poles and ties, where a difference quotient means nothing; these are tested separately.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..ops import OPS
 from ..random import Generator
 
 T = TypeVar("T")
-CLEARANCE = 0.1  # the least distance from a kink or between values whose order matters
+CLEARANCE = 0.1  # minimum distance from a kink or between values whose order matters
 
 
 @dataclass
@@ -135,7 +135,7 @@ class OpSpec:
         analytic: the reference takes complex numbers and is analytic in the differentiable arguments: complex step.
         second_order: the gradient can be differentiated again.
         views: the result may share memory with an input.
-        ulps: how far a result may be from the reference, in units of the last place of its largest element.
+        ulps: how far a result may be from the reference, in units of the last digit (ulp) of its largest element.
     """
 
     name: str

@@ -128,7 +128,7 @@ def _einsum(d: Draw) -> Sample:
     dotted = d.flag("ellipsis")
     equation = d.choice(f"equation with ellipsis: {dotted}", [e for e in EQUATIONS if ("..." in e) == dotted])
     sizes = {letter: d.integer(1, 3) for letter in sorted(set(equation) - set("->,."))}
-    # Sizes that differ: an axis put in the wrong place doesn't fit.
+    # Sizes that differ: a wrong order of axes doesn't fit.
     dots = d.choice("axes of the ellipsis", ((), (2,), (2, 3), (2, 3)))
     operands = []
     for part in equation.partition("->")[0].split(","):

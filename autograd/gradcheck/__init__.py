@@ -1,4 +1,4 @@
-"""Is this gradient right? Every derivative of handloom is checked with this; so can be yours."""
+"""Gradient checks: every derivative of handloom is checked with these functions, and yours can be."""
 
 from .check import assert_gradients, gradcheck, gradgradcheck
 from .report import EntryCheck, GradcheckReport

@@ -47,9 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _check_op(spec: OpSpec, seed: int, samples: int) -> tuple[str, list[str]]:
-    """One line of the table, and the reports of what failed."""
+    """One line of the table, and the reports of failures."""
     start = time.perf_counter()
-    # A stream for each op: adding an op leaves the samples of the others as they were.
+    # A stream for each op: adding an op does not change the samples of the others.
     rng = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
     first: list[GradcheckReport] = []
     second: list[GradcheckReport] = []

@@ -20,7 +20,7 @@ from ..tensor import Tensor
 from .differences import Estimate, central_difference, complex_step
 from .report import EntryCheck, GradcheckReport
 
-# How often entries that sit on a kink are moved elsewhere.
+# How often entries at a kink are moved.
 REDRAWS = 4
 
 
@@ -39,22 +39,22 @@ def gradcheck(
     """Compare the gradient of `fn(*inputs)` with differences of its values, in float64.
 
     Args:
-        fn: a function of Tensors, or a module: then its parameters are checked too, as float64 copies for the time of
+        fn: a function of Tensors, or a module: then its parameters are checked too, as float64 copies during
             the check. Returns a Tensor, or a tuple, list or dict of them. Draws from the default generator are
             repeated on every evaluation.
         inputs: one input or a sequence. Floating arrays, and Tensors that require a gradient, are checked; anything
-            else is passed on as it is. Nothing is changed in place.
+            else is passed on unchanged. No input is modified.
         method: "central" differences of sixth order, which work for anything and leave out kinks; "complex" is exact
             to rounding, for functions that are analytic and whose ops accept complex arrays.
         seed: of the random output gradient, and of which entries are compared in a large input.
-        max_entries: compare at most so many entries of each input, drawn at random.
+        max_entries: maximum number of entries compared per input, drawn at random.
         rtol: the relative difference that is allowed beside rounding.
         name: for the report; the function's by default.
-        choose: gives, for the gradient of an input, the flat positions to compare in place of those drawn at random.
-        redraw: move entries that sit on a kink elsewhere; else they are left out where they are.
+        choose: function from the gradient of an input to the flat indices to compare, instead of random ones.
+        redraw: move entries that are at a kink; otherwise they are left out.
 
-    Returns a report that is true if all is well and that prints what is wrong: input, entry, both values, a guess why.
-    Raises ValueError if `fn` gives different results for the same inputs or nothing is there to be checked.
+    Returns a report that is true if all gradients are right and prints what is wrong: input, entry, values, a hint.
+    Raises ValueError if `fn` gives different results for the same inputs or there is nothing to check.
     """
     if method not in ("central", "complex"):
         raise ValueError(f"gradcheck: method {method!r} is neither 'central' nor 'complex'")
@@ -129,7 +129,7 @@ class _Check:
             )
 
     def prepare(self) -> None:
-        """Draw the output gradients; refuse a function that is not a function of its inputs."""
+        """Draw the output gradients; raise unless the function depends on its inputs alone."""
         first, second = self.values(), self.values()
         if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True)):
             raise ValueError(
@@ -140,9 +140,9 @@ class _Check:
         self.update()
 
     def update(self) -> None:
-        """Take values and gradients at the present point."""
+        """Compute values and gradients at the current point."""
         self.base = self.values()
-        # Of a number below 1/100 the rounding is that of what it was computed from.
+        # The rounding of a number below 1/100 is that of the values from which it was computed.
         errors = [
             np.finfo(b.dtype).eps * v * np.maximum(np.abs(b), 1e-2) for v, b in zip(self.v, self.base, strict=True)
         ]
@@ -257,7 +257,7 @@ def _floating(output: Any) -> list[Tensor]:
 
 @contextmanager
 def _replayed() -> Iterator[None]:
-    """Put the default generator back afterwards: every evaluation draws the same numbers."""
+    """Restore the default generator afterwards, so that every evaluation draws the same numbers."""
     state = default_generator.get_state()
     try:
         yield
@@ -267,7 +267,7 @@ def _replayed() -> Iterator[None]:
 
 @contextmanager
 def _in_float64(fn: Any) -> Iterator[dict[str, Tensor]]:
-    """The parameters of a module that require a gradient, as float64 for a while."""
+    """The parameters of a module that require a gradient, as float64 inside the block."""
     if not hasattr(fn, "named_parameters"):
         yield {}
         return

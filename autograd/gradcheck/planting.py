@@ -1,4 +1,4 @@
-"""Planting a mistake in the engine for a while, to see whether the checks notice it."""
+"""Planting a mistake in the engine temporarily, to test whether the checks notice it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def function_at(where: str) -> FunctionType:
 
 @contextmanager
 def planted(where: str, old: str, new: str) -> Iterator[None]:
-    """Within the `with` block the function runs with `new` in place of `old` in its source, in all threads.
+    """Within the `with` block the function runs with `old` replaced by `new` in its source, in all threads.
 
-    Whoever holds a reference to the function sees the change. Raises ValueError unless `old` occurs once.
+    All references to the function are affected. Raises ValueError unless `old` occurs once.
     """
     function = function_at(where)
     source = textwrap.dedent(inspect.getsource(function))

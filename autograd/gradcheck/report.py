@@ -1,4 +1,4 @@
-"""What a gradient check found, in words."""
+"""The report of a gradient check."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 @dataclass
 class EntryCheck:
-    """One tensor's gradient: the entries that were compared, flat, and the one that fits worst."""
+    """One tensor's gradient: the compared entries, flat, and the one with the largest error."""
 
     name: str
     shape: tuple[int, ...]
-    positions: np.ndarray  # flat positions of the entries
-    analytic: np.ndarray  # what the backward pass says
-    numeric: np.ndarray  # what differences of the forward pass say; NaN where it has a kink at every point tried
+    positions: np.ndarray  # flat indices of the entries
+    analytic: np.ndarray  # by the backward pass
+    numeric: np.ndarray  # by differences of the forward pass; NaN where it has a kink at every point tried
     allowed: np.ndarray  # the largest absolute difference that rounding explains
 
     @property
@@ -57,7 +57,7 @@ class EntryCheck:
         return float(abs(analytic - numeric) / max(abs(analytic), abs(numeric), 1e-6))
 
     def hint(self) -> str:
-        """A guess at what is wrong, or an empty text."""
+        """A guess at what is wrong, or an empty string."""
         usable = ~np.isnan(self.numeric)
         a, n = self.analytic[usable], self.numeric[usable]
         if a.size == 0:

@@ -1,149 +1,98 @@
 """Scaled dot-product attention.
 
 softmax(Q K^T scale + bias) V with positions that may not be attended to at -infinity. (Vaswani et al. 2017,
-arXiv 1706.03762, equation 1.) `StandardAttention` forms all weights. `attention_composed.py` holds the same text in
-small ops, `attention_blocked.py` the kind for long sequences, `attention_fused.py` that for GPUs.
+arXiv 1706.03762, equation 1.) The quick forms: attention_standard.py forms all weights in one op, attention_blocked.py
+is the kind for long sequences, attention_fused.py that for GPUs.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, unbroadcast
-from ..parallel import parallel_for, pieces
 from ..random import Generator, default_generator
-from ..tensor import Tensor, array_of
-from .attention_blocked import BlockedAttention, Conditions
-from .attention_composed import alibi_bias, attention_composed, attention_mask, with_four_axes
-from .attention_fused import FusedAttention, why_not_fused
+from ..tensor import array_of
 from .elementwise import promoted
-from .heads import empty_heads, empty_like_heads
-from .reduction import row_dots
-from .registry import declare
+from .exponential import exp
+from .linalg import matmul
+from .reduction import narrowed, widened
+from .registry import declare, form, refused_by, serve
+from .selection import where
 from .shape import broadcast_to, reshape
 
 METHODS = ("auto", "standard", "blocked", "fused")
-# From this many scores a head on, "auto" takes blocks.
-LONG = 1 << 18
 
 
-class StandardAttention(Function):
-    """Weights are held as (batch, key, head, query): sums over the keys then go along rows of heads x queries numbers,
-    many times quicker than along rows of one head's queries, which are few.
+@form("attention")
+def attention_plain(
+    query: Any, key: Any, value: Any, bias: Any = None, *, conditions: Conditions, dropout: float, scale: float,
+    generator: Any, return_weights: Any = False, **choices: Any,
+) -> Any:  # fmt: skip
+    """softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend.
 
-    With A the weights after softmax, D those after dropout, O the output and G the incoming gradient: dV = D^T G; with
-    dA the gradient at A, dS = A (dA - rowsum(dA A)), where rowsum(dA A) = rowsum(G O); dQ = dS K scale; dK = dS^T Q
-    scale; the bias takes dS. (Dao et al. 2022, arXiv 2205.14135, appendix B.2, for the row sums.)
+    A query with nothing to attend to gets zeros. Scores and sums of float16 are float32.
+    """
+    xp, (batch, heads, queries, _), keys = array_module(array_of(query)), query.shape, key.shape[2]
+    scores = matmul(widened(query), widened(key).swapaxes(-1, -2)) * scale  # (batch, heads, query, key)
+    for added in (bias, conditions.alibi(scores.dtype, xp)):
+        scores = scores if added is None else scores + widened(added)
+    allowed = conditions.as_mask(xp)
+    scores = scores if allowed is None else where(allowed, scores, -np.inf)
 
-    What is held is f A with dropout's factor f and mask M, so that D = f A M: with X = (G V^T) M, dA = f X, and dS =
-    f A (X - rowsum(G O) / f). A few batch rows are worked on at a time, from scores to output: they stay in the cache.
+    top = scores.data.max(axis=-1, keepdims=True) if keys else xp.zeros((), scores.dtype)
+    e = exp(scores - xp.where(xp.isfinite(top), top, 0))
+    total = e.sum(axis=-1, keepdims=True)
+    weights = dropped = e / (total + (total == 0))
+    if dropout:
+        kept, factor = generator.keep_mask((batch, keys, heads, queries), dropout)  # the layout of the quick form
+        dropped = weights * xp.asarray(kept).transpose(0, 2, 3, 1) * factor
+    out = narrowed(matmul(dropped, widened(value)), query)
+    if return_weights is False:
+        return out
+    weights = narrowed(weights, query)
+    return out, weights if return_weights is True else weights[:, list(return_weights)]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Which query may attend to which key, and what their distance adds to the score.
+
+    Query i stands at position i + key_length - query_length: the last query and the last key stand together.
     """
 
-    def __init__(self, mask, dropout, scale, generator):
-        self.mask, self.dropout, self.scale, self.generator = mask, dropout, scale, generator
+    query_length: int
+    key_length: int
+    mask: Any = None  # boolean, up to four axes, each of full length or 1
+    key_lengths: Any = None  # (batch,)
+    causal: bool = False
+    window: int | None = None
+    slopes: Any = None  # (heads,): ALiBi adds -slope |distance|
 
-    def forward(self, query, key, value, bias=None):
-        self.save(query, key, value, *(() if bias is None else (bias,)))
-        xp = array_module(query)
-        batch, heads, queries, _ = query.shape
-        shape = (batch, key.shape[2], heads, queries)
-        wide = _wide(np.result_type(query.dtype, key.dtype))
-        weights = xp.empty(shape, query.dtype)
-        out = empty_heads(xp, (batch, heads, queries, value.shape[3]), np.result_type(query.dtype, value.dtype))[0]
-        keep_mask, factor = None, 1.0
-        if self.dropout:
-            keep_mask, factor = self.generator.keep_mask(shape, self.dropout)
-            keep_mask = xp.asarray(keep_mask)
-        full = batch, heads, queries, key.shape[2]
-        added = [] if bias is None else [keys_first(with_four_axes("bias", bias.astype(wide, copy=False), full))]
-        if self.mask is not None:
-            added.append(keys_first(xp.where(self.mask, 0, -np.inf).astype(wide)))
+    def as_mask(self, xp: Any = np) -> Any:
+        """All but the slopes in one boolean array that broadcasts to (batch, heads, query, key); None if all may."""
+        parts = [] if self.mask is None else [self.mask]
+        if self.key_lengths is not None:
+            parts.append((xp.arange(self.key_length) < self.key_lengths[:, None])[:, None, None, :])
+        if self.causal:
+            parts.append(self.distance(xp) >= 0)
+        if self.window is not None:
+            parts.append(abs(self.distance(xp)) <= self.window)
+        return reduce(xp.logical_and, parts) if parts else None
 
-        def part(start, stop):
-            for rows in pieces(start, stop, weights[:1].size):
-                scores = weights[rows] if wide == weights.dtype else xp.empty(weights[rows].shape, wide)
-                q, k = query[rows].astype(wide, copy=False), key[rows].astype(wide, copy=False)
-                xp.matmul(k, q.swapaxes(-1, -2), out=by_head(scores))
-                scores *= wide.type(self.scale)
-                for term in added:
-                    scores += term if len(term) == 1 else term[rows]
-                top = scores.max(axis=1, keepdims=True) if shape[1] else 0
-                # Where nothing may be attended to the maximum is -inf: the weights and the output are zero there.
-                scores -= xp.where(xp.isfinite(top), top, 0) if added else top
-                xp.exp(scores, out=scores)
-                total = scores.sum(axis=1, keepdims=True)
-                scores *= wide.type(factor) / xp.where(total == 0, 1, total)
-                if wide != weights.dtype:
-                    weights[rows] = scores
-                dropped = weights[rows] if keep_mask is None else weights[rows] * keep_mask[rows]
-                xp.matmul(by_head(dropped).swapaxes(-1, -2), value[rows], out=out[rows])
+    def alibi(self, dtype: Any, xp: Any = np) -> Any:
+        """-slope |distance|, (1, heads, query, key), or None. (Press et al. 2022, arXiv 2108.12409; both ways.)"""
+        if self.slopes is None:
+            return None
+        return -self.slopes[:, None, None].astype(dtype) * abs(self.distance(xp)).astype(dtype)
 
-        parallel_for(xp, batch, part, cost=4 * weights[:1].size)
-        self.keep(weights, keep_mask, factor, out)
-        return out
-
-    def backward(self, g):
-        query, key, value = self.saved[:3]
-        weights, keep_mask, factor, out = self.kept
-        xp, wide = array_module(g), _wide(weights.dtype)
-        d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
-        all_d_scores = xp.empty(weights.shape, wide) if len(self.saved) == 4 and self.needs[3] else None
-        divisor = wide.type(factor or 1.0)  # all is zero where everything is dropped
-
-        def part(start, stop):
-            for rows in pieces(start, stop, weights[:1].size):
-                q, k, v, gradient = (x[rows].astype(wide, copy=False) for x in (query, key, value, g))
-                dropped = weights[rows].astype(wide, copy=False)
-                dropped = dropped if keep_mask is None else dropped * keep_mask[rows]
-                _multiply(xp, by_head(dropped), gradient, d_value[rows])
-                d_scores = dropped if keep_mask is not None else xp.empty(dropped.shape, wide)
-                xp.matmul(v, gradient.swapaxes(-1, -2), out=by_head(d_scores))
-                if keep_mask is not None:
-                    d_scores *= keep_mask[rows]
-                d_scores -= (row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor)[:, None]
-                d_scores *= weights[rows]
-                if all_d_scores is not None:
-                    all_d_scores[rows] = d_scores
-                d_scores *= wide.type(self.scale)
-                _multiply(xp, by_head(d_scores).swapaxes(-1, -2), k, d_query[rows])
-                _multiply(xp, by_head(d_scores), q, d_key[rows])
-
-        parallel_for(xp, len(weights), part, cost=6 * weights[:1].size)
-        d_bias = None
-        if all_d_scores is not None:
-            d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), self.saved[3].shape)
-        return (d_query, d_key, d_value, d_bias)[: len(self.saved)]
-
-    def composed(self, query, key, value, bias=None):
-        _, keep_mask, factor, _ = self.kept
-        keep_mask = None if keep_mask is None else by_head(keep_mask).swapaxes(-1, -2) * query.dtype.type(factor)
-        return attention_composed(query, key, value, bias, mask=self.mask, scale=self.scale, keep_mask=keep_mask)[0]
-
-
-def keys_first(array: Any) -> Any:
-    """(batch, head, query, key) seen as (batch, key, head, query)."""
-    return array.transpose(0, 3, 1, 2)
-
-
-def by_head(array: Any) -> Any:
-    """(batch, key, head, query) seen as (batch, head, key, query)."""
-    return array.swapaxes(1, 2)
-
-
-def _multiply(xp: Any, x: Any, y: Any, out: Any) -> None:
-    """out = x @ y, rounded to the dtype of `out`."""
-    if out.dtype == x.dtype:
-        xp.matmul(x, y, out=out)
-    else:
-        out[...] = xp.matmul(x, y)
-
-
-def _wide(dtype: Any) -> Any:
-    """What scores are computed in: float32 for float16."""
-    return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)
+    def distance(self, xp: Any) -> Any:
+        """How many positions a query is past a key, (1, 1, query, key)."""
+        position = xp.arange(self.query_length)[:, None] + self.key_length - self.query_length
+        return (position - xp.arange(self.key_length))[None, None]
 
 
 def _attention_reference(
@@ -180,24 +129,25 @@ def _attention_reference(
     )
     added = np.zeros(()) if bias is None else bias
     added = np.broadcast_to(added, (batch, heads, queries, keys))
-    if alibi_slopes is not None:
-        added = added + alibi_bias(alibi_slopes, queries, keys, query.real.dtype)
+    slopes = np.zeros(heads) if alibi_slopes is None else alibi_slopes
     # Weights are dropped in the layout that they are held in.
     keep_mask, factor = np.ones((batch, keys, heads, queries)), 1.0
     if dropout and generator is not None:
         keep_mask, factor = generator.keep_mask(keep_mask.shape, dropout)
     for b, h, i in np.ndindex(batch, heads, queries):
         position = i + keys - queries
-        pairs = [
-            (np.exp(scale * (query[b, h, i] * key[b, h, j]).sum() + added[b, h, i, j]), j)
+        seen = [
+            j
             for j in range(keys)
             if allowed[b, h, i, j]
             and (key_lengths is None or j < key_lengths[b])
             and not (causal and j > position)
             and not (window is not None and abs(position - j) > window)
         ]
-        for weight, j in pairs:
-            out[b, h, i] += weight / sum(w for w, _ in pairs) * keep_mask[b, j, h, i] * factor * value[b, h, j]
+        scores = [scale * (query[b, h, i] * key[b, h, j]).sum() + added[b, h, i, j] for j in seen]
+        e = [np.exp(score - slopes[h] * abs(position - j)) for score, j in zip(scores, seen, strict=True)]
+        for weight, j in zip(e, seen, strict=True):
+            out[b, h, i] += weight / sum(e) * keep_mask[b, j, h, i] * factor * value[b, h, j]
     return out
 
 
@@ -260,15 +210,6 @@ def attention(
     if return_weights is not False and dropout:
         raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")
     queries, keys = query.shape[2], key.shape[2]
-    refused = None
-    if method in ("auto", "fused"):
-        refused = why_not_fused(array_of(query), array_of(key), array_of(value), automatic=method == "auto")
-    if method == "fused" and refused:
-        raise ValueError(f"attention: method 'fused' can't be used: {refused}")
-    if method == "auto":
-        method = "fused" if refused is None else "blocked" if queries * keys >= LONG else "standard"
-        if return_weights is True:
-            method = "standard"  # whose weights have a gradient
     xp, full = array_module(array_of(query)), (*query.shape[:2], queries, keys)
     if bias is not None:
         with_four_axes("bias", array_of(bias), full)
@@ -283,40 +224,15 @@ def attention(
     )
     scale = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
     generator = generator or default_generator
-    if method == "standard":
-        return _standard(query, key, value, bias, conditions, dropout, scale, return_weights, generator)
-    call: BlockedAttention
-    if method == "fused":
-        call = FusedAttention(conditions, dropout, scale, generator, deterministic)
-    else:
-        call = BlockedAttention(conditions, dropout, scale, generator, block_size)
-    out = call(query, key, value) if bias is None else call(query, key, value, bias)
-    if return_weights is False:
-        return out
-    return out, Tensor(call.weights(slice(None) if return_weights is True else list(return_weights)))
-
-
-def _standard(query, key, value, bias, conditions, dropout, scale, return_weights, generator):
-    xp = array_module(array_of(query))
-    mask = attention_mask(
-        conditions.query_length,
-        conditions.key_length,
-        mask=conditions.mask,
-        key_lengths=conditions.key_lengths,
-        causal=conditions.causal,
-        window=conditions.window,
-        xp=xp,
-    )
-    if conditions.slopes is not None:
-        lengths = conditions.query_length, conditions.key_length
-        alibi = alibi_bias(conditions.slopes, *lengths, query.dtype, xp)
-        bias = alibi if bias is None else bias + alibi
     operands = (query, key, value) if bias is None else (query, key, value, bias)
-    if return_weights is False:
-        return StandardAttention(mask, dropout, scale, generator)(*operands)
-    tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in operands]
-    out, weights = attention_composed(*tensors, mask=mask, scale=scale)
-    return out, weights if return_weights is True else weights[:, list(return_weights)]
+    options: dict[str, Any] = {"method": method, "block_size": block_size, "deterministic": deterministic}
+    refused = refused_by("attention", "fused", operands, method=method) if method == "fused" else None
+    if refused:
+        raise ValueError(f"attention: method 'fused' can't be used: {refused}")
+    return serve(
+        "attention", operands, conditions=conditions, dropout=dropout, scale=scale, generator=generator,
+        return_weights=return_weights, **options,
+    )  # fmt: skip
 
 
 def _for_each_head(x: Any, heads: int) -> Any:
@@ -361,3 +277,11 @@ def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
     if array.shape != (count,):
         raise ValueError(f"attention: {name} must hold one number for each {what}, ({count},), not {array.shape}")
     return array
+
+
+def with_four_axes(name: str, array: Any, full: tuple[int, ...]) -> Any:
+    """A view with four axes. Raises ValueError if it doesn't broadcast to (batch, heads, query, key)."""
+    wide = array[(None,) * (4 - array.ndim)] if array.ndim < 4 else array
+    if wide.ndim > 4 or any(side not in (1, whole) for side, whole in zip(wide.shape, full, strict=True)):
+        raise ValueError(f"attention: the {name} of shape {array.shape} does not broadcast to {full}")
+    return wide

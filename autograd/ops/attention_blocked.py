@@ -9,27 +9,32 @@ weights. A block with a larger score rescales what was summed before it:
 
 At the end the output is o / l. Besides it only the log-sum-exp L = m + log(l) is held, one number for each query, and
 the backward pass forms each block of weights again as P = exp(S - L). Memory grows with the length, not its square.
-The kernels in `autograd/kernels` are the same algorithm on a GPU.
+It stands in place of `attention_plain` of attention.py for long sequences, on any device; the kernels in
+`autograd/kernels` are the same algorithm on a GPU. Gained: at a length of 4,096 less than an eighth of the weights'
+memory (tests/autograd/ops/test_attention_methods.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ..backend import array_module
+from ..costs import BLOCKED_ATTENTION, BLOCKS_FROM
 from ..function import Function, unbroadcast
 from ..parallel import parallel_for
-from ..random import Generator, keep_mask
-from .attention_composed import alibi_bias, attention_composed, attention_mask
-from .heads import empty_heads, empty_like_heads
+from ..random import GivenMask, keep_mask
+from ..tensor import Tensor, array_of
+from .attention import Conditions
+from .heads_in_place import empty_heads, empty_like_heads
+from .registry import form, through_plain
 
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full pace
 BLOCK_SCORES = 1 << 18  # scores in work at a time in a thread: few enough to stay in the cache
+FEW_SCORES = f"blocks pay from {BLOCKS_FROM:,} scores a head on"
 LEAST_GROUPS = 4  # of heads, so that several threads have something to do
 
 # Heads that are worked on together (batch, heads), and a block of theirs (batch, heads, query, key).
@@ -37,64 +42,51 @@ Group = tuple[slice, slice]
 Place = tuple[slice, Any, slice, slice]
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """Which query may attend to which key, and what their distance adds to the score.
+def can_skip(conditions: Conditions, place: Place) -> bool:
+    """True if no query of the block may attend to any of its keys, as far as is known without a device's arrays."""
+    rows, _, _, k = place
+    nearest, farthest = _distances(conditions, place)
+    return bool(
+        (conditions.causal and farthest < 0)
+        or (conditions.window is not None and (nearest > conditions.window or farthest < -conditions.window))
+        or (isinstance(conditions.key_lengths, np.ndarray) and k.start >= conditions.key_lengths[rows].max())
+        or (isinstance(conditions.mask, np.ndarray) and not part(conditions.mask, place).any())
+    )
 
-    Query i stands at position i + key_length - query_length: the last query and the last key stand together.
+
+def added(conditions: Conditions, place: Place, dtype: Any, xp: Any) -> Any:
+    """What is added to a block of scores (batch, heads, key, query): ALiBi, and -inf where it may not attend.
+
+    None if that is nothing, as in all blocks of a causal mask but those on the diagonal.
     """
+    rows, heads, q, k = place
+    nearest, farthest = _distances(conditions, place)
+    edge = conditions.causal and nearest < 0
+    border = conditions.window is not None and (farthest > conditions.window or nearest < -conditions.window)
+    terms, forbidden = [], []
+    if edge or border or conditions.slopes is not None:
+        position = xp.arange(q.start, q.stop) + (conditions.key_length - conditions.query_length)
+        distance = position - xp.arange(k.start, k.stop)[:, None]
+        if conditions.slopes is not None:
+            terms.append(-conditions.slopes[heads, None, None].astype(dtype) * abs(distance).astype(dtype))
+        if edge:
+            forbidden.append(distance < 0)
+        if border:
+            forbidden.append(abs(distance) > conditions.window)
+    lengths = conditions.key_lengths
+    if lengths is not None and not (isinstance(lengths, np.ndarray) and k.stop <= lengths[rows].min()):
+        forbidden.append((xp.arange(k.start, k.stop) >= lengths[rows, None])[:, None, :, None])
+    if conditions.mask is not None:
+        forbidden.append(~part(conditions.mask, place).swapaxes(-1, -2))
+    terms += [xp.where(where, dtype.type(-np.inf), dtype.type(0)) for where in forbidden]
+    return sum(terms[1:], start=terms[0]) if terms else None
 
-    query_length: int
-    key_length: int
-    mask: Any = None  # boolean, up to four axes, each of full length or 1
-    key_lengths: Any = None  # (batch,)
-    causal: bool = False
-    window: int | None = None
-    slopes: Any = None  # (heads,): ALiBi adds -slope |distance|
 
-    def can_skip(self, place: Place) -> bool:
-        """True if no query of the block may attend to any of its keys, as far as is known without a device's arrays."""
-        rows, _, _, k = place
-        nearest, farthest = self._distances(place)
-        return bool(
-            (self.causal and farthest < 0)
-            or (self.window is not None and (nearest > self.window or farthest < -self.window))
-            or (isinstance(self.key_lengths, np.ndarray) and k.start >= self.key_lengths[rows].max())
-            or (isinstance(self.mask, np.ndarray) and not part(self.mask, place).any())
-        )
-
-    def added(self, place: Place, dtype: Any, xp: Any) -> Any:
-        """What is added to a block of scores (batch, heads, key, query): ALiBi, and -inf where it may not attend.
-
-        None if that is nothing, as in all blocks of a causal mask but those on the diagonal.
-        """
-        rows, heads, q, k = place
-        nearest, farthest = self._distances(place)
-        edge = self.causal and nearest < 0
-        border = self.window is not None and (farthest > self.window or nearest < -self.window)
-        terms, forbidden = [], []
-        if edge or border or self.slopes is not None:
-            position = xp.arange(q.start, q.stop) + (self.key_length - self.query_length)
-            distance = position - xp.arange(k.start, k.stop)[:, None]
-            if self.slopes is not None:
-                terms.append(-self.slopes[heads, None, None].astype(dtype) * abs(distance).astype(dtype))
-            if edge:
-                forbidden.append(distance < 0)
-            if border:
-                forbidden.append(abs(distance) > self.window)
-        lengths = self.key_lengths
-        if lengths is not None and not (isinstance(lengths, np.ndarray) and k.stop <= lengths[rows].min()):
-            forbidden.append((xp.arange(k.start, k.stop) >= lengths[rows, None])[:, None, :, None])
-        if self.mask is not None:
-            forbidden.append(~part(self.mask, place).swapaxes(-1, -2))
-        terms += [xp.where(where, dtype.type(-np.inf), dtype.type(0)) for where in forbidden]
-        return sum(terms[1:], start=terms[0]) if terms else None
-
-    def _distances(self, place: Place) -> tuple[int, int]:
-        """The least and the greatest distance from a query of the block back to a key."""
-        _, _, q, k = place
-        shift = self.key_length - self.query_length
-        return q.start + shift - (k.stop - 1), q.stop - 1 + shift - k.start
+def _distances(conditions: Conditions, place: Place) -> tuple[int, int]:
+    """The least and the greatest distance from a query of the block back to a key."""
+    _, _, q, k = place
+    shift = conditions.key_length - conditions.query_length
+    return q.start + shift - (k.stop - 1), q.stop - 1 + shift - k.start
 
 
 def part(array: Any, place: Place) -> Any:
@@ -112,6 +104,28 @@ def fitted(room: Any, shape: tuple[int, ...]) -> Any:
     return room[tuple(slice(side) for side in shape)]
 
 
+def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """Where this form serves: where it is asked for, and for long sequences."""
+    if options["method"] != "auto":
+        return None if options["method"] == "blocked" else f"method {options['method']!r} is asked for"
+    if arrays[0].shape[2] * arrays[1].shape[2] < BLOCKS_FROM:
+        return FEW_SCORES
+    return "it gives the weights without a gradient" if options["return_weights"] is True else None
+
+
+@form("attention", "blocked", long)
+def blocked_attention(*operands: Any, **options: Any) -> Any:
+    """The output, and the weights that are asked for."""
+    return with_weights(BlockedAttention, operands, options)
+
+
+def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    call, heads = kind(**options), options["return_weights"]
+    call._options = {**options, "return_weights": False}
+    out = call(*operands)
+    return out if heads is False else (out, Tensor(call.weights(slice(None) if heads is True else list(heads))))
+
+
 class BlockedAttention(Function):
     """One call: `conditions` say who may attend to whom, `block_size` how long the blocks are.
 
@@ -119,11 +133,15 @@ class BlockedAttention(Function):
     reducing over the second to last axis is many times quicker. Sums are in float32 at least.
     """
 
+    op, form, composed = "attention", "blocked", through_plain
+
     #: (place, m, l, o) -> None: is told of the running values of its queries after each block that is not skipped, in
     #: whatever thread works on it. The arrays are changed afterwards: copy them to keep them.
     observe: Callable[[Place, Any, Any, Any], None] | None = None
 
-    def __init__(self, conditions: Conditions, dropout: float, scale: float, generator: Generator, block_size: Any):
+    def __init__(
+        self, conditions: Conditions, dropout: float, scale: float, generator: Any, block_size: Any, **choices: Any
+    ):
         self.conditions, self.dropout, self.scale, self.block_size = conditions, dropout, scale, block_size
         # One number of the caller's stream; from it and its place each block draws its dropout, and can draw it again.
         self.seed = int(generator.numpy.integers(1 << 63)) if dropout else 0
@@ -227,23 +245,12 @@ class BlockedAttention(Function):
         room = array_module(query).empty((*scaled.shape[:2], k.stop, q.stop), dtype=self.wide)
         return self.weights_block((rows, heads, q, k), scaled, room).swapaxes(-1, -2).astype(query.dtype)
 
-    def composed(self, query, key, value, bias=None):
-        conditions, keep_mask = self.conditions, None
-        if conditions.slopes is not None:
-            alibi = alibi_bias(conditions.slopes, *self.lengths, query.dtype, array_module(query.data))
-            bias = alibi if bias is None else bias + alibi
-        if self.dropout:
-            xp = array_module(query.data)
-            keep_mask = xp.asarray(self.keep_whole((*query.shape[:2], *self.lengths), query.dtype))
-        mask = attention_mask(
-            *self.lengths,
-            mask=conditions.mask,
-            key_lengths=conditions.key_lengths,
-            causal=conditions.causal,
-            window=conditions.window,
-            xp=array_module(query.data),
-        )
-        return attention_composed(query, key, value, bias, mask=mask, scale=self.scale, keep_mask=keep_mask)[0]
+    def drawn(self) -> GivenMask:
+        if not self.dropout:
+            return GivenMask(None, 1.0)
+        query = array_of(self.saved[0])
+        whole = self.keep_whole((*query.shape[:2], *self.lengths), query.dtype)
+        return GivenMask(array_module(query).asarray(whole.transpose(0, 3, 1, 2)), 1.0)
 
     # -- blocks ----------------------------------------------------------------------------------------------------
 
@@ -270,12 +277,12 @@ class BlockedAttention(Function):
                 work(group, *own)
 
         if threads:
-            parallel_for(xp, len(groups), some, cost=4.0 * rows * heads * queries * keys)
+            parallel_for(xp, len(groups), some, cost=BLOCKED_ATTENTION * rows * heads * queries * keys)
         else:
             some(0, len(groups))
 
     def visible(self, places: list[Place]) -> list[Place]:
-        return [place for place in places if not self.conditions.can_skip(place)]
+        return [place for place in places if not can_skip(self.conditions, place)]
 
     def widened(self, x: Any, where: tuple[slice, ...]) -> Any:
         return x[where].astype(self.wide, copy=False)
@@ -290,9 +297,9 @@ class BlockedAttention(Function):
         xp.matmul(key_block, scaled.swapaxes(-1, -2), out=s)
         for bias in others:
             s += part(bias, place).swapaxes(-1, -2)
-        added = self.conditions.added(place, self.wide, xp)
-        if added is not None:
-            s += added
+        terms = added(self.conditions, place, self.wide, xp)
+        if terms is not None:
+            s += terms
         return s
 
     def weights_block(self, place: Place, scaled: Any, room: Any) -> Any:

@@ -1,7 +1,8 @@
 """Attention by the fused CUDA kernels of `autograd/kernels`: the blocked algorithm in one pass over the keys.
 
-Memory holds the output and the log-sum-exp besides the inputs. What the kernels can't do (float64, a head_dim beyond
-128, a GPU of compute capability below 8.0) the blocked and the standard method do on any device.
+In place of `attention_plain` of attention.py on a GPU: no scores go through memory, which holds the output and the
+log-sum-exp besides the inputs. What the kernels can't do (float64, a head_dim beyond 128, a GPU of compute capability
+below 8.0) the blocked and the standard method do on any device.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from ..backend import DeviceWarning, array_module, to_device
 from ..function import unbroadcast
 from ..kernels.attention import DTYPES, LARGEST_HEAD_DIM, AttentionKernels, Call, device_kernels
 from ..kernels.philox import philox4x32_10
-from .attention_blocked import BlockedAttention
-from .attention_composed import with_four_axes
-from .heads import empty_like_heads
+from .attention import with_four_axes
+from .attention_blocked import BlockedAttention, with_weights
+from .heads_in_place import empty_like_heads
+from .registry import form
 
 
 def kernels_for(array: Any) -> AttentionKernels | None:
@@ -53,6 +55,25 @@ def _warn(refused: str) -> None:
     warnings.warn(text, DeviceWarning, stacklevel=4)
 
 
+def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """Where this form serves: on a GPU, wherever no other is asked for."""
+    if options["method"] not in ("auto", "fused"):
+        return f"method {options['method']!r} is asked for"
+    query, key, value = arrays[:3]
+    if options["method"] == "auto" and isinstance(query, np.ndarray):
+        return "the arrays are on the CPU"
+    refused = why_not_fused(query, key, value, automatic=options["method"] == "auto")
+    if refused is None and options["method"] == "auto" and options["return_weights"] is True:
+        refused = "it gives the weights without a gradient"
+    return refused
+
+
+@form("attention", "fused", kernels_can)
+def fused_attention(*operands: Any, **options: Any) -> Any:
+    """The output, and the weights that are asked for."""
+    return with_weights(FusedAttention, operands, options)
+
+
 class FusedAttention(BlockedAttention):
     """One call. Weights on request and second derivatives are computed as by the blocked method.
 
@@ -60,7 +81,9 @@ class FusedAttention(BlockedAttention):
     run to run, since blocks of keys add to it as they come.
     """
 
-    def __init__(self, conditions, dropout, scale, generator, deterministic=False):
+    form = "fused"
+
+    def __init__(self, conditions, dropout, scale, generator, deterministic, **choices):
         super().__init__(conditions, 0.0, scale, generator, block_size=None)
         self.dropout, self.generator, self.deterministic = dropout, generator, deterministic
 

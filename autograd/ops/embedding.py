@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Array, array_module
+from ..backend import array_module
 from ..function import Function, run
-from ..origin import Leaf
-from ..row_gradient import sum_rows
 from ..tensor import Tensor, array_of
-from .on_device import EmbeddingOnDevice, runs_kernels
-from .registry import declare
+from .indexing import add_at
+from .reduction import narrowed, widened
+from .registry import declare, form, serve
 
 
+@form("embedding")
 class Embedding(Function):
+    """table[ids]; each row of the gradient is added to the row of the table that it came from."""
+
     def __init__(self, ids, padding_id):
         self.ids, self.padding_id = ids, padding_id
 
@@ -24,41 +26,28 @@ class Embedding(Function):
         return table[self.ids]
 
     def backward(self, g):
-        if isinstance(g, np.ndarray) and isinstance(self.inputs[0], Leaf):
-            gradient = sum_rows(self.ids.reshape(-1), g.reshape((self.ids.size, self.shape[1])), self.shape)
-            return gradient if self.padding_id is None else gradient.without(self.padding_id)
         return run(SumRows(self.ids, self.shape, self.padding_id), g)
 
 
 class SumRows(Function):
-    """Zeros (rows, features) with each gradient row added at its id; rows of `padding_id` stay zero."""
+    """Zeros (rows, features) with each gradient row added at its id; the row `padding_id` stays zero."""
 
     def __init__(self, ids, shape, padding_id):
         self.ids, self.shape, self.padding_id = ids, shape, padding_id
 
     def forward(self, g):
-        out = add_rows(self.ids.reshape(-1), g.reshape((self.ids.size, self.shape[1])), self.shape)
+        wide = widened(g)
+        out = array_module(g).zeros(self.shape, wide.dtype)
+        add_at(out, self.ids, wide)
         if self.padding_id is not None:
             out[self.padding_id] = 0
-        return out
+        return narrowed(out, g)
 
     def backward(self, g):
         rows = g[self.ids]
         if self.padding_id is None:
             return rows
         return rows * (self.ids != self.padding_id)[..., None].astype(g.dtype)
-
-
-def add_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> Array:
-    """Zeros of `shape` with rows[i] added at ids[i]."""
-    xp = array_module(rows)
-    if xp is np:
-        return sum_rows(ids, rows, shape).dense()
-    import cupyx
-
-    out = xp.zeros(shape, dtype=rows.dtype)
-    cupyx.scatter_add(out, ids, rows)
-    return out
 
 
 @declare(lambda ids, table, padding_id=None: np.take(table, ids, axis=0))
@@ -81,8 +70,4 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
     if padding_id is not None and padding_id < 0:
         padding_id += table.shape[0]  # the derivative of the gradient compares it with the ids
     ids = array_module(array_of(table)).asarray(ids)
-    if runs_kernels(array_of(table)) and array_of(table).size:
-        composed = lambda *tensors: Embedding(ids, padding_id)(*tensors)  # noqa: E731
-        return EmbeddingOnDevice(ids, padding_id, composed)(table)
-    return Embedding(ids, padding_id)(table)
-
+    return serve("embedding", (table,), ids=ids, padding_id=padding_id)

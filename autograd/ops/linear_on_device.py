@@ -1,6 +1,8 @@
 """The fully connected layer with what follows it, by the CUDA kernels: feed-forward networks, output layer and loss.
 
-Products go to cuBLAS, two-dimensional and on contiguous arrays, so that it uses tensor cores.
+In place of the plain forms of linear.py and linear_cross_entropy.py, for float16 and float32 arrays on a device. What
+stands between the products is one kernel. Products go to cuBLAS, two-dimensional and on contiguous arrays, so that it
+uses tensor cores.
 """
 
 from __future__ import annotations
@@ -12,14 +14,41 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..kernels import fused
-from ..kernels.fused import Drop
+from ..kernels.fused import NO_DROP, column_sums
 from ..kernels.products import add_product, product
-from .on_device import contiguous_rows
+from ..tensor import Tensor, array_of
+from .linalg import rows_of
+from .linear import Linear, check_shapes
+from .on_device import by_kernels, contiguous_rows, drawn_again, drop_of
+from .registry import form, through_plain
 
 #: Bytes of logits held at a time, and the most rows: the float16 sum of so many rows stays far from overflow.
 BLOCK_BYTES, MOST_ROWS = 1 << 28, 4096
 
 
+@form("linear", "device", by_kernels)
+class LinearOnDevice(Linear):
+    """cuBLAS on two-dimensional arrays; the bias's gradient is summed by a kernel."""
+
+    def forward(self, x, weight, bias=None):
+        check_shapes(x, weight, bias)
+        self.save(x, weight)
+        y = product(rows_of(x), weight.T)
+        if bias is not None:
+            y += bias
+        return y.reshape(*x.shape[:-1], len(weight))
+
+    def backward(self, g):
+        if isinstance(g, Tensor) or not g.size:
+            return Linear.backward(self, g)
+        (x, weight), needs = self.saved, (*self.needs, False)
+        g = contiguous_rows(g)
+        dx = product(g, weight).reshape(x.shape) if needs[0] else None
+        gradients = dx, product(g.T, rows_of(x)) if needs[1] else None, column_sums(g) if needs[2] else None
+        return gradients[: len(self.inputs)]
+
+
+@form("linear_activation", "device", by_kernels)
 class LinearActivationOnDevice(Function):
     """dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
 
@@ -27,15 +56,15 @@ class LinearActivationOnDevice(Function):
     the result is above 0, and what dropout has put to 0 has no gradient either way.
     """
 
-    def __init__(self, activation: str, drop: Drop, composed: Any):
-        self.activation, self.drop, self.composed = activation, drop, composed
+    composed = through_plain
+
+    def __init__(self, activation, dropout, generator):
+        self.activation, self.p, self.generator = activation, dropout, generator
 
     def forward(self, x, weight, bias=None):
         xp = array_module(x)
-        if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
-            raise ValueError(f"an input of shape {x.shape} does not fit a weight (out, in) of shape {weight.shape}")
-        if bias is not None and bias.shape != weight.shape[:1]:
-            raise ValueError(f"a bias of shape {bias.shape} for {weight.shape[0]} output features")
+        check_shapes(x, weight, bias)
+        self.drop = drop_of(x, self.p, self.generator) if self.p else NO_DROP
         self.save(x, weight, *(() if bias is None else (bias,)))
         linear = product(contiguous_rows(x), weight.T)
         zeros = xp.zeros(len(weight), x.dtype) if bias is None or self.activation == "relu" else None
@@ -52,7 +81,17 @@ class LinearActivationOnDevice(Function):
         dx = product(dz, weight).reshape(x.shape) if self.needs[0] else None
         return (dx, product(dz.T, contiguous_rows(x)), db)[: len(self.inputs)]
 
+    def drawn(self):
+        x, weight = map(array_of, self.saved[:2])
+        return drawn_again(self.drop if self.p else None, (*x.shape[:-1], len(weight)), x)
 
+
+def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """What the kernel of cross-entropy computes."""
+    return "the kernel takes no class weights" if options["class_weight"] is not None else by_kernels(arrays, options)
+
+
+@form("linear_cross_entropy", "device", by_kernels_without_weights)
 class LinearCrossEntropyOnDevice(Function):
     """LinearCrossEntropy of `linear_cross_entropy.py` without class weights: rows in blocks, no logits in float32.
 
@@ -61,14 +100,16 @@ class LinearCrossEntropyOnDevice(Function):
     number of rows that count, is multiplied to these at the end.
     """
 
-    def __init__(self, target, ignore_index, reduction, label_smoothing, block_rows, record, composed):
+    composed = through_plain
+
+    def __init__(self, target, class_weight, ignore_index, reduction, label_smoothing, block_rows, record):
         self.target, self.ignore_index, self.reduction = target, ignore_index, reduction
         self.label_smoothing, self.block_rows, self.record = label_smoothing, block_rows, record
-        self.composed = composed
 
     def forward(self, x, weight, bias=None):
         self.save(x, weight, *(() if bias is None else (bias,)))
         xp = array_module(x)
+        self.target = xp.ascontiguousarray(self.target.reshape(-1).astype(np.int64, copy=False))
         loss, *gradients = self.compute(x, weight, bias)
         count = None
         if self.reduction == "mean":
@@ -100,7 +141,7 @@ class LinearCrossEntropyOnDevice(Function):
             )
             if self.record:
                 product(z, weight, out=dx[block])
-                part = None if bias is None else fused.column_sums(z)
+                part = None if bias is None else column_sums(z)
                 if step == count:
                     dw, db = product(z.T, rows), part
                     continue

@@ -7,82 +7,42 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module, is_array
-from ..function import Function
 from ..graphs import constant
-from ..kernels.products import product
 from ..tensor import Tensor, array_of
 from .elementwise import promoted
-from .on_device import CrossEntropyOnDevice, runs_kernels
-from .reduction import widened
-from .registry import declare
-from .softmax import log_softmax, softmax
+from .reduction import narrowed, widened
+from .registry import declare, form, serve
+from .selection import where
+from .softmax import log_softmax
 
 REDUCTIONS = ("mean", "sum", "none")
 
 
-class CrossEntropy(Function):
-    """Softmax and cross-entropy in one, over rows of logits x with target class t.
+@form("cross_entropy")
+def cross_entropy_plain(
+    logits: Tensor, *, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+) -> Tensor:
+    """- (1 - s) w_t log p_t - (s/V) sum_c w_c log p_c for each row with target class t, where p = softmax(logits).
 
-    With p = softmax(x), smoothing s, V classes and class weights w (1 by default):
-    loss = a (lse - x_t) + (s/V) sum_c w_c (lse - x_c), where a = (1 - s) w_t and lse = log sum exp x, so
-    dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w).
+    Smoothing s, V classes, class weights w (1 by default); the mean is over w_t. The gradient of a row, with neither
+    weights nor smoothing, is p - onehot(t).
     """
-
-    def __init__(self, target, weight, ignore_index, reduction, label_smoothing):
-        self.target, self.weight, self.ignore_index = target, weight, ignore_index
-        self.reduction, self.label_smoothing = reduction, label_smoothing
-
-    def forward(self, logits):
-        xp = array_module(logits)
-        rows, classes = logits.shape
-        dtype = np.float32 if logits.dtype == np.float16 else logits.dtype
-        real = self.target != self.ignore_index
-        target = xp.where(real, self.target, 0)
-        weight = xp.ones(classes, dtype) if self.weight is None else self.weight.astype(dtype)
-        row_weight = weight[target] * real
-        own = (1 - self.label_smoothing) * row_weight
-        each = self.label_smoothing / classes * weight
-
-        # Below the row's largest logit nothing overflows, and the loss of large logits keeps its digits.
-        p = xp.subtract(logits, logits.max(axis=1, keepdims=True) if classes else logits, dtype=dtype)
-        own_logit = p[xp.arange(rows), target]
-        all_logits = product(p, each[:, None])[:, 0] if self.label_smoothing else 0.0
-        xp.exp(p, out=p)
-        total = p.sum(axis=1, keepdims=True)
-        p /= total
-        log_total = xp.log(total)[:, 0]
-        loss = own * xp.where(real, log_total - own_logit, 0)  # padding counts nowhere, whatever its logits are
-        if self.label_smoothing:
-            loss += xp.where(real, log_total * each.sum() - all_logits, 0)
-        count = row_weight.sum()
-        self.save(logits)
-        self.keep(p, target, own, each, real, xp.where(count == 0, 1, count))
-        if self.reduction == "none":
-            return loss.astype(logits.dtype)
-        divisor = 1 if self.reduction == "sum" else divisor_of_mean(xp, count)
-        return xp.asarray(loss.sum() / divisor).astype(logits.dtype)
-
-    def backward(self, g):
-        (logits,) = self.saved
-        p, target, own, each, real, count = self.kept
-        if isinstance(logits, Tensor):
-            p = softmax(logits)  # recorded: the gradient depends on the logits through p
-        if self.reduction == "mean":
-            g = g / count
-        row = (g * real)[:, None]
-        # In place where the array is our own: rows times classes is the largest array of a step.
-        out = p * (row * (own + each.sum())[:, None])
-        if self.label_smoothing:
-            out -= row * each
-        out[array_module(own).arange(len(own)), target] -= row[:, 0] * own
-        return out if out.dtype == logits.dtype else out.astype(logits.dtype)
-
-
-def divisor_of_mean(xp: Any, count: Any) -> Any:
-    """`count`, or NaN for 0: the mean over no target at all is no number, as in PyTorch. Its gradient is 0."""
-    if xp is not np:
-        return count  # a device says nothing about 0 / 0
-    return xp.where(count == 0, np.float32(np.nan), count)
+    xp, (rows, classes) = array_module(array_of(logits)), logits.shape
+    log_p = log_softmax(widened(logits))
+    real = target != ignore_index
+    target = xp.where(real, target, 0)
+    weight = xp.ones(classes, log_p.dtype) if weight is None else weight.astype(log_p.dtype)
+    losses = log_p[xp.arange(rows), target] * (-(1 - label_smoothing) * weight[target])
+    if label_smoothing:
+        losses = losses - (log_p * weight).sum(axis=-1) * (label_smoothing / classes)
+    losses = where(real, losses, 0.0)
+    if reduction != "none":
+        losses = losses.sum()
+    if reduction == "mean":
+        count = (weight[target] * real).sum()
+        none = count == 0  # the mean over no target is no number, as in PyTorch; its gradient is 0
+        losses = losses / (count + none) + xp.where(none, np.float32(np.nan), np.float32(0))
+    return narrowed(losses, logits)
 
 
 def _cross_entropy_reference(
@@ -158,27 +118,21 @@ def cross_entropy(
             f"point ones of the logits' shape, not {target.dtype}{list(target.shape)}"
         )
     classes = logits.shape[-1]
-    if array_module(target) is np:
-        wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
-        if wrong.any():
-            raise IndexError(f"cross_entropy: class {target[wrong][0]} is outside 0..{classes - 1}")
+    check_classes("cross_entropy", target, classes, ignore_index)
     target = array_module(logits.data).asarray(target)
-    if weight is None and reduction != "none" and logits.size and runs_kernels(logits.data):
-        return _on_device(logits, target, ignore_index, reduction, label_smoothing)
-    loss = CrossEntropy(target.reshape(-1), weight, ignore_index, reduction, label_smoothing)(
-        logits.reshape((target.size, classes))
-    )
+    loss = serve(
+        "cross_entropy", (logits.reshape((target.size, classes)),), target=target.reshape(-1), weight=weight,
+        ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,
+    )  # fmt: skip
     return loss.reshape(target.shape) if reduction == "none" else loss
 
 
-def _on_device(logits: Tensor, target: Any, ignore_index: int, reduction: str, label_smoothing: float) -> Tensor:
-    target = array_module(target).ascontiguousarray(target.reshape(-1).astype(np.int64, copy=False))
-    options = target, ignore_index, reduction, label_smoothing
-
-    def composed(rows: Tensor) -> Tensor:
-        return CrossEntropy(target, None, ignore_index, reduction, label_smoothing)(rows)
-
-    return CrossEntropyOnDevice(*options, composed)(logits.reshape(-1, logits.shape[-1]))
+def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None:
+    """Raises IndexError for a class out of range; of targets on a device, which would have to be waited for, none."""
+    if isinstance(target, np.ndarray):
+        wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
+        if wrong.any():
+            raise IndexError(f"{op}: class {target[wrong][0]} is outside 0..{classes - 1}")
 
 
 def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:

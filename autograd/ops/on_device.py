@@ -1,7 +1,8 @@
-"""The ops of a training step on device arrays: one kernel forward, one or two backward.
+"""The ops of a training step by the CUDA kernels: one kernel forward, one or two backward.
 
-`layer_norm`, `dropout`, `embedding` and `cross_entropy` come here for float16 and float32 arrays on a device;
-`composed` is the same op as the CPU computes it, which serves for second derivatives.
+In place of the plain forms of `layer_norm`, `residual_layer_norm`, `dropout`, `dropout_add`, `cross_entropy` and
+`embedding`, for float16 and float32 arrays on a device. An array goes through memory once a kernel, not once a step of
+the formula. Each op's condition stands above its form.
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ from ..backend import Array, array_module
 from ..function import Function, run
 from ..kernels import fused
 from ..kernels.fused import Drop
-from ..random import Generator
+from ..random import Generator, GivenMask
+from ..tensor import array_of
+from .registry import form, through_plain
 
 
-def runs_kernels(*arrays: Any) -> bool:
-    """Whether these are device arrays that the kernels take: all of one dtype, float16 or float32."""
+def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """The condition of the forms by kernels: device arrays of one dtype, float16 or float32."""
     first = arrays[0]
-    if isinstance(first, np.ndarray) or array_module(*arrays) is np:
-        return False
-    return first.dtype in (np.float16, np.float32) and all(array.dtype == first.dtype for array in arrays)
+    if array_module(*arrays) is np:
+        return "the arrays are on the CPU"
+    if first.dtype not in (np.float16, np.float32) or any(array.dtype != first.dtype for array in arrays):
+        return f"the kernels take float16 or float32, all of one kind, not {', '.join(str(a.dtype) for a in arrays)}"
+    return None
 
 
 def contiguous_rows(x: Array) -> Array:
@@ -35,16 +40,28 @@ def drop_of(x: Array, p: float, generator: Generator) -> Drop:
     return Drop(*generator.next_call(x), round(p * 65536))
 
 
-def fits(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...]) -> bool:
-    """Whether rows of these shapes can be normalised by the kernel."""
-    return x[-1:] == weight == bias and 0 < x[-1] <= fused.WIDEST_ROW and 0 not in x
+def drawn_again(drop: Drop | None, shape: tuple[int, ...], like: Array) -> GivenMask:
+    """The mask of a call of dropout, for the plain form: its factors, as an array."""
+    return GivenMask(None if drop is None else fused.dropout_add(array_module(like).ones(shape, like.dtype), drop), 1.0)
 
 
+def by_kernels_in_rows(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """Rows that layer norm's kernels hold in shared memory."""
+    x, weight, bias = (array.shape for array in arrays[-3:])
+    refused = by_kernels(arrays, options)
+    if refused is None and not (x[-1:] == weight == bias and 0 < x[-1] <= fused.WIDEST_ROW and 0 not in x):
+        return f"rows of {x[-1:]} with weight {weight} and bias {bias}: it takes 1 to {fused.WIDEST_ROW}, none empty"
+    return refused
+
+
+@form("layer_norm", "device", by_kernels_in_rows)
 class LayerNormOnDevice(Function):
     """LayerNorm of `normalization.py` for rows that fit into shared memory."""
 
-    def __init__(self, eps, composed):
-        self.eps, self.composed = eps, composed
+    composed = through_plain
+
+    def __init__(self, eps):
+        self.eps = eps
 
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
@@ -58,15 +75,18 @@ class LayerNormOnDevice(Function):
         return dx.reshape(g.shape), dweight, dbias
 
 
+@form("residual_layer_norm", "device", by_kernels_in_rows)
 class ResidualLayerNormOnDevice(Function):
-    """LayerNorm of residual + dropout(x), and the sum itself if `both`, in one kernel; without a `drop` nothing is
-    dropped."""
+    """LayerNorm of residual + dropout(x), and the sum itself if `both`, in one kernel."""
 
-    def __init__(self, drop, eps, both, composed):
-        self.drop, self.eps, self.both, self.composed = drop, eps, both, composed
+    composed = through_plain
+
+    def __init__(self, p, eps, both, generator):
+        self.p, self.eps, self.both, self.generator = p, eps, both, generator
 
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
+        self.drop = drop_of(x, self.p, self.generator) if self.p else None
         rows, past = contiguous_rows(x), contiguous_rows(residual)
         y, z, mean, rstd = fused.layer_norm(rows, weight, bias, self.eps, past, self.drop)
         self.keep(z, mean, rstd)
@@ -79,48 +99,75 @@ class ResidualLayerNormOnDevice(Function):
         dz, dx, dweight, dbias = fused.layer_norm_backward(contiguous_rows(g), z, weight, mean, rstd, self.drop, past)
         return dx.reshape(x.shape), dz.reshape(x.shape), dweight, dbias
 
+    def drawn(self):
+        return drawn_again(self.drop, self.saved[0].shape, array_of(self.saved[0]))
 
+
+@form("dropout", "device", by_kernels)
 class DropoutOnDevice(Function):
     """Dropout whose mask is drawn in the kernel, and again in the backward pass."""
+
+    def __init__(self, p, generator):
+        self.p, self.generator = p, generator
+
+    def forward(self, x):
+        self.drop = drop_of(x, self.p, self.generator)
+        return fused.dropout_add(array_module(x).ascontiguousarray(x), self.drop)
+
+    def backward(self, g):
+        return run(SameDrop(self.drop), g)
+
+
+class SameDrop(Function):
+    """Dropout by the mask of an earlier call."""
 
     def __init__(self, drop):
         self.drop = drop
 
     def forward(self, x):
-        xp = array_module(x)
-        return fused.dropout_add(xp.ascontiguousarray(x), self.drop)
+        return fused.dropout_add(array_module(x).ascontiguousarray(x), self.drop)
 
     def backward(self, g):
-        return run(DropoutOnDevice(self.drop), g)
+        return run(SameDrop(self.drop), g)
 
 
+@form("dropout_add", "device", by_kernels)
 class DropoutAddOnDevice(Function):
     """residual + dropout(x) in one kernel."""
 
-    def __init__(self, drop):
-        self.drop = drop
+    def __init__(self, p, generator):
+        self.p, self.generator = p, generator
 
     def forward(self, x, residual):
-        if x.shape != residual.shape:
-            raise ValueError(f"{x.dtype}{list(x.shape)} does not add to {residual.dtype}{list(residual.shape)}")
-        xp = array_module(x)
+        xp, self.drop = array_module(x), drop_of(x, self.p, self.generator)
         return fused.dropout_add(xp.ascontiguousarray(x), self.drop, xp.ascontiguousarray(residual))
 
     def backward(self, g):
-        return run(DropoutOnDevice(self.drop), g), g
+        return run(SameDrop(self.drop), g), g
 
 
+def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """What the kernel of cross-entropy computes."""
+    if options["weight"] is not None or options["reduction"] == "none" or not arrays[0].size:
+        return "the kernel takes no class weights, no reduction 'none' and no empty array"
+    return by_kernels(arrays, options)
+
+
+@form("cross_entropy", "device", by_kernels_without_weights)
 class CrossEntropyOnDevice(Function):
     """CrossEntropy of `loss.py` without class weights: nothing of the logits' size is held in float32.
 
     The gradient is written over a copy of the logits, in the backward pass.
     """
 
-    def __init__(self, target, ignore_index, reduction, label_smoothing, composed):
+    composed = through_plain
+
+    def __init__(self, target, weight, ignore_index, reduction, label_smoothing):
         self.target, self.ignore_index, self.reduction = target, ignore_index, reduction
-        self.label_smoothing, self.composed = label_smoothing, composed
+        self.label_smoothing = label_smoothing
 
     def forward(self, logits):
+        self.target = array_module(logits).ascontiguousarray(self.target.astype(np.int64, copy=False))
         self.save(logits)
         xp = array_module(logits)
         rows = contiguous_rows(logits)
@@ -145,11 +192,18 @@ class CrossEntropyOnDevice(Function):
         return gradient.reshape(logits.shape)
 
 
+def by_kernels_of_a_table(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    return by_kernels(arrays, options) if arrays[0].size else "the table is empty"
+
+
+@form("embedding", "device", by_kernels_of_a_table)
 class EmbeddingOnDevice(Function):
     """Embedding of `embedding.py`: the gradient is summed in float32, row by row of the table."""
 
-    def __init__(self, ids, padding_id, composed):
-        self.ids, self.padding_id, self.composed = ids, padding_id, composed
+    composed = through_plain
+
+    def __init__(self, ids, padding_id):
+        self.ids, self.padding_id = ids, padding_id
 
     def forward(self, table):
         self.save(table)

@@ -1,11 +1,32 @@
-"""The catalogue of ops: each public function with the slow NumPy text it must agree with."""
+"""The ops: each public function, the slow NumPy text that it must agree with, and the forms that compute it.
+
+A form computes an op in one way. The *plain* form is the op's text: what its file begins with, written for readers,
+good for any array. Most ops have no other. The large ops of a training step also have quick forms, each with a
+condition under which it serves, in files of their own. A public function checks and tidies its arguments and hands
+over to `serve`, which takes the first form, in the order of `ORDER`, whose condition holds. What an op knows of
+threads, devices and kernels stands in its quick forms alone.
+
+`with plain():`, or HANDLOOM_PLAIN=1 in the environment, leaves the quick forms out; `explain` tells which form serves.
+"""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
+from contextlib import ContextDecorator
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
+from ...errors import InputError
+from ..backend import array_module
+from ..grad_mode import no_grad
+from ..tensor import Tensor, array_of
+
 F = TypeVar("F", bound=Callable[..., Any])
+#: Why a form can't take a call, from its arrays and options; None if it can.
+WhyNot = Callable[[list[Any], dict[str, Any]], str | None]
 
 
 class Op(NamedTuple):
@@ -15,7 +36,25 @@ class Op(NamedTuple):
     reference: Callable[..., Any]
 
 
+class Form(NamedTuple):
+    """One way to compute an op: a class of Function made from the options, or a function of operands and options."""
+
+    name: str
+    compute: Callable[..., Any]
+    why_not: WhyNot
+
+    def run(self, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if not isinstance(self.compute, type):
+            return self.compute(*operands, **options)
+        call = self.compute(**options)
+        call._options = options
+        return call(*operands)
+
+
+#: The forms' names, in the order in which they are asked. "standard", "blocked" and "fused" are attention's.
+ORDER = ("in place", "cpu", "device", "fused", "blocked", "standard", "plain")
 OPS: dict[str, Op] = {}
+FORMS: dict[str, list[Form]] = {}
 
 
 def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
@@ -26,3 +65,149 @@ def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
         return function
 
     return enter
+
+
+def form(op: str, name: str = "plain", why_not: WhyNot = lambda arrays, options: None) -> Callable[[F], F]:
+    """Enter a class or a function as the form `name` of `op`."""
+
+    def enter(compute: F) -> F:
+        forms = FORMS.setdefault(op, [])
+        forms.append(Form(name, compute, why_not))
+        forms.sort(key=lambda known: ORDER.index(known.name))
+        if isinstance(compute, type):
+            made: Any = compute
+            made.op, made.form = op, name
+        return compute
+
+    return enter
+
+
+def serve(op: str, operands: tuple[Any, ...], **options: Any) -> Any:
+    """The op's result by the first of its forms that takes these operands (Tensors or arrays) and options."""
+    forms = FORMS[op]
+    if _mode.asked:
+        raise _Asked(op, operands, options)
+    if not _mode.plain:
+        arrays = [array_of(operand) for operand in operands]
+        for quick in forms:
+            if quick.why_not(arrays, options) is None:
+                return quick.run(operands, options)
+    return forms[-1].run(operands, options)
+
+
+def run_form(op: str, *operands: Any) -> Any:
+    """`serve` within a backward rule: records the call if an operand is a Tensor, else gives arrays."""
+    result = serve(op, operands)
+    return result if any(isinstance(operand, Tensor) for operand in operands) else result.data
+
+
+def refused_by(op: str, name: str, operands: tuple[Any, ...], **options: Any) -> str | None:
+    """Why the form `name` can't take these operands; None if it can. For a form that is asked for by name."""
+    (asked,) = [known for known in FORMS[op] if known.name == name]
+    return asked.why_not([array_of(operand) for operand in operands], options)
+
+
+def plain_form(op: str) -> Callable[..., Any]:
+    """The class or function that is the op's text."""
+    return FORMS[op][-1].compute
+
+
+def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """The condition of the forms for NumPy arrays."""
+    return None if array_module(*arrays) is np else "the arrays are on a device"
+
+
+def through_plain(call: Any, *inputs: Any) -> Any:
+    """A quick form's `composed`: the plain form of the same call, through which a recorded gradient is taken.
+
+    A form that draws gives the mask that it drew again as `drawn()`, in place of the generator.
+    """
+    options = call._options
+    if "generator" in options:
+        options = {**options, "generator": call.drawn()}
+    with plain():
+        return FORMS[call.op][-1].run(inputs, options)
+
+
+# -- plain forms only --------------------------------------------------------------------------------------------------
+
+
+def asks_for_plain(value: str) -> bool:
+    """What HANDLOOM_PLAIN means. Raises InputError for anything but 1, 0 and nothing."""
+    if value not in ("1", "0", ""):
+        raise InputError(f"HANDLOOM_PLAIN is {value!r}: set it to 1 for plain forms only, to 0 for quick ones too.")
+    return value == "1"
+
+
+class _Mode(threading.local):
+    plain = asks_for_plain(os.environ.get("HANDLOOM_PLAIN", ""))
+    asked = False  # `explain` wants to know, not to have
+
+
+_mode = _Mode()
+
+
+class plain(ContextDecorator):  # noqa: N801  (reads as a statement: `with plain():`)
+    """Context manager and decorator: in this thread every op is computed by its plain form.
+
+    `plain(False)` lets the quick forms serve again. Backward passes follow the form that their call was computed by.
+    """
+
+    def __init__(self, on: bool = True) -> None:
+        self._on = on
+        self._previous: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._previous.append(_mode.plain)
+        _mode.plain = self._on
+
+    def __exit__(self, *exception: object) -> None:
+        _mode.plain = self._previous.pop()
+
+    def _recreate_cm(self) -> plain:
+        return type(self)(self._on)  # a decorated function may run in several threads at once
+
+
+def is_plain() -> bool:
+    """Whether only plain forms serve in this thread."""
+    return _mode.plain
+
+
+# -- which form --------------------------------------------------------------------------------------------------------
+
+
+class _Asked(Exception):  # noqa: N818  (no error: how `explain` comes back from `serve`)
+    pass
+
+
+def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
+    """Which form of an op would take this call, and why the others would not: one line a form. Nothing is computed.
+
+    Args:
+        op: a function of `handloom.autograd.ops`, or its name.
+        inputs, options: what it would be called with.
+
+    Raises KeyError for another name, and whatever the op raises for arguments that it doesn't take.
+    """
+    function = OPS[op].function if isinstance(op, str) else op
+    _mode.asked = True
+    try:
+        with no_grad():
+            function(*inputs, **options)
+    except _Asked as asked:
+        name, operands, options = asked.args
+    else:
+        return f"{function.__name__}\n  plain     serves: it is the only form, or there is nothing to compute"
+    finally:
+        _mode.asked = False
+    arrays = [array_of(operand) for operand in operands]
+    lines = [f"{name}({', '.join(f'{a.dtype}{list(a.shape)}' for a in arrays)})"]
+    served = False
+    for known in FORMS[name]:
+        reason = known.why_not(arrays, options)
+        if _mode.plain and known.name != "plain":
+            reason = "plain() or HANDLOOM_PLAIN=1 leaves it out"
+        said = f"no: {reason}" if reason else "not needed, since a quicker form serves" if served else "serves"
+        served = served or reason is None
+        lines.append(f"  {known.name:9} {said}")
+    return "\n".join(lines)

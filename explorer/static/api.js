@@ -25,7 +25,7 @@ export function unpack({ shape, type, data }) {
   return values;
 }
 
-// A function that asks, and forgets an answer that a newer question has overtaken.
+// A function that asks, and ignores the answer if a newer question has been asked since.
 export function latest(view) {
   let newest = 0;
   return async (body, done, failed) => {

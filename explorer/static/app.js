@@ -1,4 +1,4 @@
-// The page: which view is shown, what all views share, and where the keyboard goes.
+// The page: which view is shown, the state that all views share, and keyboard focus.
 
 import { ask, Problem } from "./api.js";
 import { count, h } from "./dom.js";
@@ -13,7 +13,7 @@ import * as translate from "./translate.js";
 
 const VIEWS = [translate, head, beam, graph, check, bpe, tiles, training];
 
-// What views share: the text, its pass through the model, and the cell that was chosen last.
+// What views share: the text, its pass through the model, and the cell chosen last.
 export const shared = { facts: null, text: null, pass: null, layer: null, head: 0, row: null, column: 0, call: null };
 
 const main = document.getElementById("main");
@@ -41,7 +41,7 @@ function show(view, focus) {
   }
 }
 
-// Another view, with what it shall show.
+// Go to another view, with changes to what it shows.
 export function go(id, changes = {}) {
   Object.assign(shared, changes);
   if (location.hash === `#${id}`) show(named(id), true);
@@ -74,11 +74,11 @@ async function learn() {
 }
 
 await learn();
-if (!shared.facts && !location.hash) history.replaceState(null, "", "#training"); // there is nothing else to see yet
+if (!shared.facts && !location.hash) history.replaceState(null, "", "#training"); // the other views need a model
 show(named(location.hash.slice(1)), false);
 document.documentElement.dataset.ready = "yes";
 
-// What happens to the run: the training view draws it, and the others get the new weights.
+// Events of the run: the training view draws them, and the other views get new weights.
 let weights = null;
 new EventSource("events").addEventListener("message", async ({ data }) => {
   const found = JSON.parse(data);

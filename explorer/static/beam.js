@@ -5,10 +5,10 @@ import { brief, count, exact, h, numbers, problemLine, s, settled, table } from 
 
 export const id = "beam";
 export const name = "Beam";
-export const title = "Beam search, and what it threw away";
+export const title = "Beam search and the candidates it dropped";
 export const lead =
-  "Each column is one step. At the top stand the sequences that stay open, likeliest first; below them those that have " +
-  "ended, and, pale, the candidates that were passed over. The number is the log-probability so far; behind an arrow, the score.";
+  "Each column is one step. At the top are the sequences that stay open, likeliest first; below them those that have " +
+  "ended and, pale, the candidates that were dropped. The number is the log-probability so far; after an arrow, the score.";
 
 let parts, context, found;
 
@@ -101,7 +101,7 @@ function draw() {
   parts.say();
   drawCache();
   parts.behind.replaceChildren(numbers("The numbers of the tree", () =>
-    table("Every node", ["token", "step", "after", "what became of it", "log-probability", "score"], nodes.map((node) => h("tr", {},
+    table("Every node", ["token", "step", "after", "result", "log-probability", "score"], nodes.map((node) => h("tr", {},
       h("th", { scope: "row" }, node.token), h("td", {}, node.step), h("td", {}, node.parent === null ? "" : nodes[node.parent].token),
       h("td", {}, node.kind), h("td", { "data-value": node.log_probability }, brief(node.log_probability)),
       h("td", {}, node.score === null ? "" : brief(node.score)))))));
@@ -123,7 +123,7 @@ function drawCache() {
   });
   parts.cache.replaceChildren(s("svg", { class: "beam", width, height: height * 0.62 + 8, viewBox: `-1 -1 ${width} ${height * 0.62 + 8}`, "aria-hidden": true }, edges, boxes));
   parts.note.replaceChildren(
-    h("strong", { "data-value": now.living, id: "living" }, now.living), " tokens still lead to an open sequence; the cache holds ",
-    h("strong", { "data-value": now.nodes, id: "held" }, now.nodes), ` nodes, ${count(now.nodes * found.bytes)} bytes. A cache of its own for each sequence would hold `,
-    h("strong", { "data-value": now.copies }, now.copies), ". Each key and value is written once and never moves; outlined ones wait to be swept out.");
+    h("strong", { "data-value": now.living, id: "living" }, now.living), " tokens still belong to an open sequence; the cache holds ",
+    h("strong", { "data-value": now.nodes, id: "held" }, now.nodes), ` nodes, ${count(now.nodes * found.bytes)} bytes. A separate cache for each sequence would hold `,
+    h("strong", { "data-value": now.copies }, now.copies), ". Each key and value is written once and never moves; outlined ones will be removed.");
 }

@@ -7,8 +7,8 @@ export const id = "bpe";
 export const name = "BPE";
 export const title = "From bytes to words, merge by merge";
 export const lead =
-  "A tokenizer begins with bytes and learns, one after the other, which two neighbours to make one. Slide through the merges " +
-  "in the order in which they were learned: the text below is cut as it would have been then.";
+  "A tokenizer begins with bytes and learns, one after the other, which two neighbours to merge. Move through the merges " +
+  "in the order in which they were learned: the text below is split as it would have been then.";
 
 const TEXT = "Gestern hat der Ritter das Lied gesungen. Heute singt die Prinzessin, weil der Ritter schläft. " +
   "Yesterday the knight sang the song. Today the princess is singing because the knight is sleeping.";
@@ -30,7 +30,7 @@ export function mount(section) {
     h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Merges: ", now), merges)),
     problem, said, tokens, behind,
     h("div", { class: "halves" },
-      h("div", {}, h("h3", {}, "How a word grows"), h("p", { class: "soft small" }, "Choose a word in the text above. Numbers are merges; outlined tokens are still to come."), tree),
+      h("div", {}, h("h3", {}, "How a word grows"), h("p", { class: "soft small" }, "Choose a word in the text above. Numbers are merges; outlined tokens are not merged yet."), tree),
       h("div", {}, h("h3", {}, "Neighbours in this text"), pairs)),
   );
   parts = { section, text, merges, now, problem, said, tokens, tree, pairs, behind, word: "", first: true };

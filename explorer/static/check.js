@@ -1,13 +1,13 @@
-// View 5: the gradient of one call against differences of its values; a mistake planted on purpose.
+// View 5: the gradient of one call compared with finite differences; a mistake planted on purpose.
 
 import { ask, latest, unpack } from "./api.js";
 import { brief, exact, h, numbers, option, problemLine, s, table } from "./dom.js";
 
 export const id = "check";
 export const name = "Gradient check";
-export const title = "Is this gradient right?";
+export const title = "Is this gradient correct?";
 export const lead =
-  "A backward rule claims a derivative. Differences of the forward computation measure it, entry by entry, in float64 and with the " +
+  "A backward rule computes a derivative. Finite differences of the forward computation measure it, entry by entry, in float64, for the " +
   "call's real inputs. Points on the diagonal agree. Plant a mistake and see whether it is found.";
 
 let parts, context;
@@ -25,7 +25,7 @@ export function mount(section, { shared }) {
 export function show({ shared }) {
   if (parts.text === shared.text) return send(-1);
   queryGraph({ text: shared.text, open: [] }, async (folded) => {
-    // Every call, by its module: what the folded graph holds, opened as deep as it goes.
+    // Every call, by its module: open the folded graph completely.
     const names = new Map();
     let keys = folded.rows.filter((row) => row.kind === "closed").map((row) => row.key), rows = folded.rows;
     while (keys.length) {
@@ -78,7 +78,7 @@ function draw(seen, plant) {
       h("td", {}, brief(Math.abs(a - one.numeric[i]))), h("td", {}, Number.isNaN(one.numeric[i]) ? "left out" : one.excess[i] > 1 ? "wrong" : "right"))))))] : []));
 }
 
-// Analytic over numeric; the diagonal is where they agree.
+// Analytic against numeric gradient; on the diagonal they agree.
 function plot(one) {
   const size = 220, edge = 26;
   const known = [...one.analytic, ...one.numeric].filter(Number.isFinite);

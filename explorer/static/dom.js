@@ -1,4 +1,4 @@
-// Elements in one line, and the few parts that every view has.
+// Building elements, and the parts that several views share.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -15,10 +15,6 @@ function filled(element, attributes, children) {
 export const h = (tag, attributes, ...children) => filled(document.createElement(tag), attributes, children);
 export const s = (tag, attributes, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
 
-export function escaped(text) {
-  return String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
-}
-
 // A number to read: four digits, plain where that is short.
 export function brief(x) {
   if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "–";
@@ -29,15 +25,15 @@ export function brief(x) {
   return text.replace("-", "−");
 }
 
-// A number to compare: what float32 holds, or all digits.
+// A number to compare: the digits of float32, or all.
 export const exact = (x, float64 = false) => (float64 ? String(x) : String(Number(x.toPrecision(8))));
 
 export const count = (x) => x.toLocaleString("en");
 
-// A number that the page shows, with its value for whoever checks.
+// A number that the page shows, with its exact value for tests.
 export const num = (x, attributes = {}) => h("span", { "data-value": exact(x, true), ...attributes }, brief(x));
 
-// A table behind a picture, made when it is opened.
+// A table of a picture's numbers, built when it is opened.
 export function numbers(title, make) {
   const box = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title });
   const details = h("details", { class: "numbers" }, h("summary", {}, title), box);
@@ -61,10 +57,6 @@ export const problemLine = () => h("p", { class: "problem", role: "alert" });
 
 export function option(value, text, selected) {
   return h("option", { value, selected }, text);
-}
-
-export function field(label, control, kind) {
-  return h("label", { class: kind }, label, control);
 }
 
 // Calls the last of several quick calls.

@@ -1,4 +1,4 @@
-// View 4: the recorded calls of a training step, folded by module; a walk backward through them; one call in detail.
+// View 4: the recorded calls of a training step, folded by module; the backward pass step by step; one call in detail.
 
 import { latest, unpack } from "./api.js";
 import { brief, exact, h, num, numbers, problemLine, s, table } from "./dom.js";
@@ -7,15 +7,15 @@ export const id = "graph";
 export const name = "Graph";
 export const title = "A training step, call by call";
 export const lead =
-  "What the engine recorded while the model computed the loss of your text and its own answer. Rows stand in the order of the " +
-  "calls; arcs lead from where a value is made to where it is used. Step backward, and watch the gradient arrive at each call.";
+  "What the engine recorded while the model computed the loss of your text and its own answer. Rows are in the order of the " +
+  "calls; arcs lead from where a value is computed to where it is used. Step backward, and watch the gradient arrive at each call.";
 
 let parts, context, data, opened = null, shownText = null;
 const query = latest("graph"), queryCall = latest("call");
 
 export function mount(section, { shared, go }) {
   context = { shared, go };
-  const slider = h("input", { type: "range", min: 0, max: 1, value: 0, id: "graph-step", "aria-label": "Calls that the backward pass has gone through" });
+  const slider = h("input", { type: "range", min: 0, max: 1, value: 0, id: "graph-step", "aria-label": "Calls that the backward pass has done" });
   slider.addEventListener("input", () => walk(Number(slider.value)));
   const later = h("button", { type: "button", class: "main", id: "graph-back", onclick: () => walk(Number(slider.value) + 1) }, "Step backward");
   const earlier = h("button", { type: "button", onclick: () => walk(Number(slider.value) - 1) }, "Undo a step");
@@ -44,7 +44,7 @@ function send() {
     shownText = data.text;
     parts.problem.textContent = "";
     for (const row of data.rows) if (row.kind !== "call") everyModule.add(row.key);
-    if (opened === "all" && data.rows.some((row) => row.kind === "closed")) return send(); // what was inside is known now
+    if (opened === "all" && data.rows.some((row) => row.kind === "closed")) return send(); // now the inner modules are known
     opened = data.open;
     draw();
     parts.section.dataset.ready = `${data.text}/${data.rows.length}`;
@@ -108,11 +108,11 @@ function light(row) {
   }
 }
 
-// After `done` calls of the backward pass: which rows it has gone through, and where it stands.
+// After `done` calls of the backward pass: which rows are done, and which is the current one.
 function walk(done) {
   done = Math.max(0, Math.min(data.count, done));
   parts.slider.value = done;
-  const reached = data.count - done; // calls from here on have been gone through
+  const reached = data.count - done; // calls from here on are done
   let current = null;
   data.rows.forEach((row, i) => {
     const item = parts.list.children[i], last = row.calls.at(-1);
@@ -146,15 +146,15 @@ function drawCall(call) {
   const region = (label, child) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, child);
   parts.detail.replaceChildren(
     h("h3", {}, call.name), h("p", { class: "soft small" }, `call ${call.number}, in ${call.module || "the model itself"}; `,
-      call.form === "fused" ? "fused: one call in place of several small ops" : "an op of its own"),
+      call.form === "fused" ? "fused: one call instead of several small ops" : "a single op"),
     h("button", { type: "button", onclick: () => context.go("check", { call: call.number }) }, "Check this gradient"),
     h("p"), region("Values and gradients", table(null, ["value", "from", "array", "norm", "∇ norm"], rows)),
-    h("h4", {}, "The output, its first numbers"), picture(out.value, "value"),
+    h("h4", {}, "The output, first elements"), picture(out.value, "value"),
     ...(out.gradient ? [h("h4", {}, "Its gradient"), picture(out.gradient, "gradient")] : []),
     h("details", { class: "numbers" }, h("summary", {}, `Saved for the backward pass: ${call.saved.length} arrays`),
       ...call.saved.flatMap((value, i) => [h("h4", {}, `${value.dtype} ${value.shape.join("×") || "a number"}`), picture(value, `saved ${i + 1}`)])),
     ...(call.composed ? [h("h4", {}, "Fused and composed"),
-      h("p", { class: "small" }, "The same gradients by small ops; value differs by at most ", num(call.composed.value), "."),
+      h("p", { class: "small" }, "The same gradients by small ops; the values differ by at most ", num(call.composed.value), "."),
       region("Fused and composed", table(null, ["gradient of", "fused", "composed", "largest difference", "relative"], call.composed.gradients.map((one) => h("tr", {},
         h("th", { scope: "row", class: "mono" }, one.source), h("td", { "data-value": one.fused.norm }, brief(one.fused.norm)), h("td", { "data-value": one.composed.norm }, brief(one.composed.norm)),
         h("td", { "data-value": one.difference }, brief(one.difference)), h("td", { class: "relative", "data-value": one.relative }, brief(one.relative))))))] : []),

@@ -8,8 +8,8 @@ export const id = "head";
 export const name = "One head";
 export const title = "One head, number by number";
 export const lead =
-  "How one word decides where to look. Your browser computes every step from the one before it, out of the model's own " +
-  "q, k and v; the last columns hold what handloom computed. Change the scale or leave out a word, and all that follows changes.";
+  "How one word's attention is computed. Your browser computes every step from the one before it, from the model's own " +
+  "q, k and v; the last columns hold handloom's results. Change the scale or leave out a word, and all later steps change.";
 
 let parts, context, data;
 const changes = { scale: null, dropped: new Set() };
@@ -38,7 +38,7 @@ export function show({ shared }) {
       parts.section.dataset.ready = `${data.layer.name}/${shared.head}/${shared.row}`;
     },
     (text) => {
-      parts.problem.textContent = context.shared.pass ? text : "Run a text in the first view: this one looks into its heads.";
+      parts.problem.textContent = context.shared.pass ? text : "Run a text in the first view: this one shows its heads.";
       parts.steps.replaceChildren();
     },
   );
@@ -58,8 +58,8 @@ function choose() {
       Object.assign(shared, { layer: value, row: Math.min(shared.row, rows - 1), column: 0 });
     }),
     select("Head", Array.from({ length: data.layer.heads }, (_, i) => [i, i + 1]), shared.head, (value) => (shared.head = Number(value))),
-    select("The word that asks", words(data.rows), shared.row, (value) => (shared.row = Number(value))),
-    select("The word looked at", words(data.columns), shared.column, (value) => (shared.column = Number(value))),
+    select("Query", words(data.rows), shared.row, (value) => (shared.row = Number(value))),
+    select("Key", words(data.columns), shared.column, (value) => (shared.column = Number(value))),
   );
 }
 
@@ -91,17 +91,17 @@ function draw() {
     type: "range", min: 0, max: (4 * data.scale).toFixed(5), step: (data.scale / 50).toFixed(6), value: changes.scale, "aria-label": "Scale",
     oninput: (event) => { changes.scale = Number(event.target.value); refresh(); },
   });
-  const back = h("button", { type: "button", onclick: () => { Object.assign(changes, { scale: data.scale, dropped: new Set() }); draw(); } }, "As the model has it");
+  const back = h("button", { type: "button", onclick: () => { Object.assign(changes, { scale: data.scale, dropped: new Set() }); draw(); } }, "Reset to the model's");
   const scaleNow = h("span", {}), tableBox = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "From scores to weights" });
   const outputBox = h("div", {});
   parts.steps.replaceChildren(
-    step("What is asked, what is offered", `The query of ${word} and the key of ${other}: ${size} numbers each, blue above zero, orange below.`,
+    step("Query and key", `The query of ${word} and the key of ${other}: ${size} numbers each, blue above zero, orange below.`,
       pair(h("span", {}, `q of ${word}`), strip(data.q, most, "q"), h("span", {}, `k of ${other}`), strip(key, most, "k"))),
-    step("Their product", "Multiplied place by place and summed: large where both point the same way.",
+    step("Their product", "Multiplied element by element and summed: large if both point in the same direction.",
       pair(h("span", {}, "q · k, each"), strip(product, largest(product), "product"), h("span", {}, "sum"), h("span", {}, num(now.dot[j], { id: "dot" })))),
-    step("From scores to weights", "The same for every word: times the scale, plus what position and mask add, less the largest; the exponential; divided by the sum. Untick a word to leave it out.",
+    step("From scores to weights", "For every key: times the scale, plus position bias and mask, minus the largest; the exponential; divided by the sum. Untick a word to leave it out.",
       h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Scale ", scaleNow), slider), back), tableBox),
-    step("The weighted sum", `What ${word} takes away: the values v of all words, each times its weight.`, outputBox),
+    step("The weighted sum", `The result for ${word}: the values v of all words, each times its weight.`, outputBox),
   );
   function refresh() {
     const now = computed(data, changes.scale, changes.dropped);

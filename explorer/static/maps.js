@@ -2,7 +2,7 @@
 
 import { brief, exact, h, numbers, s, table } from "./dom.js";
 
-// How dark a weight is: its square root, so that small weights can still be told apart; the legend says so.
+// How dark a weight is: its square root, so that small weights can be distinguished; the legend says so.
 export const shade = (weight) => Math.sqrt(Math.max(0, Math.min(1, weight)));
 
 function cells(values, offset, rows, columns) {

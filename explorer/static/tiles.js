@@ -8,7 +8,7 @@ export const id = "tiles";
 export const name = "Three ways";
 export const title = "Attention three ways";
 export const lead =
-  "The standard method forms all weights at once. The blocked one (FlashAttention) never does: it goes through the keys in " +
+  "The standard method computes all weights at once. The blocked one (FlashAttention) never does: it goes through the keys in " +
   "blocks and keeps three running values for each query, the largest score m, the sum l and the output o, rescaled when m grows.";
 
 let parts, context, data;
@@ -39,7 +39,7 @@ export function show({ shared }) {
     draw();
     parts.section.dataset.ready = `${body.layer}/${body.head}/${body.query}/${body.block}`;
   }, (text) => {
-    parts.problem.textContent = shared.pass ? text : "Run a text in the first view: this one looks into its heads.";
+    parts.problem.textContent = shared.pass ? text : "Run a text in the first view: this one shows its heads.";
     for (const part of ["picks", "grid", "running", "methods"]) parts[part].replaceChildren();
   });
 }
@@ -75,10 +75,10 @@ function draw() {
   const skipped = tiles.length - visited;
   parts.grid.replaceChildren(
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The blocks" },
-      s("svg", { class: "tiling", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${visited} blocks are worked on, ${skipped} skipped` }, boxes,
+      s("svg", { class: "tiling", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${visited} blocks are computed, ${skipped} skipped` }, boxes,
         s("rect", { class: "hit", x: 0.5, y: row * size, width: width - 1, height: size }))),
     h("p", { class: "small" }, num(visited, { id: "visited" }), " blocks, numbered in their order; ", num(skipped, { id: "skipped" }),
-      " skipped, since no query of theirs may look at any of their keys. The frame is the query beside."));
+      " skipped, since none of their queries may attend to any of their keys. The frame marks the query on the right."));
   const most = largest(...data.trace.map((one) => one.o), data.methods[0].output);
   const last = data.trace.at(-1);
   const cell = (x, kind) => h("td", { "data-value": exact(x, true), class: kind }, brief(x));
@@ -91,13 +91,13 @@ function draw() {
     table(null, ["keys", "m", "× before", "l", "o"], [...steps, ...ends,
       ...data.methods.filter((one) => one.output).map((one) => h("tr", {}, h("th", { scope: "row" }, one.method), h("td"), h("td"), h("td"),
         h("td", { class: "withstrip" }, strip(one.output, most, one.method))))])),
-    h("p", { class: "small soft" }, "“× before” is exp(m before − m now): what l and o so far are multiplied with when a larger score turns up."));
+    h("p", { class: "small soft" }, "“× before” is exp(m before − m now): the factor for l and o so far when a larger score is found."));
   parts.methods.replaceChildren(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The methods" },
     table(null, ["method", "largest error against float64", "scores at a time, bytes", "kept for the backward pass, bytes"], data.methods.map((one) =>
-      one.refused ? h("tr", { class: "off" }, h("th", { scope: "row" }, one.method), h("td", { colspan: 3, class: "left reason" }, `not here: ${one.refused}`))
+      one.refused ? h("tr", { class: "off" }, h("th", { scope: "row" }, one.method), h("td", { colspan: 3, class: "left reason" }, `not available: ${one.refused}`))
         : h("tr", {}, h("th", { scope: "row" }, one.method), cell(one.error, "error"), h("td", { "data-value": one.scores }, one.scores ? count(one.scores) : "registers"), h("td", { "data-value": one.kept }, count(one.kept)))))),
-    h("p", { class: "small soft" }, `handloom takes blocks by itself from ${count(data.long)} scores a head on; on a sentence the standard method is quicker. `,
-      "For n words the first column of bytes grows with n², the blocked method's not at all; what it keeps grows with n."));
+    h("p", { class: "small soft" }, `handloom chooses blocks by itself from ${count(data.long)} scores per head on; on a sentence the standard method is faster. `,
+      "For n words the standard method's scores grow with n², the blocked method's not at all; what it keeps grows with n."));
 }
 
 const cut = (text) => (text.length > 26 ? text.slice(0, 25) + "…" : text);

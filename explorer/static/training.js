@@ -1,4 +1,4 @@
-// View 8: a run as it goes on: its curves, its gradients layer by layer, its loss scale, attention over its saves.
+// View 8: a run while it trains: its curves, its gradients by layer, its loss scale, attention over its saves.
 
 import { ask, latest, Problem, unpack } from "./api.js";
 import { brief, count, h, num, numbers, option, problemLine, s, table } from "./dom.js";
@@ -8,8 +8,8 @@ export const id = "training";
 export const name = "Training";
 export const title = "Training, live";
 export const lead =
-  "The log of the run, drawn as it is written, whoever trains it. A run that was started here can be paused and taken step by step. " +
-  "Below, one head's attention to your text at each save: the same words, other weights.";
+  "The log of the run, drawn as it is written. A run that was started here can be paused and continued step by step. " +
+  "Below, one head's attention on your text at each save: the same words, with that save's weights.";
 
 let parts, context;
 const log = { rows: [], state: "", version: -1 };
@@ -33,7 +33,7 @@ export function mount(section, { shared }) {
   const one = button("one", "One step", () => order({ order: "step" })), stop = button("stop", "Stop and save", () => order({ order: "stop" }));
   const start = h("form", { class: "ask", onsubmit: (event) => { event.preventDefault(); order({ order: "start", preset: preset.value, precision: precision.value }); } },
     h("label", {}, "Model", preset), h("label", {}, "Precision", precision), h("button", { id: "start" }, "Start a new run"));
-  const problem = problemLine(), said = h("p", { role: "status", id: "training-state" }), lines = h("pre", { tabindex: 0, "aria-label": "What the training says" });
+  const problem = problemLine(), said = h("p", { role: "status", id: "training-state" }), lines = h("pre", { tabindex: 0, "aria-label": "Output of the training" });
   const charts = h("div", { class: "charts" }), layers = h("div", { class: "charts small-charts" }), saves = h("div"), behind = h("div");
   const layersTitle = h("h3", {}, "Gradient norm by layer");
   section.append(h("div", { class: "ask" }, pause, one, stop), problem, said, lines, charts, layersTitle, layers, behind, h("h3", {}, "Attention over the saves"), saves, h("h3", {}, "Train another"), start);
@@ -72,7 +72,7 @@ function draw() {
   const steered = log.state === "running" || log.state === "paused", step = rows.at(-1)?.step ?? 0;
   parts.problem.textContent = log.problem || "";
   parts.said.replaceChildren(`${STATES[log.state] ?? "…"}: ${log.run ?? ""}, step `, num(step, { id: "training-step" }), log.steps ? ` of ${count(log.steps)}` : "", ".");
-  parts.lines.textContent = log.state === "failed" || (!rows.length && log.state === "running") ? (log.said ?? []).join("\n") || "Making the data and the tokens …" : "";
+  parts.lines.textContent = log.state === "failed" || (!rows.length && log.state === "running") ? (log.said ?? []).join("\n") || "Preparing the data and the tokenizer …" : "";
   parts.lines.hidden = !parts.lines.textContent;
   for (const button of parts.steering) button.hidden = !steered;
   parts.pause.textContent = log.state === "paused" ? "Go on" : "Pause";
@@ -129,7 +129,7 @@ function chart(title, unit, lines, { width = 360, height = 170, top = null, mark
   return h("figure", { class: "chart" }, h("p", { class: "title" }, title, unit ? `, ${unit}` : "", lines.filter((line) => line.label).map((line, i) => [i ? " and " : ": ", h("span", { class: line.kind }, line.label)]).flat()), svg);
 }
 
-// The loss scale; triangles where gradients overflowed and the step was skipped, and who caused it.
+// The loss scale; triangles where gradients overflowed and the step was skipped, with the first layer that overflowed.
 function scaleChart(training, line) {
   const marks = [];
   training.forEach((row, i) => {
@@ -157,7 +157,7 @@ function drawSaves() {
   }, (text) => parts.saves.replaceChildren(h("p", { class: "soft" }, text)));
 }
 
-// The last layer, where nobody has chosen one yet.
+// The last layer, if none has been chosen yet.
 async function chooseLayer(body) {
   try {
     const seen = await ask("translate", { text: body.text });

@@ -1,4 +1,4 @@
-// View 1: a text, what the model makes of it, and every attention map on the way.
+// View 1: a text, the model's answer, and all attention maps.
 
 import { latest, unpack } from "./api.js";
 import { brief, h, num, problemLine, settled, table } from "./dom.js";
@@ -6,10 +6,10 @@ import { largeMap, legend, links, thumbnail } from "./maps.js";
 
 export const id = "translate";
 export const name = "Translate";
-export const title = "Translate, and watch where it looks";
+export const title = "Translate, and see the attention";
 export const lead =
-  "Each small square is one attention head: a row for each word that asks, a column for each word that is looked at, " +
-  "darker the more it counts. Choose a square to read it, choose a cell to see how its number came about.";
+  "Each small square is one attention head: a row for each query word, a column for each key word, " +
+  "darker for larger weights. Choose a square to enlarge it, choose a cell to see how its weight is computed.";
 
 let parts, context;
 
@@ -32,14 +32,14 @@ export function mount(section, { shared, go }) {
 }
 
 export function show({ shared }) {
-  if (!shared.facts) parts.problem.textContent = "There is no model yet: it is saved at the first validation of the training, in the last view.";
+  if (!shared.facts) parts.problem.textContent = "There is no model yet: it is saved at the first validation of the training; see the last view.";
   else if (parts.section.dataset.text !== shared.text) {
     parts.input.value = shared.text;
     parts.send();
   }
 }
 
-// There are other weights.
+// New weights have been saved.
 export const renewed = () => {
   if (!parts.input.value) parts.input.value = context.shared.text;
   parts.send();
@@ -53,7 +53,7 @@ function draw(seen) {
   if (!kept) Object.assign(shared, { layer: seen.layers.at(-1)?.name, head: 0 });
   parts.problem.textContent = "";
   parts.answer.textContent = seen.answer;
-  parts.answer.title = `what the model makes of: ${seen.text}`;
+  parts.answer.title = `the model's answer to: ${seen.text}`;
   parts.shares.replaceChildren(...(seen.shares ? [shareTable(seen.shares)] : []));
   const groups = new Map();
   for (const layer of seen.layers) groups.set(layer.title, [...(groups.get(layer.title) || []), layer]);
@@ -111,5 +111,5 @@ function shareTable(shares) {
     bar.style.width = `${100 * share}%`;
     return h("tr", {}, h("th", { scope: "row" }, label), h("td", { "data-value": share }, `${brief(100 * share)} %`), h("td", { class: "with" }, bar));
   });
-  return table("How likely each class is", ["class", "share", ""], rows);
+  return table("Probability of each class", ["class", "probability", ""], rows);
 }

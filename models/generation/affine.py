@@ -1,10 +1,10 @@
-"""x W^T + b for the few rows x of a decoding step: most of its time goes here.
+"""x W^T + b for the few rows x of a decoding step, which spends most of its time here.
 
 Before a BLAS multiplies large matrices it copies both into the order in which its kernel reads them. With thousands of
 rows that costs next to nothing; with the 1 to 200 rows of a decoding step it costs as much as the arithmetic. OpenBLAS
-reads products of up to 10^6 multiplications where they are, with its kernels for AVX-512. So `pack` cuts W^T into
+reads products of up to 10^6 multiplications without copying, with its kernels for AVX-512. So `pack` cuts W^T into
 blocks of columns, each contiguous, and the product becomes many small ones: some rows times one block each, all in one
-call of NumPy, whose blocks are shared out among the threads.
+call of NumPy, with the blocks divided among the threads.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ...autograd.parallel import parallel_for
 from ...nn import Linear
 
 COLUMNS = 32  # of a block
-SMALL = 1_000_000  # multiplications of a product that OpenBLAS reads in place
-CHUNK = 1 << 16  # numbers of the result that are finished (bias, ReLU) while they are in the processor's cache
+SMALL = 1_000_000  # multiplications of a product that OpenBLAS does not copy
+CHUNK = 1 << 16  # elements of the result that get bias and ReLU while they are in the processor's cache
 IN_PLACE = ("SkylakeX", "Cooperlake", "SapphireRapids")  # OpenBLAS's names of its kernels for AVX-512
 
 
@@ -36,8 +36,8 @@ class Affine:
 
     Attributes:
         weight: W^T, a view of the parameter unless `pack` copies it whole.
-        blocks: once `pack` has cut W^T into blocks: (number, in_features, COLUMNS), filled up with zeros. A single row
-            is multiplied with the parameter: that product reads each weight once, in the order of memory.
+        blocks: after `pack` has cut W^T into blocks: (number, in_features, COLUMNS), padded with zeros. A single row
+            is multiplied with the parameter: that product reads each weight once, in memory order.
     """
 
     def __init__(self, weight: Any, bias: Any):
@@ -51,14 +51,14 @@ class Affine:
         return cls(linear.weight.data, None if linear.bias is None else linear.bias.data)
 
     def buffer(self, rows: int) -> Any:
-        """An array for the results of up to so many rows."""
+        """An array for the results of up to this many rows."""
         if self.blocks is None:
             return self.xp.empty((rows, self.out_features), self.dtype)
         groups, size = self._groups(rows)
         return np.empty((groups * size, len(self.blocks) * COLUMNS), self.dtype)
 
     def __call__(self, x: Any, buffer: Any = None, relu: bool = False) -> Any:
-        """(rows, in_features) -> (rows, out_features), in the memory of `buffer` if there is one."""
+        """(rows, in_features) -> (rows, out_features), written into `buffer` if there is one."""
         rows, packed, bias = len(x), self.blocks, self.bias
         y = self.buffer(rows) if buffer is None else buffer
         if packed is None or rows == 1:
@@ -85,7 +85,7 @@ class Affine:
         return y[:rows, : self.out_features]
 
     def _groups(self, rows: int) -> tuple[int, int]:
-        """How many groups of rows make small products with each block, and how many rows are in each."""
+        """In how many groups to divide the rows so that products with a block stay small, and the rows of a group."""
         most = max(SMALL // (self.in_features * COLUMNS), 1)
         groups = -(-rows // (1 << (most.bit_length() - 1)))  # the largest power of two
         return groups, -(-rows // max(groups, 1))
@@ -101,7 +101,7 @@ def _finish(y: Any, bias: Any, relu: bool) -> None:
 def pack(layers: list[Affine]) -> None:
     """Copy the weights into the layout that is fastest for few rows.
 
-    All lie in one array, which the operating system can give large pages: reading is then faster by a tenth.
+    All lie in one array, for which the operating system can use large pages: reading is then faster by a tenth.
     """
     xp, dtype = layers[0].xp, layers[0].dtype
     in_blocks = xp is np and dtype in (np.float32, np.float64) and reads_in_place()
@@ -109,10 +109,10 @@ def pack(layers: list[Affine]) -> None:
     width = COLUMNS if in_blocks else 1
     numbers = [layer.in_features * width * -(-layer.out_features // width) for layer in layers]
     flat = xp.empty(sum(numbers) + (len(layers) + 1) * line, dtype)
-    place = -flat.ctypes.data % 64 // dtype.itemsize if xp is np else 0
+    offset = -flat.ctypes.data % 64 // dtype.itemsize if xp is np else 0
     for layer, size in zip(layers, numbers, strict=True):
-        packed = flat[place : place + size]
-        place += -(-size // line) * line
+        packed = flat[offset : offset + size]
+        offset += -(-size // line) * line
         if in_blocks:
             layer.blocks = packed.reshape(-1, layer.in_features, COLUMNS)
             for start, block in zip(range(0, layer.out_features, COLUMNS), layer.blocks, strict=True):

@@ -18,15 +18,15 @@ Candidate = tuple[float, int, int]
 
 
 class BeamStep(NamedTuple):
-    """What one step of a beam search did with one sentence; told while the state still stands before `select`.
+    """What one step of a beam search did with one sentence; reported before `select` changes the state.
 
     Attributes:
         sentence: the row of the state in which it began.
-        length: tokens of its sequences, with the new one.
-        candidates: the continuations that were looked at, best first, at most twice the beam's width.
-        kept: those of them that stay open, in the order of their rows from now on; none if the sentence is done.
-        complete: the sequences that ended: which open one it extends, with which tokens ([] for <eos>), and the
-            hypothesis as it is scored.
+        length: tokens of its sequences, including the new one.
+        candidates: the continuations that were considered, best first, at most twice the beam's width.
+        kept: the candidates that stay open, in the order of their new rows; none if the sentence is done.
+        complete: the sequences that ended: which open one each extends, with which tokens ([] for <eos>), and the
+            scored hypothesis.
     """
 
     sentence: int
@@ -48,22 +48,22 @@ def beam_search(
     length_norm: str = "wu",
     early_stopping: EarlyStopping = None,
 ) -> list[list[Hypothesis]]:
-    """The best complete sequences found when the `width` best partial ones of each sentence are kept at each step.
+    """Beam search: keeps the `width` best partial sequences of each sentence at each step.
 
     The score of a complete sequence is its log-probability divided by `length_penalty`, plus `coverage_penalty`. A
     sentence is finished when no open sequence can still score more than its n-th best complete one, whatever may
-    follow, or its only one has ended; at the limit of length the open ones count as they are.
+    follow, or its only one has ended; at the length limit the open ones count as complete.
 
     Args:
-        width: sequences kept for each sentence; 1 gives what greedy search does, whatever `alpha`.
+        width: sequences kept for each sentence; 1 is greedy search, whatever `alpha`.
         alpha: exponent of the length penalty; 0 for none, above 0 favours longer sequences.
-        coverage: weight of the coverage penalty; it needs a state that keeps cross-attention.
+        coverage: weight of the coverage penalty; above 0 the state must keep cross-attention.
         n_best: how many to return, at most `width`.
-        length_norm: what a log-probability is divided by: "wu" for `length_penalty`, "power" for length^alpha.
-        early_stopping: when a sentence is finished in the words of `transformers`: True with `width` complete
-            sequences, whatever may still be found; False when the best open one would not be among these if it ended
-            now; "never" when it can't get among them any more. None, as above, compares with the n-th best alone.
-        observe: is told of each step of each sentence.
+        length_norm: the divisor of a log-probability: "wu" for `length_penalty`, "power" for length^alpha.
+        early_stopping: when a sentence is finished, as in `transformers`: True with `width` complete sequences,
+            whatever may still be found; False when the best open one would not be among these if it ended now; "never"
+            when it can't get among them any more. None, as above, compares with the n-th best alone.
+        observe: called with a BeamStep for each step of each sentence.
 
     Returns, for each row of the state, up to `n_best` hypotheses, best first. Raises ValueError for numbers out of
     range. Source: Wu et al. 2016, arXiv 1609.08144, section 7.
@@ -106,16 +106,16 @@ class _Complete:
             return False
         if self.early_stopping is True:
             return True
-        # A log-probability only falls and a coverage penalty is never above 0. What divides is largest at the limit
-        # (alpha > 0) or now.
+        # A log-probability only falls and a coverage penalty is never above 0. The divisor is largest at the length
+        # limit (alpha > 0) or now.
         longest = self.limit if self.alpha > 0 and self.early_stopping is not False else length
         bound = best_open / self.norm(longest, self.alpha)
         return bound <= self.best[-1].score
 
 
 class _BeamSearch:
-    """The state's rows are the open sequences of each sentence: one at first, then `width`, of which some may be
-    unused; those have the log-probability -inf.
+    """One search. The state's rows are the open sequences of each sentence: one at first, then `width`, of which some
+    may be unused; those have the log-probability -inf.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class _BeamSearch:
         observe: Callable[[BeamStep], None] | None,
     ):
         self.state, self.rules, self.width, self.coverage, self.observe = state, rules, width, coverage, observe
-        self.ended: list[tuple[int, list[int], Hypothesis]] = []  # in this step, of the sentence at work
+        self.ended: list[tuple[int, list[int], Hypothesis]] = []  # in this step, of the current sentence
         self.progress = Progress(state, rules)
         limits = self.progress.limits - self.progress.prefix_lengths
         self.complete = [_Complete(int(limit), *ranking) for limit in limits]
@@ -172,20 +172,20 @@ class _BeamSearch:
         tokens, log_p = to_host(ids, values - total[:, None])
         k = tokens.shape[1]
         scores = (self.scores[:, :, None] + log_p.reshape(alive, opened, k)).reshape(alive, opened * k)
-        # Equal scores in the order of their place: the same on every machine, and in every batch.
+        # A stable sort: equal scores have the same order on every machine, and in every batch.
         order = np.argsort(-scores, axis=1, kind="stable")[:, : 2 * self.width]
         tokens = np.take_along_axis(tokens.reshape(alive, opened * k), order, axis=1)
         return np.take_along_axis(scores, order, axis=1).tolist(), (order // k).tolist(), tokens.tolist()
 
-    def _extend(self, place: int, scores: list[float], parents: list[int], tokens: list[int]) -> list[Candidate]:
-        """The candidates that stay open, of the sentence at this place; none if it is done."""
+    def _extend(self, index: int, scores: list[float], parents: list[int], tokens: list[int]) -> list[Candidate]:
+        """The candidates that stay open, of the sentence alive[index]; none if it is done."""
         progress, opened = self.progress, self.scores.shape[1]
-        first = place * opened
+        first = index * opened
         self.ended = []
         if progress.length < progress.prefix_lengths[first]:
             return [(0.0, 0, int(progress.history[first, progress.length]))]
         length = progress.length + 1 - int(progress.prefix_lengths[first])
-        complete = self.complete[self.alive[place]]
+        complete = self.complete[self.alive[index]]
         kept: list[Candidate] = []
         for rank, (score, parent, token) in enumerate(zip(scores, parents, tokens, strict=True)):
             if score == -np.inf or len(kept) == self.width:
@@ -193,24 +193,24 @@ class _BeamSearch:
             if token != self.rules.eos_id:
                 kept.append((score, parent, token))
             elif rank < self.width:  # an <eos> below the beam's width would not be kept if it were any other token
-                self._complete(complete, first + parent, [], score, length)
-        if not kept and not complete.best:  # nothing is allowed: what there is ends as it is
-            for parent in np.flatnonzero(self.scores[place] > -np.inf).tolist():
-                self._complete(complete, first + parent, [], self.scores[place, parent], length - 1)
+                self._add(complete, first + parent, [], score, length)
+        if not kept and not complete.best:  # no token is allowed: the open sequences end as they are
+            for parent in np.flatnonzero(self.scores[index] > -np.inf).tolist():
+                self._add(complete, first + parent, [], self.scores[index, parent], length - 1)
         if self.width == 1 and complete.best:  # <eos> was the likeliest: the one sequence kept has ended
             return []
         if length >= complete.limit:
             for score, parent, token in kept:
-                self._complete(complete, first + parent, [token], score, length)
+                self._add(complete, first + parent, [token], score, length)
             kept = []
         elif kept and complete.settled(kept[0][0], length):
             kept = []
         if self.observe is not None:
             candidates = list(zip(scores, parents, tokens, strict=True))
-            self.observe(BeamStep(int(self.alive[place]), progress.length + 1, candidates, kept, self.ended))
+            self.observe(BeamStep(int(self.alive[index]), progress.length + 1, candidates, kept, self.ended))
         return kept
 
-    def _complete(self, complete: _Complete, row: int, last: list[int], log_probability: float, length: int) -> None:
+    def _add(self, complete: _Complete, row: int, last: list[int], log_probability: float, length: int) -> None:
         ids = self.progress.history[row, : self.progress.length].tolist() + last
         coverage = 0.0
         if self.attended is not None:
@@ -221,20 +221,20 @@ class _BeamSearch:
             self.ended.append((row % self.scores.shape[1], last, hypothesis))
 
     def _advance(self, kept: list[list[Candidate]]) -> np.ndarray:
-        """Go over to the sequences kept, without the sentences that are done; returns what the state is fed next."""
-        places = survivors(np.array([bool(candidates) for candidates in kept], dtype=bool))
-        self.alive = self.alive[places]
-        if not len(places):
+        """Select the sequences kept, without the sentences that are done; returns the ids to feed next."""
+        indices = survivors(np.array([bool(candidates) for candidates in kept], dtype=bool))
+        self.alive = self.alive[indices]
+        if not len(indices):
             return np.empty((0, 1), np.int64)
         opened, width = self.scores.shape[1], self.width
-        self.scores = np.full((len(places), width), -np.inf)
-        rows, tokens = np.empty((2, len(places), width), np.int64)
-        for new, place in enumerate(places.tolist()):
-            candidates = kept[place]
+        self.scores = np.full((len(indices), width), -np.inf)
+        rows, tokens = np.empty((2, len(indices), width), np.int64)
+        for new, index in enumerate(indices.tolist()):
+            candidates = kept[index]
             # Unused sequences repeat the best one; their score keeps them out.
             scores, parents, next_tokens = zip(*candidates, *candidates[:1] * (width - len(candidates)), strict=True)
             self.scores[new, : len(candidates)] = scores[: len(candidates)]
-            rows[new], tokens[new] = np.array(parents) + place * opened, next_tokens
+            rows[new], tokens[new] = np.array(parents) + index * opened, next_tokens
         rows, tokens = rows.reshape(-1), tokens.reshape(-1)
         self.state.select(rows, width)
         self.progress.select(rows)

@@ -1,9 +1,9 @@
-"""Keys and values of what was generated so far, kept once for all sequences of a sentence.
+"""A cache of keys and values, stored once for all sequences of a sentence.
 
 The sequences of a beam share most of their past. So the cache of a sentence is a tree: each token fed is a node, whose
 key and value are written once and never move; for each sequence a row of booleans says which nodes are its own past.
-When the beam is reordered only these rows are. All sequences of a sentence attend to all its nodes in one matrix
-product, with those of others at -inf. Nodes that no sequence needs any more are swept out now and then.
+When the beam is reordered, only these rows are. All sequences of a sentence attend to all its nodes in one matrix
+product, with -inf for the nodes of others. Nodes that no sequence needs any more are removed from time to time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class TreeCache:
 
     Attributes:
         keys, values: for each layer (sentences or more, heads, capacity, head_dim).
-        length: nodes of a sentence.
+        length: nodes per sentence.
         allowed: (sentences, width, length) host booleans, or None where every sequence's past is all nodes.
-        places: (sentences, length) the position in its sequence at which each node stands.
+        positions: (sentences, length) the position of each node in its sequence.
     """
 
     def __init__(self, layers: int, sentences: int, heads: int, head_dim: int, dtype: Any, xp: Any):
@@ -37,13 +37,13 @@ class TreeCache:
         self.keys = [xp.empty(shape, dtype) for _ in range(layers)]
         self.values = [xp.empty(shape, dtype) for _ in range(layers)]
         self.allowed: np.ndarray | None = None
-        self.places = np.empty((sentences, 0), np.int64)
-        self._sweep_at = INITIAL_CAPACITY  # nodes; twice what was left the last time
+        self.positions = np.empty((sentences, 0), np.int64)
+        self._sweep_at = INITIAL_CAPACITY  # nodes; twice what was left after the last sweep
 
     def append(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
         """Write the keys and values (sentences, heads, new, head_dim) of new nodes; returns all of this layer.
 
-        `extend` makes room for them beforehand, once for all layers.
+        `extend` allocates them first, once for all layers.
         """
         keys, values = self.keys[layer][: self.sentences], self.values[layer][: self.sentences]
         first = self.length - key.shape[2]
@@ -51,7 +51,7 @@ class TreeCache:
         return keys[:, :, : self.length], values[:, :, : self.length]
 
     def extend(self, position: int, new: int = 1) -> None:
-        """Add nodes to each sentence: one for each of its sequences at `position`, or a chunk from there on."""
+        """Add nodes to each sentence: one for each of its sequences at `position`, or `new` of them from there on."""
         nodes = self.width * new
         if self.length >= self._sweep_at:
             self._sweep()
@@ -60,15 +60,15 @@ class TreeCache:
         if self.allowed is not None:
             own = np.broadcast_to(np.eye(self.width, dtype=bool), (self.sentences, self.width, self.width))
             self.allowed = np.concatenate([self.allowed, own], axis=2)
-        places = np.repeat(np.arange(position, position + new), self.width)
-        self.places = np.concatenate([self.places, np.broadcast_to(places, (self.sentences, nodes))], axis=1)
+        positions = np.repeat(np.arange(position, position + new), self.width)
+        self.positions = np.concatenate([self.positions, np.broadcast_to(positions, (self.sentences, nodes))], axis=1)
         self.length += nodes
 
     def distances(self, position: int, new: int) -> np.ndarray:
-        """(sentences or 1, new or 1, length): how far each node stands ahead of the new tokens."""
-        places = self.places if self.allowed is not None else self.places[:1]
+        """(sentences or 1, new or 1, length): the position of each node minus that of the new tokens."""
+        positions = self.positions if self.allowed is not None else self.positions[:1]
         queries = np.arange(position, position + (1 if self.width > 1 else new))
-        return places[:, None] - queries[:, None]
+        return positions[:, None] - queries[:, None]
 
     def bias(self, dtype: Any) -> Any:
         """Added to scores (sentences, heads, width, length): 0 for a sequence's own past, -inf elsewhere; or None."""
@@ -81,9 +81,9 @@ class TreeCache:
         """Keep these sequences; `rows` and `width` as in DecodingState.select. Returns the sentences kept."""
         sentences, parents = np.divmod(rows.reshape(-1, width), self.width)
         if (sentences != sentences[:, :1]).any():
-            raise ValueError(f"sequences of different sentences can't stand in one group of {width}")
+            raise ValueError(f"sequences of different sentences can't be in one group of {width}")
         sentences = sentences[:, 0]
-        self.places = self.places[sentences]
+        self.positions = self.positions[sentences]
         if self.allowed is not None:
             self.allowed = self.allowed[sentences[:, None], parents]
         elif width > 1:
@@ -96,24 +96,24 @@ class TreeCache:
         return sentences
 
     def _sweep(self) -> None:
-        """Close the gaps that nodes without a living sequence have left, if they are many."""
+        """Remove the nodes without a living sequence, if they are many."""
         if self.allowed is None:
             return
         living = self.allowed.any(axis=1)
         length = int(living.sum(axis=1).max(initial=0))
         if length > self.length * 3 // 4:
             return
-        # The living nodes first, in their old order; where a sentence has fewer, dead ones fill up.
+        # The living nodes first, in their old order; sentences with fewer of them keep some dead ones.
         order = np.argsort(~living, axis=1, kind="stable")[:, :length]
         self.allowed = np.take_along_axis(self.allowed, order[:, None], axis=2)
-        self.places = np.take_along_axis(self.places, order, axis=1)
-        sentences, places = self.xp.arange(self.sentences)[:, None], self.xp.asarray(order)
+        self.positions = np.take_along_axis(self.positions, order, axis=1)
+        sentences, kept = self.xp.arange(self.sentences)[:, None], self.xp.asarray(order)
         for array in (*self.keys, *self.values):
-            array[: self.sentences, :, :length] = array[sentences, :, places].swapaxes(1, 2)
+            array[: self.sentences, :, :length] = array[sentences, :, kept].swapaxes(1, 2)
         self.length = length
 
     def _grow(self, needed: int) -> None:
-        """Room for `needed` nodes at least, twice as many as before if it has to be more."""
+        """Allocate at least `needed` nodes, and at least twice as many as before if they don't fit."""
         capacity = self.keys[0].shape[2]
         if needed <= capacity:
             return
@@ -125,10 +125,10 @@ class TreeCache:
 
 
 def keep_rows(arrays: list[Any], rows: np.ndarray, length: int) -> list[Any]:
-    """These rows, in this order, of each array (n, heads, capacity, head_dim), whose first `length` places matter.
+    """These rows, in this order, of arrays (n, heads, capacity, head_dim); only the first `length` nodes are copied.
 
-    The arrays stay and may have more rows than that, unless there are too few. Rows that stay where they are aren't
-    copied.
+    The arrays are reused unless they have too few rows, and may keep more rows than that. Rows that keep their
+    index are not copied.
     """
     if not arrays:
         return arrays

@@ -1,6 +1,6 @@
-"""Decoding with a cache: each step computes the new tokens alone, on plain arrays, without recording anything.
+"""Decoding with a cache: each step computes the new tokens alone, on plain arrays, without an autograd graph.
 
-The arithmetic is that of the layers in `nn`; the tests hold the two together.
+The arithmetic is that of the layers in `nn`; tests compare the two.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .raw_layers import RawAttention, RawDecoder, attend
 
 
 class CachedState:
-    """A DecodingState for a stack of Transformer layers, with or without attention to an encoder's output.
+    """A DecodingState for a stack of Transformer layers, with or without cross-attention to an encoder output.
 
     Args:
-        decoder: what generates; many states may share one.
+        decoder: the layers that generate; several states may share one.
         rows, positions, suggested_lengths: as in DecodingState.
-        memory: the encoder's output (rows, source_length, d_model), for a decoder that attends to one.
-        memory_lengths: (rows,) host integers: the rest of the memory is padding.
+        memory: the encoder output (rows, source_length, d_model), for a decoder with cross-attention.
+        memory_lengths: (rows,) host integers: source positions from there on are padding.
         keep_attention: keep the attention weights of the last step.
 
     Attributes (with keep_attention):
@@ -45,7 +45,7 @@ class CachedState:
         self.positions, self.suggested_lengths = positions, suggested_lengths
         first = decoder.layers[0].own
         self._cache = TreeCache(len(decoder.layers), rows, first.kv_heads, first.head_dim, decoder.dtype, decoder.xp)
-        cross = [layer.cross.memory(memory) for layer in decoder.layers if layer.cross is not None]
+        cross = [layer.cross.keys_values(memory) for layer in decoder.layers if layer.cross is not None]
         self._cross_keys, self._cross_values = [key for key, _ in cross], [value for _, value in cross]
         self._cross_bias = None
         self._empty_source = memory_lengths is not None and bool((np.asarray(memory_lengths) == 0).any())
@@ -58,12 +58,12 @@ class CachedState:
 
     @property
     def cross_attention(self) -> Any:
-        """(rows, source_length) cross-attention of the last layer, mean of its heads, summed over the new tokens."""
+        """(rows, source_length) cross-attention of the last layer, mean over its heads, summed over the new tokens."""
         return self.cross_attentions[-1].mean(axis=1).sum(axis=1) if self.cross_attentions else None
 
     @property
     def past(self) -> np.ndarray:
-        """(rows, nodes) host booleans: which nodes of its sentence's cache are each sequence's own past."""
+        """(rows, nodes) host booleans: which nodes of its sentence's cache belong to each sequence."""
         allowed = self._cache.allowed
         shape = self.rows, self._cache.length
         return np.ones(shape, bool) if allowed is None else allowed.reshape(shape)
@@ -106,31 +106,31 @@ class CachedState:
             self._cross_bias = self._cross_bias[self.decoder.xp.asarray(sentences)]
 
     def _attend_by_position(self, q: Any, k: Any, v: Any, number: int, scores: PositionScores, bias: Any) -> Any:
-        """Self-attention where the distance of two tokens matters."""
+        """Self-attention with scores that depend on the distance of two tokens."""
         with no_grad():
-            turned = self._turn(scores, q, k)
+            rotated = self._rotate(scores, q, k)
             added = scores.bias_at(self._cache.distances(self.length, q.shape[2]), q.dtype)
-        keys, values = self._cache.append(number, turned[1], v)
+        keys, values = self._cache.append(number, rotated[1], v)
         if added is not None:
             added = self.decoder.xp.asarray(added)
             bias = added if bias is None else added + bias
-        return self._attend(turned[0], keys, values, bias, self.self_attention)
+        return self._attend(rotated[0], keys, values, bias, self.self_attention)
 
-    def _turn(self, scores: PositionScores, q: Any, k: Any) -> list[Any]:
+    def _rotate(self, scores: PositionScores, q: Any, k: Any) -> list[Any]:
         """New queries and keys (sentences, heads, width or new, head_dim) at their positions."""
         if self._cache.width == 1:
-            return [x.data for x in scores.turn(Tensor(q), Tensor(k), self.length)]
-        # The sequences of a sentence all stand at one position.
+            return [x.data for x in scores.rotate(Tensor(q), Tensor(k), self.length)]
+        # All sequences of a sentence have the same length.
         query, key = (Tensor(x.swapaxes(1, 2).reshape(self.rows, x.shape[1], 1, x.shape[3])) for x in (q, k))
-        turned = scores.turn(query, key, self.length)
+        rotated = scores.rotate(query, key, self.length)
         return [
             new.data.reshape(old.shape[0], old.shape[2], old.shape[1], -1).swapaxes(1, 2)
-            for new, old in zip(turned, (q, k), strict=True)
+            for new, old in zip(rotated, (q, k), strict=True)
         ]
 
     def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any]) -> Any:
         out, weights = attend(
-            q, keys, values, bias, some_see_nothing=self._empty_source, keep=self.keep_attention
+            q, keys, values, bias, some_see_nothing=self._empty_source, return_weights=self.keep_attention
         )
         if self.keep_attention:
             kept.append(self._by_row(weights, own=kept is self.self_attention))
@@ -143,11 +143,11 @@ class CachedState:
             weights = weights.swapaxes(1, 2).reshape(self.rows, weights.shape[1], 1, weights.shape[3])
         if not own or allowed is None:
             return weights
-        places = np.nonzero(allowed.reshape(self.rows, -1))[1].reshape(self.rows, 1, 1, -1)
-        return self.decoder.xp.take_along_axis(weights, self.decoder.xp.asarray(places), axis=3)
+        nodes = np.nonzero(allowed.reshape(self.rows, -1))[1].reshape(self.rows, 1, 1, -1)
+        return self.decoder.xp.take_along_axis(weights, self.decoder.xp.asarray(nodes), axis=3)
 
     def _causal(self, new: int) -> Any:
-        """The bias (1, 1, new, length) of a chunk of new tokens, each of which sees what stands before it."""
+        """The bias (1, 1, new, length) for several new tokens, each of which sees itself and those before it."""
         before = self._cache.length - new
         return self._minus_infinity_unless(np.tri(new, before + new, before, dtype=bool)[None, None])
 
@@ -156,7 +156,7 @@ class CachedState:
         return self.decoder.xp.asarray(np.where(allowed, 0, -np.inf).astype(dtype))
 
     def _project(self, x: Any) -> Any:
-        """Logits, in the same memory at each step: fresh megabytes would cost page faults."""
+        """Logits, in the same memory at each step: newly allocated megabytes would cost page faults."""
         if self._logits is None or len(self._logits) < len(x):
             self._logits = self.decoder.output.buffer(len(x))
         return self.decoder.output(x, self._logits)

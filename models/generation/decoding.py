@@ -1,8 +1,8 @@
-"""What a search needs of a model: a state that takes tokens and gives the logits of the next ones.
+"""The interface between searches and models: a state that takes tokens and gives the logits of the next ones.
 
 A model that can generate has a method `start(...)` which returns a DecodingState: `start(source, source_lengths)` of
-an encoder-decoder runs the encoder, `start(rows)` of a language model has nothing to do. Everything that changes while
-generating lives in the state; the model and its layers hold none of it.
+an encoder-decoder runs the encoder, `start(rows)` of a language model has nothing to compute. All that changes during
+generation is in the state; the model and its layers hold none of it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from ...autograd.backend import array_module, to_device
 
 
 class DecodingState(Protocol):
-    """`rows` sequences of equal length that a model is generating side by side.
+    """`rows` sequences of equal length that a model generates side by side.
 
-    All sequences stand at the same position: where some begin with a longer prompt, the search feeds its tokens one by
-    one. Several sequences may belong to one sentence (beams); these stand in consecutive rows.
+    All sequences are at the same position: where some have a longer prompt, the search feeds its tokens one by one.
+    Several sequences may belong to one sentence (beams); these have consecutive rows.
 
     Attributes:
-        rows: sequences now.
-        positions: most tokens that a sequence can be fed, or None if there is no such limit.
-        suggested_lengths: (rows,) host integers, how many tokens a sequence should have at most unless the user says,
-            or None for up to `positions`.
+        rows: current number of sequences.
+        positions: maximum number of tokens fed to a sequence, or None if there is no such limit.
+        suggested_lengths: (rows,) host integers, default maximum length of each sequence; None for `positions`.
     """
 
     @property
@@ -38,10 +37,10 @@ class DecodingState(Protocol):
         """Feed each sequence its next tokens.
 
         Args:
-            ids: (rows, new) host integers; more than one new token only as long as each sentence has one sequence.
+            ids: (rows, new) host integers; more than one new token only while each sentence has one sequence.
 
         Returns logits (rows, vocab_size) of the token after the last one fed, an array on the model's device. The
-        caller may change it; the next step may reuse its memory. Raises ValueError beyond `positions`.
+        caller may modify it; the next step may reuse its memory. Raises ValueError beyond `positions`.
         """
         ...
 
@@ -49,16 +48,16 @@ class DecodingState(Protocol):
         """Keep these sequences, in this order.
 
         Args:
-            rows: host integers. A row that is not named is gone, one that is named twice goes on twice.
-            width: each `width` consecutive ones are sequences of the same sentence; divides len(rows).
+            rows: host integers. Rows that are left out are dropped; a row may occur several times.
+            width: each group of `width` consecutive sequences belongs to one sentence; divides len(rows).
         """
         ...
 
 
 class Uncached:
-    """A DecodingState that computes every sequence from its start at each step: slow, short, and right.
+    """A DecodingState that recomputes every sequence from its start at each step: slow and simple.
 
-    It serves models without a cache, and is what cached states are tested against.
+    It serves models without a cache, and as the reference in the tests of cached states.
 
     Args:
         logits: function of ids (rows, length) and of `origin` (rows,), the row in which each sequence began, that
@@ -92,9 +91,9 @@ class Uncached:
 
 
 def survivors(going: np.ndarray) -> np.ndarray:
-    """The rows to select so that only those stay for which `going` (rows,) is true.
+    """The rows to select so that only those with `going` (rows,) true are left.
 
-    Rows from the end take the places of those that leave: nearly all stay where they are and need not be copied.
+    Rows from the end replace those that leave, so that most rows keep their index and need not be copied.
     """
     rows = np.arange(int(going.sum()))
     rows[~going[: len(rows)]] = len(rows) + np.flatnonzero(going[len(rows) :])
@@ -102,7 +101,7 @@ def survivors(going: np.ndarray) -> np.ndarray:
 
 
 def to_host(ids: Any, numbers: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Integers below 2^53 and numbers, equal in shape, as int64 and float64 NumPy arrays; from a device in one copy."""
+    """Integers below 2^53 and floats of equal shape, as int64 and float64 NumPy arrays; from a device in one copy."""
     xp = array_module(ids)
     if xp is not np:
         ids, numbers = to_device(xp.stack([ids.astype(np.float64), numbers.astype(np.float64)]), "cpu")

@@ -1,4 +1,4 @@
-"""One token after the other: the likeliest, or one drawn at random. Also as a stream."""
+"""Generating token by token, the likeliest or one drawn at random; also as a stream."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from .decoding import DecodingState, survivors, to_host
 from .rules import Hypothesis, Progress, Rules
 from .top import log_sum_exp
 
-# (logits (rows, vocab_size), the sequence that each row is, the rows whose token is wanted) -> ids (rows,)
+# A function of logits (rows, vocab_size), sequence (rows,) of each row and wanted (rows,): the rows whose result is
+# used. Returns ids (rows,).
 Choice = Callable[[Any, np.ndarray, np.ndarray], Any]
 
 
 class Step(NamedTuple):
-    """What one step added: host arrays with one entry for each sequence that is not yet complete."""
+    """The result of one step: host arrays with one entry for each sequence that is not yet complete."""
 
     sequences: np.ndarray  # integers, the rows in which they began
     tokens: np.ndarray
     log_probabilities: np.ndarray  # 0 for tokens of the prefix
-    ended: np.ndarray  # whether the token is no part of the output: <eos>, or nothing was allowed
+    ended: np.ndarray  # whether the token is not in the output: <eos>, or nothing was allowed
 
 
 def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
-    """The Choice of greedy search; among equals the smallest id."""
+    """The Choice of greedy search: the largest logit, of equal ones the smallest id."""
     return logits.argmax(axis=1)
 
 
 def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) -> list[Hypothesis]:
     """The likeliest token at each step: one Hypothesis for each row of the state.
 
-    Without `scores` they are NaN, and the sum over the vocabulary is saved.
+    Without `scores` they are NaN, which saves the sum over the vocabulary.
     """
     return decode(state, rules, likeliest, scores=scores)
 
 
 def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> Iterator[int]:
-    """The tokens of one sequence, each as soon as it is known: its prefix first, <eos> left out.
+    """The tokens of one sequence, each as soon as it is known: its prefix first, without <eos>.
 
     Args:
         choose: `likeliest`, or a Sampler.
@@ -52,7 +53,7 @@ def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> It
 
 
 def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> list[Hypothesis]:
-    """Extend every sequence by what `choose` says until all have ended; those that have leave the batch."""
+    """Extend every sequence with the tokens of `choose` until all have ended; those that have leave the batch."""
     ids: list[list[int]] = [[] for _ in range(state.rows)]
     total = np.zeros(state.rows)
     for step in steps(state, rules, choose, scores=scores):
@@ -64,14 +65,14 @@ def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool =
 
 
 def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> Iterator[Step]:
-    """The generation step by step; the first ones are the part of the prefix that all sequences have.
+    """The generation step by step; the first steps are the part of the prefix that all sequences have.
 
     Without `scores` the log-probabilities are NaN.
     """
     progress = Progress(state, rules)
     sequences = np.arange(state.rows)
-    for place in range(progress.length):
-        yield Step(sequences, progress.history[:, place], np.zeros(len(sequences)), np.zeros(len(sequences), bool))
+    for position in range(progress.length):
+        yield Step(sequences, progress.history[:, position], np.zeros(len(sequences)), np.zeros(len(sequences), bool))
     ids = progress.first_ids()
     while len(sequences):
         step = _next_step(state.step(ids), progress, sequences, choose, scores)

@@ -1,4 +1,4 @@
-"""Penalties that searches put on what they generate."""
+"""Penalties on generated sequences: length, coverage, repetition."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ def length_penalty(length: Any, alpha: float) -> Any:
     return ((5.0 + length) / 6.0) ** alpha
 
 
-#: What divides a log-probability: of how many tokens, with which exponent.
+#: The divisor of a log-probability, from the number of tokens and the exponent.
 LENGTH_NORMS = {"wu": length_penalty, "power": lambda length, alpha: float(max(length, 1)) ** alpha}
 
 
 def coverage_penalty(attention: np.ndarray, beta: float) -> np.ndarray:
-    """beta sum_i log(min(sum_j p_ij, 1)): zero where every source token got its share of attention, negative elsewhere.
+    """beta sum_i log(min(sum_j p_ij, 1)): zero where every source token has received attention 1, negative elsewhere.
 
     Args:
-        attention: (..., source_length): for each source token i the attention sum_j p_ij that all target tokens paid
-            to it; padding left out.
+        attention: (..., source_length): for each source token i the attention sum_j p_ij of all target tokens to it;
+            without padding.
         beta: its weight.
 
     Source: Wu et al. 2016, arXiv 1609.08144, equation 14.
     """
-    tiny = np.finfo(np.float64).tiny  # a token that got nothing at all costs much, not infinitely much
+    tiny = np.finfo(np.float64).tiny  # a token without any attention costs much, not infinitely much
     return beta * np.log(np.clip(attention.astype(np.float64), tiny, 1.0)).sum(axis=-1)
 
 
 def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -> None:
-    """Make the tokens of `history` (rows, length) less likely, in place: logits (rows, vocab_size) of theirs that are
-    positive are divided by `penalty`, negative ones multiplied by it, once however often they occur.
+    """Make the tokens of `history` (rows, length) less likely: modifies logits (rows, vocab_size). Positive ones are
+    divided by `penalty`, negative ones multiplied by it, once however often a token occurs.
 
-    Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1; multiplying negative logits is what makes the penalty
-    independent of their sign.
+    Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1; multiplication of negative logits makes the effect
+    independent of the sign.
     """
     xp = array_module(logits)
     rows, tokens = xp.arange(len(history))[:, None], xp.asarray(history)
@@ -46,16 +46,16 @@ def apply_repetition_penalty(logits: Any, history: np.ndarray, penalty: float) -
 
 
 def repeated_ngrams(history: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens that would complete an n-gram which `history` (rows, length) has already: their rows, and their ids.
+    """The tokens that would complete an n-gram which `history` (rows, length) already has: their rows, and their ids.
 
     Source: Paulus et al. 2017, arXiv 1705.04304, section 2.5 (with n = 3).
     """
     length = history.shape[1]
     if length < n:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    starts = length - n + 1  # of the n-grams there are
+    starts = length - n + 1  # number of n-grams in the history
     same = np.ones((len(history), starts), bool)
     for offset in range(n - 1):
         same &= history[:, offset : offset + starts] == history[:, length - n + 1 + offset, None]
-    rows, places = np.nonzero(same)
-    return rows, history[rows, places + n - 1]
+    rows, positions = np.nonzero(same)
+    return rows, history[rows, positions + n - 1]

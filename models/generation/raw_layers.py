@@ -1,4 +1,4 @@
-"""The layers of `nn.transformer` on plain arrays: what a decoding step needs of them, and no more."""
+"""The layers of `nn.transformer` on plain arrays, reduced to what a decoding step needs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
 from ...nn.feed_forward import ACTIVATIONS
 from .affine import Affine, pack
 
-# Attention of the new tokens: queries, keys and values (sentences, heads, tokens, head_dim), to a memory queries alone,
-# to results (sentences, tokens, heads, head_dim).
+# Attention of the new tokens: takes queries, keys and values (sentences, heads, tokens, head_dim), in cross-attention
+# queries alone, and returns (sentences, tokens, heads, head_dim).
 Attend = Callable[..., Any]
 
 
@@ -43,19 +43,20 @@ class Normalise:
 
 
 def attend(
-    q: Any, keys: Any, values: Any, bias: Any, *, some_see_nothing: bool = False, keep: bool = False
+    q: Any, keys: Any, values: Any, bias: Any, *, some_see_nothing: bool = False, return_weights: bool = False
 ) -> tuple[Any, Any]:
-    """Attention of queries (batch, heads, queries, head_dim) that are scaled already, the batch shared out on threads.
+    """Attention of scaled queries (batch, heads, queries, head_dim), with the batch divided among threads.
 
-    Keys and values (batch, kv_heads, keys, head_dim) may have fewer heads, each for a group of those of the queries.
-    The bias (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. A query with nothing to
-    attend to gets zeros if `some_see_nothing`.
-    Returns the results (batch, queries, heads, head_dim), and the weights (batch, heads, queries, keys) if they are to
-    be kept.
+    Keys and values (batch, kv_heads, keys, head_dim) may have fewer heads, each for a group of query heads. The bias
+    (batch or 1, heads or 1, queries or 1, keys), or None, is added to the scores. With `some_see_nothing`, a query that
+    may attend to nothing gets zeros.
+    Returns the results (batch, queries, heads, head_dim), and the weights (batch, heads, queries, keys) or None.
     """
     xp, (batch, heads, queries, head_dim) = array_module(q), q.shape
     merged = xp.empty((batch, queries, heads, head_dim), values.dtype)
-    kept = xp.empty((batch, heads, queries, keys.shape[2]), np.promote_types(q.dtype, np.float32)) if keep else None
+    kept = None
+    if return_weights:
+        kept = xp.empty((batch, heads, queries, keys.shape[2]), np.promote_types(q.dtype, np.float32))
 
     def part(first: int, last: int) -> None:
         some = slice(first, last)
@@ -75,13 +76,13 @@ def attend(
         if kept is not None:
             xp.divide(weights, total, out=kept[some])
 
-    # For each key of each query the two products, the exponential, and reading key and value.
+    # Per key and query: two products and the exponential; per key: reading key and value.
     parallel_for(xp, batch, part, cost=heads * keys.shape[2] * (queries * (2 + 0.04 * head_dim) + 0.8 * head_dim))
     return merged, kept
 
 
 def _by_group(x: Any, shared: Any) -> Any:
-    """x (batch, heads, n, a) @ shared (batch, kv_heads, a, b), each of which serves a group of heads."""
+    """x (batch, heads, n, a) @ shared (batch, kv_heads, a, b), each head of which serves a group of heads of x."""
     (batch, heads), kv_heads = x.shape[:2], shared.shape[1]
     if heads == kv_heads:
         return x @ shared
@@ -90,17 +91,17 @@ def _by_group(x: Any, shared: Any) -> Any:
 
 
 class RawAttention:
-    """The projections of a MultiHeadAttention; `memory_too` for one that attends to an encoder's output."""
+    """The projections of a MultiHeadAttention; `cross` for one that attends to an encoder output."""
 
-    def __init__(self, attention: MultiHeadAttention, memory_too: bool = False):
+    def __init__(self, attention: MultiHeadAttention, cross: bool = False):
         self.heads, self.head_dim, inner = attention.num_heads, attention.head_dim, attention.inner_dim
         self.kv_heads = attention.kv_heads
         weight = attention.in_proj_weight.data
         bias = None if attention.in_proj_bias is None else attention.in_proj_bias.data
-        # From the memory come keys and values: the query has a projection of its own.
-        own = inner if memory_too else len(weight)
+        # In cross-attention keys and values come from the encoder output: the query has a projection of its own.
+        own = inner if cross else len(weight)
         self.project_new = Affine(weight[:own], None if bias is None else bias[:own])
-        self.project_memory = Affine(weight[own:], None if bias is None else bias[own:])
+        self.project_keys_values = Affine(weight[own:], None if bias is None else bias[own:])
         self.project_out = Affine.of(attention.out_proj)
         self.position_scores = attention.position_scores
 
@@ -110,16 +111,16 @@ class RawAttention:
         x = x.reshape(sentences, tokens, count, self.head_dim).transpose(0, 2, 1, 3)
         return [x[:, sum(heads[:part]) : sum(heads[: part + 1])] for part in range(len(heads))]
 
-    def memory(self, memory: Any) -> tuple[Any, Any]:
-        """Keys and values (batch, heads, source_length, head_dim) of the memory (batch, source_length, d_model)."""
+    def keys_values(self, memory: Any) -> tuple[Any, Any]:
+        """Keys and values (batch, heads, source_length, head_dim) of the encoder output `memory`."""
         batch, length, features = memory.shape
-        projected, xp = self.project_memory(memory.reshape(batch * length, features)), array_module(memory)
+        projected, xp = self.project_keys_values(memory.reshape(batch * length, features)), array_module(memory)
         keys, values = (xp.ascontiguousarray(part) for part in self.split(projected, batch, *[self.kv_heads] * 2))
         return keys, values
 
     def __call__(self, x: Any, sentences: int, attend: Attend) -> Any:
         new = self.project_new(x)
-        own = new.shape[1] == self.heads * self.head_dim  # the rest comes from a memory
+        own = new.shape[1] == self.heads * self.head_dim  # keys and values come from the encoder output
         parts = self.split(new, sentences, self.heads, *([] if own else [self.kv_heads] * 2))
         merged = attend(parts[0] * new.dtype.type(self.head_dim**-0.5), *parts[1:])
         return self.project_out(merged.reshape(len(x), self.heads * self.head_dim))
@@ -133,7 +134,7 @@ class RawLayer:
         self.own = RawAttention(layer.self_attn)
         self.cross = None
         if hasattr(layer, "multihead_attn"):
-            self.cross = RawAttention(layer.multihead_attn, memory_too=True)
+            self.cross = RawAttention(layer.multihead_attn, cross=True)
         self.linear1, self.linear2 = Affine.of(layer.linear1), Affine.of(layer.linear2)
         norms = (layer.norm1, layer.norm2) if self.cross is None else (layer.norm1, layer.norm2, layer.norm3)
         self.norms = [Normalise(norm) for norm in norms]
@@ -150,7 +151,7 @@ class RawLayer:
         return y if self.norm_first else norm(y)
 
     def affines(self) -> list[Affine]:
-        """All that a decoding step reads."""
+        """All matrices that a decoding step reads."""
         attentions = [self.own] if self.cross is None else [self.own, self.cross]
         projections = [part for one in attentions for part in (one.project_new, one.project_out)]
         return [*projections, self.linear1, self.linear2]
@@ -164,15 +165,15 @@ class RawLayer:
 
 
 class RawDecoder:
-    """What generates, of a model: how it embeds, its layers and its output layer, as arrays.
+    """The part of a model that generates, as arrays: embedding, layers and output layer.
 
     Args:
-        embed: (ids (rows, new), position of the first) -> vectors (rows, new, d_model).
+        embed: function of ids (rows, new) and the position of the first -> vectors (rows, new, d_model).
         layers: TransformerDecoderLayers, or TransformerEncoderLayers that are used causally.
         norm: the norm after the last layer, if there is one.
-        output: the layer that makes logits.
-        packed: copy the weights into the layout that is fastest for few rows. The parameters must not change after
-            that, and memory doubles.
+        output: the layer that computes logits.
+        packed: copy the weights into the layout that is fastest for few rows. This doubles the memory of the weights,
+            and the parameters must not change afterwards.
     """
 
     def __init__(

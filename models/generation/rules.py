@@ -1,4 +1,4 @@
-"""What every strategy obeys: how a sequence begins and ends, how long it may be, what it may not repeat."""
+"""Rules for every strategy: how a sequence begins and ends, how long it may be, what it may not repeat."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class Hypothesis(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of one generation. Lengths count generated tokens: <eos> does count, the prefix does not.
+    """The rules of one generation. Lengths count generated tokens, <eos> included, without the prefix.
 
     Args:
-        bos_id: what each sequence begins with, before its prefix; None for nothing, then a prefix is needed.
+        bos_id: first token of each sequence, before its prefix; None for none, then a prefix is needed.
         eos_id: ends a sequence; None if only the length does.
-        prefix: for each row of the state, the ids its output must begin with (the prompt of a language model).
+        prefix: for each row of the state, the ids with which its output must begin (the prompt of a language model).
         min_length: no <eos> before this many tokens.
-        max_length: most tokens; by default what the model's state suggests. The model's positions bound both.
+        max_length: maximum number of tokens; by default what the model's state suggests. Its `positions` limit both.
         repetition_penalty: divides (where positive) or multiplies (where negative) the logits of tokens that the
-            output has already; 1 changes nothing. Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1.
-        no_repeat_ngram: no sequence of so many tokens occurs twice in an output; 0 allows all.
+            output already has; 1 changes nothing. Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1.
+        no_repeat_ngram: no n-gram of this length occurs twice in an output; 0 allows all.
         forbidden: ids that are never generated.
-        forced_last: the last token, with probability 1, of a sequence that reaches its greatest length: mostly <eos>.
-        penalise: what beam search puts the repetition penalty on: "logits", or "log-probabilities" as `transformers`
-            does. The other strategies put it on the logits.
+        forced_last: the last token, with probability 1, of a sequence that reaches its maximum length: usually <eos>.
+        penalise: to what beam search applies the repetition penalty: "logits", or "log-probabilities" as `transformers`
+            does. The other strategies apply it to the logits.
 
-    A token that is ruled out leaves the log-probabilities of the others as they are. A sequence to which no token may
-    be added ends as it is. Raises ValueError for a number that makes no sense.
+    Ruling out a token does not change the log-probabilities of the others. A sequence that no token may extend ends as
+    it is. Raises ValueError for a number out of range.
     """
 
     bos_id: int | None
@@ -71,12 +71,12 @@ class Rules:
 
 
 class Progress:
-    """The tokens so far of the sequences that are still being generated, and what the rules say about the next.
+    """The tokens of the sequences that are still being generated, and what the rules say about the next token.
 
     Attributes:
         history: (rows, capacity) host integers; the first `length` columns are prefix and generated tokens.
-        length: tokens that each sequence has so far.
-        prefix_lengths, limits: (rows,) the tokens of its prefix, and the most it may have with it.
+        length: current number of tokens of each sequence.
+        prefix_lengths, limits: (rows,) tokens of its prefix, and its maximum length including the prefix.
     """
 
     def __init__(self, state: DecodingState, rules: Rules):
@@ -87,7 +87,7 @@ class Progress:
         self.rules = rules
         self.prefix_lengths = np.array([len(ids) for ids in prefix], dtype=np.int64)
         self.start = [] if rules.bos_id is None else [rules.bos_id]
-        self.length = int(self.prefix_lengths.min()) if rows else 0  # the prefix that all have is fed at once
+        self.length = int(self.prefix_lengths.min()) if rows else 0  # the prefix part common to all is fed at once
         if rows and not self.start and not self.length:
             raise ValueError("without bos_id there must be a prefix: the model needs a token to begin with")
         self.limits = self._limits(state)
@@ -97,11 +97,11 @@ class Progress:
 
     def _limits(self, state: DecodingState) -> np.ndarray:
         rules, most = self.rules, np.iinfo(np.int64).max
-        # The last token generated is not fed.
+        # The last generated token is not fed.
         room = (most if state.positions is None else state.positions + 1 - len(self.start)) - self.prefix_lengths
         if (room < 1).any():
             raise ValueError(
-                f"a prefix of {int(self.prefix_lengths.max())} tokens leaves no room to go on: the model has "
+                f"a prefix of {int(self.prefix_lengths.max())} tokens leaves no room for new ones: the model has "
                 f"{state.positions} positions"
             )
         if rules.max_length is not None:
@@ -111,11 +111,11 @@ class Progress:
         elif state.positions is not None:
             wanted = room
         else:
-            raise ValueError("this model has no limit of its own: give max_length")
+            raise ValueError("this model has no maximum length of its own: give max_length")
         return self.prefix_lengths + np.minimum(wanted, room)
 
     def first_ids(self) -> np.ndarray:
-        """What the state is fed first, (rows, at least 1): <bos> and as much prefix as all have."""
+        """The ids to feed first, (rows, at least 1): <bos> and as much of the prefix as all sequences have."""
         start = np.tile(np.array(self.start, np.int64), (len(self.history), 1))
         return np.concatenate([start, self.history[:, : self.length]], axis=1)
 
@@ -128,12 +128,12 @@ class Progress:
         return self.history[:, self.length]
 
     def penalise(self, logits: Any) -> None:
-        """Change logits (rows, vocab_size) of the next token in place by the repetition penalty."""
+        """Apply the repetition penalty to logits (rows, vocab_size) of the next token; modifies them."""
         if self.rules.repetition_penalty != 1.0 and self.length:
             apply_repetition_penalty(logits, self.history[:, : self.length], self.rules.repetition_penalty)
 
     def rule_out(self, logits: Any, total: Any = 0.0) -> None:
-        """Set the logits of tokens that may not come next to -inf, in place; `total` (rows,) is their log-sum-exp."""
+        """Set the logits of tokens that may not come next to -inf; `total` (rows,) is their log-sum-exp."""
         rules, xp = self.rules, array_module(logits)
         if rules.forbidden:
             logits[:, list(rules.forbidden)] = -np.inf
@@ -158,6 +158,6 @@ class Progress:
         self.prefix_lengths, self.limits = self.prefix_lengths[rows], self.limits[rows]
 
     def append(self, tokens: np.ndarray) -> None:
-        """Add one token (rows,) to each sequence."""
+        """Append one token (rows,) to each sequence."""
         self.history[:, self.length] = tokens
         self.length += 1

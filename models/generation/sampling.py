@@ -1,4 +1,4 @@
-"""Drawing tokens at random: temperature, top-k, nucleus."""
+"""Sampling: temperature, top-k, nucleus."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .top import top_k as largest
 
 
 class Sampler:
-    """A Choice that draws each token from the model's distribution, sharpened and cut off.
+    """A Choice that draws each token from the model's distribution after temperature, top-k and top-p.
 
     Args:
-        temperature: divides the logits: below 1 sharpens, above 1 flattens; 0 takes the likeliest token.
-        top_k: draw from the k likeliest tokens alone; 0 for all. Source: Fan et al. 2018, arXiv 1805.04833.
-        top_p: draw from the nucleus alone, the smallest set of likeliest tokens whose probabilities (after temperature
+        temperature: divides the logits: below 1 sharpens, above 1 flattens; 0 chooses the likeliest token.
+        top_k: draw from the k likeliest tokens only; 0 for all. Source: Fan et al. 2018, arXiv 1805.04833.
+        top_p: draw from the nucleus only, the smallest set of likeliest tokens whose probabilities (after temperature
             and top_k) sum to `top_p` or more; 1 for all. Source: Holtzman et al. 2019, arXiv 1904.09751.
-        seed: one for all sequences, each of which has a stream of random numbers of its own; or for each sequence a
-            seed or list of them.
+        seed: one for all sequences, each of which has its own stream of random numbers; or a seed, or list of seeds,
+            for each sequence.
 
-    The streams go on from call to call: take a new Sampler for each generation. Raises ValueError for numbers that
-    make no sense.
+    The streams continue from call to call: use a new Sampler for each generation. Raises ValueError for numbers out of
+    range.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Sampler:
         self._streams: dict[int, np.random.Generator] = {}
 
     def __call__(self, logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
-        """Draw an id for each row of logits (rows, vocab_size); rows that are not wanted use up no random number."""
+        """Draw an id for each row of logits (rows, vocab_size); rows that are not wanted consume no random number."""
         if self.temperature == 0:
             return likeliest(logits, sequences, wanted)
         xp = array_module(logits)
@@ -52,15 +52,15 @@ class Sampler:
         values, ids = largest(logits, self.top_k or logits.shape[1])
         total = xp.cumsum(self._weights(values), axis=1)
         if self.top_p < 1.0:
-            # The nucleus ends with the first token that brings the sum up to top_p.
+            # The nucleus ends with the first token at which the sum reaches top_p.
             size = (total < self.top_p * total[:, -1:]).sum(axis=1) + 1
             last = xp.minimum(size, total.shape[1]) - 1
             total = xp.minimum(total, xp.take_along_axis(total, last[:, None], axis=1))
-        place = _first_above(total, xp.asarray(uniform))
-        return xp.take_along_axis(ids, place[:, None], axis=1)[:, 0]
+        index = _first_above(total, xp.asarray(uniform))
+        return xp.take_along_axis(ids, index[:, None], axis=1)[:, 0]
 
     def _weights(self, logits: Any) -> Any:
-        """exp((x - max x) / temperature) in float64: the probabilities but for a factor."""
+        """exp((x - max x) / temperature) in float64: probabilities up to a factor."""
         xp = array_module(logits)
         x = logits.astype(np.float64)
         top = x.max(axis=1, keepdims=True)
@@ -77,9 +77,9 @@ class Sampler:
 
 
 def _first_above(total: Any, uniform: Any) -> Any:
-    """The first place of each row of running sums (rows, n) that lies above `uniform` (in [0, 1)) times the whole."""
+    """For each row of cumulative sums (rows, n), the first index of one above `uniform` (in [0, 1)) of the total."""
     whole = total[:, -1]
-    # Rounded up, the product could be the whole itself, which nothing lies above.
+    # Rounded up, the product could equal the total, which no sum exceeds.
     threshold = array_module(total).minimum(uniform * whole, whole * (1 - 2.0**-52))
     return (total > threshold[:, None]).argmax(axis=1)
 
@@ -95,6 +95,6 @@ def sample(
 ) -> list[Hypothesis]:
     """Sequences drawn at random, one for each row of the state; arguments as in `Sampler`.
 
-    The score of a hypothesis is its log-probability under the model, whatever temperature and cut-off drew it.
+    The score of a hypothesis is its log-probability under the model, without temperature, top-k and top-p.
     """
     return decode(state, rules, Sampler(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed))

@@ -1,4 +1,4 @@
-"""All choices of one generation in one object: what an example's command line fills in."""
+"""All options of a generation in one object, which the command lines of the examples fill in."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Strategy:
 
     @property
     def name(self) -> str:
-        """What it is, for tables: "beam 5", "greedy" or "sampling"."""
+        """A name for tables: "beam 5", "greedy" or "sampling"."""
         return "sampling" if self.sampling else f"beam {self.beam}" if self.beam > 1 else "greedy"
 
     @property
     def width(self) -> int:
-        """Sequences of each sentence that are computed side by side."""
+        """Number of sequences of each sentence that are computed side by side."""
         return self.n_best if self.sampling else self.beam
 
     def generate(
@@ -66,12 +66,12 @@ class Strategy:
         forbidden: tuple[int, ...] = (),
         numbers: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
-        """`n_best` hypotheses for each row of the state, best first. Raises ValueError for a choice that can't be.
+        """`n_best` hypotheses for each row of the state, best first. Raises ValueError for wrong options.
 
         Args:
-            bos_id, eos_id, prefix, forbidden: of `Rules`; beside what the strategy forbids.
-            numbers: for sampling, a number for each row that tells sentences apart, such as the line in a file; by
-                default the row's own. The same seed and number draw the same, whatever the batch.
+            bos_id, eos_id, prefix, forbidden: of `Rules`; `forbidden` adds to what the strategy forbids.
+            numbers: for sampling, a number for each row that identifies its sentence, such as the line in a file; by
+                default the row's index. The same seed and number draw the same tokens in every batch.
         """
         rules = Rules(
             bos_id,

@@ -1,6 +1,6 @@
 """The largest logits of a row and the logarithm of the sum of all, for vocabularies of tens of thousands of tokens.
 
-Both are worth some care: at 128 sequences and 50,000 tokens, sorting takes longer than the whole model.
+Both need care to be fast: at 128 sequences and 50,000 tokens, sorting takes longer than the whole model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from ...autograd.backend import array_module
 from ...autograd.parallel import parallel_for
 
-CHUNK = 1 << 18  # numbers that stay in a processor's cache between two passes
+CHUNK = 1 << 18  # elements that stay in a processor's cache between two passes
 STRIP = 256  # see top_k
 
 
@@ -40,7 +40,7 @@ def _sum_chunk(logits: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
     """log sum exp of logits (rows, vocab_size) into out (rows,)."""
     with np.errstate(over="ignore", under="ignore"):
         total = np.exp(logits, out=buffer, dtype=buffer.dtype).sum(axis=1)
-    # Logits are mostly of a size whose exponentials neither overflow nor lose their smallest terms; that saves two of
+    # Logits are usually of a size whose exponentials neither overflow nor lose their smallest terms; that saves two of
     # four passes.
     if np.isfinite(total).all() and (total > 1e-20).all():
         np.log(total, out=out)
@@ -57,7 +57,7 @@ def _shifted(logits: Any, dtype: Any, xp: Any) -> Any:
 
 
 def top_k(logits: Any, k: int) -> tuple[Any, Any]:
-    """The k largest of each row, largest first, and among equals the one of the smaller id first.
+    """The k largest of each row, largest first, equal ones by smaller id.
 
     Returns values (rows, k) and ids (rows, k) of logits (rows, vocab_size), k at most vocab_size. Raises ValueError for
     NaN.
@@ -72,7 +72,7 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     def part(first: int, last: int) -> None:
         chunk = max(CHUNK // vocabulary, 1) if xp is np else rows
         starts = range(first, last, chunk)
-        found = [_contenders(logits[start : min(start + chunk, last)], k) for start in starts]
+        found = [_candidates(logits[start : min(start + chunk, last)], k) for start in starts]
         row = xp.concatenate([row + (start - first) for start, (row, _) in zip(starts, found, strict=True)])
         contenders = xp.concatenate([ids for _, ids in found])
         values[first:last], ids[first:last] = _sorted(logits[first:last], row, contenders, k)
@@ -81,11 +81,11 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     return values, ids
 
 
-def _contenders(logits: Any, k: int) -> tuple[Any, Any]:
-    """Rows and ids, in this order, of numbers among which are the k largest of each row, and few others."""
+def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
+    """Rows and ids, in this order, of candidates that contain the k largest of each row, and few others."""
     xp, (rows, vocabulary) = array_module(logits), logits.shape
-    # Fold each row into a strip and keep the largest number of each place. k places have one that reaches the k-th
-    # largest of these; so the k largest numbers of the row reach it, too.
+    # Fold each row into a strip and keep the maximum of each column of the fold. k columns have a maximum that reaches
+    # the k-th largest of these; so the k largest elements of the row reach it, too.
     folds = max(vocabulary // max(STRIP, 4 * k), 1)
     length = vocabulary // folds
     best = logits[:, : folds * length].reshape(rows, folds, length).max(axis=1)
@@ -96,7 +96,7 @@ def _contenders(logits: Any, k: int) -> tuple[Any, Any]:
 
 
 def _sorted(logits: Any, row: Any, ids: Any, k: int) -> tuple[Any, Any]:
-    """The k largest of each row's contenders, in order: values and ids."""
+    """The k largest of each row's candidates, in order: values and ids."""
     xp = array_module(logits)
     values = logits[row, ids]
     order = xp.lexsort(xp.stack([ids, -values, row]))  # by row, then value, then id

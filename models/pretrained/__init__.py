@@ -1,13 +1,13 @@
-"""Other people's weights, both ways: folders of Hugging Face's `transformers` as models here, and models as folders.
+"""Pre-trained models: loading folders of Hugging Face's `transformers`, and saving models as such folders.
 
 __init__.py           load and save
-loading.py            from a folder to a model: everything is checked before memory is taken
+loading.py            from a folder to a model: all is checked before memory is allocated
 saving.py             from a model to a folder
 files.py              config.json, safetensors in one file or several, the Hub
-layouts.py            one parameter here, one or several tensors there
+layouts.py            names and layouts of the parameters in both libraries
 marian.py             translators; gpt2.py, llama.py decoders; bert.py, distilbert.py classifiers
-generation_config.py  how a folder says to generate
-tokenizers.py         tokenizers of these folders
+generation_config.py  a folder's options of generation, as a Strategy
+tokenizers.py         the tokenizers in these folders
 """
 
 from .loading import ARCHITECTURES, Pretrained, load

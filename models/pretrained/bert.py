@@ -11,7 +11,7 @@ ARCHITECTURE = "BertForSequenceClassification"
 PREFIX = "bert."
 MODEL = TransformerClassifier
 IGNORED = ("position_ids", "cls.")  # the head of pre-training
-HEAD = ("output.", "pooler.")  # what another task makes anew, a pooler only if there is none
+HEAD = ("output.", "pooler.")  # starts untrained for a new task, a pooler only if the folder has none
 
 
 def config_here(config: dict[str, Any]) -> ClassifierConfig:
@@ -62,9 +62,9 @@ def entries(c: ClassifierConfig) -> Entries:
 
 
 def obstacles(c: ClassifierConfig) -> dict[str, bool]:
-    """What neither BERT nor DistilBERT can be, see `layouts.needs`."""
+    """Options that neither BERT nor DistilBERT has, see `layouts.needs`."""
     return {
-        "there is no norm behind the embeddings (build it with embedding_norm)": not c.embedding_norm,
+        "there is no norm after the embeddings (build it with embedding_norm)": not c.embedding_norm,
         "embeddings are scaled": c.scale_embedding,
         "it is pre-norm": c.norm_first,
         f"norms are {c.norm}": c.norm != "layer",

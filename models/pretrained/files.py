@@ -1,6 +1,6 @@
 """Folders of Hugging Face's layout: config.json, safetensors in one file or several, JSON files beside them.
 
-What a folder holds is known from the headers of its files: shapes and dtypes are checked before a weight is read.
+Shapes and dtypes are read from the headers of the files and checked before any weight is read.
 Nothing is ever unpickled.
 """
 
@@ -20,12 +20,12 @@ from ...errors import InputError
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
-#: What is fetched of a repository: no pickles, and nothing of other frameworks.
+#: The files to fetch from a repository: no pickles, no weights of other frameworks.
 FETCHED = ("*.json", "model*.safetensors", "*.spm", "*.txt", "tokenizer.model")
 
 
 class Stored(NamedTuple):
-    """A tensor in a file: where its bytes lie, and what they are."""
+    """A tensor in a file: the position of its bytes, its dtype and its shape."""
 
     path: Path
     start: int
@@ -33,7 +33,7 @@ class Stored(NamedTuple):
     dtype: str
 
     def read(self) -> np.ndarray:
-        """The numbers; bfloat16 as float32, whose upper half it is."""
+        """The values; bfloat16 as float32, whose upper half it is."""
         if not all(self.shape):
             return np.empty(self.shape, np.float32)
         stored = np.memmap(self.path, DTYPES[self.dtype], "r", self.start, self.shape)
@@ -41,9 +41,9 @@ class Stored(NamedTuple):
 
 
 def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path:
-    """The folder, or that of the repository of this name on the Hugging Face Hub, fetched unless it is in the cache.
+    """The local folder, or a folder with the files of this Hugging Face Hub repository, fetched unless in the cache.
 
-    Raises InputError if there is neither; it says what to fetch and where to put it.
+    Raises InputError if there is neither; the message says what to fetch.
     """
     folder, name = Path(folder_or_name), str(folder_or_name)
     if folder.is_dir():
@@ -53,8 +53,8 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
     if folder.exists() or folder.is_absolute() or name.startswith((".", "~")) or name.count(os.sep) > 1:
         raise InputError(f"There is no folder {name}. Give a model's folder, or a name on the Hub such as OWNER/MODEL.")
     cure = (
-        f"Fetch {', '.join(FETCHED)} from https://huggingface.co/{name} into a folder, and give that folder in place "
-        "of the name"
+        f"Fetch {', '.join(FETCHED)} from https://huggingface.co/{name} into a folder, and give that folder "
+        "instead of the name"
     )
     try:
         from huggingface_hub import snapshot_download
@@ -62,15 +62,15 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
         raise InputError(f"To fetch {name}, pip install 'handloom[hub]'. Or: {cure}.") from None
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(FETCHED)))
-    except Exception as error:  # of the network, the name, the rights: each has its own class, from three libraries
+    except Exception as error:  # network, name or access rights: each has its own class, from three libraries
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InputError(f"{name} is no folder here, and can't be fetched from the Hub ({reason}). {cure}.") from None
+        raise InputError(f"There is no folder {name}, nor can it be fetched from the Hub ({reason}). {cure}.") from None
 
 
 def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
-    """The JSON object in a file; {} if there is no file, unless `missing` says what that means.
+    """The JSON object in a file; {} if there is no file, or InputError with the message `missing` if that is given.
 
-    Raises InputError for anything else than an object.
+    Raises InputError for anything but an object.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -98,7 +98,7 @@ def find_tensors(folder: Path) -> dict[str, Stored]:
     if pickled:
         raise InputError(
             f"{folder} holds its weights pickled ({pickled[0]}). handloom reads safetensors only, because unpickling a "
-            "file can run any code hidden in it. Where you trust the file, convert it by transformers: "
+            "file can run any code hidden in it. If you trust the file, convert it with transformers: "
             "AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER), with the class that config.json names; or "
             "fetch a revision of the model that has model.safetensors."
         )
@@ -106,24 +106,24 @@ def find_tensors(folder: Path) -> dict[str, Stored]:
 
 
 def _sharded(folder: Path) -> dict[str, Stored]:
-    placed = read_object(folder / INDEX).get("weight_map")
-    if not isinstance(placed, dict) or not all(isinstance(name, str) for name in placed.values()):
+    weight_map = read_object(folder / INDEX).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
         raise InputError(f"{folder / INDEX} has no weight_map. Fetch it again.")
-    for name in sorted(set(placed.values())):
+    for name in sorted(set(weight_map.values())):
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise InputError(f"{folder / INDEX} points to {name!r}, which is no safetensors file beside it: not read.")
+            raise InputError(f"{folder / INDEX} points to {name!r}, not to a safetensors file beside it.")
         if not (folder / name).is_file():
             raise InputError(f"{folder} lacks {name}, which its {INDEX} names. Fetch it into the folder.")
-    files = {name: _header(folder / name) for name in sorted(set(placed.values()))}
-    lost = [name for name, file in placed.items() if name not in files[file]]
+    files = {name: _header(folder / name) for name in sorted(set(weight_map.values()))}
+    lost = [name for name, file in weight_map.items() if name not in files[file]]
     if lost:
-        raise InputError(f"{folder / placed[lost[0]]} lacks {lost[0]}, which {INDEX} places there. Fetch both again.")
-    return {name: files[file][name] for name, file in placed.items()}
+        raise InputError(f"{folder / weight_map[lost[0]]} lacks {lost[0]}, which {INDEX} lists. Fetch both again.")
+    return {name: files[file][name] for name, file in weight_map.items()}
 
 
 def _header(path: Path) -> dict[str, Stored]:
     try:
-        with safe_open(path, framework="np"):  # checks all of it: sizes, offsets, overlaps
+        with safe_open(path, framework="np"):  # checks the whole header: sizes, offsets, overlaps
             pass
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -138,7 +138,7 @@ def _header(path: Path) -> dict[str, Stored]:
 
 
 def write_tensors(folder: Path, tensors: Mapping[str, np.ndarray]) -> None:
-    """Write model.safetensors, which appears whole or not at all. Raises InputError if it can't be written."""
+    """Write model.safetensors atomically. Raises InputError if it can't be written."""
     temporary = folder / f".{WEIGHTS}.tmp"
     try:
         save_file(dict(tensors), temporary, metadata={"format": "pt"})

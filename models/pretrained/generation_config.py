@@ -1,4 +1,4 @@
-"""How a folder says to generate, as a Strategy, and back."""
+"""A folder's generation_config.json as a Strategy, and back."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .files import read_object
 
 
 def strategy_of(folder: Path, config: dict[str, Any]) -> Strategy:
-    """What generation_config.json says, or config.json in older folders; greedy search without any.
+    """The Strategy of generation_config.json, or of config.json in older folders; greedy search without any.
 
-    Raises InputError for values that can't be followed.
+    Raises InputError for unsupported values.
     """
     said = {**config, **read_object(folder / "generation_config.json")}
     forbidden = [ids[0] for ids in said.get("bad_words_ids") or [] if len(ids) == 1]
@@ -36,7 +36,7 @@ def strategy_of(folder: Path, config: dict[str, Any]) -> Strategy:
             forced_last=forced[0] if isinstance(forced, list) else forced,
         )
     except (TypeError, ValueError) as error:
-        raise InputError(f"{folder} says how to generate in a way that can't be followed: {error}.") from None
+        raise InputError(f"{folder} has options of generation that are not supported: {error}.") from None
 
 
 def generation_config(strategy: Strategy | None, ids: dict[str, int | None]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""GPT-2: Radford et al. 2019. Its linear layers lie transposed, q, k and v side by side."""
+"""GPT-2: Radford et al. 2019. Its linear layers are stored transposed, q, k and v side by side."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def config_there(c: LanguageModelConfig, model: LanguageModel) -> dict[str, Any]
             "it is post-norm": not c.norm_first,
             f"norms are {c.norm}": c.norm != "layer",
             f"the activation is {c.activation}": c.activation not in NAMES_OF_ACTIVATIONS,
-            "heads have a size of their own": c.head_dim not in (None, c.d_model // c.nhead),
+            "head_dim is not d_model / nhead": c.head_dim not in (None, c.d_model // c.nhead),
             "keys are shared among heads": c.kv_heads not in (None, c.nhead),
             f"attention sees a pattern ({c.pattern})": c.pattern != "full",
             "linear layers lack biases": c.bias != "all",

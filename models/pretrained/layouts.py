@@ -1,4 +1,4 @@
-"""What each of a model's parameters is called and how it lies in a file of Hugging Face's `transformers`."""
+"""Names and layouts of a model's parameters in files of Hugging Face's `transformers`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Entries = Iterator["Entry"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One parameter here, one or several tensors there.
+    """One parameter of handloom and the tensor or tensors that hold it in a file of `transformers`.
 
     Attributes:
-        own: its name in the state dict here.
-        theirs: the tensors' names there; several lie one after the other along the first axis here.
+        own: its name in handloom's state dict.
+        theirs: the tensors' names in the file; several are concatenated along handloom's first axis.
         shapes: of these tensors, as the configuration asks for them.
-        transposed: they are (in_features, out_features) there.
-        aliases: other names under which the same tensor may be stored once more.
-        optional: it may be missing; the parameter then is zeros (or the fresh one of a new head).
+        transposed: they are stored as (in_features, out_features).
+        aliases: other names under which the same tensor may be stored again.
+        optional: it may be missing; the parameter is then zero (or the initial one of a new head).
     """
 
     own: str
@@ -34,7 +34,7 @@ class Entry:
     optional: bool = False
 
     def read(self, tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """The parameter, of this shape, from the tensors."""
+        """The parameter, with this shape, from the tensors."""
         parts = [tensors[name].T if self.transposed else tensors[name] for name in self.theirs]
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(shape)
 
@@ -56,7 +56,7 @@ def linear(
     own: str, theirs: str | tuple[str, ...], outs: int | tuple[int, ...], ins: int, *, bias: bool = True,
     transposed: bool = False,
 ) -> Entries:  # fmt: skip
-    """Weight and bias of a linear layer; of several there that are one here."""
+    """Weight and bias of a linear layer, or of several linear layers that are one in handloom."""
     names = (theirs,) if isinstance(theirs, str) else theirs
     sizes = (outs,) if isinstance(outs, int) else outs
     weights = tuple((ins, out) if transposed else (out, ins) for out in sizes)
@@ -76,7 +76,7 @@ def norm(own: str, theirs: str, features: int, *, bias: bool = True) -> Entries:
         yield table(f"{own}.bias", f"{theirs}.bias", features)
 
 
-# What `transformers` calls the activations that are known here.
+# The names that `transformers` uses for handloom's activations.
 ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -91,7 +91,7 @@ NAMES_OF_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new",
 
 
 def activation_here(config: dict[str, Any], key: str, default: str) -> str:
-    """What config[key] is called here. Raises ValueError if it does not exist here."""
+    """handloom's name of config[key]. Raises ValueError if handloom has no such activation."""
     name = config.get(key, default)
     if name not in ACTIVATIONS:
         raise ValueError(f"its {key} is {name!r}, which handloom does not have; it has {', '.join(ACTIVATIONS)}")
@@ -99,14 +99,14 @@ def activation_here(config: dict[str, Any], key: str, default: str) -> str:
 
 
 def refuse(config: dict[str, Any], **expected: Any) -> None:
-    """Raise ValueError for what a config.json says otherwise than handloom can do it; a missing key is as expected."""
+    """Raise ValueError if a value of a config.json is not the one that handloom supports; keys may be missing."""
     for key, value in expected.items():
         if config.get(key, value) != value:
-            raise ValueError(f"it says {key} = {config[key]!r}, and handloom has {value!r} only")
+            raise ValueError(f"it says {key} = {config[key]!r}; handloom supports {value!r} only")
 
 
 def needs(problems: dict[str, bool], architecture: str) -> None:
-    """Raise InputError, naming what stands in the way, if a model can't be written as this architecture."""
+    """Raise InputError, naming the problems that apply, if a model can't be saved as this architecture."""
     found = [problem for problem, there in problems.items() if there]
     if found:
         raise InputError(f"This model can't be saved as {architecture}: {'; '.join(found)}.")

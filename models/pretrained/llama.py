@@ -47,7 +47,7 @@ def config_here(config: dict[str, Any]) -> LanguageModelConfig:
 
 
 def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
-    """Options of RotaryPositions; the file format has two generations of them."""
+    """Options of RotaryPositions; the file format has two ways to write them."""
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
     base = float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0)
@@ -75,7 +75,7 @@ def entries(c: LanguageModelConfig) -> Entries:
     for layer in range(c.layers):
         own, theirs = f"decoder.layers.{layer}", f"model.layers.{layer}"
         three = tuple(f"{theirs}.self_attn.{name}_proj" for name in "qkv")
-        # Here the second half switches the first.
+        # In handloom the second half gates the first.
         two = (f"{theirs}.mlp.up_proj", f"{theirs}.mlp.gate_proj")
         yield from norm(f"{own}.norm1", f"{theirs}.input_layernorm", d, bias=False)
         yield from linear(f"{own}.self_attn.in_proj", three, (q, kv, kv), d, bias=qkv)
@@ -96,7 +96,7 @@ def config_there(c: LanguageModelConfig, model: LanguageModel) -> dict[str, Any]
             f"norms are {c.norm}, not rms": c.norm != "rms",
             f"the activation is {c.activation}, not swiglu": c.activation != "swiglu",
             f"attention sees a pattern ({c.pattern})": c.pattern != "full" and not c.pattern.startswith("local:"),
-            "a window goes without biases only": c.pattern != "full" and c.bias != "none",
+            "attention in a window has biases": c.pattern != "full" and c.bias != "none",
             "the output layer has a bias (build it with output_bias=False)": model.output.bias is not None,
         },
         "Llama",

@@ -30,17 +30,17 @@ ARCHITECTURES: dict[str, Any] = {
     "bert": bert,
     "distilbert": distilbert,
 }
-SHOWN = 3  # problems of the weights that are named
+SHOWN = 3  # problems of the weights that a message names
 
 
 class Pretrained(NamedTuple):
-    """What a folder holds.
+    """The content of a folder.
 
     Attributes:
         model: a Seq2SeqTransformer, LanguageModel or TransformerClassifier in evaluation mode.
-        tokenizer: None if it was not asked for.
-        labels: a classifier's classes by their number; empty for other models.
-        strategy: how the folder says to generate; greedy search unless it says more.
+        tokenizer: None if not requested.
+        labels: a classifier's class names by index; empty for other models.
+        strategy: the folder's options of generation; greedy search without any.
     """
 
     model: Any
@@ -60,18 +60,18 @@ def load(
     """Read a model of Hugging Face's `transformers`: MarianMT, GPT-2, Llama's kind, or a BERT or DistilBERT classifier.
 
     Args:
-        folder_or_name: a folder, or a name on the Hugging Face Hub (needs the extra `hub`), which is kept in its cache.
+        folder_or_name: a folder, or a name on the Hugging Face Hub (needs the extra `hub`), whose files are cached.
         revision: branch, tag or commit on the Hub.
-        dtype: of the parameters, whatever the file has.
-        labels: the classes of another task: a classifier gets a new, untrained output layer for them (also where the
-            folder has none, as that of a pre-trained BERT).
+        dtype: of the parameters, whatever the dtype in the file.
+        labels: the classes of another task: a classifier gets a new, untrained output layer for them (also if the
+            folder has none, such as a pre-trained BERT).
         with_tokenizer: read the tokenizer as well.
 
-    Shapes and names are checked before any memory is taken. Raises InputError, in one line, for a folder that can't be
-    used. What is supported stands in docs/pretrained.md.
+    Shapes and names are checked before memory is allocated. Raises InputError for a folder that can't be used.
+    docs/pretrained.md lists what is supported.
     """
     folder = find_folder(folder_or_name, revision)
-    absent = f"{folder} holds no config.json, so it is no model of transformers. Give a model's folder."
+    absent = f"{folder} holds no config.json, so it is not a folder of transformers. Give a model's folder."
     config = read_object(folder / "config.json", missing=absent)
     architecture = _architecture(folder, config)
     if labels is not None and architecture not in (bert, distilbert):
@@ -79,12 +79,12 @@ def load(
     with _following(folder):
         own = _config_here(config, architecture, labels)
         fresh = architecture.HEAD if labels is not None and list(labels) != _labels(config) else ()
-        placed = _place(folder, architecture, own, fresh)
+        sources = _sources(folder, architecture, own, fresh)
         with skip_init():
             model = architecture.MODEL(own)
-    with np.errstate(invalid="ignore"):  # nothing stands in the parameters yet
+    with np.errstate(invalid="ignore"):  # the parameters are uninitialised
         model.astype(dtype).eval()
-    _fill(model, placed, dtype)
+    _fill(model, sources, dtype)
     strategy = strategy_of(folder, config)
     tokenizer = None
     if with_tokenizer:
@@ -112,14 +112,14 @@ def _labels(config: dict[str, Any]) -> list[str]:
 
 @contextmanager
 def _following(folder: Path) -> Iterator[None]:
-    """What goes wrong while config.json is followed becomes an InputError."""
+    """Turns errors in reading the values of config.json into InputError."""
     try:
         yield
     except InputError:
         raise
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise InputError(f"{folder / 'config.json'} can't be followed: {what}. Fetch it again.") from None
+        raise InputError(f"{folder / 'config.json'} can't be used: {what}. Fetch it again.") from None
 
 
 def _config_here(config: dict[str, Any], architecture: Any, labels: Sequence[str] | None) -> Any:
@@ -137,7 +137,7 @@ def _vocabulary(config: Any) -> int:
 
 
 def _by_full_names(found: dict[str, Stored], prefix: str) -> dict[str, Stored]:
-    """A folder's tensors by the names that whole models have for them: some files leave out the prefix."""
+    """A folder's tensors by their full names: some files leave out the prefix."""
     bare = not any(name.startswith(prefix) for name in found)
     heads = ("lm_head.", "classifier.", "pre_classifier.", "final_logits_bias")
     full = {}
@@ -148,18 +148,18 @@ def _by_full_names(found: dict[str, Stored], prefix: str) -> dict[str, Stored]:
     return full
 
 
-Placed = list[tuple[Entry, dict[str, Stored]]]
+Sources = list[tuple[Entry, dict[str, Stored]]]
 
 
-def _place(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...]) -> Placed:
-    """Where each parameter is read from; `fresh` are the names' beginnings of those that aren't.
+def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...]) -> Sources:
+    """The tensors from which each parameter is read; parameters whose names begin with one of `fresh` are not read.
 
-    Stops at the first problems: a configuration may ask for any number of layers.
+    Stops at the first problems, since a configuration may ask for any number of layers.
     """
     found = _by_full_names(find_tensors(folder), architecture.PREFIX)
     unused = set(found)
     problems: list[str] = []
-    placed: Placed = []
+    sources: Sources = []
 
     def check(entry: Entry) -> Iterator[str]:
         names = entry.theirs
@@ -173,12 +173,12 @@ def _place(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...])
             elif found[name].shape != shape:
                 yield f"{name} is {found[name].shape}, and config.json asks for {shape}"
             elif found[name].dtype not in DTYPES:
-                yield f"{name} is of the type {found[name].dtype}; {', '.join(DTYPES)} can be read"
+                yield f"{name} has dtype {found[name].dtype}; {', '.join(DTYPES)} can be read"
         for alias in entry.aliases:
             if alias in found and alias not in names:
                 yield from _same(found[names[0]], found[alias], names[0], alias)
             unused.discard(alias)
-        placed.append((entry, {theirs: found[name] for theirs, name in zip(entry.theirs, names, strict=True)
+        sources.append((entry, {theirs: found[name] for theirs, name in zip(entry.theirs, names, strict=True)
                                if name in found}))  # fmt: skip
 
     for entry in architecture.entries(config):
@@ -194,20 +194,20 @@ def _place(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...])
     if problems:
         raise InputError(
             f"The weights in {folder} don't fit its config.json: {'; '.join(problems[:SHOWN])}. Fetch both again, or "
-            "take the class of model that config.json describes."
+            "use the model class that config.json describes."
         )
-    return placed
+    return sources
 
 
 def _same(first: Stored, second: Stored, name: str, alias: str) -> Iterator[str]:
-    """A problem if a tied tensor that is stored twice differs."""
+    """Yields a problem if the two copies of a tied tensor differ."""
     if first.shape != second.shape or not np.array_equal(first.read(), second.read()):
-        yield f"{name} and {alias} differ, and config.json says that they are one (tie_word_embeddings)"
+        yield f"{name} and {alias} differ, and config.json says that they are tied (tie_word_embeddings)"
 
 
-def _fill(model: Module, placed: Placed, dtype: Any) -> None:
+def _fill(model: Module, sources: Sources, dtype: Any) -> None:
     parameters = dict(model.named_parameters())
-    for entry, stored in placed:
+    for entry, stored in sources:
         parameter = parameters.pop(entry.own)
         if stored:
             parameter.data[...] = entry.read({name: one.read() for name, one in stored.items()}, parameter.shape)

@@ -12,8 +12,8 @@ from .layouts import NAMES_OF_ACTIVATIONS, Entries, Entry, activation_here, line
 ARCHITECTURE = "MarianMTModel"
 PREFIX = "model."
 MODEL = Seq2SeqTransformer
-IGNORED = ("embed_positions.weight", "model.shared.weight")  # sines and cosines; a table that nothing reads
-MOST_POSITIONS = 1 << 20  # whose table is made, not read
+IGNORED = ("embed_positions.weight", "model.shared.weight")  # sinusoidal tables; an unused table
+MOST_POSITIONS = 1 << 20  # the table is computed, not read, so a file could ask for any size
 
 
 def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
@@ -21,7 +21,7 @@ def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
     refuse(config, static_position_embeddings=True, is_encoder_decoder=True)
     source = config["vocab_size"]
     target = config.get("decoder_vocab_size") or source
-    tied = config.get("tie_word_embeddings", True)  # without it there are three tables, whatever else is said
+    tied = config.get("tie_word_embeddings", True)  # if false there are three tables, whatever the other options
     shared = tied and config.get("share_encoder_decoder_embeddings", True)
     heads, feed = config["encoder_attention_heads"], config["encoder_ffn_dim"]
     decoder_heads, decoder_feed = config["decoder_attention_heads"], config["decoder_ffn_dim"]
@@ -122,9 +122,9 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:
-    """The state dict with the stream's features in Marian's order: all sines of the positions before the cosines.
+    """The state dict with the residual stream's features in Marian's order: all sines of positions before the cosines.
 
-    Every layer reads and writes the stream by its weights, and the norms sum over all of it: its order is free.
+    The order is free: every layer reads and writes the stream through its weights, and norms sum over all features.
     """
     state = model.state_dict()
     if model.config.sinusoid_halves:
@@ -136,7 +136,7 @@ def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def _stream_axis(name: str) -> int | None:
-    """The axis of a parameter that runs along the stream's features."""
+    """The axis of a parameter that corresponds to the stream's features."""
     if name == "output.bias" or name.endswith(("in_proj_bias", "linear1.bias")):
         return None
     return 1 if name.endswith(("embedding.weight", "in_proj_weight", "linear1.weight", "output.weight")) else 0

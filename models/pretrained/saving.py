@@ -1,4 +1,4 @@
-"""From a model to a folder that `transformers` reads."""
+"""Saving a model as a folder that `transformers` reads."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def save(
     labels: Sequence[str] | None = None,
     strategy: Strategy | None = None,
 ) -> Path:
-    """Write a model as `transformers` reads it: config.json, model.safetensors and the tokenizer's files.
+    """Write a model in the format of `transformers`: config.json, model.safetensors and the tokenizer's files.
 
     Args:
         model: a Seq2SeqTransformer becomes a Marian, a LanguageModel a GPT-2 or Llama, a TransformerClassifier a BERT
             or DistilBERT, where its options allow it.
-        tokenizer: None for the model alone.
-        folder: made if it does not exist; files of the same names in it are replaced.
+        tokenizer: None to save the model alone.
+        folder: created if it does not exist; files of the same names in it are replaced.
         labels: names of a classifier's classes.
-        strategy: how to generate, for generation_config.json.
+        strategy: options of generation, for generation_config.json.
 
     The weights keep their dtype. Returns the folder. Raises InputError, before anything is written, for a model or a
-    tokenizer that `transformers` has no equal of; it says which options stand in the way.
+    tokenizer without an equivalent in `transformers`; the message names the options.
     """
     folder, architecture = Path(folder), _architecture(model)
     config = {"architectures": [architecture.ARCHITECTURE], **architecture.config_there(model.config, model)}

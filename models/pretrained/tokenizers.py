@@ -1,4 +1,4 @@
-"""The tokenizer of a folder of Hugging Face's layout, and back."""
+"""Loading and saving tokenizers in the files of Hugging Face's `transformers`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...tokenizer.tokenizer_json import bpe_from_json
 from ...tokenizer.wordpiece import WordPieceTokenizer
 from .files import read_object, write_object
 
-#: What the files of a folder call the special token of each role.
+#: The names of the special tokens' roles in these files.
 ROLES = {
     "pad": ("pad_token",),
     "unk": ("unk_token",),
@@ -25,7 +25,7 @@ ROLES = {
 
 
 def load_tokenizer_of(folder: Path, config: Mapping[str, Any], vocab_size: int) -> Tokenizer:
-    """The tokenizer whose files lie in the folder. Raises InputError if there is none, or it can't be used."""
+    """The tokenizer in the folder. Raises InputError if there is none, or it can't be used."""
     try:
         tokenizer = _read(folder, config)
     except InputError as error:
@@ -59,7 +59,7 @@ def _read(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
 
 
 def tokenizer_from_json(data: dict[str, Any], names: dict[str, str], config: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer of a tokenizer.json; `names` are the special tokens by their role, as other files have them."""
+    """The tokenizer of a tokenizer.json; `names` are the special tokens by role, from other files."""
     model = data["model"]
     if model.get("type") == "WordPiece":
         return _wordpiece_json(data, names)
@@ -72,7 +72,7 @@ def tokenizer_from_json(data: dict[str, Any], names: dict[str, str], config: Map
             names[role] = texts[number]
     special = {token["content"] for token in data.get("added_tokens", []) if token.get("special", True)}
     names = {role: name for role, name in names.items() if name in special}
-    if "eos" in names:  # a decoder needs no others
+    if "eos" in names:  # a decoder needs no other roles
         names = {"pad": names["eos"], "unk": names["eos"], "bos": names["eos"], **names}
     begins = _begins(data.get("post_processor"), names.get("bos"))
     if model.get("byte_fallback"):
@@ -84,12 +84,12 @@ def tokenizer_from_json(data: dict[str, Any], names: dict[str, str], config: Map
 
 
 def _text(token: Any) -> str:
-    """A special token is a text, or an object with one."""
+    """A special token's text; it is stored as a string, or in an object."""
     return str(token["content"]) if isinstance(token, dict) else str(token)
 
 
 def _begins(processor: Mapping[str, Any] | None, bos: str | None) -> bool:
-    """Whether a text gets <bos>, by a tokenizer.json's post_processor."""
+    """Whether a tokenizer.json's post_processor puts <bos> before a text."""
     if processor is None:
         return False
     steps = processor["processors"] if processor["type"] == "Sequence" else [processor]
@@ -98,7 +98,7 @@ def _begins(processor: Mapping[str, Any] | None, bos: str | None) -> bool:
 
 
 def _fallback(data: dict[str, Any], names: dict[str, str], begins: bool) -> Tokenizer:
-    """Llama's: blanks are written out by a normaliser in older files, by a pre-tokeniser in newer ones."""
+    """Llama's: blanks are replaced by a normaliser in older files, by a pre-tokeniser in newer ones."""
     cut, normal = data.get("pre_tokenizer"), data.get("normalizer")
     steps = (normal["normalizers"] if normal["type"] == "Sequence" else [normal]) if normal else []
     kinds = [step["type"] for step in steps]
@@ -107,7 +107,7 @@ def _fallback(data: dict[str, Any], names: dict[str, str], begins: bool) -> Toke
     elif cut is not None and cut["type"] == "Metaspace" and not steps and not cut.get("split", True):
         prepend = {"always": "missing", "first": "first", "never": "never"}[cut.get("prepend_scheme", "always")]
     else:
-        raise InputError("its tokenizer.json normalises and cuts text in a way that is not known here.")
+        raise InputError("its tokenizer.json normalises and splits text in a way that is not supported.")
     pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in data["model"]["merges"])
     merges = [(str(left), str(right)) for left, right in pairs]
     added = [AddedToken(**token) for token in data.get("added_tokens", [])]
@@ -119,12 +119,12 @@ def _fallback(data: dict[str, Any], names: dict[str, str], begins: bool) -> Toke
 def _wordpiece_json(data: dict[str, Any], names: dict[str, str]) -> Tokenizer:
     model, normal = data["model"], data.get("normalizer") or {}
     if normal.get("type") != "BertNormalizer" or (data.get("pre_tokenizer") or {}).get("type") != "BertPreTokenizer":
-        raise InputError("its WordPiece cuts text in another way than BERT's.")
+        raise InputError("its WordPiece splits text differently from BERT's.")
     if model.get("continuing_subword_prefix", "##") != "##":
         raise InputError("pieces within a word do not begin with ##.")
     pieces = sorted(model["vocab"], key=model["vocab"].__getitem__)
     if sorted(model["vocab"].values()) != list(range(len(pieces))):
-        raise InputError("its vocabulary's ids have a gap or a double.")
+        raise InputError("its vocabulary's ids have a gap or a duplicate.")
     return WordPieceTokenizer(
         pieces,
         lowercase=normal.get("lowercase", True),
@@ -162,7 +162,7 @@ def _gpt2_files(folder: Path, said: Mapping[str, Any], names: dict[str, str]) ->
 
 def _sentencepiece(folder: Path, said: Mapping[str, Any], names: dict[str, str]) -> Tokenizer:
     if said.get("separate_vocabs") or (folder / "target_vocab.json").is_file():
-        raise InputError("it has a vocabulary for each language; one for both can be read.")
+        raise InputError("it has a vocabulary for each language; only one for both can be read.")
     models = []
     for name in ("source.spm", "target.spm"):
         if not (folder / name).is_file():
@@ -174,9 +174,9 @@ def _sentencepiece(folder: Path, said: Mapping[str, Any], names: dict[str, str])
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None:
-    """Write the files that `transformers` reads the tokenizer from.
+    """Write the tokenizer files of `transformers`.
 
-    Raises InputError for a kind that it does not have: characters and words.
+    Raises InputError for kinds that it does not have: characters and words.
     """
     said: dict[str, Any] = {"model_max_length": max_length}
     said |= {f"{role}_token": name for role, name in role_names(tokenizer).items()}
@@ -206,7 +206,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None:
 
 
 def role_names(tokenizer: Tokenizer) -> dict[str, str]:
-    """The special tokens' texts by their role, of the roles that there are."""
+    """The special tokens' texts by role, for the roles that the tokenizer has."""
     texts = {id: text for text, id in tokenizer.special_ids.items()}
     names = {}
     for role in ROLES:
@@ -218,7 +218,7 @@ def role_names(tokenizer: Tokenizer) -> dict[str, str]:
 
 
 def _template(tokenizer: Tokenizer) -> dict[str, Any] | None:
-    """What puts <bos> and <eos> around a text, as a post_processor."""
+    """The post_processor that puts <bos> and <eos> around a text."""
     ends = {"bos": tokenizer.begins, "eos": tokenizer.ends}
     if not any(ends.values()):
         return None

@@ -1,4 +1,4 @@
-"""The benchmark of attention runs on a CPU, and on a device as far as the stand-in for CuPy goes."""
+"""The benchmark of attention runs on a CPU and on the stand-in for CuPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Here:
         self.run = None
 
     def ask(self, line: str):
-        """Preparing and timing go to one call of `work`, which keeps what it prepared."""
+        """Sends preparation and timing to one call of `work`, which keeps the prepared task."""
         task = json.loads(line)
         if task["do"] == "prepare":
             self.prepared = line
@@ -53,7 +53,7 @@ def test_every_method_gets_a_row_on_a_device(backward, cuda, capsys, monkeypatch
 
 
 class Pool:
-    """The memory pool that the stand-in has not."""
+    """The memory pool that the stand-in lacks."""
 
     def free_all_blocks(self) -> None:
         pass
@@ -62,7 +62,7 @@ class Pool:
         return 0
 
 
-def test_what_fails_is_told_and_the_others_are_measured(capsys, monkeypatch) -> None:
+def test_a_failing_method_is_reported_and_the_others_are_measured(capsys, monkeypatch) -> None:
     def out_of_memory(task):
         raise MemoryError("no room\nfor this")
 

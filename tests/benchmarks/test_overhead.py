@@ -1,4 +1,4 @@
-"""The engine's own cost an op stays small: its calls are counted here, its microseconds are the benchmark's."""
+"""The engine's overhead per op stays small: counted in calls here, in microseconds by the benchmark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_table_is_printed_and_written(tmp_path, monkeypatch, capsys) -> None
 
 @pytest.mark.parametrize("name", ["add", "tanh"])
 def test_an_op_costs_a_few_calls(name) -> None:
-    """Some ten calls of Python take the microsecond or two that an op may cost beyond NumPy's own."""
+    """About ten Python calls take the microsecond or two that an op may cost beyond NumPy's own."""
     op, ones = overhead.OPS[name], np.ones((4, 4), np.float32)
     leaf, fixed = Tensor(ones, requires_grad=True), Tensor(ones)
 

@@ -1,4 +1,4 @@
-"""The benchmark on real batches, and the one on long sequences, run from end to end on something small."""
+"""The benchmarks on real batches and on long sequences, from end to end at a small size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ragged_batches(count: int) -> list:
     return [batches.batch(indices) for indices in batches.plan(0)[:count]]
 
 
-def test_batches_survive_the_file(tmp_path) -> None:
+def test_batches_are_the_same_after_saving(tmp_path) -> None:
     batches = ragged_batches(12)
     train_multi30k_worker.save_batches(tmp_path / "batches.npz", SIZE, batches)
     size, loaded = train_multi30k_worker.load_batches(str(tmp_path / "batches.npz"))
@@ -38,7 +38,7 @@ def test_batches_survive_the_file(tmp_path) -> None:
             np.testing.assert_array_equal(arrays[field.name], getattr(batch, field.name))
 
 
-def test_the_equal_loop_is_equal(tmp_path) -> None:
+def test_both_sides_do_the_same_work(tmp_path) -> None:
     """Padding masks, label smoothing without padding, tied tables, clipping: loss and clipped gradients agree."""
     pytest.importorskip("torch", reason="PyTorch is the other side")
     train_multi30k_worker.save_batches(tmp_path / "batches.npz", SIZE, ragged_batches(3))

@@ -1,4 +1,4 @@
-"""The training benchmark measures equal work, in processes of their own, and says what it measured."""
+"""The training benchmark measures equal work, in separate processes, and reports the conditions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_models_of_both_sides_do_the_same_work(config, tmp_path) -> None:
             assert (old != new.detach().numpy()).any()
 
 
-def test_work_that_differs_is_refused(tmp_path) -> None:
+def test_different_work_is_refused(tmp_path) -> None:
     gradients = {"loss": np.float32(2.0), "w": np.arange(4.0), "b": np.ones(2)}
     np.savez(tmp_path / "a.npz", **gradients)
     np.savez(tmp_path / "b.npz", **(gradients | {"w": np.arange(4.0) * 1.01}))
@@ -65,7 +65,7 @@ def test_work_that_differs_is_refused(tmp_path) -> None:
 
 @pytest.mark.parametrize("config", SIZES)
 def test_the_products_are_those_of_the_model(config) -> None:
-    """Counted in another way: a linear layer takes 2 rows x weights, attention 4 batch x queries x keys x d_model."""
+    """Counted differently: a linear layer takes 2 rows x weights, attention 4 batch x queries x keys x d_model."""
     size = SIZES[config]
     source, target, d = size.batch * size.source, size.batch * size.target, size.d_model
     layer = 4 * d * d + 2 * d * size.dim_feedforward
@@ -139,7 +139,7 @@ def test_the_device_side_steps_without_waiting(config, half, graphs, fake_cupy) 
     assert losses[0] == pytest.approx(np.log(subject.size.classes or subject.size.vocabulary), rel=0.4)
 
 
-def test_what_selects_kernels_is_unset_and_said(monkeypatch) -> None:
+def test_variables_that_select_kernels_are_unset_and_reported(monkeypatch) -> None:
     for name in list(side_by_side.selecting_variables(os.environ)):
         monkeypatch.delenv(name)
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")

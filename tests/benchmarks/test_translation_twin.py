@@ -1,4 +1,4 @@
-"""The twin of PyTorch, from end to end on something small."""
+"""The comparison of learning with PyTorch, from end to end at a small size."""
 
 from __future__ import annotations
 

@@ -39,6 +39,12 @@ def test_writing_with_a_checkpoint(trained: Example) -> None:
     assert trained.succeeds("--checkpoint", "run", "--length", 50, "--seed", 1, "This is a") != first
 
 
+def test_a_model_to_begin_with_is_tested_within_its_own_context(trained: Example) -> None:
+    """It takes 32 tokens; windows of the preset's length would be too long for it."""
+    options = ["--preset", "smoke", "--steps", 2, "--table", "none", "--length", 5, "--set", "length=64"]
+    assert "| Transformer |" in trained.succeeds("--init", "run", *options, "--out", "from_short")
+
+
 def test_an_interrupted_table_goes_on(trained: Example) -> None:
     run, cells = trained.folder / "run", trained.folder / "run" / "cells.jsonl"
     before = [json.loads(line) for line in cells.read_text().splitlines()]

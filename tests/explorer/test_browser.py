@@ -1,4 +1,4 @@
-"""The page in a real browser: what it draws is what Python computes; everybody can use it; it asks nobody else."""
+"""The page in a real browser: it draws what Python computes, is accessible, and sends no requests elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VIEWS = ("translate", "head", "beam", "graph", "check", "bpe", "tiles", "trainin
 
 
 class Page:
-    """One page of the browser, and all that it asked for and complained about."""
+    """One page of the browser, with its requests and its error messages."""
 
     def __init__(self, browser: Any, address: str):
         self.address = address
@@ -95,7 +95,7 @@ def test_every_cell_drawn_is_a_weight_of_attention_maps(page: Page, run_folder: 
     assert page.page.inner_text("#answer") == Translator.load(run_folder).translate([SENTENCE])[0]
 
 
-def test_a_cell_opens_its_head_and_the_browser_comes_to_the_same_numbers(page: Page, run_folder: Path) -> None:
+def test_a_cell_opens_its_head_and_the_browser_computes_the_same_numbers(page: Page, run_folder: Path) -> None:
     page.type(SENTENCE)
     page.page.click('.thumb[data-layer="encoder.layers.1.self_attn"][data-head="1"]')
     application = page.page.locator("[role=application]")
@@ -123,8 +123,8 @@ def test_the_leaves_drawn_are_what_beam_search_returns(page: Page, run_folder: P
     page.page.locator("#beam-width").press("ArrowLeft")
     page.page.wait_for_selector('[data-ready="Er./3/1"]')
     found = Translator.load(run_folder).hypotheses(["Er."], strategy=Strategy(beam=3, n_best=3))[0]
-    scores = {place: page.page.get_attribute(f'[data-rank="{place}"]', "data-score") for place in range(3)}
-    assert [float(scores[place]) for place in range(3)] == [hypothesis.score for hypothesis in found]
+    scores = [page.page.get_attribute(f'[data-rank="{rank}"]', "data-score") for rank in range(3)]
+    assert [float(score) for score in scores] == [hypothesis.score for hypothesis in found]
     np.testing.assert_array_equal(page.values("td.score"), [hypothesis.score for hypothesis in found])
 
 
@@ -232,7 +232,7 @@ def test_odd_texts_are_answered_in_the_page_as_on_the_command_line(page: Page, r
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_is_for_everyone(page: Page, view: str) -> None:
+def test_a_view_is_accessible(page: Page, view: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page.type("Er.")
     page.open(view)
@@ -243,7 +243,7 @@ def test_a_view_is_for_everyone(page: Page, view: str) -> None:
         page.page.emulate_media(color_scheme=scheme)
         results = axe.Axe().run(page.page, options=rules)
         assert results.violations_count == 0, results.generate_report()
-        rules = {"runOnly": ["color-contrast"]}  # all that the scheme changes
+        rules = {"runOnly": ["color-contrast"]}  # the only rule that depends on the colour scheme
     page.page.set_viewport_size({"width": 380, "height": 800})
     assert page.page.evaluate("document.documentElement.scrollWidth") <= 380
     page.page.set_viewport_size({"width": 1280, "height": 900})

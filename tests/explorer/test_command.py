@@ -21,14 +21,14 @@ def run(*arguments: str, cwd: Path) -> Any:
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
 
 
-def test_what_is_no_run_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_an_error_of_one_line(tmp_path: Path) -> None:
     done = run("nothing", cwd=tmp_path)
     assert done.returncode == 2
     assert "nothing is not an existing folder" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_told_in_one_line(run_folder: Path, tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_of_one_line(run_folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

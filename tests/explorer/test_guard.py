@@ -1,4 +1,4 @@
-"""Who is answered: loopback, token, Host, Origin, kinds and sizes of requests; what a hostile run folder gives."""
+"""Access: loopback, token, Host, Origin, kinds and sizes of requests; errors of a hostile run folder."""
 
 # ruff: noqa: E402  (what follows needs the extra `explorer`)
 
@@ -97,7 +97,7 @@ def test_large_requests_are_refused(request_to: Any) -> None:
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 30_000, b"NaN]", b'"' + b"\\" * 99])
-def test_what_is_no_json_is_said_to_be_none(request_to: Any, body: bytes) -> None:
+def test_a_request_that_is_not_json_is_refused(request_to: Any, body: bytes) -> None:
     answer = request_to("POST", f"/{TOKEN}/api/state", {"content-type": "application/json"}, content=body)
     assert (answer.status_code, answer.json()) == (400, {"problem": "The request is not JSON."})
 
@@ -148,7 +148,7 @@ def test_a_model_that_no_memory_can_hold_is_refused(tmp_path: Path, request_to: 
         assert answer.json()["problem"]
 
 
-def test_it_listens_on_this_machine_alone(run_folder: Path) -> None:
+def test_it_listens_on_this_machine_only(run_folder: Path) -> None:
     with serving(run_folder) as (address, _):
         assert address.startswith(f"http://{HOST}:")
         assert httpx.get(address).status_code == 200
@@ -157,7 +157,7 @@ def test_it_listens_on_this_machine_alone(run_folder: Path) -> None:
     assert len(new_token()) >= 22
 
 
-def test_the_page_is_small_and_asks_nobody_else() -> None:
+def test_the_page_is_small_and_loads_nothing_from_elsewhere() -> None:
     files = page_files()
     assert sum(map(len, files.values())) <= 150_000
     for name, content in files.items():

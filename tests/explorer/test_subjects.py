@@ -1,4 +1,4 @@
-"""Language models and classifiers: what of the views they have, and what is said where they have nothing."""
+"""Language models and classifiers: the views that they have, and the errors of those that they lack."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def writer(tmp_path: Path) -> Session:
     return saved(tmp_path / "run", LanguageModel(config), tokenizer, {"kind": "transformer", "length": 24})
 
 
-def test_a_language_model_shows_what_it_adds_and_where_it_looks(writer: Session) -> None:
+def test_a_language_model_shows_its_continuation_and_attention(writer: Session) -> None:
     seen = writer.answer("translate", {"text": TEXT})
     assert seen["answer"].startswith(TEXT)
     assert len(seen["tokens"]["text"]) == 24  # 15 letters, and room for 9 more
@@ -91,7 +91,7 @@ def test_a_classifier_shows_its_classes(tmp_path: Path) -> None:
     assert sum(share for _, share in seen["shares"]) == pytest.approx(1)
     assert seen["tokens"]["text"] == ["<BOS>", "the", "knight", "sang"]
     assert session.answer("graph", {"text": TEXT})["count"] > 5
-    with pytest.raises(InputError, match="writes nothing"):
+    with pytest.raises(InputError, match="generates no text"):
         session.answer("beam", {"text": TEXT})
     with pytest.raises(InputError, match="empty"):
         session.answer("translate", {"text": " "})

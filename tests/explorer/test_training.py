@@ -1,4 +1,4 @@
-"""Watching and steering a training: the log as it grows, orders between updates, saves, gradient norms by layer."""
+"""Watching and controlling a training: the growing log, commands between updates, saves, gradient norms by layer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.explorer_run import SENTENCE
 from tests.support.small_run import small_run
 
 
-def test_the_log_is_told_as_it_grows(run_folder: Path, tmp_path: Path) -> None:
+def test_the_log_is_sent_as_it_grows(run_folder: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(run_folder, run)
     session, rows = Session(run), read_metrics(run / "metrics.jsonl")
@@ -36,13 +36,13 @@ def test_the_log_is_told_as_it_grows(run_folder: Path, tmp_path: Path) -> None:
         log.write('{"step": 7, "loss": 1.5}\n{"step": 8, "lo')
     grown = session.progress(first["version"], len(rows), first["model"])
     assert (grown["rows"], grown["from"]) == ([{"step": 7, "loss": 1.5}], len(rows))
-    (run / "metrics.jsonl").write_text('{"step": 1, "loss": 9.0}\n', encoding="utf-8")  # another run in its place
+    (run / "metrics.jsonl").write_text('{"step": 1, "loss": 9.0}\n', encoding="utf-8")  # another run replaces it
     anew = session.progress(first["version"], len(rows) + 1, first["model"])
     assert (anew["rows"], anew["from"]) == ([{"step": 1, "loss": 9.0}], 0)
     (run / "metrics.jsonl").write_text("nonsense\n", encoding="utf-8")
     with pytest.raises(InputError, match="line 1"):
         session.progress(anew["version"], 1, 0)
-    with pytest.raises(InputError, match="can be watched, not steered"):
+    with pytest.raises(InputError, match="can be watched, not controlled"):
         session.answer("train", {"order": "pause"})
     with pytest.raises(InputError, match="order must be one of"):
         session.answer("train", {"order": "rm"})
@@ -52,7 +52,7 @@ def test_a_run_without_a_log_has_none(tmp_path: Path) -> None:
     assert Log().read(tmp_path)[1] == []
 
 
-def test_orders_are_obeyed_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_take_effect_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("pause\nstep\nstep\ngo\n"))
     signals: list[Any] = []
     monkeypatch.setattr(training_process.signal, "raise_signal", signals.append)

@@ -1,4 +1,4 @@
-"""What the views are given: the numbers of the model itself, and words for what can't be answered."""
+"""The data of the views: the model's own numbers, and errors for requests that can't be answered."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from handloom.tokenizer import BPETokenizer
 from handloom.train.tasks.translation import Translator
 from tests.support.explorer_run import SENTENCE
 from tests.support.mutant_list import MUTANTS as KNOWN
+from tests.support.mutant_list import OF_FORMS
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_one_head_can_be_computed_from_what_is_given(subject: Any, name: str) ->
     np.testing.assert_allclose(own @ v, output, atol=1e-5)
 
 
-def test_what_can_not_be_answered_is_said_as_the_command_line_says_it(subject: Any, run_folder: Path) -> None:
+def test_errors_are_those_of_the_command_line(subject: Any, run_folder: Path) -> None:
     translator = Translator.load(run_folder)
     for text in ("", "  ", "sehr lang " * 120):
         with pytest.raises(InputError) as said:
@@ -155,9 +156,9 @@ def test_blocked_attention_is_shown_as_it_runs(subject: Any, name: str, block: i
     weights = layer.weights[1].astype(np.float64)
     covered = np.zeros((queries, keys), int)
     for tile in shown["tiles"]:
-        place = slice(*tile["queries"]), slice(*tile["keys"])
-        covered[place] += 1
-        assert not tile["skipped"] or not weights[place].any()
+        block = slice(*tile["queries"]), slice(*tile["keys"])
+        covered[block] += 1
+        assert not tile["skipped"] or not weights[block].any()
     assert (covered == 1).all()
     here = [tile for tile in shown["tiles"] if tile["queries"][0] <= query < tile["queries"][1]]
     mine = [tile for tile in here if not tile["skipped"]]
@@ -236,8 +237,8 @@ def test_a_fused_call_has_the_gradients_of_its_composed_form(subject: Any, whole
         shown = graph.call(subject, Ask({"text": "Er singt.", "call": number}))
         assert shown["composed"]["gradients"]
         assert all(one["relative"] < 1e-4 for one in shown["composed"]["gradients"])
-        assert [one["name"] for one in shown["sources"]] == ["forward", "backward", "composed"]
-        assert "def composed" in shown["sources"][2]["text"]
+        assert [one["name"] for one in shown["sources"]] == ["forward", "backward", "plain"]
+        assert "@form(" in shown["sources"][2]["text"]
 
 
 def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, whole_graph: dict[str, Any]) -> None:
@@ -251,15 +252,15 @@ def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, w
             found = check.check(subject, Ask({"text": "Er singt.", "call": numbers[op], "plant": mutant["number"]}))
             assert not (found["ok"] and found["changes"]), mutant
             missed += found["ok"]
-    assert missed == 1  # of a post-norm layer nobody uses the sum itself
+    assert missed == 1  # the sum itself is not used in a post-norm layer
     again = check.check(subject, Ask({"text": "Er singt.", "call": numbers["Linear"]}))
-    assert again["ok"]  # what was planted is gone
+    assert again["ok"]  # the mistake is removed
     with pytest.raises(InputError, match="can't be planted"):
         check.check(subject, Ask({"text": "Er singt.", "call": numbers["Linear"], "plant": 0}))
 
 
-def test_what_can_be_planted_is_known_to_the_tests_of_the_engine() -> None:
-    known = {(mutant.where, mutant.old, mutant.new) for mutant in KNOWN}
+def test_the_mutants_are_among_those_of_the_engines_tests() -> None:
+    known = {(mutant.where, mutant.old, mutant.new) for mutant in (*KNOWN, *OF_FORMS)}
     for mutant in MUTANTS:
         assert mutant[2:] in known, mutant
 

@@ -30,9 +30,9 @@ def test_padding_changes_nothing_and_every_token_counts(positions: str) -> None:
     padded[0, 4:] = 0
     np.testing.assert_allclose(model(padded).data[:1], alone, rtol=1e-10)
     np.testing.assert_allclose(model(padded, np.array([4, 6])).data[:1], alone, rtol=1e-10)
-    for place in range(4):
+    for position in range(4):
         changed = ids[:1, :4].copy()
-        changed[0, place] = 4 + (changed[0, place] - 3) % 7
+        changed[0, position] = 4 + (changed[0, position] - 3) % 7
         assert not np.allclose(model(changed).data, alone)
 
 

@@ -1,4 +1,4 @@
-"""What a field declares is what files and command lines are held against."""
+"""Values from files and command lines are checked against the declarations of the fields."""
 
 from __future__ import annotations
 
@@ -23,26 +23,20 @@ from handloom.models.fields import (
     fits,
     parse_value,
 )
-from handloom.models.presets import (
-    ClassifierPreset,
-    LanguageModelPreset,
-    TranslationPreset,
-    classifier_preset,
-    translation_preset,
-)
-from handloom.train.tasks.regimes import Regime
+from handloom.models.hyperparameters import ClassifierPreset, LanguageModelPreset, TranslationPreset
+from handloom.models.presets import classifier_preset, translation_preset
 
 Colour = Annotated[str, Choices(("red", "blue"))]
 DECLARED = (
     Seq2SeqConfig, LanguageModelConfig, ClassifierConfig, RecurrentConfig, TranslationPreset, LanguageModelPreset,
-    ClassifierPreset, Regime,
+    ClassifierPreset,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [
-        (Count, [1, 10**9, np.int64(3)], [0, -1, 10**9 + 1, 1.0, True, "1", None, [1], math.inf]),
+        (Count, [1, 10**9, np.int64(3)], [0, -1, 10**9 + 1, 10**400, 1.0, True, "1", None, [1], math.inf]),
         (Depth | None, [None, 1, 1000], [1001, False]),
         (Share, [0, 0.0, 0.999, np.float32(0.5)], [1, -0.1, math.nan, math.inf, "0.1", True]),
         (Rate, [1e-12, 3], [0, 0.0, math.nan, math.inf]),
@@ -72,7 +66,7 @@ def test_what_fits(kind: Any, good: list, bad: list) -> None:
         (tuple[Share, Share], "0.1,0.2", (0.1, 0.2), "2 values, a comma between them, each a number from 0 to below 1"),
     ],
 )
-def test_text_becomes_the_value_and_what_is_none_is_told(kind: Any, text: str, value: Any, words: str) -> None:
+def test_text_becomes_the_value_or_an_error(kind: Any, text: str, value: Any, words: str) -> None:
     assert parse_value(kind, text) == value
     assert type(parse_value(kind, text)) is type(value)
     assert described(kind) == words
@@ -83,7 +77,7 @@ def test_text_becomes_the_value_and_what_is_none_is_told(kind: Any, text: str, v
 
 @pytest.mark.parametrize("declared", DECLARED)
 def test_every_field_declares_something_that_can_be_checked(declared: type) -> None:
-    """A kind that `fits` does not know would let everything pass, or nothing."""
+    """`fits` would accept everything, or nothing, for an annotation that it does not know."""
     for name, kind in field_kinds(declared).items():
         assert described(kind), name
         assert not fits(kind, object()), name

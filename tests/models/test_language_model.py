@@ -1,4 +1,4 @@
-"""The decoder-only model and its baselines: no look ahead, the cache changes nothing, losses as they must be."""
+"""The decoder-only model and its baselines: causality, the cache changes nothing, losses match the theory."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_new_model_knows_nothing() -> None:
     assert abs(loss - np.log(50)) < 0.1
 
 
-def test_heads_of_their_own_size_count_parameters() -> None:
+def test_parameters_of_heads_with_a_size_of_their_own() -> None:
     """d 368 with 8 heads of 46 is d in all; 12 heads of 46 are not, and the projections grow by the quotient."""
     counts = {}
     for nhead in (8, 12):
@@ -122,7 +122,7 @@ def test_bigram_table_is_the_counted_frequencies() -> None:
         model.fit(ids, smoothing=0)
 
 
-def test_bigram_is_where_training_leads() -> None:
+def test_training_converges_to_the_bigram_table() -> None:
     ids = RNG.integers(0, 5, 400)
     model = BigramLanguageModel(5).fit(ids, smoothing=1e-6)
     loss = ops.cross_entropy(model(ids[None, :-1]), ids[None, 1:])

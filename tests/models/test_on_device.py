@@ -1,4 +1,4 @@
-"""Models on a device: training steps and searches give what they give on the CPU, and a step never waits.
+"""Models on a device: training steps and searches give the CPU's results, and a step never waits.
 
 The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 """

@@ -1,4 +1,4 @@
-"""Options beyond the reports' models: each does what it says, and none shows where it is not asked for."""
+"""Options beyond the reports' models: each has its effect, and none has any by default."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALL = {"d_model": 16, "nhead": 4, "dim_feedforward": 24, "dropout": 0.0}
 
 
 @pytest.mark.parametrize("config", [LanguageModelConfig(9), ClassifierConfig(9, 2), Seq2SeqConfig(9, 9)])
-def test_what_is_not_asked_for_is_not_saved(config) -> None:
+def test_options_at_their_defaults_are_not_saved(config) -> None:
     saved = config.to_dict()
     options = {field.name for field in dataclasses.fields(config) if field.kw_only}
     assert len(options) > 5
@@ -60,7 +60,7 @@ def test_grouped_queries_are_attention_with_each_key_repeated(method) -> None:
         np.testing.assert_allclose(own.grad, repeated.grad.reshape(2, 2, 3, 5, 3).sum(axis=2), rtol=1e-10)
     with pytest.raises(ValueError, match="don't fit together"):
         ops.attention(Tensor(np.zeros((2, 5, 5, 3))), key, value)
-    with pytest.raises(ValueError, match="does not divide by kv_heads"):
+    with pytest.raises(ValueError, match="is not divisible by kv_heads"):
         nn.MultiHeadAttention(12, 6, kv_heads=4)
 
 
@@ -88,7 +88,7 @@ def test_cached_generation_equals_the_whole_model(config) -> None:
 
 @pytest.mark.parametrize("positions", [*nn.POSITIONS])
 def test_a_beam_with_a_cache_finds_what_it_finds_without(positions) -> None:
-    """The sequences of a beam stand at one position: rotary ones once turned each as if it followed the last."""
+    """All sequences of a beam have the same length: rotary positions must not differ between them."""
     model = LanguageModel(dataclasses.replace(LLAMA, positions=positions)).astype(np.float64).eval()
     for parameter in model.parameters():
         parameter.data[...] = RNG.normal(size=parameter.shape) / 2
@@ -149,7 +149,7 @@ def test_halves_hold_the_same_numbers() -> None:
     np.testing.assert_array_equal(halves[:, 3:], table[:, 1::2])
 
 
-def test_rotary_positions_slow_down_only_what_turns_slowly() -> None:
+def test_rotary_scaling_slows_down_low_frequencies_only() -> None:
     plain = RotaryPositions(64, 10000.0).rate
     np.testing.assert_allclose(RotaryPositions(64, 10000.0, 4.0).rate, plain / 4)
     scaled = RotaryPositions(64, 10000.0, 8.0, low=1.0, high=4.0, length=128).rate
@@ -157,7 +157,7 @@ def test_rotary_positions_slow_down_only_what_turns_slowly() -> None:
     assert (np.diff(scaled / plain) <= 0).all()
 
 
-def test_initialisers_can_be_left_out() -> None:
+def test_initialisers_can_be_skipped() -> None:
     parameter = nn.Linear(3, 2).weight
     before = parameter.data.copy()
     with nn.init.skip_init():

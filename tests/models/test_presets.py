@@ -1,4 +1,4 @@
-"""The reports' models have the sizes that the reports state."""
+"""The reports' models have the stated sizes."""
 
 from __future__ import annotations
 

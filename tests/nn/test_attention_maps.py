@@ -1,4 +1,4 @@
-"""Attention weights out of any model and any path."""
+"""Attention weights of any model, by any method."""
 
 from __future__ import annotations
 

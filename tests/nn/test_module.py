@@ -120,7 +120,7 @@ def test_scaled_embedding_has_unit_variance() -> None:
 
 
 def test_wrong_sizes_are_explained() -> None:
-    with pytest.raises(ValueError, match="embed_dim 10 does not divide by num_heads 3"):
+    with pytest.raises(ValueError, match="embed_dim 10 is not divisible by num_heads 3"):
         nn.MultiHeadAttention(10, 3)
     with pytest.raises(ValueError, match="unknown activation 'swish'"):
         nn.TransformerEncoderLayer(4, 2, 8, activation="swish")

@@ -1,4 +1,4 @@
-"""PyTorch as an oracle for layers: its own test inputs. The machinery is in `tests/support/module_info.py`."""
+"""PyTorch as an oracle for layers: its own test inputs. The comparison is in `tests/support/module_info.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions in attention: what each kind promises, and its gradient."""
+"""Positions in attention: the properties of each kind, and its gradient."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def attention(kind: str, **options) -> nn.MultiHeadAttention:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_distances_count(kind: str) -> None:
-    """The same vectors further on in the sequence get the same output: nothing depends on absolute positions."""
+    """The same vectors later in the sequence get the same output: nothing depends on absolute positions."""
     module, x = attention(kind), RNG.normal(size=(1, 5, 8))
     shifted = np.concatenate([RNG.normal(size=(1, 3, 8)), x], axis=1)
-    mask = (np.arange(8) >= 3)[None, None, None]  # what was put in front is not seen
+    mask = (np.arange(8) >= 3)[None, None, None]  # the prepended positions are masked
     np.testing.assert_allclose(module(Tensor(shifted), mask=mask).data[:, 3:], module(Tensor(x)).data, rtol=1e-9)
 
 
@@ -52,12 +52,12 @@ def test_gradients(kind: str) -> None:
 
 def test_rotary_follows_its_formula() -> None:
     x = RNG.normal(size=(1, 1, 4, 6))
-    turned, _ = RotaryPositions(6).turn(Tensor(x), Tensor(x), offset=2)
+    rotated, _ = RotaryPositions(6).rotate(Tensor(x), Tensor(x), offset=2)
     for t in range(4):
         for i in range(3):
             angle = (t + 2) * 10000.0 ** (-2 * i / 6)
             pair = complex(x[0, 0, t, i], x[0, 0, t, i + 3]) * np.exp(1j * angle)
-            np.testing.assert_allclose(turned.data[0, 0, t, [i, i + 3]], [pair.real, pair.imag], rtol=1e-10)
+            np.testing.assert_allclose(rotated.data[0, 0, t, [i, i + 3]], [pair.real, pair.imag], rtol=1e-10)
 
 
 def test_relative_scores_lie_on_diagonals_and_are_clipped() -> None:

@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU against PyTorch's: outputs, states and all gradients; and a state that goes on."""
+"""RNN, LSTM and GRU against PyTorch's: outputs, states and all gradients; continuing from a state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_equal_to_pytorch(kind: str, layers: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_going_on_from_a_state(kind: str) -> None:
+def test_continuing_from_a_state(kind: str) -> None:
     manual_seed(2)
     module = getattr(nn, kind)(3, 4, 2).astype(np.float64)
     x = Tensor(RNG.normal(size=(2, 7, 3)))
@@ -47,7 +47,7 @@ def test_going_on_from_a_state(kind: str) -> None:
     np.testing.assert_allclose(np.concatenate([first.data, rest.data], axis=1), whole.data, rtol=1e-12)
 
 
-def test_dropout_falls_between_the_layers_only() -> None:
+def test_dropout_is_between_the_layers_only() -> None:
     manual_seed(3)
     x = Tensor(RNG.normal(size=(2, 5, 3)).astype(np.float32))
     one, two = nn.GRU(3, 4, 1, dropout=0.5), nn.GRU(3, 4, 2, dropout=0.5)

@@ -23,7 +23,7 @@ def layer(pattern: str, positions: str = "none") -> nn.MultiHeadAttention:
 
 
 def seen(pattern: str, query: int, key: int) -> bool:
-    """The definition, in words of its own."""
+    """The definition, written independently."""
     kind, size = pattern.split(":")
     away = abs(query - key)
     return away <= int(size) if kind == "local" else away < int(size) or away % int(size) == 0
@@ -32,7 +32,7 @@ def seen(pattern: str, query: int, key: int) -> bool:
 @pytest.mark.parametrize("positions", ["none", "relative", "alibi", "rotary"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_weights_lie_where_the_pattern_says(pattern: str, causal: bool, positions: str) -> None:
+def test_weights_follow_the_pattern(pattern: str, causal: bool, positions: str) -> None:
     model, lengths = layer(pattern, positions), np.array([9, 6])
     _, weights = model(Tensor(RNG.normal(size=(2, 9, 8))), key_lengths=lengths, causal=causal, return_weights=True)
     for batch, query, key in np.ndindex(2, 9, 9):
@@ -40,7 +40,7 @@ def test_weights_lie_where_the_pattern_says(pattern: str, causal: bool, position
         assert ((weights.data[batch, :, query, key] > 0) == allowed).all(), (batch, query, key)
 
 
-def test_a_mask_of_ones_own_counts_as_well() -> None:
+def test_a_pattern_combines_with_a_mask() -> None:
     model, mask = layer("strided:3"), np.ones((1, 1, 7, 7), bool)
     mask[..., 2] = False
     _, weights = model(Tensor(RNG.normal(size=(1, 7, 8))), mask=mask, return_weights=True)

@@ -9,7 +9,7 @@ import numpy as np
 from handloom.autograd import Tensor, grad, ops
 from handloom.autograd.backend import to_device
 
-# Queries and keys: single ones, primes, more queries than keys, lengths that are no multiple of anything.
+# Queries and keys: single ones, primes, more queries than keys, lengths that are not a multiple of anything.
 LENGTHS = [(1, 1), (1, 97), (97, 1), (2, 3), (13, 13), (61, 17), (64, 64), (97, 97), (113, 203), (203, 113), (128, 65)]
 # head_dim and value_dim: multiples of 8 are copied 16 bytes at a time.
 WIDTHS = [(1, 1), (5, 7), (24, 8), (32, 32), (40, 40), (64, 64), (64, 33)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from handloom.models.fields import short
+from handloom.models.fields import plain_kind, short
+from handloom.train.cli.options import OfKind
 from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 from tests.support.command_world import EXAMPLES, Case, parser_of, train
 from tests.support.wrong_json import WRONG
@@ -24,8 +26,16 @@ WRONG_NUMBERS = {
     "number": ("-1", "x", "", "nan", "inf", "1e400"),
     "share": ("0", "-1", "1.5", "x", "nan"),
     "width": ("0", "-1", "x", "1001"),
-    "parse": ("-1", "x", "", "nan", "101", "1e400"),  # what `of_kind` makes
 }
+
+
+def wrong_for(type_of_option: Any) -> tuple[str, ...]:
+    """Values that an option's type refuses."""
+    if not isinstance(type_of_option, OfKind):
+        return WRONG_NUMBERS.get(getattr(type_of_option, "__name__", ""), ())
+    _, bounds = plain_kind(type_of_option.kind)
+    beyond = (f"{bounds.low - 1:g}", *([] if bounds.high == math.inf else [f"{bounds.high + 1:g}"]))
+    return ("x", "", "nan", "1e400", "none", *beyond)
 
 
 def values() -> Iterator[Case]:
@@ -33,7 +43,7 @@ def values() -> Iterator[Case]:
     for program in EXAMPLES:
         parser = parser_of(program)
         for name, option in parser._options.items():
-            wrong: tuple[str, ...] = WRONG_NUMBERS.get(getattr(option.type, "__name__", ""), ())
+            wrong = wrong_for(option.type)
             wrong += ("nonsense", "") if option.choices else ()
             for value in wrong:
                 yield Case(program, [f"{parser.spelled(name)}={value}"], says=parser.spelled(name))
@@ -64,7 +74,8 @@ def uses() -> Iterator[Case]:
     for program in EXAMPLES:
         parser = parser_of(program)
         for name, option in parser._options.items():
-            named = {"set": "layers=3", "schedule": "linear", "monitor": "valid_loss", "positions": "none"}
+            named = {"set": "layers=3", "ema": "0.5", "schedule": "linear", "monitor": "valid_loss"}
+            named["positions"] = "none"
             default = option.default or named.get(name, 1)
             typed = [parser.spelled(name)] if option.option_strings else []
             typed += [f"{default}"] * (option.nargs if isinstance(option.nargs, int) else 1)
@@ -73,7 +84,7 @@ def uses() -> Iterator[Case]:
             if parser.uses[name] == {"checkpoint"} and name != "checkpoint":
                 yield Case(program, typed, says="add --checkpoint")
             if "resume" not in parser.uses[name]:
-                kind = getattr(option.type, "__name__", "")
+                kind = getattr(option.type, "__name__", type(option.type).__name__ if option.type else "")
                 other = "0.5" if kind == "share" else "7" if kind and kind != "Path" else "other"
                 other = option.choices[-1] if option.choices else other  # type: ignore[index]
                 typed = [one if one != f"{default}" or name == "set" else other for one in typed]
@@ -306,17 +317,17 @@ def stored() -> Iterator[Case]:
     """config.json with one wrong value anywhere."""
     program = "classify_news"  # the quickest
     kept = [f"options/{name}" for name, uses in parser_of(program).uses.items() if "train" in uses]
-    places = "format", "version", "program", "data", "options", *kept
-    for name, wrong in itertools.product(places, (*WRONG[::2], ...)):
+    names = "format", "version", "program", "data", "options", *kept
+    for name, wrong in itertools.product(names, (*WRONG[::2], ...)):
 
         def spoil(folder: Path, name: str = name, wrong: Any = wrong) -> None:
             file = folder / program / "config.json"
             config = json.loads(file.read_text(encoding="utf-8"))
             *parents, last = name.split("/")
-            place = config[parents[0]] if parents else config
-            place[last] = wrong
+            holder = config[parents[0]] if parents else config
+            holder[last] = wrong
             if wrong is ...:
-                del place[last]
+                del holder[last]
             file.write_text(json.dumps(config), encoding="utf-8")
 
         yield Case(program, ["--resume", program], None, spoil=spoil, note=f"{name} is {short(wrong)}")

@@ -21,7 +21,7 @@ from handloom import nn
 from handloom.autograd import Tensor, grad, ops
 from tests.support.opinfo import as_list, converted, difference, leaves, torch_at_rest
 
-BATCH = "the input stands in a batch of one"
+BATCH = "the input becomes a batch of one"
 LENGTH_FIRST = "(length, batch, features) becomes (batch, length, features)"
 CLASSES_SECOND = "(batch, classes, ...) becomes (batch, ..., classes)"
 ONE_MEMORY = "keys and values are the same tensor (both libraries get the keys)"

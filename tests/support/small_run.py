@@ -9,6 +9,7 @@ from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends
 
 import argparse
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,15 @@ import numpy as np
 from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.train.data.batches import TokenBatches
+from handloom.train.data.prefetch import PrefetchedBatches
 from handloom.train.distributed import find_ranks
 from handloom.train.optim.optimizers import Adam
 from handloom.train.optim.schedules import noam
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.translation import translation_loss
-from handloom.train.trainer import Trainer
+from handloom.train.trainer import Record, Trainer
+from handloom.train.updates import UpdateOptions
+from handloom.train.validation import Validation
 
 VOCABULARY, STEPS = 24, 24
 
@@ -41,7 +45,8 @@ def small_trainer(
     data: Any = None, **options: Any,
 ) -> Trainer:  # fmt: skip
     """The trainer of such a run, of a model with as many layers on each side, changed by `config`, on small_batches
-    with `data`; `options` go to Trainer."""
+    with `data`; `options` go to Trainer and what groups its options: `log_every` and `validate_every` to the `every`
+    of Record and Validation, `optimizer` (a function of the model), `schedule` and `prefetch` are its own."""
     manual_seed(3)
     sizes = Seq2SeqConfig(
         VOCABULARY, VOCABULARY, 16, 2, layers, layers, 32, dropout,
@@ -49,13 +54,22 @@ def small_trainer(
     )  # fmt: skip
     model = Seq2SeqTransformer(sizes).to(device)
     settings: dict[str, Any] = {"steps": STEPS, "accumulate": 2, "log_every": 3, "validate_every": 8, "average": 2}
-    settings |= {"optimizer": Adam(model.parameters()), "schedule": noam(16, 10), **options}
-    if callable(settings["optimizer"]):  # given as a function of the model
-        settings["optimizer"] = settings["optimizer"](model)
-    valid = small_batches(shuffle=False, pairs=20, seed=2).epoch(0)
+    settings |= {"optimizer": lambda model: Adam(model.parameters()), "schedule": noam(16, 10), **options}
+    groups: dict[Any, dict[str, str]] = {UpdateOptions: {}, Record: {"log_every": "every"}}
+    groups[Validation] = {"validate_every": "every"}
+    made: dict[Any, Any] = {}
+    for group, renamed in groups.items():
+        names = {field.name: field.name for field in fields(group) if field.name != "every"} | renamed
+        given = {names[name]: settings.pop(name) for name in settings.keys() & names}
+        batches = {"batches": small_batches(shuffle=False, pairs=20, seed=2).epoch(0)} if group is Validation else {}
+        made[group] = group(**batches, **given)
+    optimizer, schedule = settings.pop("optimizer"), settings.pop("schedule")
+    batches: Any = small_batches(**(data or {}))
+    if depth := settings.pop("prefetch", 0):
+        batches = PrefetchedBatches(batches, depth)
     return Trainer(
-        model, translation_loss(0.1, 0), train_batches=small_batches(**(data or {})), valid_batches=valid, run=run,
-        config={"model": sizes.to_dict()}, **settings,
+        model, translation_loss(0.1, 0), optimizer(model), schedule, batches, made[Validation], run,
+        config={"model": sizes.to_dict()}, updates=made[UpdateOptions], record=made[Record], **settings,
     )  # fmt: skip
 
 

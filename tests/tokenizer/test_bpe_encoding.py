@@ -1,4 +1,4 @@
-"""Encoding: ids equal to Hugging Face's, for characters that both know; every text and all bytes come back."""
+"""Encoding: ids equal to Hugging Face's, for characters that both know; every text and all bytes are restored."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_ids_and_decoded_text_equal_the_peers(tokenizer: BPETokenizer, peer: obj
 
 
 def test_every_assigned_character_is_of_the_same_kind_to_the_peer() -> None:
-    """Letter, digit or neither: of some 150,000 in Python's version of Unicode. Those assigned since may differ."""
+    """Letter, digit or neither, for some 150,000 in Python's version of Unicode. Newer ones may differ."""
     known = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) not in ("Cn", "Cs", "Co")]
     text = "\n".join(f"a{character}1" for character in known)
     pieces = peer_tokenizer().pre_tokenizer.pre_tokenize_str(text)
@@ -107,7 +107,7 @@ def test_list_heap_and_array_give_the_same_ids(tokenizer: BPETokenizer, three_wa
 
 
 def test_merges_out_of_order_are_applied_by_rank_as_the_peer_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file from elsewhere can put a merge before those that make its parts; replacing rank by rank would be wrong."""
+    """A foreign file can have a merge before those that make its parts; replacing rank by rank would be wrong."""
     monkeypatch.setattr(encoders, "_HEAP", 0)
     monkeypatch.setattr(encoders, "_ARRAY", 0)
     trained = BPETokenizer.train(CORPUS, 700, special_tokens=[])
@@ -126,7 +126,7 @@ def test_merges_out_of_order_are_applied_by_rank_as_the_peer_does(monkeypatch: p
 
 @pytest.mark.parametrize("unit", ["a", "the", "random", "中文"])
 def test_a_megabyte_without_a_blank_takes_no_quadratic_time(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few calls on long arrays, in which each byte is looked at a few times; the ids are the peer's."""
+    """Few calls on long arrays, which visit each byte a few times; the ids are the peer's."""
     trained = train_peer(CORPUS, 700, [])
     ours = BPETokenizer.train(CORPUS, 700, special_tokens=[])
     word = (
@@ -142,7 +142,7 @@ def test_a_megabyte_without_a_blank_takes_no_quadratic_time(unit: str, monkeypat
     assert ids == trained.encode(word).ids
 
 
-def test_the_caches_begin_anew_when_they_are_full(tokenizer: BPETokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_caches_are_emptied(tokenizer: BPETokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = tokenizer.encode_batch(CORPUS * 2)
     monkeypatch.setattr("handloom.tokenizer.text_encoder._ENTRIES", 3)
     assert tokenizer.encode_batch([f"{text} x{i}" for i, text in enumerate(CORPUS)]) is not None
@@ -248,12 +248,12 @@ def test_a_merge_left_out_has_the_same_chance_again_after_each_other_merge() -> 
 
 def test_dropout_must_be_a_probability() -> None:
     trained = BPETokenizer.train(["ab"], 260)
-    with pytest.raises(InputError, match=r"dropout=1\.5 is no probability"):
+    with pytest.raises(InputError, match=r"dropout=1\.5 is not a probability"):
         BPETokenizer(trained.vocab, trained.merges, dropout=1.5)
 
 
 def test_a_long_word_without_any_merge() -> None:
-    """A vocabulary of bytes alone: long words go another way than short ones."""
+    """A vocabulary of bytes alone: long words are encoded by another algorithm than short ones."""
     tokenizer = BPETokenizer.train(["a"], 260)
     assert not tokenizer.merges
     for length in (1, 100, 10_000):

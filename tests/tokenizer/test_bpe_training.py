@@ -1,4 +1,4 @@
-"""Training: our two trainers and Hugging Face's learn the same merges in the same order, of characters all know."""
+"""Training: our two trainers and Hugging Face's learn the same merges in order, for characters that all know."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_two_processes_count_the_same_words(tmp_path: Path, monkeypatch: pytest.
         assert count_words(paths, PreTokenizer(), processes) == alone
 
 
-def test_different_chunks_that_fill_the_memory_are_cut_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_are_split_into_words_when_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handloom.tokenizer.word_counts._FLUSH", 50)
     corpus = [f"word{i % 50}, {i}\t and" for i in range(10_000)]
     assert count_words(iter(corpus), PreTokenizer()) == counted_plainly(corpus, "gpt2")
@@ -161,13 +161,13 @@ def test_input_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.
         ([str(latin)], {}, "the name of a file"),
         (["text", 3], {}, "not int"),
         ([latin, "text"], {}, "not both"),
-        (["text"], {"vocab_size": 259}, "Ask for 260 at least"),
-        (["text"], {"special_tokens": ["<eos>", "<eos>"]}, "'<eos>' is there twice"),
+        (["text"], {"vocab_size": 259}, "Ask for at least 260"),
+        (["text"], {"special_tokens": ["<eos>", "<eos>"]}, "'<eos>' occurs twice"),
         (["text"], {"special_tokens": [""]}, "not a non-empty string"),
         (["text"], {"special_tokens": "<eos>"}, "give a list"),
-        (["text"], {"special_tokens": ["a"]}, "'a' is a byte's token"),
-        (["text"], {"pattern": "("}, "no regular expression"),
-        (["text"], {"pattern": "(" * 20_000}, "no regular expression"),
+        (["text"], {"special_tokens": ["a"]}, "'a' is the token of a byte"),
+        (["text"], {"pattern": "("}, "not a regular expression"),
+        (["text"], {"pattern": "(" * 20_000}, "not a regular expression"),
         (["text"], {"pattern": ""}, "The pattern is empty"),
     ]
     for source, arguments, message in bad:

@@ -1,4 +1,4 @@
-"""Looking into a tokenizer: the numbers are right, the trees are the merges, and the example runs as a user runs it."""
+"""Figures about a tokenizer: the numbers are right, the trees are the merges, and the example runs from the shell."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_compression_is_that_of_the_encoded_text(tokenizer: BPETokenizer) -> Non
     for result in compression(tokenizer, TEXTS, [260, 275, 290]):
         tokens = sum(len(ids) for ids in with_fewer_tokens(tokenizer, result.vocab_size).encode_batch(TEXTS))
         assert result.bytes_per_token == pytest.approx(sum(len(text.encode()) for text in TEXTS) / tokens)
-        assert result.tokens_per_word * 3 * (6 + 11) == pytest.approx(tokens)  # words as the GPT-2 pattern cuts them
+        assert result.tokens_per_word * 3 * (6 + 11) == pytest.approx(tokens)  # words of the GPT-2 pattern
     assert compression(tokenizer, TEXTS, [260])[0].bytes_per_token == 1
 
 

@@ -35,7 +35,7 @@ def file(trained: BPETokenizer, tmp_path: Path) -> Path:
 
 
 def changed(file: Path, change: dict[str, Any], inside: str | None = None) -> Path:
-    """The file with some entries changed; a value of `...` takes the entry out."""
+    """The file with some entries changed; a value of `...` removes the entry."""
     data = json.loads(file.read_text())
     target = data[inside] if inside else data
     target.update(change)
@@ -140,7 +140,7 @@ def test_dropout_is_kept_in_the_file(trained: BPETokenizer, tmp_path: Path) -> N
     assert BPETokenizer.load(tmp_path / "dropout.json").dropout == 0.1
 
 
-def test_cutting_by_a_string_or_not_at_all(file: Path) -> None:
+def test_splitting_by_a_string_or_not_at_all(file: Path) -> None:
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     for cutting in (
         byte_level,
@@ -177,7 +177,7 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
         ("cut.json", text[: len(text) // 2], "is not valid JSON: line"),
         ("list.json", b"[]", "holds a JSON list"),
         ("deep.json", b"[" * 100_000, "nested too deep"),
-        ("object.json", b"{}", "no byte-level BPE tokenizer.json: KeyError: 'model'"),
+        ("object.json", b"{}", "not a byte-level BPE tokenizer.json: KeyError: 'model'"),
     ]
     for name, content, message in cases:
         (tmp_path / name).write_bytes(content)
@@ -196,20 +196,20 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
         ("model", {"continuing_subword_prefix": "##"}, "sets continuing_subword_prefix"),
         ("model", {"byte_fallback": True}, "sets byte_fallback"),
         ("model", {"vocab": ...}, "KeyError: 'vocab'"),
-        ("model", {"vocab": {"a": "0"}}, "an id is no integer"),
+        ("model", {"vocab": {"a": "0"}}, "an id is not an integer"),
         ("model", {"vocab": {"a": 4}}, "lacks 255 of the 256 bytes"),
-        ("model", {"vocab": {"a": 9}}, "have a gap or a double"),
+        ("model", {"vocab": {"a": 9}}, "have a gap or a duplicate"),
         ("model", {"merges": [["a", "zz"]]}, "A merge needs the token 'zz'"),
         ("model", {"merges": ["abc"]}, "not enough values"),
         ("model", {"merges": [["a", 3]]}, "a merge is not two texts"),
-        ("model", {"dropout": "x"}, "dropout is no number"),
-        ("model", {"dropout": 2}, "is no probability"),
+        ("model", {"dropout": "x"}, "dropout is not a number"),
+        ("model", {"dropout": 2}, "is not a probability"),
         ("model", {"ignore_merges": "no"}, "ignore_merges is not true or false"),
         (None, {"normalizer": {"type": "NFC"}}, "normalises text (NFC)"),
         (None, {"pre_tokenizer": None}, "has no pre_tokenizer"),
-        (None, {"pre_tokenizer": {"type": "Metaspace"}}, "cuts text by Metaspace"),
+        (None, {"pre_tokenizer": {"type": "Metaspace"}}, "splits text by Metaspace"),
         (None, {"added_tokens": [{"id": 0}]}, "missing 1 required"),
-        (None, {"added_tokens": [{"id": 0, "content": "<pad>"}, {"id": 0, "content": "<pad>"}]}, "is there twice"),
+        (None, {"added_tokens": [{"id": 0, "content": "<pad>"}, {"id": 0, "content": "<pad>"}]}, "occurs twice"),
         (None, {"added_tokens": [{"id": 4, "content": "<pad>"}]}, "'<pad>' has another token's id"),
         (None, {"added_tokens": [{"id": 1, "content": "<pad>"}]}, "'<pad>' has another token's id"),
         (None, {"added_tokens": [{"id": True, "content": "<pad>"}]}, "id of an added token is 'True'"),
@@ -235,7 +235,7 @@ def test_one_wrong_value_anywhere_is_refused_or_does_no_harm(kind: str, tmp_path
     }[kind]()
     path = tmp_path / "tokenizer.json"
     tokenizer.save(path)
-    refused, every = [], 7 if kind.startswith("bpe") else 2  # the places of a BPE file are many
+    refused, every = [], 7 if kind.startswith("bpe") else 2  # a BPE file has many values
     for _, changed_file in itertools.islice(wrong_values(json.loads(path.read_text()), most=12), 0, None, every):
         path.write_text(json.dumps(changed_file))
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,22 +21,11 @@ from handloom.train import distributed
 from handloom.train.distributed import GradientSum, MpiRanks, NcclSums, Ranks, find_ranks, local_device
 from handloom.train.runs.locks import FolderLock
 from handloom.train.runs.saves import SavedStates
+from tests.support.ranks import ENVIRONMENT, MPIRUN, assert_close_runs, needs_mpi, run
 from tests.support.small_run import small_run
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tests/support/small_run.py"
-MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-try:
-    from mpi4py import rc
-
-    rc.initialize = False  # this process is no rank
-    from mpi4py import MPI
-except (ImportError, RuntimeError):
-    MPI = None
-# MPICH waits in a busy loop; on a machine with other work it had better let go of the processor soon.
-ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
-needs_mpi = pytest.mark.skipif(MPI is None or MPIRUN is None, reason="needs mpi4py and mpirun (pip install .[mpi])")
-
 
 # tests/support/small_run.py, but at step 11 each rank waits for a signal: it comes before the end on any machine.
 WAITING = """
@@ -61,10 +49,6 @@ def command(ranks: int, folder: Path, *arguments: str, **options: object) -> lis
     return [str(MPIRUN), "-n", str(ranks), *own] if ranks > 1 else own
 
 
-def run(line: list[str]) -> subprocess.CompletedProcess:
-    return subprocess.run(line, capture_output=True, text=True, timeout=200, env=ENVIRONMENT)
-
-
 def start(line: list[str]) -> subprocess.Popen:
     return subprocess.Popen(
         line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT, cwd=ROOT
@@ -77,23 +61,6 @@ def launch(
     done = run(command(ranks, folder, *arguments, **options))
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
-
-
-def log(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
-def assert_close_runs(one: Path, other: Path) -> None:
-    """All logged numbers and the last weights agree to rounding."""
-    rows, others = log(one), log(other)
-    assert [(row["step"], row.keys()) for row in rows] == [(row["step"], row.keys()) for row in others]
-    for row, same in zip(rows, others, strict=True):
-        for name in row.keys() - {"epoch"}:
-            assert row[name] == pytest.approx(same[name], rel=2e-4), (row, same)
-    first, second = SavedStates(one / "checkpoints").load(), SavedStates(other / "checkpoints").load()
-    assert first.step == second.step
-    for name, array in first.weights.items():
-        np.testing.assert_allclose(array, second.weights[name], rtol=0, atol=2e-4)
 
 
 @pytest.fixture(scope="module")

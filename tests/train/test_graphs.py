@@ -16,12 +16,12 @@ from handloom.errors import InputError
 from handloom.nn import MultiHeadAttention
 from handloom.nn.transformer import checkpoint_activations
 from handloom.train.cli.command_line import run_main
+from handloom.train.device_updates import DeviceUpdates
 from handloom.train.optim.optimizers import SGD
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.stopping import TrainingStopped
 from handloom.train.trainer import Trainer
-from handloom.train.updates import DeviceUpdates
 from tests.support.fake_cupy import another_gpu, kernels, operations
 from tests.support.small_run import small_run, small_trainer
 
@@ -174,7 +174,8 @@ def test_random_numbers_from_the_host_are_noticed(tmp_path, fake_cupy) -> None:
         return loss * float(own.numpy.uniform(0.9, 1.1)), batch.target_tokens
 
     with RunFolder.create(tmp_path / "run", {}) as run:
-        trainer = small_trainer(run, device="cuda", graphs=True, generators=[own])
+        trainer = small_trainer(run, device="cuda", graphs=True)
+        trainer.generators.append(own)
         trainer.loss = drawing
         with pytest.raises(GraphError, match="random numbers on the host"):
             trainer.update(1, next(trainer._updates()))

@@ -22,7 +22,8 @@ from handloom.train.runs import atomic_files, display
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import StopSignals, TrainingStopped
-from handloom.train.trainer import MicroBatch, Trainer
+from handloom.train.trainer import Trainer
+from handloom.train.updates import MicroBatch
 from tests.support.examples import Done, Example
 from tests.support.small_run import STEPS, small_run, small_trainer
 

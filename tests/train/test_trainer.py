@@ -14,7 +14,9 @@ from handloom.train.optim.optimizers import SGD, Adam, clip_grad_norm
 from handloom.train.optim.schedules import constant, noam
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.runs.folder import RunFolder
-from handloom.train.trainer import Trainer
+from handloom.train.trainer import Record, Trainer
+from handloom.train.updates import UpdateOptions
+from handloom.train.validation import Validation
 
 
 class Line:
@@ -41,8 +43,8 @@ def fit(folder, *, steps: int = 40, rate: float = 0.05, seed: int = 0) -> tuple[
     model = nn.Sequential(nn.Dropout(0.1), nn.Linear(3, 1))
     with RunFolder.create(folder, {}) as run:
         trainer = Trainer(
-            model, squared_error, Adam(model.parameters()), constant(rate), Line(), Line().epoch(99), run,
-            config={"kind": "line"}, steps=steps, log_every=5, validate_every=10,
+            model, squared_error, Adam(model.parameters()), constant(rate), Line(),
+            Validation(Line().epoch(99), every=10), run, config={"kind": "line"}, steps=steps, record=Record(every=5),
         )  # fmt: skip
         trainer.fit()
     return model, trainer
@@ -83,8 +85,8 @@ def test_the_mean_of_the_last_weights_is_kept_where_it_is_better(tmp_path) -> No
 
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer = Trainer(
-            model, noisy, Adam(model.parameters()), constant(0.3), Line(), list(Line().epoch(99))[:1], run,
-            config={}, steps=200, validate_every=10, average=5,
+            model, noisy, Adam(model.parameters()), constant(0.3), Line(),
+            Validation(list(Line().epoch(99))[:1], every=10, average=5), run, config={}, steps=200,
         )  # fmt: skip
         trainer.fit()
         rows = [row for row in run.metrics() if "valid_loss" in row]
@@ -121,8 +123,9 @@ def test_k_accumulated_batches_equal_one_batch_of_them_all(tmp_path, k) -> None:
 
         with RunFolder.create(tmp_path / name, {}) as run:
             Trainer(
-                model, squared_error, SGD(model.parameters(), momentum=0.5), constant(0.1), Same(), [whole], run,
-                config={}, steps=6, accumulate=len(data), clip_norm=0.5, log_every=1, average=0,
+                model, squared_error, SGD(model.parameters(), momentum=0.5), constant(0.1), Same(),
+                Validation([whole], average=0), run, config={}, steps=6,
+                updates=UpdateOptions(clip_norm=0.5, accumulate=len(data)), record=Record(every=1),
             ).fit()  # fmt: skip
             logs.append([row for row in run.metrics() if "loss" in row])
         weights.append(model.weight.data)
@@ -142,10 +145,13 @@ def test_early_stopping_on_any_metric(tmp_path, capsys) -> None:
         seen.append(module.weight.data.copy())
         return {"score": [0.1, 0.5, 0.3, 0.4, 0.2][len(seen) - 1]}
 
+    validation = Validation(
+        Line().epoch(99), every=2, average=0, monitor="score", higher_is_better=True, patience=3, metrics=score
+    )
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer = Trainer(
-            model, squared_error, Adam(model.parameters()), constant(0.05), Line(), Line().epoch(99), run, config={},
-            steps=100, validate_every=2, average=0, monitor="score", higher_is_better=True, patience=3, metrics=score,
+            model, squared_error, Adam(model.parameters()), constant(0.05), Line(), validation, run,
+            config={}, steps=100,
         )  # fmt: skip
         assert trainer.fit() == 0.5
         rows = [row for row in run.metrics() if "score" in row]
@@ -160,8 +166,8 @@ def test_a_metric_that_is_not_there(tmp_path) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
         model = nn.Linear(3, 1)
         trainer = Trainer(
-            model, squared_error, Adam(model.parameters()), constant(0.05), Line(), Line().epoch(99), run,
-            config={}, steps=1, monitor="bleu",
+            model, squared_error, Adam(model.parameters()), constant(0.05), Line(),
+            Validation(Line().epoch(99), monitor="bleu"), run, config={}, steps=1,
         )  # fmt: skip
         with pytest.raises(InputError, match=r"no metric 'bleu'.*valid_loss"):
             trainer.fit()
@@ -193,8 +199,8 @@ def test_a_batch_without_targets_ends_the_run_with_a_word(tmp_path, accumulate: 
     model = nn.Linear(3, 2)
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer = Trainer(
-            model, loss, Adam(model.parameters()), constant(0.05), Padded(), [full, padding], run, config={}, steps=2,
-            accumulate=accumulate,
+            model, loss, Adam(model.parameters()), constant(0.05), Padded(), Validation([full, padding]), run,
+            config={}, steps=2, updates=UpdateOptions(accumulate=accumulate),
         )  # fmt: skip
         with pytest.raises(InputError, match=f"{empty}.* has no targets"):
             trainer.fit()

@@ -51,7 +51,6 @@ def add_training_options(
         uses=("train", "checkpoint") if draws else ("train",),
     )  # fmt: skip
     go_on: tuple[Use, ...] = ("train", "resume")
-    add("--steps", type=positive, help="updates to make (default: the preset's)", uses=go_on)
     add("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)", uses=go_on)
     add(
         "--resume",
@@ -212,7 +211,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def run_main(main: Callable[[], None], *, several_processes: bool = False) -> None:
-    """Call `main`; what can't be used or done is told in one paragraph, with exit code 2.
+    """Call `main`; what can't be used or done ends it with one line on standard error and exit code 2.
 
     Unless `main` is made for `several_processes`, it refuses to run as one of those that mpirun started. Of several
     processes only the first speaks, and an error of one ends them all.
@@ -229,7 +228,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         try:
             main()
         finally:
-            sys.stdout.flush()  # here a full disk is told, and not by Python at exit
+            sys.stdout.flush()  # so that a full disk is reported here, and not by Python at exit
     except OptionError as error:
         _fail(str(error), error.usage)
     except (InputError, DeviceError, FloatingPointError) as error:
@@ -269,7 +268,7 @@ def _check_streams() -> None:
         sys.stdin = open(empty, encoding="utf-8", closefd=False)  # noqa: SIM115 - until the process ends
     if sys.stdout is None or sys.stderr is None:
         which = "output" if sys.stdout is None else "error"
-        _fail(f"Standard {which} is closed, so that not all could be told: redirect it to a file or to /dev/null.")
+        _fail(f"Standard {which} is closed, so that messages would be lost: redirect it to a file or to /dev/null.")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has what a model may say
@@ -287,7 +286,7 @@ def _fail(message: str, usage: str = "") -> NoReturn:
         if usage:
             print(f"usage: {usage}", file=sys.stderr)
     else:
-        time.sleep(1)  # where all ranks meet the same error the first one tells it, and ends this one
+        time.sleep(1)  # where all ranks meet the same error the first one reports it, and ends this one
         print(f"error on rank {ranks.rank} of {ranks.size}: {message}", file=sys.stderr)
     ranks.abort(2)
     sys.exit(2)

@@ -1,26 +1,40 @@
-"""The command line that the examples share: data and preset, how to train and generate, a model of an earlier run."""
+"""What the examples share: the command line, using a model of an earlier run, and training one with its table."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from ...autograd import manual_seed
+from ...autograd.backend import check_device
+from ...models.hyperparameters import Preset
 from ...models.presets import PRESET_NAMES
-from .command_line import add_training_options, check_text, parse_training_arguments, watch
+from ..distributed import alone, find_ranks
+from ..runs.folder import RunFolder
+from ..tables.cells import run_cells
+from ..tasks.task import AnyTrained, Task, train
+from .command_line import add_training_options, check_text, parse_training_arguments, start_run, watch
 from .generation import add_generation_options, check_generation_options, each_text
 from .options import OptionParser
-from .training import add_regime_options, regime_of
+from .training import add_preset_options, run_options
 
 
 def example_parser(
-    doc: str | None, *, data: str, texts: str, generates: Literal["texts", "continuations", "nothing"] = "texts"
+    doc: str | None,
+    preset: type[Preset],
+    *,
+    data: str,
+    texts: str,
+    generates: Literal["texts", "continuations", "nothing"] = "texts",
 ) -> OptionParser:
     """A parser with every option that examples have in common; more can be added.
 
     Args:
         doc: the script's docstring, shown by --help.
+        preset: the kind of preset whose values can be chosen.
         data: describes --data.
         texts: what a trained model takes, such as "German sentences".
         generates: texts from texts, by beam search; continuations, by sampling; or nothing.
@@ -28,7 +42,7 @@ def example_parser(
     parser = OptionParser(description=doc)
     parser.texts = texts
     add_training_options(parser, data=data, presets=PRESET_NAMES, preset="laptop", draws=generates != "nothing")
-    add_regime_options(parser)
+    add_preset_options(parser, preset)
     if generates != "nothing":
         add_generation_options(parser, translates=generates == "texts")
     add = parser.group("using a trained model", "checkpoint")
@@ -65,7 +79,6 @@ def parse_example(parser: OptionParser) -> Any:
         parser.error("--init and --teacher can't go together: leave out one of them")
     for number, text in enumerate(arguments.texts, 1):
         check_text(text, f"Text {number}")
-    regime_of(arguments)
     arguments.what = parser.texts
     if arguments.checkpoint and arguments.explore:
         watch(arguments, arguments.checkpoint)
@@ -76,3 +89,61 @@ def parse_example(parser: OptionParser) -> Any:
 def use(arguments: Any, show: Callable[[str], None]) -> None:
     """Call `show` for each text given, or typed, or on standard input."""
     each_text(arguments, arguments.texts, arguments.what, show)
+
+
+def train_example(
+    arguments: Any,
+    name: str,
+    data: Any,
+    make_task: Callable[[RunFolder, AnyTrained | None], Task[Any, AnyTrained]],
+    trained: type[AnyTrained],
+    task_name: str,
+    *,
+    test: Callable[[AnyTrained, Any], tuple[Mapping[str, Any], Any]],
+    report: Callable[[AnyTrained, Any, RunFolder, list[dict[str, Any]], Any], str],
+    cells: Callable[[Any], Mapping[str, Task[Any, AnyTrained] | AnyTrained]] = lambda task: {},
+    init_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Train in a new run folder, or the one to resume, and report; then the same for each cell of a table.
+
+    Of several processes all train the run's model together. Of the cells each process trains some, by itself; the
+    first one alone writes and reports.
+
+    Args:
+        name: of the folder under runs/, where --out names none.
+        data: what was loaded, for config.json.
+        make_task: (run, model of --init or --teacher) -> what to train.
+        trained, task_name: what --init and --teacher must be: a model of this class that has learnt this.
+        test: (trained, task) -> its figures, a row of the table; and its outputs, for the report.
+        report: (trained, task, run, rows, outputs) -> what is printed at the end. The rows are the model's and the
+            cells', each with parameters and the seconds that it took to train and test, unless it was resumed.
+        cells: task -> name of a cell -> what to train for it, or a model that needs no training.
+        init_options: of `trained.load` for --init.
+    """
+    start = time.perf_counter()
+    check_device(arguments.device)
+    teacher = trained.load(arguments.teacher, [task_name]) if arguments.teacher else None
+    init = trained.load(arguments.init, [task_name], **(init_options or {})) if arguments.init else None
+    options, ranks = run_options(arguments), find_ranks()
+    with start_run(arguments, name, data) as run:
+        manual_seed(arguments.seed)
+        task = make_task(run, init or teacher)
+        begun = time.perf_counter()
+        model = train(task, run, **options, teacher=teacher, init=init)
+        row, outputs = test(model, task) if ranks.first else ({}, None)
+        seconds, others = time.perf_counter() - begun, cells(task)
+        rows = [{"parameters": model.model.parameter_count(), **row}]
+        if others and not arguments.resume:  # a table of one model alone is the same whenever it is made
+            rows[0]["seconds"] = seconds
+
+        def make(own: RunFolder, cell: Task[Any, AnyTrained] | AnyTrained, resume: bool) -> Mapping[str, Any]:
+            manual_seed(arguments.seed)
+            by_itself = {**options, "stop_at": None, "resume": resume, "ranks": alone()}
+            other = train(cell, own, **by_itself) if isinstance(cell, Task) else cell
+            return {"parameters": other.model.parameter_count(), **test(other, task)[0]}
+
+        rows += run_cells(run, others, make)
+        if ranks.first:
+            text = report(model, task, run, rows, outputs)
+            seconds = time.perf_counter() - start
+            print(f"\n{text}\n\n{run.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all")

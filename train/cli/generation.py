@@ -17,7 +17,7 @@ from ...models.fields import Bounds
 from ..tables.attention_pictures import alignment, draw_attention
 from ..tasks.translation import Translator
 from .command_line import check_text, number, positive, sentences_from, share, whole, width
-from .options import OptionParser, Use, of_kind
+from .options import OfKind, OptionParser, Use
 
 #: Beyond these float32 has no room for what becomes of the scores.
 Penalty = Annotated[float, Bounds(0, 100)]
@@ -41,12 +41,12 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
     add("--beam", type=width, default=beam, help=f"width of the search, {unless} (default: {beam})", uses=search)
     add("--nbest", type=width, default=1, metavar="N", help="show the N best, and scores (default: 1)", uses=alone)
     add(
-        "--length-penalty", type=of_kind(Penalty), default=1.0, metavar="A", uses=search,
+        "--length-penalty", type=OfKind(Penalty), default=1.0, metavar="A", uses=search,
         help="favours long outputs, 0 is none (default: 1)",
     )  # fmt: skip
     if translates:
         coverage = "against leaving parts out (default: 0)"
-        add("--coverage-penalty", type=of_kind(Penalty), default=0.0, metavar="B", help=coverage)
+        add("--coverage-penalty", type=OfKind(Penalty), default=0.0, metavar="B", help=coverage)
         add("--sample", action="store_true", help="draw tokens at random, with --temperature, --top-k and --top-p")
         add("--min-length", type=whole, default=0, metavar="N", help="at least N tokens (default: 0)")
         add("--max-length", type=positive, metavar="N", help="at most N tokens (default: what the input suggests)")
@@ -62,7 +62,7 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
     add("--top-k", type=whole, default=0, metavar="K", help="draw from the K likeliest tokens (default: 0, all)")
     add("--top-p", type=share, default=1.0, metavar="P", help="draw from the nucleus of this mass (default: 1, all)")
     repetition = "above 1 avoids repetition (default: 1)"
-    add("--repetition-penalty", type=of_kind(Repetition), default=1.0, metavar="R", help=repetition)
+    add("--repetition-penalty", type=OfKind(Repetition), default=1.0, metavar="R", help=repetition)
     add("--no-repeat-ngram", type=whole, default=0, metavar="N", help="no N tokens in a row come twice (default: 0)")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from ...errors import InputError
-from ...models.fields import parse_value, short
+from ...models.fields import parse_value, short, without_none
 
 #: What a command line does: start a run, go on with one (--resume), or use its model (--checkpoint).
 Use = Literal["train", "resume", "checkpoint"]
@@ -23,7 +23,7 @@ class OptionError(InputError):
 
 
 class OptionParser(argparse.ArgumentParser):
-    """A parser whose errors are OptionErrors, and which tells what was typed from what is a default.
+    """A parser whose errors are OptionErrors, and which distinguishes what was typed from defaults.
 
     Attributes:
         uses: the option's name in the parsed arguments -> for what it counts; without it the option is refused there.
@@ -105,16 +105,17 @@ class OptionParser(argparse.ArgumentParser):
         return option.option_strings[0] if option.option_strings else f"{option.metavar}"
 
 
-def of_kind(kind: Any) -> Callable[[str], Any]:
-    """A type for argparse: what an annotation of `models.fields` allows."""
+class OfKind:
+    """A type for argparse: what an annotation of `models.fields` allows, but for None: then the option is left out."""
 
-    def parse(text: str) -> Any:
+    def __init__(self, kind: Any):
+        self.kind = without_none(kind)
+
+    def __call__(self, text: str) -> Any:
         try:
-            return parse_value(kind, text)
+            return parse_value(self.kind, text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(f"{short(text)}: {error}") from None
-
-    return parse
 
 
 def listed(words: Sequence[str]) -> str:

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import time
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...autograd import manual_seed
-from ...autograd.backend import check_device
-from ...models.presets import TranslationPreset
-from ..data.captions import Captions
-from ..data.files import Pair
-from ..data.news import News
-from ..data.pairs import TranslationData
-from ..distributed import find_ranks
 from ..runs.folder import RunFolder
 from ..runs.plots import plot_attention, plot_heads
-from ..tables.cells import run_cells
-from ..tasks.translation import Translator, train_translator
-from .command_line import start_run
+from ..tasks.translation import Translation, Translator
+from .examples import train_example
 from .generation import check_lengths, show_translations, strategy_of
-from .training import run_options
 
 
 def use_checkpoint(arguments: Any, *tasks: str) -> None:
@@ -34,58 +21,10 @@ def use_checkpoint(arguments: Any, *tasks: str) -> None:
     show_translations(translator, arguments, arguments.texts, arguments.what)
 
 
-def train_pairs(
-    arguments: Any,
-    name: str,
-    task: str,
-    data: TranslationData | News | Captions,
-    train: Sequence[Pair],
-    valid: Sequence[Pair],
-    preset: TranslationPreset,
-    evaluate: Callable[[Translator, RunFolder], str],
-) -> None:
-    """Train on (source, target) pairs in a new run folder, or the one to resume; then say what `evaluate` returns.
-
-    Args:
-        name: of the folder under runs/, where --out names none.
-        task: what the model learns, see `train_translator`; a --teacher must have learnt the same.
-        data: what the pairs were taken from, for config.json.
-        evaluate: called in the first of several processes.
-    """
-    start = time.perf_counter()
-    check_device(arguments.device)
-    check_lengths(strategy_of(arguments), preset.max_length)
-    teacher, init = (Translator.load(one, [task]) if one else None for one in (arguments.teacher, arguments.init))
-    with start_run(arguments, name, data) as run:
-        manual_seed(arguments.seed)
-        options = {**run_options(arguments), "teacher": teacher, "init": init, "task": task}
-        translator = train_translator(train, valid, preset, run, **options)
-        if find_ranks().first:
-            figures = evaluate(translator, run)
-            seconds = time.perf_counter() - start
-            print(f"\n{run.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all\n{figures}")
-
-
-def compare_presets(
-    arguments: Any,
-    run: RunFolder,
-    task: str,
-    train: Sequence[Pair],
-    valid: Sequence[Pair],
-    preset: TranslationPreset,
-    cells: Mapping[str, Mapping[str, Any]],
-    figures: Callable[[Translator], Mapping[str, Any]],
-) -> list[dict[str, Any]]:
-    """Train the model once for each cell, with the cell's changes to the preset; its rows, see `run_cells`."""
-    options = {**run_options(arguments), "stop_at": None, "task": task}
-
-    def make(own: RunFolder, changes: Mapping[str, Any], resume: bool) -> Mapping[str, Any]:
-        manual_seed(arguments.seed)
-        sizes = dataclasses.replace(preset, **changes)
-        other = train_translator(train, valid, sizes, own, **{**options, "resume": resume})
-        return {"parameters": other.model.parameter_count(), **figures(other)}
-
-    return run_cells(run, cells, make)
+def train_pairs(arguments: Any, name: str, data: Any, task: Translation, **options: Any) -> None:
+    """`train_example` for a task on (source, target) pairs; `options` are its `test`, `report` and `cells`."""
+    check_lengths(strategy_of(arguments), task.preset.max_length)
+    train_example(arguments, name, data, lambda run, known: task, Translator, task.name, **options)
 
 
 def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:

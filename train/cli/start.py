@@ -1,6 +1,6 @@
 """The first import of a program: from then on Ctrl-C ends it with one line and exit code 130, its imports too.
 
-While Python imports, Ctrl-C would show a traceback; or nothing, where the KeyboardInterrupt is raised in a place that
+While Python imports, Ctrl-C would show a traceback; or nothing, where the KeyboardInterrupt is raised where something
 swallows exceptions, such as a destructor, or a module that does without another that can't be imported. So this module
 imports nothing that takes long, and has the signal end the process at once: there is nothing to be put in order yet.
 """
@@ -39,7 +39,7 @@ def _end(number: int = signal.SIGINT, frame: FrameType | None = None) -> NoRetur
 
 
 def _unraisable(unraisable: Any) -> None:
-    """For sys.unraisablehook: a KeyboardInterrupt in a destructor or a callback would be told and forgotten."""
+    """For sys.unraisablehook: a KeyboardInterrupt in a destructor or a callback would be printed and forgotten."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         _end()
     sys.__unraisablehook__(unraisable)

@@ -1,4 +1,4 @@
-"""How to train, as options: those of `Regime`, --set for the preset, --teacher, --init."""
+"""How to train, as options made from the fields of a preset: a flag for each that has one, --set for all of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any, TypeVar
 
 from ...errors import InputError
 from ...models import ClassifierConfig, LanguageModelConfig, Seq2SeqConfig
-from ...models.fields import field_kinds, parse_value
-from ...models.presets import SCHEDULES, Preset
-from ..tasks.regimes import METRICS, Regime
-from .command_line import number, positive
-from .options import OptionParser
+from ...models.fields import Choices, Flag, described, field_kinds, parse_value, plain_kind, settings
+from ...models.hyperparameters import Preset
+from .options import OfKind, OptionParser, Use
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 
@@ -25,8 +23,8 @@ MODEL_FIELDS = {
 } - {"max_length"}
 
 
-def add_regime_options(parser: OptionParser) -> None:
-    """Options for everything in `Regime`, --set for the preset, --teacher and --init."""
+def add_preset_options(parser: OptionParser, preset: type[Preset]) -> None:
+    """--set for the fields of this kind of preset, a flag for each that has one, --teacher and --init."""
     add = parser.group("how to train", "train")
     add(
         "--set",
@@ -34,36 +32,26 @@ def add_regime_options(parser: OptionParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="change a value of the preset, such as norm_first=true, activation=swiglu, positions=relative, "
-        "pattern=local:16, pattern=strided:8, label_smoothing=0.1; a name that doesn't exist lists them all",
+        "pattern=local:16 or label_smoothing=0.1; the names stand at the end of this text",
     )
-    add("--optimizer", choices=("adam", "adamw", "sgd"), default="adam", help="(default: adam)")
-    add("--schedule", choices=SCHEDULES, help="of the learning rate (default: the preset's)")
-    add("--lr", type=number, help="peak learning rate of the schedules other than noam")
-    add("--weight-decay", type=number, help="of matrices, decoupled (default: the preset's)")
-    add("--accumulate", type=positive, default=1, metavar="K", help="batches an update (default: 1)")
-    add("--precision", choices=("fp32", "fp16"), default="fp32", help="(default: fp32)")
-    add(
-        "--name-overflows", action="store_true", help="with fp16: log the parameter whose gradient overflowed first"
-    )
-    add("--log-every", type=positive, default=20, metavar="N", help="steps a row (default: 20)")
-    add("--gradient-norms", action="store_true", help="log the norm of each layer's gradient")
-    add("--keep", type=positive, default=2, metavar="N", help="how many saves to keep (default: 2)")
-    add(
-        "--graphs", action="store_true", help="on a device: launch each pass and update as one CUDA graph"
-    )
-    add(
-        "--deterministic", action="store_true", help="on a device: sums in a fixed order, the same bits each time"
-    )
-    add(
-        "--checkpoint-activations", action="store_true", help="less memory: recompute in the backward pass"
-    )
-    add("--ema", type=number, metavar="DECAY", help="validate and keep an exponential average")
-    add("--patience", type=positive, metavar="N", help="stop after N validations without a better one")
-    add("--monitor", choices=METRICS, help="metric that decides (default: the task's)")
-    add("--curriculum", type=positive, default=0, metavar="EPOCHS", help="from easy to hard at first")
-    add(
-        "--pad-to", type=positive, default=1, metavar="N", help="pad batches to multiples of N tokens, for --graphs"
-    )
+    kinds, defaults = field_kinds(preset), {field.name: field.default for field in dataclasses.fields(preset)}
+    for name, (words, flag) in settings(preset).items():
+        if flag is None:
+            continue
+        kind, rule = plain_kind(kinds[name])
+        default = _default(flag, defaults[name])
+        how: dict[str, Any] = {"type": OfKind(kinds[name]), "default": default}
+        if kind is bool:
+            how = {"action": "store_true"}
+        elif isinstance(rule, Choices):
+            how = {"choices": tuple(rule.words), "default": default}
+        if flag.metavar:
+            how["metavar"] = flag.metavar
+        shown = "the preset's" if flag.preset else "" if default in (None, False) else default
+        if flag.times:
+            words, shown = f"{words}: {flag.metavar} times the preset's", default
+        uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)
+        add(option_of(name), uses=uses, help=f"{words} (default: {shown})" if shown != "" else words, **how)
     add("--teacher", type=Path, metavar="RUN", help="learn from the model of an earlier run as well")
     add(
         "--init",
@@ -72,21 +60,41 @@ def add_regime_options(parser: OptionParser) -> None:
         help="begin with a model's weights: of a run, a folder of transformers or a name on the Hub; its sizes and its "
         "tokens count, not the preset's",
     )
-    add("--prefetch", type=positive, default=0, metavar="N", help="make N batches ahead in a thread")
+    rows = (f"  {name:<24}{words}; {described(kinds[name])}" for name, (words, _) in settings(preset).items())
+    parser.epilog = "\n".join(["values of a preset, for --set:", *rows])
 
 
-def regime_of(arguments: Any) -> Regime:
-    """The regime that the parsed options describe."""
-    return Regime(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(Regime)})
+def option_of(name: str) -> str:
+    """The flag of a field."""
+    return f"--{name.replace('_', '-')}"
 
 
 def run_options(arguments: Any) -> dict[str, Any]:
-    """What every training task takes of the parsed options: seed, steps, device, resume, stop_at, regime."""
-    own = {name: getattr(arguments, name) for name in ("seed", "steps", "device", "stop_at")}
-    return {**own, "resume": arguments.resume is not None, "regime": regime_of(arguments)}
+    """What `tasks.task.train` takes of the parsed options."""
+    own = {name: getattr(arguments, name) for name in ("seed", "device", "stop_at")}
+    return {**own, "resume": arguments.resume is not None}
 
 
 def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
+    """The preset with the changes of --set and of the flags.
+
+    Raises InputError as `set_values`, or for a flag that has no effect beside the other options.
+    """
+    made = set_values(arguments, preset)
+    changes: dict[str, Any] = {}
+    defaults = {field.name: field.default for field in dataclasses.fields(preset)}
+    for name, (_, flag) in settings(type(preset)).items():
+        default = None if flag is None else _default(flag, defaults[name])
+        value = getattr(arguments, name, default)
+        if flag is not None and value != default:
+            changes[name] = value * getattr(made, name) if flag.times else value
+    made = dataclasses.replace(made, **changes)
+    if made.schedule == "noam" and "lr" in changes:
+        raise InputError("Noam's schedule has its rate from the preset: leave out --lr, or choose --schedule.")
+    return made
+
+
+def set_values(arguments: Any, preset: AnyPreset) -> AnyPreset:
     """The preset with the changes of --set, and of --positions where there is one.
 
     Raises InputError as `changed`, or for a change that has no effect beside the other options.
@@ -94,9 +102,9 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     positions = getattr(arguments, "positions", None)
     made = changed(preset, [*arguments.set, *([f"positions={positions}"] if positions else [])])
     names = {setting.partition("=")[0] for setting in arguments.set}
-    flags = {field.name for field in dataclasses.fields(Regime)} | {"steps"}
-    for name in sorted(names & arguments.given & flags - {"accumulate"}):  # the two accumulations are multiplied
-        raise InputError(f"--set {name} and --{name.replace('_', '-')} are the same: leave out one of them.")
+    same = {name for name, (_, flag) in settings(type(preset)).items() if flag is not None and not flag.times}
+    for name in sorted(names & arguments.given & same):
+        raise InputError(f"--set {name} and {option_of(name)} are the same: leave out one of them.")
     if arguments.init and positions:
         raise InputError(f"--positions {positions}: the model of --init has its own. Leave it out.")
     if arguments.init and (own := sorted(names & MODEL_FIELDS)):
@@ -112,22 +120,27 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     return made
 
 
-def changed(preset: AnyPreset, settings: Sequence[str]) -> AnyPreset:
+def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
     """A preset with some values changed, each given as NAME=VALUE; "none" where there may be none.
 
     Raises InputError for an unknown name, a name given twice, or a value that its field does not allow.
     """
     kinds = field_kinds(type(preset))
-    values: dict[str, Any] = {}
-    for setting in settings:
-        name, _, text = setting.partition("=")
+    made: dict[str, Any] = {}
+    for given in values:
+        name, _, text = given.partition("=")
         if name not in kinds:
-            raise InputError(f"--set {setting}: the preset has no {name!r}. It has {', '.join(sorted(kinds))}.")
-        if name in values:
-            raise InputError(f"--set {setting}: {name} is given twice. Give it once.")
+            raise InputError(f"--set {given}: the preset has no {name!r}. It has {', '.join(sorted(kinds))}.")
+        if name in made:
+            raise InputError(f"--set {given}: {name} is given twice. Give it once.")
         try:
-            values[name] = parse_value(kinds[name], text.strip())
+            made[name] = parse_value(kinds[name], text.strip())
         except ValueError as error:
-            now = getattr(preset, name)
-            raise InputError(f"--set {setting}: {error}. The preset has {now}.") from None
-    return dataclasses.replace(preset, **values)
+            raise InputError(f"--set {given}: {error}. The preset has {getattr(preset, name)}.") from None
+    return dataclasses.replace(preset, **made)
+
+
+def _default(flag: Flag, default: Any) -> Any:
+    """What an option is that was not given: it changes nothing."""
+    return None if flag.preset else default
+

@@ -199,7 +199,7 @@ class TokenBatches:
     def plan(self, epoch: int) -> list[np.ndarray]:
         """The epoch's batches as arrays of pair positions, in the order in which they come."""
         generator = np.random.default_rng([self.seed, epoch])
-        # Shuffle, then sort stably: pairs of equal lengths change places, so batches have new members in every epoch.
+        # Shuffle, then sort stably: pairs of equal lengths are reordered, so batches have new members in every epoch.
         shuffled = generator.permutation(len(self.kept)) if self.shuffle else np.arange(len(self.kept))
         order = self.kept[shuffled[np.lexsort([key[shuffled] for key in self._keys])]]
         batches = [order[start:stop] for start, stop in itertools.pairwise(self._cuts)]

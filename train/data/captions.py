@@ -87,8 +87,8 @@ def caption_pairs(groups: list[list[str]]) -> list[Pair]:
 def _split(groups: list[list[str]], lonely: int, name: str, description: str) -> Captions:
     parts: dict[str, list[list[str]]] = {"train": [], "valid": [], "test": []}
     for group in groups:
-        place = int.from_bytes(hashlib.blake2b(group[0].encode(), digest_size=8).digest()) % 20
-        parts["valid" if place == 0 else "test" if place == 1 else "train"].append(group)
+        part_number = int.from_bytes(hashlib.blake2b(group[0].encode(), digest_size=8).digest()) % 20
+        parts["valid" if part_number == 0 else "test" if part_number == 1 else "train"].append(group)
     seen = {caption for group in parts["train"] for caption in group}
     held_out = {part: [group for group in parts[part] if seen.isdisjoint(group)] for part in ("valid", "test")}
     if name == "embedded":  # so few words make many captions twice: the scene is new, not each caption

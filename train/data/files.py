@@ -73,7 +73,7 @@ def iter_lines(path: str | Path) -> Iterator[str]:
 
 
 def read_on(stream: BinaryIO) -> None:
-    """Read a stream to its end: where a compressed file is damaged its checksum tells, and not the text it gave."""
+    """Read a stream to its end: a damaged compressed file is found by the checksum at its end."""
     while stream.read(1 << 20):
         pass
 

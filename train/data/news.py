@@ -120,7 +120,7 @@ def _split(found: list[Article], name: str, description: str, descriptions: bool
     counts = Counter(article.category for article in usable)
     if len(counts) < 2 and not descriptions:
         raise InputError(
-            f"{name}: all articles are of the category {next(iter(counts))[:60]!r}; there is nothing to tell. Give "
+            f"{name}: all articles are of the category {next(iter(counts))[:60]!r}; there is nothing to classify. Give "
             "articles of two or more."
         )
     # The split keeps pairs together: a number stands for the article beside its headline.

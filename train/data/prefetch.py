@@ -14,8 +14,8 @@ _END = object()
 def prefetch(items: Iterable[T], depth: int = 2) -> Iterator[T]:
     """The same items in the same order, up to `depth` of them made ahead by a thread while one is worked on.
 
-    What making an item raises is raised here, in its place. When the consumer stops early (closes the generator, or
-    forgets it) the thread ends. Raises ValueError for a depth below 1.
+    What making an item raises is raised here, in the item's turn. When the consumer stops early (closes the generator,
+    or drops it) the thread ends. Raises ValueError for a depth below 1.
     """
     if depth < 1:
         raise ValueError(f"prefetch: depth = {depth} must be at least 1")
@@ -57,3 +57,24 @@ def _consume(items: Iterable[T], depth: int) -> Iterator[T]:
     finally:
         stop.set()
         thread.join()
+
+
+class PrefetchedBatches:
+    """Training data (`trainer.Batches`) whose batches a thread makes ahead.
+
+    Args:
+        batches: the data; all other attributes, such as `fingerprint`, are theirs.
+        depth: batches made ahead, at least 1.
+    """
+
+    def __init__(self, batches: Any, depth: int):
+        self.batches, self.depth = batches, depth
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.batches, name)
+
+    def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Any]:
+        return prefetch(self.batches.epoch(epoch, start, every), self.depth)

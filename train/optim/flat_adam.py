@@ -8,8 +8,8 @@ arXiv 1710.03740, sections 3.1 and 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ...autograd import Parameter, Tensor
 from ...autograd.backend import array_module, is_array, to_device
 from ...autograd.changes import changes
 from ...autograd.kernels.update import PARTS, STATE, adam, add_parts, new_state, prepare_update, read_state
+from .loss_scaling import holding
 from .optimizers import Adam
 
 _NEVER = 2**31 - 1
@@ -70,8 +71,8 @@ class FlatAdam:
         self.half, self.interval, self.least = half, interval if half else _NEVER, least
         xp = self.xp = array_module(given[0].data)
         starts = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
-        places = np.array([(start, p.size) for start, p in zip(starts, self.parameters, strict=False)], np.int64)
-        self._places = xp.asarray(places)  # (start, size) of each
+        spans = np.array([(start, p.size) for start, p in zip(starts, self.parameters, strict=False)], np.int64)
+        self._spans = xp.asarray(spans)  # (start, size) of each
         self.weights = xp.zeros(starts[-1], np.float32)
         for parameter, own in zip(self.parameters, self.views(self.weights), strict=True):
             own[...] = parameter.data
@@ -94,17 +95,9 @@ class FlatAdam:
         starts = [0, *np.cumsum([_rounded(p.size) for p in self.parameters]).tolist()]
         return [flat[a : a + p.size].reshape(p.shape) for p, a in zip(self.parameters, starts, strict=False)]
 
-    @contextmanager
-    def passes(self) -> Iterator[None]:
+    def passes(self) -> AbstractContextManager[None]:
         """The forward and backward passes belong into this block, where fp16 training has its float16 weights."""
-        wide = [tensor.data for tensor, _ in self._halves]
-        for tensor, narrow in self._halves:
-            tensor.data = narrow
-        try:
-            yield
-        finally:
-            for (tensor, _), data in zip(self._halves, wide, strict=True):
-                tensor.data = data
+        return holding(self._halves)
 
     def backward(self, loss: Tensor, share: Any = 1.0) -> None:
         """Add the gradient of `share` times the loss, multiplied by the loss scale, to `gradient`.
@@ -116,7 +109,7 @@ class FlatAdam:
             loss.backward(scale.astype(loss.dtype).reshape(loss.shape))
             for first in range(0, len(self.parameters), PARTS):
                 group = self.parameters[first : first + PARTS]
-                add_parts(self.gradient, self._places, first, [parameter.grad for parameter in group])
+                add_parts(self.gradient, self._spans, first, [parameter.grad for parameter in group])
                 for parameter in group:
                     parameter.grad = None
 
@@ -159,8 +152,8 @@ class FlatAdam:
         To be asked between `backward` and `step`.
         """
         finite = self.xp.empty(len(self.parameters), bool)
-        for place, part in enumerate(self.views(self.gradient)):
-            finite[place] = self.xp.isfinite(part).all()
+        for number, part in enumerate(self.views(self.gradient)):
+            finite[number] = self.xp.isfinite(part).all()
         return ~finite
 
     def first_overflow(self, named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:

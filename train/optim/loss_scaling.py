@@ -8,21 +8,20 @@ Micikevicius et al. 2018, arXiv 1710.03740.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from ...autograd import Parameter, Tensor
 from ...autograd.backend import array_module
+from ...autograd.engine import backward
 from ...nn import Module
 
 
 class LossScaler:
     """A loss scale that halves when a gradient overflows and doubles after `interval` good steps in a row.
-
-    `update` computes on the device that its argument lies on and does not wait for it.
 
     Args:
         initial: the first scale. Above 32,768 the gradient of a float16 loss itself is infinite.
@@ -30,24 +29,21 @@ class LossScaler:
         least: the scale does not fall below this.
 
     Attributes:
-        scale, good, skipped: the scale, good steps since it last changed, steps skipped in all; numbers or 0-d arrays.
+        scale, good, skipped: the scale, good steps since it last changed, steps skipped in all.
     """
 
     def __init__(self, initial: float = 2.0**15, interval: int = 1000, least: float = 1.0):
-        self.scale: Any = initial
-        self.good: Any = 0
-        self.skipped: Any = 0
-        self.interval, self.least = interval, least
+        self.scale, self.interval, self.least = initial, interval, least
+        self.good = self.skipped = 0
 
-    def update(self, finite: Any) -> None:
-        """Take note of a step: whether all gradients were finite, a bool or a boolean 0-d array."""
-        xp = array_module(finite)
-        good = xp.where(finite, self.good + 1, 0)
-        grows = good >= self.interval
-        grown = xp.where(grows, self.scale * 2, self.scale)
-        self.scale = xp.where(finite, grown, xp.maximum(self.scale * 0.5, self.least))
-        self.good = xp.where(grows, 0, good)
-        self.skipped = self.skipped + xp.where(finite, 0, 1)
+    def update(self, finite: bool) -> None:
+        """Count a step; `finite` says whether all its gradients were."""
+        if not finite:
+            self.scale, self.good, self.skipped = max(self.scale * 0.5, self.least), 0, self.skipped + 1
+        elif self.good + 1 >= self.interval:
+            self.scale, self.good = self.scale * 2, 0
+        else:
+            self.good += 1
 
     def state_dict(self) -> dict[str, Any]:
         return {"scale": float(self.scale), "good": int(self.good), "skipped": int(self.skipped)}
@@ -56,32 +52,72 @@ class LossScaler:
         self.scale, self.good, self.skipped = state["scale"], state["good"], state["skipped"]
 
 
-class HalfPrecision:
-    """Float16 copies of a model's floating tensors, for the passes of one step."""
+class FullPrecision:
+    """Passes in float32: the model as it is.
 
-    def __init__(self, model: Module):
+    Attributes:
+        scaler: the loss scale of fp16 training, or None.
+        immediate: whether a parameter's gradient is final, and in the parameter's dtype, as soon as the engine calls it
+            ready (`engine.backward(..., ready=...)`).
+    """
+
+    scaler: LossScaler | None = None
+    immediate = True
+
+    @property
+    def scale(self) -> float:
+        """What the gradients of `backward` are multiplied by."""
+        return 1.0
+
+    def cast(self) -> None:
+        """The weights have changed; called before the passes of each update."""
+
+    def passes(self) -> AbstractContextManager[None]:
+        """The forward and the backward pass of a batch belong into this block."""
+        return nullcontext()
+
+    def backward(self, loss: Tensor, share: float, ready: Callable[[Any], None] | None = None) -> None:
+        """Add the gradient of `share` times the loss, multiplied by `scale`; `ready` as of `engine.backward`."""
+        backward(loss, self.scale * share, ready=ready)
+
+    def note(self, finite: bool) -> bool:
+        """Count an update; `finite` says whether its gradient was. False if it wasn't and nothing is left to try."""
+        return finite
+
+
+class HalfPrecision(FullPrecision):
+    """fp16: passes on float16 copies of a model's floating tensors, and a loss scale.
+
+    Args:
+        model: its float32 parameters and constants are copied.
+        scaler: `LossScaler()` if None.
+    """
+
+    immediate = False
+
+    def __init__(self, model: Module, scaler: LossScaler | None = None):
+        self.scaler: LossScaler = scaler or LossScaler()
         self.parameters = list(model.parameters())
         self.tensors = [*(p for p in self.parameters if p.dtype == np.float32), *float_constants(model)]
         self._copies: list[Any] = []
 
+    @property
+    def scale(self) -> float:
+        return float(self.scaler.scale)
+
     def cast(self) -> None:
-        """Take new copies: the weights have changed."""
         self._copies = [tensor.data.astype(np.float16) for tensor in self.tensors]
 
     @contextmanager
     def passes(self) -> Iterator[None]:
         """Within the block the tensors hold the copies; gradients that arrive there end up in float32, added up."""
-        wide = [(tensor, tensor.data) for tensor in self.tensors]
         gradients = [parameter.grad for parameter in self.parameters]
-        for tensor, half in zip(self.tensors, self._copies, strict=True):
-            tensor.data = half
         for parameter in self.parameters:
             parameter.grad = None
         try:
-            yield
+            with holding(list(zip(self.tensors, self._copies, strict=True))):
+                yield
         finally:
-            for tensor, data in wide:
-                tensor.data = data
             for parameter, before in zip(self.parameters, gradients, strict=True):
                 if parameter.grad is not None:
                     parameter.grad_or_rows = parameter.grad.astype(parameter.dtype)
@@ -89,6 +125,29 @@ class HalfPrecision:
                         parameter.grad += before
                 else:
                     parameter.grad_or_rows = before
+
+    def backward(self, loss: Tensor, share: float, ready: Callable[[Any], None] | None = None) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is what the loss scale is there for
+            super().backward(loss, share, ready)
+
+    def note(self, finite: bool) -> bool:
+        if not finite and self.scaler.scale <= self.scaler.least:
+            return False
+        self.scaler.update(finite)
+        return True
+
+
+@contextmanager
+def holding(pairs: Sequence[tuple[Tensor, Any]]) -> Iterator[None]:
+    """Within the block each tensor holds the array beside it, such as its float16 copy; afterwards its own again."""
+    own = [tensor.data for tensor, _ in pairs]
+    for tensor, array in pairs:
+        tensor.data = array
+    try:
+        yield
+    finally:
+        for (tensor, _), array in zip(pairs, own, strict=True):
+            tensor.data = array
 
 
 def float_constants(model: Module) -> list[Tensor]:

@@ -235,7 +235,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with a decoupled weight decay of 0.01 unless told otherwise."""
+    """Adam with a decoupled weight decay of 0.01 by default."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written beside their place, synced to disk, then renamed."""
+"""Files that appear whole or not at all: written beside the old file, synced to disk, then renamed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...errors import InputError, remedy
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; on leaving the block without an error it takes `path`'s place.
+    """Yield a temporary path in the same folder; on leaving the block without an error it replaces `path`.
 
     Rename is atomic on POSIX and on Windows (`os.replace`): a reader, or a crash at any moment, sees the old file or
     the new one, never a part. The file's bytes are synced before the rename and the folder's entry after it. The

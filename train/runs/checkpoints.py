@@ -58,7 +58,7 @@ def save_checkpoint(
         if not isinstance(tensor, (np.ndarray, np.generic)) or tensor.dtype.kind not in "fiub":
             kind = f"{getattr(tensor, 'dtype', '')} {type(tensor).__name__}".strip()
             raise TypeError(f"tensor {name!r} is a {kind}; a checkpoint holds NumPy arrays of real numbers or bools.")
-        # safetensors writes a strided view's memory as it lies, and its files are little-endian.
+        # safetensors writes a strided view's bytes as they lie, and its files are little-endian.
         contiguous[name] = np.asarray(tensor, tensor.dtype.newbyteorder("<"), order="C")
     text = json.dumps(dict(config), ensure_ascii=False, allow_nan=False)
     metadata = {
@@ -71,7 +71,7 @@ def save_checkpoint(
     header, data = _split(save(contiguous, metadata=metadata))
     header["__metadata__"] = metadata  # in this order; safetensors keeps it in a hash table, in another one each time
     head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    head += b" " * (-len(head) % 8)  # the arrays' memory is aligned, as safetensors does it
+    head += b" " * (-len(head) % 8)  # the arrays' bytes are aligned, as safetensors does it
     folder = make_folder(folder)
     with atomic_path(folder / file_name) as temporary, open(temporary, "wb") as file:
         file.writelines((len(head).to_bytes(8, "little"), head, data))

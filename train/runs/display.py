@@ -36,13 +36,24 @@ class Display:
         run: whose log and picture it is.
         steps, done: updates in all, and made so far.
         training_label, unit: what the picture calls the training loss, and what a loss is a mean over.
-        silent: show and draw nothing.
+        shows: whether this process prints, and shows a bar.
+        draws: whether it draws the picture.
     """
 
-    def __init__(self, run: RunFolder, steps: int, done: int, training_label: str, unit: str, silent: bool = False):
-        self.run, self.steps, self.silent = run, steps, silent
+    def __init__(
+        self,
+        run: RunFolder,
+        steps: int,
+        done: int,
+        training_label: str,
+        unit: str,
+        *,
+        shows: bool = True,
+        draws: bool = True,
+    ):
+        self.run, self.steps, self.shows, self.draws = run, steps, shows, draws
         self.training_label, self.unit = training_label, unit
-        disable = silent or not _terminal_width()
+        disable = not (shows and _terminal_width())
         self.bar = tqdm(total=steps, initial=done, disable=disable, dynamic_ncols=True, bar_format=_BAR)
         self._next_picture = 0.0  # on time.perf_counter's clock
 
@@ -75,7 +86,7 @@ class Display:
 
         Not after the last step: the end draws it.
         """
-        if self.bar.disable and not self.silent:
+        if self.bar.disable and self.shows:
             further = [f", {name.removeprefix('valid_')} {value:.4g}" for name, value in values.items()][1:]
             loss = f"validation loss {values['valid_loss']:.4f} nats per {self.unit}"
             print(f"step {step}/{self.steps}, {what}: {loss}{''.join(further)}", flush=True)
@@ -84,14 +95,14 @@ class Display:
 
     def say(self, text: str) -> None:
         """A line of its own, above the bar."""
-        if not self.silent:
+        if self.shows:
             self.bar.write(text)
             sys.stdout.flush()
 
     def draw(self) -> None:
         """Draw the picture anew."""
         start = time.perf_counter()
-        if not self.silent and any("loss" in row or "valid_loss" in row for row in self.run.metrics()):
+        if self.draws and any("loss" in row or "valid_loss" in row for row in self.run.metrics()):
             plot_losses(
                 self.run.metrics_path, self.run.loss_picture, training_label=self.training_label, unit=self.unit
             )

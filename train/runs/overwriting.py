@@ -1,4 +1,4 @@
-"""What a run's folder holds, and how a new run takes the place of an old one without losing it.
+"""What a run's folder holds, and how a new run replaces an old one without losing it.
 
 The files of the old run move to RUN/overwritten/N, which is then a run's folder itself, until the new run has a model;
 they move back if it fails before. Only files that a run writes are touched, never one behind a symbolic link.
@@ -66,7 +66,7 @@ def written(run: Path) -> list[Path]:
     found = []
     for cell in _cells(run):
         old = set_aside_runs(cell)
-        found += [path for place in old for path in written(place)] + [cell / OVERWRITTEN / _NOTE] * bool(old)
+        found += [path for aside in old for path in written(aside)] + [cell / OVERWRITTEN / _NOTE] * bool(old)
         found += written(cell)
     found += SavedStates(run / SAVES).files()
     names = (name for file in FILES for name in (temporary_name(file), file))
@@ -105,25 +105,25 @@ def set_aside(run: Path) -> Path:
     if os.path.lexists(parent) and not _is_ours(parent) and not _is_empty(parent):
         raise InputError(f"{parent} is in the way: the old run would be kept there for a while. Rename it.")
     files = written(run)
-    place = parent / str(max([int(old.name) for old in _numbered(parent)], default=0) + 1)
+    aside = parent / str(max([int(old.name) for old in _numbered(parent)], default=0) + 1)
     try:
         make_folder(parent)
         with atomic_path(parent / _NOTE) as temporary:
             temporary.write_text(_NOTE_TEXT, encoding="utf-8", newline="\n")
-        make_folder(place)
-        _move(files, run, place)
+        make_folder(aside)
+        _move(files, run, aside)
     except BaseException:
-        put_back(run, place)
+        put_back(run, aside)
         raise
-    return place
+    return aside
 
 
-def put_back(run: Path, place: Path) -> None:
-    """Move an old run from `place`, a folder overwritten/N of `run`, back; what is there already is not touched."""
-    files = [Path(folder, name) for folder, _, names in os.walk(place) for name in names]
+def put_back(run: Path, aside: Path) -> None:
+    """Move an old run from `aside`, a folder overwritten/N of `run`, back; what is there already is not touched."""
+    files = [Path(folder, name) for folder, _, names in os.walk(aside) for name in names]
     if files:
-        _move(sorted(files, key=lambda path: path != place / CONFIG), place, run)
-    _remove_empty_tree(place)
+        _move(sorted(files, key=lambda path: path != aside / CONFIG), aside, run)
+    _remove_empty_tree(aside)
     _remove_parent(run)
 
 
@@ -138,23 +138,23 @@ def remove_set_aside(run: Path) -> None:
     One that a process works on stays, and one in which the user has put files stays a run, if an empty one. Raises
     OSError.
     """
-    for place in set_aside_runs(run):
-        if is_run(place):
+    for aside in set_aside_runs(run):
+        if is_run(aside):
             with contextlib.suppress(FolderInUseError):
-                _check_unused([place, *_cells(place)])
-                *files, config = written(place)
-                _remove(files, place)
-                _remove_empty_tree(place)
-                if list(place.iterdir()) == [config]:
+                _check_unused([aside, *_cells(aside)])
+                *files, config = written(aside)
+                _remove(files, aside)
+                _remove_empty_tree(aside)
+                if list(aside.iterdir()) == [config]:
                     config.unlink()
-                    place.rmdir()
+                    aside.rmdir()
     _remove_parent(run)
 
 
 def was_interrupted(run: Path) -> bool:
     """Whether there is something to `recover`, unless the process that moves the old run is still alive."""
     old = set_aside_runs(run)
-    return any(not is_run(place) for place in old) or (bool(old) and not _has_begun(run))
+    return any(not is_run(aside) for aside in old) or (bool(old) and not _has_begun(run))
 
 
 def recover(run: Path) -> None:
@@ -162,9 +162,9 @@ def recover(run: Path) -> None:
 
     Raises OSError; InputError if a file can't be moved.
     """
-    for place in set_aside_runs(run):
-        if not is_run(place):
-            put_back(run, place)
+    for aside in set_aside_runs(run):
+        if not is_run(aside):
+            put_back(run, aside)
     whole = set_aside_runs(run)
     if whole and not _has_begun(run):
         clear(run)
@@ -218,7 +218,7 @@ def _check_unused(folders: Iterable[Path]) -> None:
 
 
 def _move(files: Sequence[Path], source: Path, target: Path) -> None:
-    """Move files to the same places below `target`, in this order, and remove the folders that this empties."""
+    """Move files to the same relative paths below `target`, in this order, and remove the folders that this empties."""
     try:
         for path in files:
             new = target / path.relative_to(source)
@@ -249,9 +249,9 @@ def _remove_empty(files: Iterable[Path], run: Path) -> None:
             folder.rmdir()
 
 
-def _remove_empty_tree(place: Path) -> None:
+def _remove_empty_tree(aside: Path) -> None:
     """Remove the empty folders of an old run, which a killed process may have left without its files, and its own."""
-    for folder, _, _ in os.walk(place, topdown=False):
+    for folder, _, _ in os.walk(aside, topdown=False):
         with contextlib.suppress(OSError):
             os.rmdir(folder)
 

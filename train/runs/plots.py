@@ -104,7 +104,7 @@ def plot_attention(
     Args:
         weights: (target, source) float array, each row summing to 1 or less.
         source_tokens, target_tokens: the texts of the tokens. A blank in one is drawn as an open box, so that " Hund"
-            (the start of a word) and "hund" can be told apart.
+            (the start of a word) and "hund" can be distinguished.
         out_png: written atomically.
         title: above the grid, such as which layer it is of.
 
@@ -304,6 +304,6 @@ def _visible(token: str) -> str:
 
 def _save(figure: Figure, out_png: str | Path) -> None:
     with atomic_path(out_png) as temporary, warnings.catch_warnings():
-        # The font has no Chinese or emoji; a box in their place is no reason to stop a training run.
+        # The font has no Chinese or emoji; a box instead of them is no reason to stop a training run.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(temporary, format="png")

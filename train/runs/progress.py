@@ -14,7 +14,7 @@ class Progress:
     """The counters of a run. A resumed run takes them over, so they hold everything that the loop decides by.
 
     Attributes:
-        seed: every batch's random numbers (dropout) follow from it and the batch's place in the data.
+        seed: every batch's random numbers (dropout) follow from it and the batch's position in the data.
         step: updates made.
         epoch, batch: the next batch to train on is batch `batch` of epoch `epoch`, both from 0.
         best, best_step: best value of the monitored metric and the step it was found at; None before a validation.

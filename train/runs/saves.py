@@ -60,7 +60,7 @@ class SavedStates:
         if is_link(self.folder):
             raise InputError(
                 f"{self.folder} is a symbolic link. Saves are not written through one, since old ones are removed: put "
-                "a folder in its place, or link a folder above the run."
+                "a folder there instead, or link a folder above the run."
             )
         flat = dict(_flatten(state))
         tensors = {key: value for key, value in flat.items() if isinstance(value, np.ndarray)}
@@ -163,8 +163,8 @@ def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for path, value in flat.items():
         *parents, name = path.split("/")
-        place = tree
+        branch = tree
         for parent in parents:
-            place = place.setdefault(parent, {})
-        place[name] = value
+            branch = branch.setdefault(parent, {})
+        branch[name] = value
     return tree

@@ -63,21 +63,21 @@ def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str])
     if not rows or not columns:
         return []
     words = np.array([[weights[np.ix_(row, column)].sum(axis=1).mean() for column in columns] for row in rows])
-    looked_at = [columns[place] for place in words.argmax(axis=1)]
+    looked_at = [columns[index] for index in words.argmax(axis=1)]
     return [(_text(target, row), _text(source, column)) for row, column in zip(rows, looked_at, strict=True)]
 
 
 def _text(tokens: Sequence[str], word: list[int]) -> str:
-    return "".join(tokens[place] for place in word).strip()
+    return "".join(tokens[index] for index in word).strip()
 
 
 def _words(tokens: Iterable[str]) -> list[list[int]]:
-    """The places of the tokens of each word."""
+    """The indices of the tokens of each word."""
     words: list[list[int]] = []
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.startswith("<") and token.endswith(">"):
             continue
         if not words or token.startswith(" "):
             words.append([])
-        words[-1].append(place)
+        words[-1].append(index)
     return words

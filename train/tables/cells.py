@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ..distributed import Ranks, find_ranks
 from ..runs.folder import RunFolder, jsonable, read_metrics
 from ..runs.overwriting import SAVES
 from ..runs.saves import SavedStates
@@ -26,7 +28,8 @@ def finish_cells(
     make: Callable[[str, Any], Row | None],
     *,
     over: Callable[..., Any] = map,
-    tell: Callable[[str, Row | None], None] = lambda name, row: None,
+    note: Callable[[str, Row | None], None] = lambda name, row: None,
+    ranks: Ranks | None = None,
 ) -> list[Row]:
     """Make the cells that `folder` does not have yet, and return the rows of all that are finished, in their order.
 
@@ -36,19 +39,22 @@ def finish_cells(
         cells: name -> options.
         make: (name, options) -> the cell's row, anything JSON can hold; None if it failed.
         over: a function like `map`, which may call `make` in other processes.
-        tell: called in this one with each cell's name and row as it comes.
+        note: called in this one with each cell's name and row as it comes.
+        ranks: the processes that call this function together, of which the first writes; None for this one alone.
 
     Each row holds "cell", its name, too.
     """
-    file = folder / FINISHED
-    rows = {row["cell"]: row for row in (read_metrics(file, "cell") if file.exists() else [])}
+    file, ranks = folder / FINISHED, ranks or Ranks()
+    known = ranks.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
+    rows = {row["cell"]: row for row in known}
     waiting = [name for name in cells if name not in rows]
     for name, row in zip(waiting, over(make, waiting, [cells[name] for name in waiting]), strict=True):
-        tell(name, row)
+        note(name, row)
         if row is not None:
             rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}}
-            with open(file, "a", encoding="utf-8", newline="\n") as stream:
-                stream.write(json.dumps(rows[name]) + "\n")
+            if ranks.first:
+                with open(file, "a", encoding="utf-8", newline="\n") as stream:
+                    stream.write(json.dumps(rows[name]) + "\n")
     return [rows[name] for name in cells if name in rows]
 
 
@@ -59,18 +65,21 @@ def run_cells(
     *,
     say: Callable[[str], None] = print,
 ) -> list[Row]:
-    """`finish_cells` in this process, for a table that belongs to `run`.
+    """`finish_cells` for a table that belongs to `run`. The processes that mpirun started share out the cells.
+
+    They make a cell each at a time, and meet when all have made theirs; then the first one writes the rows.
 
     Args:
-        run: its folder `cells` receives a run folder for each cell. A table that was interrupted goes on with the cell
-            that it was at, from that cell's last save.
+        run: its folder `cells` receives a run folder for each cell. A table that was interrupted goes on with the cells
+            that it was at, from their last saves.
         cells: name -> options; a name must serve as that of a folder.
         make: (run folder, options, whether to resume what is in the folder) -> the cell's figures; "seconds" are added
             to those of a cell that was made in one go.
 
     Raises TrainingStopped as `make`, with a message that says how to go on with the table.
     """
-    known = {row["cell"] for row in run.cells()}
+    ranks = find_ranks()
+    known = {row["cell"] for row in ranks.from_first(run.cells)}
     numbers = {name: number for number, name in enumerate(cells, 1)}
     for name in numbers.keys() & known:
         say(f"{name}: made before")
@@ -87,14 +96,34 @@ def run_cells(
                 raise TrainingStopped(message, stop.step, stop.signal) from None
         return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
 
-    return finish_cells(run.path, cells, cell)
+    return finish_cells(run.path, cells, cell, over=partial(_share_out, ranks), ranks=ranks)
+
+
+def _share_out(
+    ranks: Ranks, make: Callable[[str, Any], Row], names: Sequence[str], options: Sequence[Any]
+) -> Iterator[Row | None]:
+    """`map(make, names, options)`: of each `ranks.size` cells in a row every rank makes one, and all get all.
+
+    Raises TrainingStopped when a rank was stopped in its cell, once the rows of the other ranks are given.
+    """
+    for start in range(0, len(names), ranks.size):
+        own, row, stopped = start + ranks.rank, None, None
+        try:
+            row = make(names[own], options[own]) if own < len(names) else None
+        except TrainingStopped as stop:
+            stopped = str(stop), stop.step, stop.signal  # an exception of several arguments can't be sent
+        found = ranks.gather((row, stopped))
+        yield from (row for row, _ in found[: len(names) - start])
+        for _, stop_of_a_rank in found:
+            if stop_of_a_rank is not None:
+                raise TrainingStopped(*stop_of_a_rank)
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
     """Rows as a Markdown table with aligned columns.
 
     Args:
-        rows: what to show; a missing value leaves its place empty.
+        rows: what to show; a missing value leaves its cell empty.
         columns: key -> title, with a format after a colon: {"loss": "validation loss:.3f"}.
 
     Raises InputError for a value that its format does not fit.

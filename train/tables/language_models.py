@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
-from ...autograd import manual_seed
-from ...models import BigramLanguageModel, RandomLanguageModel, RecurrentConfig
+from ...models import BigramLanguageModel, RandomLanguageModel
 from ...models.baselines import RECURRENT_LAYERS
-from ...models.presets import LanguageModelPreset
-from ...nn import Module
+from ...models.hyperparameters import LanguageModelPreset
 from ..runs.folder import RunFolder
 from ..runs.plots import plot_lines
-from ..tasks.language_modelling import TokenizedText, evaluate, train_language_model
-from .cells import numbered, run_cells
+from ..tasks.language_modelling import LanguageModelling, TokenizedText, Writer, evaluate
+from .cells import numbered
 
 TABLES = ("baselines", "heads", "learning-rate")
 
@@ -31,67 +29,46 @@ COLUMNS = {
 }
 
 
-class Cell(NamedTuple):
-    """What one row of a table is made of: a model or the configuration of one, its preset, the text if another."""
-
-    model: Any
-    preset: LanguageModelPreset
-    text: TokenizedText | None = None
-
-
-def figures(model: Module, text: TokenizedText, preset: LanguageModelPreset) -> dict[str, Any]:
-    """Parameters, and what `evaluate` says of the validation and test texts."""
-    row: dict[str, Any] = {"parameters": model.parameter_count()}
+def figures(writer: Writer, text: TokenizedText) -> dict[str, Any]:
+    """What `evaluate` says of the validation and test texts."""
+    row: dict[str, Any] = {}
     for part in ("valid", "test"):
-        values = evaluate(model, getattr(text, part), text.characters[part], preset.length)
+        values = evaluate(writer.model, getattr(text, part), text.characters[part], writer.length)
         row |= {f"{part}_{name}": value for name, value in values.items()}
     return row
 
 
-def make_table(
-    name: str,
-    text: TokenizedText,
-    preset: LanguageModelPreset,
-    run: RunFolder,
-    *,
-    plain: TokenizedText | None = None,
-    **options: Any,
-) -> list[dict[str, Any]]:
-    """The rows of one of `TABLES` beside the run's own model; finished cells are kept, see `run_cells`.
+def table_cells(
+    name: str, task: LanguageModelling, baseline: LanguageModelPreset
+) -> dict[str, LanguageModelling | Writer]:
+    """Name of the cell -> what to train beside the task's own model, or a model that needs no training.
 
     Args:
-        plain: the text before it was augmented; the Transformer is then trained on it, too.
-        options: of `train_language_model`: seed, steps, device, regime. Recurrent models take the default regime.
+        name: one of `TABLES`; another one for no cells but that of the text before it was augmented.
+        baseline: how the recurrent models are trained.
     """
+    preset, text = task.preset, task.text
+    cells: dict[str, LanguageModelling | Writer] = {}
     vocabulary = text.tokenizer.vocab_size
-
-    def trained(own: RunFolder, cell: Cell, resume: bool) -> dict[str, Any]:
-        manual_seed(options["seed"])
-        if isinstance(cell.model, Module):
-            return figures(cell.model, text, cell.preset)
-        own_options = {**options, "resume": resume}
-        if isinstance(cell.model, RecurrentConfig):
-            own_options["regime"] = None
-        writer = train_language_model(cell.text or text, cell.model, cell.preset, own, **own_options)
-        return figures(writer.model, text, cell.preset)
-
-    cells = {"Transformer, without augmentation": Cell(preset.transformer(vocabulary), preset, plain)} if plain else {}
+    if task.plain is not None:
+        cells["Transformer, without augmentation"] = replace(task, text=task.plain, plain=None)
     if name == "baselines":
         bigram = BigramLanguageModel(vocabulary).fit(text.train)
-        cells |= {"Random": Cell(RandomLanguageModel(vocabulary), preset), "Bigram": Cell(bigram, preset)}
+        for label, model in (("Random", RandomLanguageModel(vocabulary)), ("Bigram", bigram)):
+            cells[label] = Writer(model, text.tokenizer, preset.length)
         for kind in RECURRENT_LAYERS:
-            cells[kind.upper()] = Cell(preset.recurrent(vocabulary, kind), preset.for_baselines())
+            cells[kind.upper()] = replace(task, preset=baseline, model=preset.recurrent(vocabulary, kind))
     elif name == "heads":
         sizes = sorted({max(preset.head_dim // k, 1) for k in (4, 2, 1)})
         for heads, size in itertools.product((1, 2, 4, 8), sizes):
-            own_preset = dataclasses.replace(preset, nhead=heads, head_dim=size)
-            cells[f"{numbered(heads, 'head')} of {size}"] = Cell(own_preset.transformer(vocabulary), own_preset)
+            cells[f"{numbered(heads, 'head')} of {size}"] = task.with_preset(nhead=heads, head_dim=size)
     elif name == "learning-rate":
-        batches = (max(preset.batch_size // k, 1) for k in (8, 4, 2, 1))
+        assert preset.lr is not None
+        batches = [max(preset.batch_size // k, 1) for k in (8, 4, 2, 1)]
         for factor, batch in itertools.product((0.3, 1.0, 3.0, 10.0), batches):
-            own_preset = dataclasses.replace(preset, lr=preset.lr * factor, batch_size=batch)
-            cells[f"rate {own_preset.lr:.1e}, batch {batch}"] = Cell(preset.transformer(vocabulary), own_preset)
-    return run_cells(run, cells, trained)
+            rate = preset.lr * factor
+            cells[f"rate {rate:.1e}, batch {batch}"] = task.with_preset(lr=rate, batch_size=batch)
+    return cells
 
 
 def draw_comparison(run: RunFolder, own_name: str, rows: list[dict[str, Any]]) -> None:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...autograd import Tensor, no_grad, ops
 from ...autograd.backend import array_module
 from ...errors import InputError
-from ...models import ClassifierConfig, TransformerClassifier, pretrained
-from ...models.presets import ClassifierPreset
+from ...models import ClassifierConfig, TransformerClassifier
+from ...models.hyperparameters import ClassifierPreset
 from ...nn import Module, attention_maps
-from ...tokenizer import Tokenizer, WordTokenizer, load_tokenizer
+from ...tokenizer import Tokenizer, WordTokenizer
 from ..data.batches import TokenSequences
-from ..runs.folder import RunFolder
-from ..trainer import Loss, Trainer
-from .foreign import is_foreign
-from .loading import load_trained, trained_config
+from ..trainer import Loss
+from .loading import Trained
 from .objectives import class_weights, taught
-from .regimes import Regime, fit
+from .task import Task, TaskBatches, TrainedModel
 
 Labelled = tuple[str, str]  # text, label
 
@@ -126,38 +124,28 @@ def classification_loss(
     return loss
 
 
-class Classifier:
-    """A trained model, its tokenizer and the names of its classes."""
+class Classifier(TrainedModel):
+    """A trained model, its tokenizer and the names of its classes.
+
+    `load` takes `labels`: with others than its own a BERT gets an output layer that knows nothing yet.
+    """
+
+    what = "classifier"
+    kinds: ClassVar[dict[str, tuple[Any, Any]]] = {"": (TransformerClassifier, ClassifierConfig)}
 
     def __init__(self, model: TransformerClassifier, tokenizer: Tokenizer, labels: Sequence[str]):
         self.model, self.tokenizer, self.labels = model.eval(), tokenizer, list(labels)
 
     @classmethod
-    def load(
-        cls, folder: str | Path, tasks: Collection[str] | None = None, labels: Sequence[str] | None = None
-    ) -> Classifier:
-        """The classifier that a run left in `folder`, or a BERT that `models.pretrained` loads by folder or name.
-
-        A run must have been trained for one of `tasks`; None takes any. With other `labels` than its own a BERT gets an
-        output layer that knows nothing yet. Raises InputError as `load_trained` and `pretrained.load`.
-        """
-        if is_foreign(folder):
-            found = pretrained.load(folder, labels=labels)
-            if not isinstance(found.model, TransformerClassifier):
-                raise InputError(f"{folder} holds no classifier: its model is a {type(found.model).__name__}.")
-            assert found.tokenizer is not None
-            return cls(found.model, found.tokenizer, found.labels)
-        kinds = {"": (TransformerClassifier, ClassifierConfig)}
-        model, tokenizer, config = load_trained(folder, "classifier", kinds, tasks)
-        names = config.get("labels")
-        classes = model.config.classes
+    def _of_run(cls, found: Trained, folder: str | Path) -> Classifier:
+        names, classes = found.config.get("labels"), found.model.config.classes
         if not isinstance(names, list) or len({one for one in names if isinstance(one, str)}) != classes:
             raise InputError(f"The classifier in {folder} does not name its {classes} classes. Restore a copy of it.")
-        return cls(model, tokenizer, names)
+        return cls(found.model, found.tokenizer, names)
 
-    def begin(self, config: ClassifierConfig) -> TransformerClassifier:
-        """The model itself, to train on."""
-        return self.model.train()
+    @classmethod
+    def _of_pretrained(cls, found: Any) -> Classifier:
+        return cls(found.model, found.tokenizer, found.labels)
 
     def probabilities(self, texts: Sequence[str], batch_size: int = 128) -> np.ndarray:
         """(texts, classes): how likely each class is."""
@@ -199,97 +187,70 @@ def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> lis
     return [[*ids[: max_length - 1], tokenizer.eos_id] for ids in tokenizer.encode_batch(texts, add_bos=True)]
 
 
-def train_classifier(
-    train: Sequence[Labelled],
-    valid: Sequence[Labelled],
-    preset: ClassifierPreset,
-    run: RunFolder,
-    *,
-    seed: int,
-    steps: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    stop_at: int | None = None,
-    regime: Regime | None = None,
-    teacher: Classifier | None = None,
-    init: Classifier | None = None,
-    task: str = "",
-    say: Callable[[str], None] = print,
-) -> Classifier:
-    """Train a vocabulary and a classifier on (text, label) pairs and leave both in the run's folder.
+@dataclass
+class Classification(Task[ClassifierPreset, Classifier]):
+    """Learn the class of a text, from (text, label) pairs."""
 
-    Args:
-        seed: decides the order of the batches. (Initial weights and dropout follow `manual_seed`.)
-        steps: updates at most; the preset's epochs if None. Training ends before when `preset.patience` validations in
-            a row, one an epoch, bring no better accuracy.
-        resume, stop_at, regime, task, say: as in `train_translator`.
-        teacher: a classifier of the same classes to learn from as well; its vocabulary becomes this one's.
-        init: a classifier of the same classes to begin with, which is changed; its sizes and its vocabulary count.
+    train: Sequence[Labelled]
+    valid: Sequence[Labelled]
 
-    Raises InputError for a preset or a teacher that can't be used.
-    """
-    regime = regime or Regime()
-    labels = sorted({label for _, label in train})
-    number = {label: i for i, label in enumerate(labels)}
-    if init is not None and init.labels != labels:
-        raise InputError("The model of --init knows other classes than the training texts have.")
-    if init is not None:
-        preset = dataclasses.replace(preset, max_length=min(preset.max_length, init.model.config.max_length))
-    if teacher is not None and teacher.labels != labels:
-        raise InputError("The teacher knows other classes than the training texts have: train it on the same data.")
-    if resume:
-        tokenizer: Tokenizer = load_tokenizer(run.tokenizer_path)
-    elif init is not None:
-        tokenizer = init.tokenizer
-        tokenizer.save(run.tokenizer_path)
-    else:
-        texts = [text for text, _ in train]
-        tokenizer = WordTokenizer.train(texts, preset.vocab_size, min_frequency=preset.min_frequency)
-        tokenizer = teacher.tokenizer if teacher else tokenizer
-        tokenizer.save(run.tokenizer_path)
+    trained = Classifier
+    unit = "text"
 
-    def batches(pairs: Sequence[Labelled], shuffle: bool) -> LabelledBatches:
-        ids = text_ids(tokenizer, [text for text, _ in pairs], preset.max_length)
-        targets = np.array([number[label] for _, label in pairs], np.int64)
+    @property
+    def labels(self) -> list[str]:
+        """The classes, in the order of the model's outputs."""
+        return sorted({label for _, label in self.train})
+
+    def check(self, other: Classifier, whose: str) -> None:
+        if other.labels != self.labels:
+            raise InputError(f"{whose} knows other classes than the training texts have. Take one of the same data.")
+
+    def limited_to(self, init: Classifier) -> Classification:
+        return self.with_preset(max_length=min(self.preset.max_length, init.model.config.max_length))
+
+    def make_tokenizer(self) -> Tokenizer:
+        texts = [text for text, _ in self.train]
+        return WordTokenizer.train(texts, self.preset.vocab_size, min_frequency=self.preset.min_frequency)
+
+    def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
+        train = self._batches(self.train, tokenizer, seed, shuffle=True)
+        valid = self._batches(self.valid, tokenizer, seed, shuffle=False)
+        counts = Counter(label for _, label in self.train).most_common()
+        words = f"; {len(counts)} classes of {counts[-1][1]:,} to {counts[0][1]:,} texts"
+        return TaskBatches(train, valid.epoch(), [], words)
+
+    def _batches(self, pairs: Sequence[Labelled], tokenizer: Tokenizer, seed: int, *, shuffle: bool) -> LabelledBatches:
+        number = {label: i for i, label in enumerate(self.labels)}
         return LabelledBatches(
-            ids,
-            targets,
-            batch_size=preset.batch_size,
+            text_ids(tokenizer, [text for text, _ in pairs], self.preset.max_length),
+            np.array([number[label] for _, label in pairs], np.int64),
+            batch_size=self.preset.batch_size,
             seed=seed,
             pad_id=tokenizer.pad_id,
             shuffle=shuffle,
-            curriculum=regime.curriculum,
-            pad_to=regime.pad_to,
+            curriculum=self.preset.curriculum,
+            pad_to=self.preset.pad_to,
         )
 
-    train_batches, valid_batches = batches(train, True), batches(valid, False)
-    config = init.model.config if init else preset.model_config(tokenizer.vocab_size, len(labels), tokenizer.pad_id)
-    model = regime.make_model(init.begin if init else TransformerClassifier, config, device)
-    if teacher is not None:
-        teacher.model.to(device).eval()
-    steps = steps or preset.epochs * len(train_batches)
-    common, rare = (count for _, count in np.array(Counter(label for _, label in train).most_common(), object)[[0, -1]])
-    say(
-        f"classifier: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} words, {len(labels)} classes of "
-        f"{rare:,} to {common:,} texts; at most {steps:,} steps of {preset.batch_size}"
-    )
-    weights = class_weights(train_batches.labels, len(labels)) if preset.weighted else None
-    trainer = Trainer(
-        model,
-        classification_loss(weights, preset.label_smoothing, teacher.model if teacher else None),
-        regime.make_optimizer(model, preset),
-        regime.make_schedule(preset, steps),
-        train_batches,
-        valid_batches.epoch(),
-        run,
-        config=trained_config(task, run.tokenizer_path, config, labels=labels),
-        steps=steps,
-        clip_norm=preset.clip_norm,
-        validate_every=min(len(train_batches), steps),
-        training_label=f"training (dropout {config.dropout})",
-        average=1,
-        unit="text",
-        **regime.trainer_options("valid_accuracy", preset.patience),
-    )
-    fit(trainer, resume=resume, stop_at=stop_at, say=say)
-    return Classifier(model, tokenizer, labels)
+    def config(self, tokenizer: Tokenizer) -> ClassifierConfig:
+        return self.preset.model_config(tokenizer.vocab_size, len(self.labels), tokenizer.pad_id)
+
+    def build(self, config: ClassifierConfig) -> TransformerClassifier:
+        return TransformerClassifier(config)
+
+    def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
+        weights = None
+        if self.preset.weighted:
+            number = {label: i for i, label in enumerate(self.labels)}
+            weights = class_weights([number[label] for _, label in self.train], len(number))
+        return classification_loss(weights, self.preset.label_smoothing, teacher)
+
+    def finish(self, model: TransformerClassifier, tokenizer: Tokenizer, init: Classifier | None) -> Classifier:
+        return Classifier(model, tokenizer, self.labels)
+
+    def step_words(self, batches: int) -> str:
+        return f"{self.preset.batch_size * batches:,} texts"
+
+    def saved(self, config: ClassifierConfig) -> dict[str, Any]:
+        return {"labels": self.labels}

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,23 +24,20 @@ from ...models import (
     Rules,
     Sampler,
     Strategy,
-    pretrained,
 )
 from ...models import stream as generate
 from ...models.fields import Length, fits
 from ...models.generation import DecodingState
-from ...models.presets import LanguageModelPreset
+from ...models.hyperparameters import LanguageModelPreset
 from ...nn import Module
 from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
 from ...tokenizer.base import printable
 from ...tokenizer.character import clean_text, lost_characters
 from ..data.running_text import TextData
-from ..runs.folder import RunFolder
-from ..trainer import Loss, Trainer
-from .foreign import is_foreign
-from .loading import load_trained, trained_config
+from ..trainer import Loss
+from .loading import Trained
 from .objectives import taught
-from .regimes import Regime, fit
+from .task import Task, TaskBatches, TrainedModel
 
 TOKENIZERS = ("character", "bpe")
 MODELS: dict[str, tuple[Any, Any]] = {
@@ -128,29 +125,22 @@ class TokenizedText:
     characters: dict[str, int]
 
 
-def tokenize(
-    data: TextData,
-    kind: str,
-    vocab_size: int,
-    tokenizer: Tokenizer | None = None,
-    *,
-    say: Callable[[str], None] = print,
-) -> TokenizedText:
+def learn_tokens(data: TextData, kind: str, vocab_size: int) -> Tokenizer:
+    """A tokenizer trained on the training part: of kind "character", or "bpe" with at most `vocab_size` tokens."""
+    texts = [clean_text(data.train)]
+    return BPETokenizer.train(texts, vocab_size) if kind == "bpe" else CharacterTokenizer.train(texts)
+
+
+def tokenize(data: TextData, tokenizer: Tokenizer, *, say: Callable[[str], None] = print) -> TokenizedText:
     """Clean the texts (one form for each mark, see `clean_text`) and cut them into tokens.
 
-    Args:
-        kind: "character", or "bpe" with at most `vocab_size` tokens; trained on the training part.
-        tokenizer: take this one instead.
-        say: is told how many characters were left out.
+    `say` receives how many characters were left out. Raises InputError for a part with fewer than two tokens.
     """
     parts = {name: clean_text(getattr(data, name)) for name in ("train", "valid", "test")}
     if lost := lost_characters(data.train):
         examples = " ".join(printable(character) for character, _ in lost.most_common(10))
         total = len(data.train)
         say(f"{data.name}: left out {lost.total():,} of {total:,} characters, the alphabet lacks them: {examples}")
-    if tokenizer is None:
-        texts = [parts["train"]]
-        tokenizer = BPETokenizer.train(texts, vocab_size) if kind == "bpe" else CharacterTokenizer.train(texts)
     ids = {name: np.array(tokenizer.encode(text), np.int64) for name, text in parts.items()}
     if min(map(len, ids.values())) < 2:
         raise InputError(f"{data.name}: a part of the text has fewer than two tokens. Give a longer text.")
@@ -197,34 +187,25 @@ def evaluate(model: Module, ids: np.ndarray, characters: int, length: int, batch
     }
 
 
-class Writer:
-    """A trained language model and its tokenizer."""
+class Writer(TrainedModel):
+    """A trained language model, its tokenizer and the length of its context in tokens."""
 
-    def __init__(self, model: LanguageModel | RecurrentLanguageModel, tokenizer: Tokenizer, length: int):
+    what = "language model"
+    kinds = MODELS
+
+    def __init__(self, model: Any, tokenizer: Tokenizer, length: int):
         self.model, self.tokenizer, self.length = model.eval(), tokenizer, length
 
     @classmethod
-    def load(cls, folder: str | Path, tasks: Collection[str] | None = None) -> Writer:
-        """The model that a run left in `folder`, or a decoder that `models.pretrained` loads by folder or name.
-
-        A run must have been trained for one of `tasks`; None takes any. Raises InputError as `load_trained` and
-        `pretrained.load`.
-        """
-        if is_foreign(folder):
-            found = pretrained.load(folder)
-            if not isinstance(found.model, LanguageModel):
-                raise InputError(f"{folder} holds no language model: its model is a {type(found.model).__name__}.")
-            assert found.tokenizer is not None
-            return cls(found.model, found.tokenizer, found.model.config.max_length)
-        model, tokenizer, config = load_trained(folder, "language model", MODELS, tasks)
-        length: Any = config.get("length")
-        if not fits(Length, length) or length > getattr(model.config, "max_length", length):
+    def _of_run(cls, found: Trained, folder: str | Path) -> Writer:
+        length: Any = found.config.get("length")
+        if not fits(Length, length) or length > getattr(found.model.config, "max_length", length):
             raise InputError(f"The language model in {folder} does not say how long its context is. Restore a copy.")
-        return cls(model, tokenizer, length)
+        return cls(found.model, found.tokenizer, length)
 
-    def begin(self, config: Any) -> LanguageModel | RecurrentLanguageModel:
-        """The model itself, to train on."""
-        return self.model.train()
+    @classmethod
+    def _of_pretrained(cls, found: Any) -> Writer:
+        return cls(found.model, found.tokenizer, found.model.config.max_length)
 
     def write(
         self,
@@ -318,73 +299,59 @@ class Writer:
         )
 
 
-def train_language_model(
-    text: TokenizedText,
-    config: LanguageModelConfig | RecurrentConfig,
-    preset: LanguageModelPreset,
-    run: RunFolder,
-    *,
-    seed: int,
-    steps: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    stop_at: int | None = None,
-    regime: Regime | None = None,
-    teacher: Writer | None = None,
-    init: Writer | None = None,
-    task: str = "",
-    say: Callable[[str], None] = print,
-) -> Writer:
-    """Train a model on `text` and leave it in the run's folder.
+@dataclasses.dataclass
+class LanguageModelling(Task[LanguageModelPreset, Writer]):
+    """Learn to go on with a text, from a text.
 
-    Args:
-        config: of the model; the class follows from it.
-        preset: batches, optimiser and schedule.
-        seed: decides the order of the windows. (Initial weights and dropout follow `manual_seed`.)
-        steps: updates; the preset's number if None.
-        resume: go on from the last save in `run`, which was started with the same arguments.
-        stop_at: see `Trainer.fit`.
-        regime: how to train beside what the preset says; `Regime()` if None.
-        teacher: a writer to learn from as well, whose tokenizer cut the text.
-        init: a writer to begin with, which is changed; its tokenizer cut the text, and its sizes count.
-        task: what the model learns, in words, to be told from others when it is loaded.
-        say: receives a line of text about each stage.
-
-    Raises InputError for data, or a preset, that can't be used.
+    Attributes:
+        text: cut into tokens already.
+        model: the configuration of a model in place of the preset's, such as a recurrent one's.
+        plain: the text before it was augmented, if it was.
     """
-    regime = regime or Regime()
-    kind = "recurrent" if isinstance(config, RecurrentConfig) else "transformer"
-    if init is not None:
-        config = init.model.config
-        kind = "recurrent" if isinstance(config, RecurrentConfig) else "transformer"
-        preset = dataclasses.replace(preset, length=min(preset.length, init.length))
-    model: Any = regime.make_model(init.begin if init else MODELS[kind][0], config, device)
-    if teacher is not None:
-        teacher.model.to(device).eval()
-    steps = steps or preset.steps
-    batches = WindowBatches(
-        text.train, length=preset.length, batch_size=preset.batch_size, seed=seed, curriculum=regime.curriculum
-    )
-    say(
-        f"{kind}: {model.parameter_count():,} parameters, {text.tokenizer.vocab_size:,} tokens; {steps:,} steps of "
-        f"{preset.batch_size} windows of {preset.length}, {steps / len(batches):.1f} epochs"
-    )
-    text.tokenizer.save(run.tokenizer_path)
-    trainer = Trainer(
-        model,
-        language_model_loss(preset.label_smoothing, teacher.model if teacher else None),
-        regime.make_optimizer(model, preset),
-        regime.make_schedule(preset, steps),
-        batches,
-        list(all_windows(text.valid[: max(preset.valid_tokens, 2)], preset.length, 32)),
-        run,
-        config=trained_config(task, run.tokenizer_path, config, kind=kind, length=preset.length),
-        steps=steps,
-        clip_norm=preset.clip_norm,
-        validate_every=min(preset.validate_every, steps),
-        training_label=f"training (dropout {config.dropout})",
-        average=1,
-        **regime.trainer_options(),
-    )
-    fit(trainer, resume=resume, stop_at=stop_at, say=say)
-    return Writer(model, text.tokenizer, preset.length)
+
+    text: TokenizedText
+    model: LanguageModelConfig | RecurrentConfig | None = None
+    plain: TokenizedText | None = None
+
+    trained = Writer
+
+    def limited_to(self, init: Writer) -> LanguageModelling:
+        return self.with_preset(length=min(self.preset.length, init.length))
+
+    def make_tokenizer(self) -> Tokenizer:
+        return self.text.tokenizer
+
+    def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
+        preset = self.preset
+        train = WindowBatches(
+            self.text.train,
+            length=preset.length,
+            batch_size=preset.batch_size,
+            seed=seed,
+            curriculum=preset.curriculum,
+        )
+        valid = all_windows(self.text.valid[: max(preset.valid_tokens, 2)], preset.length, 32)
+        return TaskBatches(train, valid, [], "")
+
+    def config(self, tokenizer: Tokenizer) -> LanguageModelConfig | RecurrentConfig:
+        return self.model or self.preset.transformer(tokenizer.vocab_size)
+
+    def build(self, config: Any) -> Module:
+        return MODELS[kind_of(config)][0](config)
+
+    def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
+        return language_model_loss(self.preset.label_smoothing, teacher)
+
+    def finish(self, model: Any, tokenizer: Tokenizer, init: Writer | None) -> Writer:
+        return Writer(model, tokenizer, self.preset.length)
+
+    def step_words(self, batches: int) -> str:
+        return f"{self.preset.batch_size * batches:,} windows of {self.preset.length}"
+
+    def saved(self, config: Any) -> dict[str, Any]:
+        return {"kind": kind_of(config), "length": self.preset.length}
+
+
+def kind_of(config: Any) -> str:
+    """Which of MODELS a configuration describes."""
+    return next(kind for kind, (_, described) in MODELS.items() if isinstance(config, described))

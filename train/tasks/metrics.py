@@ -32,7 +32,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Sample:
-    """One translation beside its reference; `score` is its sentence BLEU, `index` its place in the set."""
+    """One translation beside its reference; `score` is its sentence BLEU, `index` its index in the set."""
 
     source: str
     reference: str

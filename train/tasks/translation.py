@@ -1,11 +1,12 @@
-"""The translation task: a Translator (model and tokenizer), and `train_translator`, which makes one."""
+"""The translation task: pairs of a source and a target text, and the Translator that is trained on them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from tqdm import tqdm
@@ -13,51 +14,37 @@ from tqdm import tqdm
 from ...autograd import Tensor, no_grad, ops
 from ...autograd.backend import to_device
 from ...errors import InputError
-from ...models import Hypothesis, Seq2SeqConfig, Seq2SeqTransformer, Strategy, pretrained
-from ...models.presets import TranslationPreset
+from ...models import Hypothesis, Seq2SeqConfig, Seq2SeqTransformer, Strategy
+from ...models.hyperparameters import TranslationPreset
 from ...nn import Module, attention_maps
-from ...tokenizer import BPETokenizer, Tokenizer, load_tokenizer
+from ...tokenizer import BPETokenizer, Tokenizer
 from ..data.batches import Batch, TokenBatches, fit_lengths, source_batches
-from ..distributed import find_ranks, local_device
-from ..runs.folder import RunFolder
-from ..trainer import Loss, Trainer
-from .foreign import is_foreign
-from .loading import load_trained, trained_config
+from ..trainer import Loss
+from .loading import Trained
 from .objectives import taught
-from .regimes import Regime, fit
+from .task import Task, TaskBatches, TrainedModel
 
 Pair = tuple[str, str]
 TooLong = Literal["error", "truncate"]
 
 
-class Translator:
+class Translator(TrainedModel):
     """A trained model and the tokenizer shared by its two languages."""
+
+    what = "translator"
+    kinds: ClassVar[dict[str, tuple[Any, Any]]] = {"": (Seq2SeqTransformer, Seq2SeqConfig)}
 
     def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, own: Strategy | None = None):
         """`own` is how the model's folder says to generate, where it does."""
         self.model, self.tokenizer, self.own = model, tokenizer, own or Strategy()
 
     @classmethod
-    def load(cls, folder: str | Path, tasks: Collection[str] | None = None) -> Translator:
-        """The translator that a run left in `folder`, or a Marian that `models.pretrained` loads by folder or name.
+    def _of_run(cls, found: Trained, folder: str | Path) -> Translator:
+        return cls(found.model, found.tokenizer)
 
-        A run must have been trained for one of `tasks`; None takes any. Raises InputError as `load_trained` and
-        `pretrained.load`.
-        """
-        if is_foreign(folder):
-            found = pretrained.load(folder)
-            if not isinstance(found.model, Seq2SeqTransformer):
-                raise InputError(f"{folder} holds no translator: its model is a {type(found.model).__name__}.")
-            assert found.tokenizer is not None
-            return cls(found.model, found.tokenizer, found.strategy)
-        model, tokenizer, _ = load_trained(
-            folder, "translation model", {"": (Seq2SeqTransformer, Seq2SeqConfig)}, tasks
-        )
-        return cls(model, tokenizer)
-
-    def begin(self, config: Seq2SeqConfig) -> Seq2SeqTransformer:
-        """The model itself, to train on."""
-        return self.model.train()
+    @classmethod
+    def _of_pretrained(cls, found: Any) -> Translator:
+        return cls(found.model, found.tokenizer, found.strategy)
 
     def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
         """Sentences as the encoder takes them: token ids and <eos>. Raises InputError for empty and too long ones."""
@@ -218,95 +205,41 @@ def translation_batches(
     )
 
 
-def train_translator(
-    train: Sequence[Pair],
-    valid: Sequence[Pair],
-    preset: TranslationPreset,
-    run: RunFolder,
-    *,
-    seed: int,
-    steps: int | None = None,
-    device: str = "cpu",
-    resume: bool = False,
-    stop_at: int | None = None,
-    regime: Regime | None = None,
-    teacher: Translator | None = None,
-    init: Translator | None = None,
-    task: str = "",
-    observe: Callable[[Trainer], None] | None = None,
-    say: Callable[[str], None] = print,
-) -> Translator:
-    """Train a tokenizer and a model on (source, target) sentence pairs and leave both in the run's folder.
+@dataclass
+class Translation(Task[TranslationPreset, Translator]):
+    """Learn to turn sources into targets, from (source, target) pairs."""
 
-    Args:
-        preset: sizes, optimiser and schedule; see `models.presets`.
-        seed: decides the order of the batches. (Initial weights and dropout follow `manual_seed`.)
-        steps: updates; the preset's number if None.
-        resume: go on from the last save in `run`, which was started with the same arguments.
-        stop_at: see `Trainer.fit`.
-        regime: how to train beside what the preset says; `Regime()` if None.
-        teacher: a translator to learn from as well; its tokenizer becomes this one's.
-        init: a translator to begin with, which is changed; its sizes and its tokenizer count, not the preset's.
-        task: what the model learns, in words, to be told from others when it is loaded.
-        observe: of `Trainer`.
-        say: receives a line of text about each stage.
+    train: Sequence[Pair]
+    valid: Sequence[Pair]
 
-    Raises InputError for data that can't be used, DeviceError for a device that isn't there, TrainingStopped as
-    `Trainer.fit`.
-    """
+    trained = Translator
 
-    regime = regime or Regime()
+    def limited_to(self, init: Translator) -> Translation:
+        return self.with_preset(max_length=min(self.preset.max_length, init.model.config.max_length))
 
-    if init is not None:
-        preset = dataclasses.replace(preset, max_length=min(preset.max_length, init.model.config.max_length))
+    def make_tokenizer(self) -> Tokenizer:
+        return BPETokenizer.train([text for pair in self.train for text in pair], self.preset.vocab_size)
 
-    def make_tokenizer() -> Tokenizer:
-        if resume:
-            return load_tokenizer(run.tokenizer_path)
-        trained = init.tokenizer if init else teacher.tokenizer if teacher else None
-        trained = trained or BPETokenizer.train([text for pair in train for text in pair], preset.vocab_size)
-        trained.save(run.tokenizer_path)
-        return trained
+    def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
+        preset = self.preset
+        train = translation_batches(
+            self.train, tokenizer, preset, seed=seed, curriculum=preset.curriculum, pad_to=preset.pad_to
+        )
+        valid = translation_batches(self.valid, tokenizer, preset, seed=seed, shuffle=False)
+        words = f", {train.padding_fraction:.0%} padding"
+        return TaskBatches(train, valid.epoch(0), [train.note(), valid.note()], words)
 
-    tokenizer: Tokenizer = find_ranks().from_first(make_tokenizer)
-    train_batches = translation_batches(
-        train, tokenizer, preset, seed=seed, curriculum=regime.curriculum, pad_to=regime.pad_to
-    )
-    valid_batches = translation_batches(valid, tokenizer, preset, seed=seed, shuffle=False)
-    for note in (train_batches.note(), valid_batches.note()):
-        if note:
-            say(note)
-    config = init.model.config if init else preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
-    model = regime.make_model(init.begin if init else Seq2SeqTransformer, config, device)
-    if teacher is not None:
-        teacher.model.to(local_device(device)).eval()
-    steps = steps or preset.steps
-    accumulate = preset.accumulate * regime.accumulate
-    epochs = steps * find_ranks().size * accumulate / len(train_batches)
-    say(
-        f"model: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; {steps:,} "
-        f"steps of up to {preset.tokens_per_batch * preset.accumulate:,} tokens, {epochs:.1f} epochs, "
-        f"{train_batches.padding_fraction:.0%} padding"
-    )
-    trainer = Trainer(
-        model,
-        translation_loss(preset.label_smoothing, tokenizer.pad_id, teacher.model if teacher else None),
-        regime.make_optimizer(model, preset),
-        regime.make_schedule(preset, steps),
-        train_batches,
-        valid_batches.epoch(0),
-        run,
-        config=find_ranks().from_first(lambda: trained_config(task, run.tokenizer_path, config)),
-        steps=steps,
-        clip_norm=preset.clip_norm,
-        validate_every=min(preset.validate_every, steps),
-        training_label=f"training (dropout {config.dropout}, label smoothing {preset.label_smoothing})",
-        observe=observe,
-        **{**regime.trainer_options(), "accumulate": accumulate},
-    )
-    best = fit(trainer, resume=resume, stop_at=stop_at, say=say)
-    if trainer.monitor == "valid_loss":
-        say(f"best validation loss {best:.4f} nats per token (perplexity {np.exp(best):.2f})")
-    else:
-        say(f"best {trainer.monitor}: {best:.4f}")
-    return Translator(model.eval(), tokenizer, init.own if init else None)
+    def config(self, tokenizer: Tokenizer) -> Seq2SeqConfig:
+        return self.preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
+
+    def build(self, config: Seq2SeqConfig) -> Seq2SeqTransformer:
+        return Seq2SeqTransformer(config)
+
+    def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
+        return translation_loss(self.preset.label_smoothing, tokenizer.pad_id, teacher)
+
+    def finish(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, init: Translator | None) -> Translator:
+        return Translator(model, tokenizer, None if init is None else init.own)
+
+    def step_words(self, batches: int) -> str:
+        return f"up to {self.preset.tokens_per_batch * batches:,} tokens"

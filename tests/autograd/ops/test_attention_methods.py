@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.autograd import Generator, Tensor, grad, ops
-from handloom.autograd.ops.attention import METHODS, BlockedAttention
+from handloom.autograd.ops.attention import METHODS
+from handloom.autograd.ops.attention_blocked import BlockedAttention
 from tests.support.attention_cases import LENGTHS, RESTRICTIONS, WIDTHS, Case
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
+from tests.support.forms import examine_forms
 from tests.support.graph_check import check_graph
-from tests.support.mutant_list import CONTROLS, MUTANTS
+from tests.support.mutant_list import CONTROLS, MUTANTS, OF_FORMS
 from tests.support.mutants import CONTROL_SEEDS, SEEDS, Mutant, examine, failure, planted
 
 
@@ -14,6 +17,19 @@ def test_a_wrong_rule_is_noticed(mutant: Mutant) -> None:
     assert failure(mutant, SEEDS) is not None, mutant
     if callable(mutant.check):
         examine(mutant.check, SEEDS)  # and gone again, the convention holds
+
+
+@pytest.mark.parametrize("mutant", OF_FORMS, ids=[f"{i}-{m.where.partition(':')[2]}" for i, m in enumerate(OF_FORMS)])
+def test_a_mutant_in_one_form_is_noticed_by_the_other(mutant: Mutant) -> None:
+    """By the comparison of the forms alone, without references and difference quotients."""
+    module = mutant.where.partition(":")[0].rpartition(".")[2]
+    with planted(mutant), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            examine_forms(module)
+        except Exception:  # whatever it is, the mutant has been noticed
+            return
+    raise AssertionError(str(mutant))
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=[m.where.partition(":")[2] for m in CONTROLS])

@@ -1,4 +1,4 @@
-"""The cached state, held to the model without a cache, whatever is selected when."""
+"""The cached state against the model without a cache, for any selections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.decoding import build, random_source
 
 @pytest.fixture(autouse=True)
 def small_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that short sequences, too, grow the cache and sweep it."""
+    """A small initial capacity, so that short sequences grow and sweep the cache, too."""
     monkeypatch.setattr(cache_module, "INITIAL_CAPACITY", 3)
 
 
@@ -50,14 +50,14 @@ def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, act
 
 
 def test_the_sweep_keeps_the_cache_small() -> None:
-    """Three beams that always go on from one: what is kept is one past, not three."""
+    """Three beams that always continue the same one: the cache keeps one past, not three."""
     cache = TreeCache(1, 2, 1, 4, np.float32, np)
     cache.extend(0)
     cache.select(np.array([0, 0, 0, 1, 1, 1]), 3)
     for position in range(1, 101):
         cache.extend(position)
         cache.select(np.array([1, 1, 1, 5, 5, 5]), 3)
-    # Of 303 nodes: twice what a sweep left, and as much again because the arrays grow by doubling.
+    # Of 303 nodes: twice what a sweep leaves, and twice again because the arrays grow by doubling.
     assert cache.keys[0].shape[2] <= 4 * (101 + 3)
     assert cache.length <= 2 * (101 + 3)
     assert cache.allowed is not None
@@ -72,13 +72,13 @@ def test_reordering_a_beam_copies_no_keys() -> None:
     keys.flags.writeable = False
     cache.select(np.array([1, 0, 3, 3]), 2)
     assert cache.keys[0] is keys
-    with pytest.raises(ValueError, match="sequences of different sentences can't stand in one group of 2"):
+    with pytest.raises(ValueError, match="sequences of different sentences can't be in one group of 2"):
         cache.select(np.array([1, 2]), 2)
 
 
 @pytest.mark.parametrize("beam", [False, True])
 def test_attention_is_that_of_the_plain_path(beam: bool) -> None:
-    """Each layer and head, self and cross, step by step, with beams that change places."""
+    """Each layer and head, self and cross, step by step, with beams that are reordered."""
     model, rng = build(0, layers=2), np.random.default_rng(0)
     source = random_source(rng, [3, 5])
     state = model.start(source, keep_attention=True)

@@ -1,4 +1,4 @@
-"""The searches' options that `transformers` has: lengths, when a sentence is done, what is forced or suppressed.
+"""Options of the searches from `transformers`: lengths, the end of a sentence, forced and suppressed tokens.
 
 That they are equal to theirs is compared in tests/models/pretrained.
 """
@@ -30,7 +30,7 @@ def test_power_divides_by_the_length_to_alpha() -> None:
 
 
 def test_when_a_sentence_is_done() -> None:
-    """As soon as the beam is full of complete ones, or when the best open one is behind, or never before it must be."""
+    """When the beam is full of complete sequences, or the best open one scores less, or can't catch up any more."""
     rules, options = Rules(None, 0, [[1]], max_length=12), {"width": 2, "alpha": 1.0, "length_norm": "power"}
     best = {early: beam_search(start(), rules, early_stopping=early, **options)[0][0].score
             for early in (True, False, "never", None)}  # fmt: skip
@@ -45,10 +45,10 @@ def test_the_last_token_is_forced_and_others_are_suppressed() -> None:
         assert all(0 not in one.ids for one in found)
     one = greedy_search(start(), Rules(None, None, [[1]], max_length=2, forced_last=0))[0]
     assert one.ids == [1, 2, 0]
-    np.testing.assert_allclose(one.score, TABLE[1, 2])  # what is forced costs nothing
+    np.testing.assert_allclose(one.score, TABLE[1, 2])  # a forced token costs nothing
 
 
-def test_a_strategy_forbids_what_it_and_its_call_say() -> None:
+def test_a_strategy_forbids_its_own_tokens_and_those_of_the_call() -> None:
     strategy = Strategy(beam=1, max_length=4, forbidden=(2,))
     (row,) = strategy.generate(start(), bos_id=None, eos_id=None, prefix=[[1]], forbidden=(0,))
     assert row[0].ids == [1, 1, 1, 1, 1]
@@ -58,7 +58,7 @@ def test_a_strategy_forbids_what_it_and_its_call_say() -> None:
     ("options", "match"),
     [({"length_norm": "root"}, "length_norm 'root'"), ({"early_stopping": "soon"}, "early_stopping = 'soon'")],
 )
-def test_what_there_is_not_is_said(options, match) -> None:
+def test_unknown_options_are_refused(options, match) -> None:
     with pytest.raises(ValueError, match=match):
         beam_search(start(), Rules(1, 0), **options)
     with pytest.raises(ValueError, match="penalise = 'ids'"):

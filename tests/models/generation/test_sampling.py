@@ -1,4 +1,4 @@
-"""Sampling: the frequencies are the distribution's, and the seed decides."""
+"""Sampling: frequencies match the distribution, and the seed determines the draws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RULES = Rules(BOS, EOS, max_length=8)
 
 
 def exact(log_p: np.ndarray, temperature: float, top_k: int, top_p: float) -> np.ndarray:
-    """The distribution that is drawn from, by the textbook."""
+    """The distribution of the draws, by the definition."""
     p = np.exp(log_p / temperature)
     p /= p.sum()
     order = np.argsort(-p, kind="stable")
@@ -50,8 +50,8 @@ def test_frequencies_are_those_of_the_exact_distribution(temperature: float, top
 
 
 @given(seed=st.integers(0, 1000), lengths=st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_a_batch_is_as_one_by_one(seed: int, lengths: list[int]) -> None:
-    """Each sequence has a stream of random numbers of its own, whatever it is batched with and however it begins."""
+def test_a_batch_equals_single_sequences(seed: int, lengths: list[int]) -> None:
+    """Each sequence has its own stream of random numbers, whatever else is in the batch and however it begins."""
     model, rng = build(seed), np.random.default_rng(seed)
     source = random_source(rng, lengths)
     seeds = rng.integers(0, 1000, len(lengths)).tolist()
@@ -106,7 +106,7 @@ def test_a_stream_does_no_work_ahead() -> None:
     assert len(fed) == 1
 
 
-def test_wrong_numbers_are_named() -> None:
+def test_numbers_out_of_range_are_named() -> None:
     for options, message in (
         ({"temperature": -1.0}, "temperature = -1.0 must be 0 or more"),
         ({"temperature": float("nan")}, "temperature = nan must be 0 or more"),

@@ -1,4 +1,4 @@
-"""Greedy and beam search, held to what must be true of any model."""
+"""Greedy and beam search: invariants that hold for any model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def same(one: list[Hypothesis], other: list[Hypothesis]) -> None:
 
 @st.composite
 def constraints(draw, rows: int, vocabulary: int = 9) -> Rules:
-    """Rules of every kind for so many sentences, whose prefixes differ in length."""
+    """Rules of every kind for `rows` sentences, whose prefixes differ in length."""
     tokens = st.integers(4, vocabulary - 1)
     return Rules(
         BOS,
@@ -43,7 +43,7 @@ def alone(rules: Rules, row: int) -> Rules:
 
 
 @given(data=st.data(), seed=SEEDS, lengths=LENGTHS)
-def test_a_batch_is_as_one_by_one_and_the_cache_changes_nothing(data, seed: int, lengths: list[int]) -> None:
+def test_a_batch_equals_single_sentences_and_the_cache_changes_nothing(data, seed: int, lengths: list[int]) -> None:
     model, rng = build(seed, layers=2), np.random.default_rng(seed)
     source = random_source(rng, lengths)
     rules = data.draw(constraints(len(lengths)))
@@ -89,7 +89,7 @@ def test_permuting_the_batch_permutes_the_result(data, seed: int, lengths: list[
 @settings(max_examples=15)
 @given(data=st.data(), seed=SEEDS, alpha=st.sampled_from([0.0, 0.6, 1.5, -0.5]), beta=st.sampled_from([0.0, 0.2]))
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(data, seed: int, alpha: float, beta: float) -> None:
-    """With every rule and penalty: the search must agree with trying everything by the textbook's formulas."""
+    """With every rule and penalty: the search must agree with an exhaustive search by the definitions."""
     model = build(seed, vocabulary=6)
     source = random_source(np.random.default_rng(seed), [3], 6)
     drawn = data.draw(constraints(1, vocabulary=6))
@@ -146,7 +146,7 @@ def test_the_search_stops_when_no_hypothesis_can_still_win() -> None:
 
 @given(seed=SEEDS)
 def test_stopping_early_changes_no_result(seed: int) -> None:
-    """A wider n-best list makes the search go on longer; what it finds first stays first."""
+    """A wider n-best list makes the search run longer; the best results stay the same."""
     model, source = build(seed), random_source(np.random.default_rng(seed), [4, 2])
     for alpha in (0.0, 1.0, -0.5):
         long = beam_search(model.start(source), RULES, width=4, alpha=alpha, n_best=4)
@@ -155,7 +155,7 @@ def test_stopping_early_changes_no_result(seed: int) -> None:
 
 
 def test_the_models_end_their_sequences_at_different_times() -> None:
-    """What the other tests draw: some outputs are empty, some end, some go on to the limit."""
+    """In the draws of the other tests, some outputs are empty, some end, some reach the limit."""
     lengths = [len(greedy_search(build(s).start(np.array([[4, 5, 6]])), RULES)[0].ids) for s in range(100)]
     assert min(np.mean(np.array(lengths) == length) for length in (0, 8)) > 0.1
     assert len(set(lengths)) > 5
@@ -168,7 +168,7 @@ def test_finished_sentences_leave_the_batch() -> None:
     state.step = lambda ids: (rows.append(len(ids)), step(ids))[1]  # type: ignore[method-assign]
     lengths = sorted(len(h.ids) for h in greedy_search(state, Rules(BOS, EOS, max_length=20)))
     assert len(set(lengths)) > 1
-    assert rows == [sum(length >= place for length in lengths) for place in range(len(rows))]
+    assert rows == [sum(length >= step for length in lengths) for step in range(len(rows))]
 
 
 def test_the_prefix_that_all_have_is_fed_at_once() -> None:
@@ -183,7 +183,7 @@ def test_the_prefix_that_all_have_is_fed_at_once() -> None:
         assert set(fed[1:]) == {1}
 
 
-def test_the_models_positions_bound_the_length() -> None:
+def test_the_models_positions_limit_the_length() -> None:
     model = build(0)
     model.output.bias.data[EOS] = -1e4  # never ends by itself
     assert len(greedy_search(model.start(np.full((1, 30), 5)), Rules(BOS, EOS))[0].ids) == 40
@@ -192,11 +192,11 @@ def test_the_models_positions_bound_the_length() -> None:
     assert len(greedy_search(model.start(np.full((1, 2), 5)), prompt)[0].ids) == 40
     for search in (greedy_search, lambda *inputs: beam_search(*inputs)[0]):
         assert len(search(model.start(np.full((1, 2), 5)), Rules(BOS, EOS, max_length=3))[0].ids) == 3
-        with pytest.raises(ValueError, match="a prefix of 40 tokens leaves no room to go on"):
+        with pytest.raises(ValueError, match="a prefix of 40 tokens leaves no room for new ones"):
             search(model.start(np.full((1, 2), 5)), Rules(BOS, EOS, prefix=[[4] * 40]))
 
 
-def test_wrong_numbers_are_named() -> None:
+def test_numbers_out_of_range_are_named() -> None:
     model = build(0)
     state = model.start(np.array([[4]]))
     for width, n_best in ((2, 3), (0, 1), (2, 0)):

@@ -1,4 +1,4 @@
-"""One object for all choices: it calls the searches as they are."""
+"""One object for all options: it calls the searches unchanged."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_threads_change_no_result(restored: None) -> None:
         np.testing.assert_array_equal(one, three)
 
 
-def test_numbers_that_are_none_are_told() -> None:
+def test_nan_is_an_error() -> None:
     logits = np.zeros((2, 600), np.float32)
     logits[1, 599] = np.nan
     with pytest.raises(ValueError, match="not numbers"):

@@ -107,7 +107,7 @@ def make(case: str, folder: Path, seed: int = 0) -> Any:
 
 
 def logits(model: Any, *inputs: np.ndarray, **more: Any) -> Any:
-    """What `transformers`' model makes of ids, and with a Marian of those of a target."""
+    """The logits of `transformers`' model for ids, with target ids for a Marian."""
     tensors = [torch.tensor(one) for one in inputs]
     if len(tensors) == 2:
         more["decoder_input_ids"] = tensors[1]

@@ -1,4 +1,4 @@
-"""Folders that can't be used: one clear error each, before memory is taken."""
+"""Folders that can't be used: one clear error each, before memory is allocated."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rewrite(folder: Path, edit: Any) -> None:
 
 
 def refused(folder: Any, match: str, **options: Any) -> None:
-    """The error is one line, and reading as far as that takes less memory than any real model."""
+    """The error is one line, and reading up to it takes less memory than any real model."""
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=match) as caught:
@@ -63,9 +63,9 @@ def refused(folder: Any, match: str, **options: Any) -> None:
         ({"n_positions": 10**6}, r"wpe.weight is \(128, 16\)"),
         ({"vocab_size": 21}, r"wte.weight is \(20, 16\), and config.json asks for \(21, 16\)"),
         ({"vocab_size": -5}, r"vocab_size = -5"),
-        ({"n_head": 3}, r"embed_dim 16 does not divide by num_heads 3"),
-        ({"n_head": 0}, r"can't be followed"),
-        ({"n_layer": "many"}, r"can't be followed"),
+        ({"n_head": 3}, r"embed_dim 16 is not divisible by num_heads 3"),
+        ({"n_head": 0}, r"can't be used"),
+        ({"n_layer": "many"}, r"can't be used"),
         ({"model_type": "t5"}, r"of the type 't5', which handloom does not read; it reads marian"),
         ({"model_type": None}, r"of the type None"),
         ({"activation_function": "mish"}, r"activation_function is 'mish', which handloom does not have"),
@@ -75,7 +75,7 @@ def refused(folder: Any, match: str, **options: Any) -> None:
         ({"id2label": {}, "n_layer": 1}, r"transformer.h.1.attn.c_attn.weight is unknown to this architecture"),
     ],
 )
-def test_a_configuration_that_can_t_be_followed(folder, values, match) -> None:
+def test_a_configuration_that_can_t_be_used(folder, values, match) -> None:
     change(folder, **values)
     refused(folder, match)
 
@@ -85,7 +85,7 @@ def test_weights_that_don_t_fit(folder) -> None:
     rewrite(folder, lambda tensors: tensors.update({name: tensors[name].T.copy()}))
     refused(folder, r"c_fc.weight is \(24, 16\), and config.json asks for \(16, 24\)")
     rewrite(folder, lambda tensors: tensors.update({name: np.zeros((16, 24), np.int8)}))
-    refused(folder, r"c_fc.weight is of the type I8")
+    refused(folder, r"c_fc.weight has dtype I8")
     rewrite(folder, lambda tensors: tensors.pop(name))
     refused(folder, r"c_fc.weight is missing")
 
@@ -97,7 +97,7 @@ def test_tied_weights_that_are_stored_twice(folder) -> None:
     rewrite(folder, lambda tensors: tensors.pop("transformer.wte.weight"))
     load(folder, with_tokenizer=False)  # under the other name alone
     rewrite(folder, lambda tensors: tensors.update({"transformer.wte.weight": tensors[tied] + 1}))
-    refused(folder, r"wte.weight and lm_head.weight differ, and config.json says that they are one")
+    refused(folder, r"wte.weight and lm_head.weight differ, and config.json says that they are tied")
 
 
 def test_files_that_are_missing_or_damaged(folder, tmp_path) -> None:
@@ -105,7 +105,7 @@ def test_files_that_are_missing_or_damaged(folder, tmp_path) -> None:
     index.write_text(json.dumps({"weight_map": {"transformer.wte.weight": "model-00001-of-00002.safetensors"}}))
     refused(folder, r"lacks model-00001-of-00002.safetensors, which its model.safetensors.index.json names")
     index.write_text(json.dumps({"weight_map": {"transformer.wte.weight": "../model.safetensors"}}))
-    refused(folder, r"points to '../model.safetensors', which is no safetensors file beside it")
+    refused(folder, r"points to '../model.safetensors', not to a safetensors file beside it")
     index.write_text(json.dumps({"weight_map": {"transformer.nothing": "model.safetensors"}}))
     refused(folder, r"lacks transformer.nothing, which")
     index.write_text("[]")
@@ -121,7 +121,7 @@ def test_files_that_are_missing_or_damaged(folder, tmp_path) -> None:
         (folder / "config.json").write_text(text)
         refused(folder, match)
     (folder / "config.json").unlink()
-    refused(folder, r"holds no config.json, so it is no model of transformers")
+    refused(folder, r"holds no config.json, so it is not a folder of transformers")
 
 
 def test_pickled_weights_are_never_opened(folder) -> None:
@@ -141,7 +141,7 @@ def test_a_table_that_is_made_and_not_read_has_a_limit(tmp_path) -> None:
     change(folder, max_position_embeddings=10**12)
     refused(folder, r"max_position_embeddings = 1000000000000; up to 1,048,576 are read")
     change(folder, max_position_embeddings=8, normalize_before=True)
-    refused(folder, r"normalize_before = True, and handloom has False only")
+    refused(folder, r"normalize_before = True; handloom supports False only")
 
 
 def test_llamas_of_other_kinds(tmp_path) -> None:
@@ -166,7 +166,7 @@ def test_names_that_can_t_be_fetched(folder, monkeypatch, tmp_path) -> None:
         raise ConnectionError("no network\nat all")
 
     monkeypatch.setattr(hub, "snapshot_download", fails)
-    match = r"owner/model is no folder here, and can't be fetched .*no network.* from https://huggingface.co/owner/model"
+    match = r"no folder owner/model, nor can it be fetched .*no network.* from https://huggingface.co/owner/model"
     refused("owner/model", match + " into a folder", revision="v1")
     monkeypatch.setattr(hub, "snapshot_download", lambda name, **options: str(folder))
     load("owner/model", with_tokenizer=False)

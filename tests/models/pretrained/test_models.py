@@ -1,4 +1,4 @@
-"""Models of `transformers` here and back: the same logits, gradients and generated ids."""
+"""Models of `transformers`, loaded and saved: the same logits, gradients and generated ids."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RNG = np.random.default_rng(0)
 
 
 def ids_for(case: str) -> list[np.ndarray]:
-    """Ids that the model takes, without padding: of a source and a target for a Marian."""
+    """Input ids of the model, without padding: a source and a target for a Marian."""
     shapes = [(2, 9), (2, 7)] if case.startswith("marian") else [(2, 9)]
     return [RNG.integers(1, 19, shape) for shape in shapes]
 
@@ -104,7 +104,7 @@ def test_several_files_and_base_models(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("case", ["bert", "distilbert", "marian"])
-def test_padding_behind(case, tmp_path) -> None:
+def test_padding_on_the_right(case, tmp_path) -> None:
     theirs = make(case, tmp_path)
     ours = load(tmp_path, with_tokenizer=False).model
     inputs = ids_for(case)
@@ -116,7 +116,7 @@ def test_padding_behind(case, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("case", ["gpt2", "llama"])
-def test_padding_before(case, tmp_path) -> None:
+def test_padding_on_the_left(case, tmp_path) -> None:
     theirs = make(case, tmp_path)
     ours = load(tmp_path, with_tokenizer=False).model
     (ids,) = ids_for(case)
@@ -193,7 +193,7 @@ def test_the_same_ids_are_generated(case, tmp_path) -> None:
     assert ended == {True, False} or case == "gpt2"
 
 
-def test_what_a_folder_says_about_generating(tmp_path) -> None:
+def test_the_strategy_of_a_folder(tmp_path) -> None:
     make("marian", tmp_path)
     said = json.loads((tmp_path / "generation_config.json").read_text())
     said |= {"num_beams": 6, "bad_words_ids": [[19]], "suppress_tokens": [4], "length_penalty": 0.0}
@@ -206,8 +206,8 @@ def test_what_a_folder_says_about_generating(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_translator_trained_here_runs_there(tied, tmp_path) -> None:
-    """With positions in its own layout: the stream's features are put into Marian's order."""
+def test_a_translator_of_handloom_runs_in_transformers(tied, tmp_path) -> None:
+    """With positions in handloom's layout: the stream's features are reordered as in Marian."""
     config = Seq2SeqConfig(
         21, 21, 16, 2, 1, 2, 24, dropout=0.0, max_length=16, share_embeddings=tied, tie_output=tied
     )
@@ -222,7 +222,7 @@ def test_a_translator_trained_here_runs_there(tied, tmp_path) -> None:
         np.testing.assert_allclose(load(tmp_path, with_tokenizer=False).model(*inputs).data, expected, atol=1e-5)
 
 
-def test_a_language_model_trained_here_runs_there(tmp_path) -> None:
+def test_a_language_model_of_handloom_runs_in_transformers(tmp_path) -> None:
     model = LanguageModel(LanguageModelConfig(20, 16, 2, layers=1, dim_feedforward=24, tie_output=True)).eval()
     (ids,) = ids_for("gpt2")
     with torch.no_grad(), no_grad():
@@ -230,13 +230,13 @@ def test_a_language_model_trained_here_runs_there(tmp_path) -> None:
         np.testing.assert_allclose(logits(there, ids).numpy(), model(ids).data, atol=1e-5)
 
 
-def test_what_transformers_has_no_equal_of_is_refused(tmp_path) -> None:
+def test_models_without_an_equivalent_in_transformers_are_refused(tmp_path) -> None:
     for model, reason in (
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1)), "the output layer has a bias"),
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="alibi")), "positions are alibi"),
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="rotary")), "norms are layer, not rms"),
         (Seq2SeqTransformer(Seq2SeqConfig(9, 9, 16, 2, 1, 1, norm_first=True)), "it is pre-norm"),
-        (TransformerClassifier(ClassifierConfig(9, 2, 16, 2, 1)), "no norm behind the embeddings"),
+        (TransformerClassifier(ClassifierConfig(9, 2, 16, 2, 1)), "no norm after the embeddings"),
     ):
         with pytest.raises(InputError, match=reason):
             save(model, None, tmp_path / "refused")
@@ -263,7 +263,7 @@ def test_a_new_head_for_another_task(case, tmp_path) -> None:
         load(tmp_path / "gpt2", labels=["a"], with_tokenizer=False)
 
 
-def test_where_the_models_look(tmp_path) -> None:
+def test_attention_maps_of_loaded_models(tmp_path) -> None:
     theirs = make("llama", tmp_path)
     ours = load(tmp_path, with_tokenizer=False).model
     (ids,) = ids_for("llama")

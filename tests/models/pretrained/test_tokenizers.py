@@ -1,4 +1,4 @@
-"""Tokenizers of `transformers` here and back: the same ids on hostile text."""
+"""Tokenizers of `transformers`, loaded and saved: the same ids on hostile text."""
 
 from __future__ import annotations
 
@@ -159,13 +159,13 @@ def test_the_same_ids_and_back(kind, tmp_path) -> None:
         assert ours.encode_whole(text) == expected, text
         assert kept.encode_whole(text) == expected, text
         assert back(text)["input_ids"] == expected, text
-        if not kind.startswith("bert"):  # whose decoder tidies up
+        if not kind.startswith("bert"):  # whose decoder cleans up spaces
             ids = ours.encode(text)
             assert ours.decode(ids, skip_special_tokens=False).split() == theirs.decode(ids).split(), text
 
 
 def _class_of(tokenizer: Any) -> dict[str, Any]:
-    """AutoTokenizer asks the model's configuration for the class; here is none."""
+    """AutoTokenizer asks the model's configuration for the class; this folder has none."""
     return {"config": transformers.MarianConfig()} if isinstance(tokenizer, transformers.MarianTokenizer) else {}
 
 
@@ -185,7 +185,7 @@ def test_the_older_files_of_gpt2_and_bert(tmp_path) -> None:
     assert all(ours.encode_whole(text) == theirs(text)["input_ids"] for text in TEXT[:3])
 
 
-def test_what_can_t_be_used_is_said(tmp_path) -> None:
+def test_tokenizers_that_can_t_be_used_are_refused(tmp_path) -> None:
     def refused(match: str) -> None:
         with pytest.raises(InputError, match=match):
             load_tokenizer_of(tmp_path, {}, 300)
@@ -207,7 +207,7 @@ def test_what_can_t_be_used_is_said(tmp_path) -> None:
     refused(r"lacks target.spm")
     (tmp_path / "target.spm").write_bytes(b"nothing")
     (tmp_path / "vocab.json").write_text('{"</s>": 0, "<unk>": 1, "<pad>": 2}')
-    refused("no SentencePiece model")
+    refused("SentencePiece model is damaged")
     for kind in ("wordpiece", "sentencepiece", "fallback-bpe"):
         (tmp_path / "kept.json").write_text(json.dumps({"handloom_tokenizer": kind}))
         with pytest.raises(InputError, match=f"a damaged {kind} tokenizer file"):

@@ -75,7 +75,8 @@ def wrap(value: Any, *sources: Any) -> Any:
     result = ndarray._make(host)
     if host.base is not None:
         for source in sources:
-            if isinstance(source, ndarray) and np.may_share_memory(source._host, host):
+            # Arrays without elements share no memory, as NumPy sees it.
+            if isinstance(source, ndarray) and (np.may_share_memory(source._host, host) or not host.size):
                 result._base = source if source._base is None else source._base
                 break
     return result

@@ -52,8 +52,8 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        ("PROGRAM >&-", 2, "error: Standard output is closed, so that not all could be told: redirect it to a file"),
-        ("PROGRAM 2>&- | cat; exit ${PIPESTATUS[0]}", 2, "error: Standard error is closed, so that not all"),
+        ("PROGRAM >&-", 2, "error: Standard output is closed, so that messages would be lost: redirect it to a file"),
+        ("PROGRAM 2>&- | cat; exit ${PIPESTATUS[0]}", 2, "error: Standard error is closed, so that messages would be"),
         ("PROGRAM <&-", 0, "done"),
         ("PROGRAM --nonsense", 2, "error: unrecognized arguments: --nonsense\nusage: program.py --help lists the "),
     ],
@@ -116,7 +116,7 @@ def fail_with(error: BaseException) -> Any:
     [
         (InputError("No.\nNo \x1b[2J\u2028no \udcf6"), "error: No.\\nNo \\x1b[2J\\u2028no \\udcf6\n"),
         (OptionError("No", "x --help lists"), "error: No\nusage: x --help lists\n"),
-        (OSError(errno.EACCES, "Permission denied", "a"), "error: a: Permission denied. See to the permissions there"),
+        (OSError(errno.EACCES, "Permission denied", "a"), "error: a: Permission denied. Check the permissions there"),
         (OSError(errno.ENAMETOOLONG, "Name too long", "a"), "error: a: Name too long. Choose another path.\n"),
         (MemoryError("big"), "error: there is not enough memory (big). Take a smaller preset, or close other"),
     ],
@@ -131,7 +131,7 @@ def test_an_error_is_one_line(error: Exception, said: str, capsys: pytest.Captur
 def test_what_can_be_done_about_a_file() -> None:
     for number, advice in [
         (errno.ENOSPC, "Make room on the disk"), (errno.EDQUOT, "Make room on the disk"),
-        (errno.EACCES, "See to the permissions"), (errno.EROFS, "See to the permissions"),
+        (errno.EACCES, "Check the permissions"), (errno.EROFS, "Check the permissions"),
         (errno.EISDIR, "Choose another path"),
     ]:  # fmt: skip
         assert remedy(OSError(number, "")).startswith(advice)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from handloom.errors import InputError
+from handloom.models.hyperparameters import TranslationPreset
+from handloom.models.presets import SMOKE
 from handloom.train.cli.command_line import parse_training_arguments
 from handloom.train.cli.examples import example_parser
 from handloom.train.cli.options import OptionError, OptionParser
+from handloom.train.cli.training import preset_of
 from handloom.train.runs.folder import RunFolder
 
 
 def make_parser(**options: Any) -> OptionParser:
-    parser = example_parser("doc", data="data", texts="texts", **options)
+    parser = example_parser("doc", TranslationPreset, data="data", texts="texts", **options)
     add = parser.group("this report", "train")
     add("--reverse", action="store_true")
     add("--back-translate", nargs=2)
@@ -49,7 +54,7 @@ def test_what_is_typed_is_told_from_a_default() -> None:
 
 def every_option(parser: OptionParser) -> dict[str, list[str]]:
     """Each option with a value that it can have, the default where there is one."""
-    values = {"schedule": "linear", "monitor": "valid_loss", "set": "d_model=8", "texts": "x"}
+    values = {"schedule": "linear", "ema": 0.5, "monitor": "valid_loss", "set": "d_model=8", "texts": "x"}
     found = {}
     for name, option in parser._options.items():
         value = values.get(name, option.default or (option.choices[0] if option.choices else 1))
@@ -158,6 +163,25 @@ def test_options_that_do_not_exist_and_those_of_no_use(run: Path) -> None:
 def test_errors_come_without_twenty_lines_of_usage(capsys) -> None:
     with pytest.raises(OptionError) as caught:
         parse("--lr", "x")
-    assert str(caught.value) == "argument --lr: 'x' is not a number from zero on"
+    assert str(caught.value) == "argument --lr: 'x': it must be a number above 0"
     assert caught.value.usage.endswith(" --help lists the options")
     assert capsys.readouterr() == ("", "")
+
+
+#: What config.json of a run held before flags were made of a preset's fields.
+EARLIER = {
+    "data": "tatoeba", "preset": "laptop", "seed": 0, "steps": 10000, "device": "cpu", "set": ["vocab_size=4000"],
+    "optimizer": "adam", "schedule": None, "lr": None, "weight_decay": None, "accumulate": 1, "precision": "fp32",
+    "name_overflows": False, "log_every": 1, "gradient_norms": True, "keep": 2, "graphs": False,
+    "deterministic": False, "checkpoint_activations": False, "ema": None, "patience": None, "monitor": None,
+    "curriculum": 0, "pad_to": 1, "teacher": None, "init": None, "prefetch": 0, "beam": 5,
+}  # fmt: skip
+
+
+def test_the_options_of_earlier_runs_are_understood() -> None:
+    parsed = make_parser().stored(EARLIER, "config.json")
+    assert parsed == EARLIER
+    arguments = Namespace(**parsed, given=set())
+    preset = preset_of(arguments, SMOKE)
+    changes = {"steps": 10000, "vocab_size": 4000, "log_every": 1, "gradient_norms": True}
+    assert preset == dataclasses.replace(SMOKE, **changes)

@@ -1,4 +1,4 @@
-"""--set changes a preset; what it has not, or can't be, is refused."""
+"""--set and flags change a preset; what it has not, or can't be, is refused."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from argparse import Namespace
 import pytest
 
 from handloom.errors import InputError
-from handloom.models.presets import SMOKE
-from handloom.train.cli.training import changed, preset_of
+from handloom.models.fields import field_kinds, parse_value, plain_kind, settings
+from handloom.models.hyperparameters import ClassifierPreset, Preset, TranslationPreset
+from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, SMOKE
+from handloom.train.cli.options import OptionParser
+from handloom.train.cli.training import add_preset_options, changed, option_of, preset_of
 
 
 def test_changed_values() -> None:
@@ -30,7 +33,8 @@ def test_changed_values() -> None:
         ("norm_first=maybe", "must be true or false"),
         ("betas=0.9", "must be 2 values"),
         ("betas=2,3", "each a number from 0 to below 1"),
-        ("lr=nan", "must be a number from 0 on"),
+        ("lr=nan", "must be a number above 0, or none"),
+        ("weight_decay=-1", "must be a number from 0 on, or none"),
         ("eps=-1", "must be a number above 0"),
         ("clip_norm=0", "must be a number above 0, or none"),
         ("lr_factor=0", "must be a number above 0"),
@@ -62,6 +66,7 @@ def test_a_value_given_twice() -> None:
         ({"set": ["vocab_size=500"], "teacher": "run"}, "no tokens are learned, those of the --teacher"),
         ({"set": ["max_length=9", "d_model=16"], "init": "run"}, "--set d_model: the model of --init has its own"),
         ({"set": ["vocab_size=500"], "init": "run"}, "--set vocab_size: the model of --init has its own"),
+        ({"set": [], "lr": 0.1}, "leave out --lr, or choose --schedule"),
         ({"set": [], "positions": "alibi", "init": "run"}, "--positions alibi: the model of --init has its own"),
         ({"set": ["vocab_size=500"], "tokenizer": "character"}, "characters are as many as the text has"),
     ],
@@ -73,7 +78,53 @@ def test_a_change_without_effect(given: dict, message: str) -> None:
 
 
 def test_changes_beside_each_other() -> None:
-    given = {"set": ["accumulate=2", "lr=0.1"], "schedule": "linear", "positions": "alibi"}
+    given = {"set": ["accumulate=2", "lr=0.1"], "accumulate": 3, "schedule": "linear", "positions": "alibi"}
     arguments = Namespace(**given, teacher=None, init=None, given={"accumulate"})
     preset = preset_of(arguments, SMOKE)
-    assert (preset.accumulate, preset.lr, preset.positions) == (2, 0.1, "alibi")
+    assert (preset.accumulate, preset.lr, preset.positions) == (6, 0.1, "alibi"), "the accumulations are multiplied"
+
+
+def parse(preset: Preset, *options: str) -> Preset:
+    parser = OptionParser()
+    add_preset_options(parser, type(preset))
+    return preset_of(Namespace(**vars(parser.parse_args(options)), given=set()), preset)
+
+
+@pytest.mark.parametrize("preset", [SMOKE, *CLASSIFIER_PRESETS.values(), *LANGUAGE_MODEL_PRESETS.values()])
+def test_without_flags_a_preset_stays_as_it_is(preset: Preset) -> None:
+    assert parse(preset) == preset
+
+
+def test_every_flag_changes_its_field() -> None:
+    """Each with a value that is not the preset's."""
+    kinds, seen = field_kinds(TranslationPreset), set()
+    values = {"schedule": "linear", "optimizer": "sgd", "monitor": "valid_accuracy", "precision": "fp16"}
+    for name, (_, flag) in settings(TranslationPreset).items():
+        if flag is None:
+            continue
+        value = values.get(name, "0.25" if plain_kind(kinds[name])[0] is float else "7")
+        typed = [option_of(name)] if kinds[name] is bool else [option_of(name), value]
+        more = ["--schedule", "linear"] if name == "lr" else []
+        changed_one = parse(SMOKE, *typed, *more)
+        expected = True if kinds[name] is bool else parse_value(kinds[name], value)
+        assert getattr(changed_one, name) == expected, name
+        seen.add(name)
+    assert seen >= {"lr", "steps", "graphs", "patience", "accumulate", "ema"}
+
+
+def test_flags_have_the_bounds_of_their_fields() -> None:
+    for typed in ("--lr=0", "--lr=nan", "--ema=1", "--accumulate=0", "--weight-decay=-1", "--steps=0", "--keep=x"):
+        with pytest.raises(InputError, match=f"{typed.partition('=')[0]}: '.*': it must be "):
+            parse(SMOKE, typed)
+    with pytest.raises(InputError, match="invalid choice"):
+        parse(SMOKE, "--optimizer=adamm")
+
+
+def test_help_is_made_of_the_fields() -> None:
+    parser = OptionParser()
+    add_preset_options(parser, ClassifierPreset)
+    told = " ".join(parser.format_help().split())
+    assert "--patience N stop after N validations without a better one (default: the preset's)" in told
+    assert "--accumulate K batches an update: K times the preset's (default: 1)" in told
+    assert "min_frequency of a word in the vocabulary; a whole number from 1 to 1,000,000,000" in told
+    assert all(name in told for name in field_kinds(ClassifierPreset))

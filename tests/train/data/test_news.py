@@ -78,7 +78,7 @@ def test_what_is_refused(tmp_path) -> None:
     refused("A\n", "category")
     refused('{"category": "A"}\n', "line 1.*headline")
     refused('{"category": "A", "headline": 3}\n', "line 1")
-    refused("A\tone\nA\ttwo\n", "nothing to tell")
+    refused("A\tone\nA\ttwo\n", "nothing to classify")
     refused("A\tone\twhat\tmore\n", "line 1.*neither category<TAB>headline")
     refused("[" * 10000 + "\n", "line 1")
     refused('{"category": ' + "[" * 100000 + "\n", "line 1.*is neither")

@@ -32,15 +32,6 @@ def test_the_scale_halves_and_grows() -> None:
     assert other.state_dict() == scaler.state_dict()
 
 
-def test_the_scaler_computes_on_arrays_without_reading_them() -> None:
-    """As on a device, where reading would wait: 0-d arrays go in and stay inside."""
-    scaler = LossScaler(initial=np.float32(8), interval=2)
-    scaler.update(np.asarray(True))
-    scaler.update(np.asarray(True))
-    assert isinstance(scaler.scale, (np.ndarray, np.generic))
-    assert float(scaler.scale) == 16
-
-
 def test_passes_are_in_half_precision_and_gradients_add_up_in_single() -> None:
     manual_seed(0)
     layer = nn.Linear(3, 2)

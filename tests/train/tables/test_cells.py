@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
+from handloom.train.distributed import Ranks
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import TrainingStopped
-from handloom.train.tables.cells import markdown_table, run_cells
+from handloom.train.tables.cells import _share_out, markdown_table, run_cells
 
 
 def test_finished_cells_are_kept_and_one_without_a_save_starts_anew(tmp_path) -> None:
@@ -55,6 +56,42 @@ def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
     (row,) = run_cells(run, {"one": 3}, make, say=lambda text: None)
     assert resumed == [False, True]
     assert row == {"cell": "one", "square": 9, "seconds": None}, "the seconds of the first part are not known"
+
+
+class OneOfThree(Ranks):
+    """A rank whose other two have made their cells already."""
+
+    rank, size = 1, 3
+
+    def __init__(self, others: list[list]):
+        self.others = others  # for each meeting, what ranks 0 and 2 bring
+
+    def gather(self, value: object) -> list:
+        first, last = self.others.pop(0)
+        return [first, value, last]
+
+
+def test_of_each_size_cells_in_a_row_a_rank_makes_its_own() -> None:
+    made: list[str] = []
+
+    def make(name: str, options: int) -> dict:
+        made.append(name)
+        return {"square": options**2}
+
+    ranks = OneOfThree([[({"square": 0}, None), ({"square": 4}, None)], [({"square": 9}, None), (None, None)]])
+    rows = list(_share_out(ranks, make, "abcd", range(4)))
+    assert rows == [{"square": n**2} for n in range(4)]
+    assert made == ["b"], "the second time there is none for it"
+
+
+def test_a_rank_that_was_stopped_stops_all_once_the_rows_of_the_others_are_kept() -> None:
+    stopped = "stopped at step 5 of c, all saved. Go on: --resume run", 5, 2
+    ranks, rows = OneOfThree([[({"square": 0}, None), (None, stopped)]]), []
+    found = _share_out(ranks, lambda name, options: {"square": options**2}, "abcdef", range(6))
+    with pytest.raises(TrainingStopped, match="step 5 of c") as stop:
+        rows.extend(found)
+    assert rows == [{"square": 0}, {"square": 1}, None]
+    assert stop.value.exit_code == 130
 
 
 def test_a_file_of_the_user_in_a_cell_is_not_removed(tmp_path) -> None:

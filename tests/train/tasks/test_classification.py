@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -14,12 +15,13 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import ablation_cells
 from handloom.train.tables.classification import baselines, figures, sample_errors, tf_idf_regression
 from handloom.train.tasks.classification import (
+    Classification,
     Classifier,
     LabelledBatch,
     LabelledBatches,
     classification_loss,
-    train_classifier,
 )
+from handloom.train.tasks.task import train
 
 COLOURS, THINGS = ["red", "blue", "green", "old", "new"], {"animal": ["dog", "cat", "cow"], "plant": ["tree", "fern"]}
 PAIRS = [
@@ -75,7 +77,8 @@ def test_a_classifier_learns_stops_early_and_comes_back(tmp_path) -> None:
     shuffled = [PAIRS[i] for i in np.random.default_rng(0).permutation(len(PAIRS))]
     with RunFolder.create(tmp_path / "run", {}) as run:
         said: list[str] = []
-        trained = train_classifier(shuffled[:80], shuffled[80:], preset, run, seed=0, steps=200, say=said.append)
+        preset = dataclasses.replace(preset, steps=200)
+        trained = train(Classification(shuffled[:80], shuffled[80:], preset=preset), run, seed=0, say=said.append)
         steps = [row["step"] for row in run.metrics() if "valid_accuracy" in row]
     assert steps[-1] < 200, "three epochs without a better accuracy are enough"
     assert "2 classes" in said[0]
@@ -128,16 +131,16 @@ def test_ablations_name_their_cells() -> None:
 
 def test_a_teacher_of_other_classes_is_refused(tmp_path) -> None:
     manual_seed(0)
-    preset = CLASSIFIER_PRESETS["smoke"]
-    options = {"seed": 0, "steps": 2, "say": lambda text: None}
+    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], steps=2)
+    task, options = Classification(PAIRS[:80], PAIRS[80:], preset=preset), {"seed": 0, "say": lambda text: None}
     with RunFolder.create(tmp_path / "teacher", {}) as run:
-        teacher = train_classifier(PAIRS[:80], PAIRS[80:], preset, run, **options)
+        teacher = train(task, run, **options)
     weights, tokens = teacher.attention_maps("a red dog sleeps")
     assert weights.shape == (preset.nhead, 5, 5)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
     assert len(tokens) == 5
     with RunFolder.create(tmp_path / "run", {}) as run, pytest.raises(InputError, match="other classes"):
-        train_classifier([("a dog", "dog"), ("a cat", "cat")], PAIRS[80:], preset, run, teacher=teacher, **options)
+        train(dataclasses.replace(task, train=[("a dog", "dog"), ("a cat", "cat")]), run, teacher=teacher, **options)
     with RunFolder.create(tmp_path / "student", {}) as run:
-        student = train_classifier(PAIRS[:80], PAIRS[80:], preset, run, teacher=teacher, **options)
+        student = train(task, run, teacher=teacher, **options)
     assert student.tokenizer is teacher.tokenizer

@@ -123,9 +123,9 @@ def test_true_sizes_are_never_refused(positions: str) -> None:
 def test_a_configuration_of_another_kind(folder: Path, model: Any) -> None:
     tensors, config = load_checkpoint(folder)
     save_checkpoint(folder, tensors, {**config, "model": model})
-    assert "does not say which translation model it holds" in refusal(folder)
+    assert "does not say which translator it holds" in refusal(folder)
     save_checkpoint(folder, tensors, {**config, "kind": model})
-    assert "does not say which translation model it holds" in refusal(folder)
+    assert "does not say which translator it holds" in refusal(folder)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

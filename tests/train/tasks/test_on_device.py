@@ -17,10 +17,10 @@ from handloom.autograd import manual_seed
 from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, SMOKE
 from handloom.train.data.running_text import TextData
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tasks.classification import train_classifier
-from handloom.train.tasks.language_modelling import tokenize, train_language_model
-from handloom.train.tasks.regimes import Regime
-from handloom.train.tasks.translation import train_translator
+from handloom.train.tasks.classification import Classification
+from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
+from handloom.train.tasks.task import train
+from handloom.train.tasks.translation import Translation
 from handloom.train.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("quick_pictures")
@@ -31,34 +31,34 @@ PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS]
 LABELLED = [(text, "short" if len(text) < 20 else "long") for text in TEXTS]
 
 
-def translator(run: RunFolder, **options: Any) -> list[str]:
-    preset = dataclasses.replace(SMOKE, tokens_per_batch=64, vocab_size=290)
-    return train_translator(PAIRS, PAIRS[:5], preset, run, **options).translate(TEXTS[:2], beam=2)
+def translator(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:
+    preset = dataclasses.replace(SMOKE, tokens_per_batch=64, vocab_size=290, **changes)
+    return train(Translation(PAIRS, PAIRS[:5], preset=preset), run, **options).translate(TEXTS[:2], beam=2)
 
 
-def classifier(run: RunFolder, **options: Any) -> list[str]:
+def classifier(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:
     preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], batch_size=10)
-    teacher = None
+    task = Classification(LABELLED, LABELLED[:5], preset=dataclasses.replace(preset, **changes))
     if options["device"] == "cuda":  # to learn from
         with RunFolder.create(run.path / "teacher", {}) as own:
-            teacher = train_classifier(LABELLED, LABELLED[:5], preset, own, **{**options, "regime": None, "steps": 1})
-        run_options = {**options, "steps": 1}
+            plain = Classification(LABELLED, LABELLED[:5], preset=dataclasses.replace(preset, steps=1))
+            teacher = train(plain, own, **options)
         with RunFolder.create(run.path / "student", {}) as own:
-            train_classifier(LABELLED, LABELLED[:5], preset, own, teacher=teacher, **run_options)
+            train(task.with_preset(steps=1), own, teacher=teacher, **options)
         manual_seed(0)
-    return train_classifier(LABELLED, LABELLED[:5], preset, run, **options).predict(TEXTS[:3])
+    return train(task, run, **options).predict(TEXTS[:3])
 
 
-def language_model(run: RunFolder, kind: str = "transformer", **options: Any) -> list[str]:
-    preset = dataclasses.replace(LANGUAGE_MODEL_PRESETS["smoke"], length=12, batch_size=4, recurrent_size=8)
-    text = tokenize(TextData(*([" ".join(TEXTS)] * 3), "text", ""), "character", 100)
-    build = preset.transformer if kind == "transformer" else lambda size: preset.recurrent(size, kind)
-    config = build(text.tokenizer.vocab_size)
-    return [train_language_model(text, config, preset, run, **options).write("red", 6, temperature=0)]
+def language_model(run: RunFolder, changes: dict[str, Any], kind: str = "transformer", **options: Any) -> list[str]:
+    preset = dataclasses.replace(LANGUAGE_MODEL_PRESETS["smoke"], length=12, batch_size=4, recurrent_size=8, **changes)
+    data = TextData(*([" ".join(TEXTS)] * 3), "text", "")
+    text = tokenize(data, learn_tokens(data, "character", 100))
+    model = None if kind == "transformer" else preset.recurrent(text.tokenizer.vocab_size, kind)
+    return [train(LanguageModelling(text, model, preset=preset), run, **options).write("red", 6, temperature=0)]
 
 
-def recurrent(run: RunFolder, **options: Any) -> list[str]:
-    return language_model(run, "gru", **options)
+def recurrent(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:
+    return language_model(run, changes, "gru", **options)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -77,8 +77,8 @@ def test_a_task_on_the_device(task: Callable[..., list[str]], precision, cuda, t
     for device in ("cpu", "cuda"):
         manual_seed(0)
         with RunFolder.create(tmp_path / device, {}) as run:
-            regime = Regime(precision=precision, name_overflows=precision == "fp16")
-            texts = task(run, seed=0, steps=4, device=device, regime=regime, say=lambda text: None)
+            changes = {"precision": precision, "name_overflows": precision == "fp16", "steps": 4}
+            texts = task(run, changes, seed=0, device=device, say=lambda text: None)
             losses[device] = [row["loss"] for row in run.metrics() if "loss" in row]
         assert all(isinstance(text, str) for text in texts)
     assert losses["cuda"]
@@ -91,7 +91,7 @@ def test_a_task_with_graphs_is_that_without(task: Callable[..., list[str]], fake
     for graphs in (False, True):
         manual_seed(0)
         with RunFolder.create(tmp_path / str(graphs), {}) as run:
-            regime = Regime(precision="fp16", graphs=graphs)
-            task(run, seed=0, steps=6, device="cuda", regime=regime, say=lambda text: None)
+            changes = {"precision": "fp16", "graphs": graphs, "steps": 6}
+            task(run, changes, seed=0, device="cuda", say=lambda text: None)
             rows.append([{**row, "tokens_per_second": 0} for row in run.metrics()])
     assert rows[0] == rows[1]

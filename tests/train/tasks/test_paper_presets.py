@@ -24,9 +24,10 @@ from handloom.train.data.grammar.captions import scenes
 from handloom.train.data.grammar.headlines import articles
 from handloom.train.data.running_text import TextData
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tasks.classification import Classifier, train_classifier
-from handloom.train.tasks.language_modelling import Writer, tokenize, train_language_model
-from handloom.train.tasks.translation import Translator, train_translator
+from handloom.train.tasks.classification import Classification, Classifier
+from handloom.train.tasks.language_modelling import LanguageModelling, Writer, learn_tokens, tokenize
+from handloom.train.tasks.task import train
+from handloom.train.tasks.translation import Translation, Translator
 
 pytestmark = pytest.mark.usefixtures("quick_pictures")
 
@@ -53,29 +54,31 @@ def check(run: RunFolder, model: Any, loaded: Any) -> None:
 @pytest.mark.parametrize("choose", [paraphrase_preset, en_fr_preset, summary_preset, translation_preset])
 def test_encoder_decoders(choose, run: RunFolder) -> None:
     paper = choose("paper", "embedded")
-    preset = dataclasses.replace(paper, tokens_per_batch=64)
+    preset = dataclasses.replace(paper, tokens_per_batch=64, steps=STEPS)
     if choose is translation_preset:  # six layers of 512 features: a second for each of the six is enough
         preset = dataclasses.replace(preset, layers=1)
     pairs = caption_pairs(list(itertools.islice(scenes(0), 40)))
-    made = train_translator(pairs[:-5], pairs[-5:], preset, run, seed=0, steps=STEPS, say=lambda text: None)
+    made = train(Translation(pairs[:-5], pairs[-5:], preset=preset), run, seed=0, say=lambda text: None)
     config = made.model.config
     assert (config.d_model, config.nhead, config.dim_feedforward) == (paper.d_model, paper.nhead, paper.dim_feedforward)
     check(run, made.model, Translator.load(run.path).model)
 
 
 def test_the_language_model(run: RunFolder) -> None:
-    preset = dataclasses.replace(language_model_preset("paper", "embedded"), batch_size=2, valid_tokens=300)
+    paper = language_model_preset("paper", "embedded")
+    preset = dataclasses.replace(paper, batch_size=2, valid_tokens=300, steps=STEPS)
     text = "The cat sat on the mat, and the dog ran to the old house by the river. " * 40
-    tokens = tokenize(TextData(text, text[:400], text[:400], "text", ""), "character", 0)
+    data = TextData(text, text[:400], text[:400], "text", "")
+    tokens = tokenize(data, learn_tokens(data, "character", 0))
     config = preset.transformer(tokens.tokenizer.vocab_size)
     assert (config.layers, config.nhead, config.head_dim, config.max_length) == (5, 8, 46, 128)
-    made = train_language_model(tokens, config, preset, run, seed=0, steps=STEPS, say=lambda text: None)
+    made = train(LanguageModelling(tokens, preset=preset), run, seed=0, say=lambda text: None)
     check(run, made.model, Writer.load(run.path).model)
 
 
 def test_the_classifier(run: RunFolder) -> None:
-    preset = classifier_preset("paper", "embedded")
+    preset = dataclasses.replace(classifier_preset("paper", "embedded"), steps=STEPS)
     pairs = [(article.headline, article.category) for article in itertools.islice(articles(0), 130)]
-    made = train_classifier(pairs[:-5], pairs[-5:], preset, run, seed=0, steps=STEPS, say=lambda text: None)
+    made = train(Classification(pairs[:-5], pairs[-5:], preset=preset), run, seed=0, say=lambda text: None)
     assert (preset.batch_size, made.model.config.d_model, made.model.config.layers) == (64, 512, 2)
     check(run, made.model, Classifier.load(run.path).model)

@@ -1,4 +1,4 @@
-"""The translation task in the small: a Translator around an untrained model, and what train_translator promises."""
+"""The translation task in the small: a Translator around an untrained model, and what training it promises."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def noun_phrase(
 
 def verb_phrase(verb: FrenchVerb, tense: Tense, subject: NounPhrase, negated: bool) -> Pair:
     """The verb of a clause in both languages, without its subject; French with ne ... pas where it is negated."""
-    place = (subject.person == 3) + 2 * subject.plural
+    ending = (subject.person == 3) + 2 * subject.plural
     singular_third = subject.person == 3 and not subject.plural
     if tense is PRESENT:
         english = verb.third if singular_third else verb.english
@@ -138,9 +138,9 @@ def verb_phrase(verb: FrenchVerb, tense: Tense, subject: NounPhrase, negated: bo
         participle = verb.stem + "é"
         if verb.with_etre:
             participle += "e" * subject.feminine + "s" * subject.plural
-        finite, rest = (_ETRE["present"] if verb.with_etre else _AVOIR)[place], " " + participle
+        finite, rest = (_ETRE["present"] if verb.with_etre else _AVOIR)[ending], " " + participle
     else:
-        finite, rest = verb.stem + _ENDINGS[tense.name][place], ""
+        finite, rest = verb.stem + _ENDINGS[tense.name][ending], ""
     return english, (elide("ne", finite) + " pas" if negated else finite) + rest
 
 
@@ -225,12 +225,12 @@ class FrenchStories:
             )
             thing = self.thing()
             relative = f" that {english} {thing.english}", f" qui {french} {thing.french}"
-        place = 1 + 2 * subject.plural
+        ending = 1 + 2 * subject.plural
         forms = {"present": ("is", "are"), "past": ("was", "were"), "future": ("will be", "will be")}
         be = forms[tense.name][subject.plural]
         if negated:
             be = "will not be" if tense is FUTURE else be + " not"
-        finite = _ETRE[tense.name][place]
+        finite = _ETRE[tense.name][ending]
         finite = elide("ne", finite) + " pas" if negated else finite
         form = agree(mood, subject.feminine, subject.plural)
         return (

@@ -1,0 +1,158 @@
+"""Arithmetic and NumPy's methods on tensors: each calls the op of that name.
+
+Arrays have the same methods, so that a backward rule written with them serves both.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:  # the ops import this package; `bind` passes them in
+    from . import ops as _ops
+    from .tensor import Tensor
+
+
+class Operators:
+    """The part of `Tensor` that calls the ops."""
+
+    __slots__ = ()
+
+    # -- moving and casting ----------------------------------------------------------------------------------------
+
+    def to(self, device: str) -> Tensor:
+        """The tensor on `device` ("cpu", "cuda", "cuda:N"); its gradient is moved back."""
+        return _ops.to_device(self, device)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """Cast. The gradient is cast back; casting to integers or booleans cuts the graph."""
+        return _ops.astype(self, dtype)
+
+    # -- arithmetic ------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Tensor:
+        return _ops.add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _ops.add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _ops.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _ops.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _ops.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _ops.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return _ops.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return _ops.divide(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return _ops.power(self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return _ops.power(other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return _ops.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return _ops.remainder(other, self)
+
+    def __neg__(self) -> Tensor:
+        return _ops.negative(self)
+
+    def __pos__(self: Any) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return _ops.abs(self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return _ops.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return _ops.matmul(other, self)
+
+    # -- NumPy's methods -------------------------------------------------------------------------------------------
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.mean(self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.min(self, axis=axis, keepdims=keepdims)
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return _ops.prod(self, axis=axis, keepdims=keepdims)
+
+    def var(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+        return _ops.var(self, axis=axis, keepdims=keepdims, ddof=ddof)
+
+    def std(self, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
+        return _ops.std(self, axis=axis, keepdims=keepdims, ddof=ddof)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return _ops.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return _ops.argmin(self, axis=axis, keepdims=keepdims)
+
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        return _ops.cumsum(self, axis=axis)
+
+    def clip(self, min: Any = None, max: Any = None) -> Tensor:
+        return _ops.clip(self, min, max)
+
+    def dot(self, other: Any) -> Tensor:
+        return _ops.dot(self, other)
+
+    def take(self, indices: Any, axis: int | None = None) -> Tensor:
+        return _ops.take(self, indices, axis=axis)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
+        return _ops.repeat(self, repeats, axis=axis)
+
+    def squeeze(self, axis: Any = None) -> Tensor:
+        return _ops.squeeze(self, axis=axis)
+
+    def flatten(self) -> Tensor:
+        return _ops.ravel(self)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        return _ops.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        one = len(axes) == 1 and not isinstance(axes[0], int | np.integer)
+        return _ops.transpose(self, axes[0] if one else axes or None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        return _ops.swapaxes(self, axis1, axis2)
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802  (NumPy's name)
+        return _ops.transpose(self)
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802
+        """The last two axes exchanged, as in NumPy 2."""
+        return _ops.swapaxes(self, -1, -2)
+
+
+def bind(ops: ModuleType) -> None:
+    """Give the methods the ops, which are written with Tensor themselves."""
+    globals().update(_ops=ops)

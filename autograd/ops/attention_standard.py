@@ -1,0 +1,149 @@
+"""Attention that forms all weights, in one op on several threads: in place of `attention_plain` of attention.py.
+
+Gained by the layout of the weights, on two threads, forward and backward: 1,286 and 1,340 to 666 and 661 microseconds
+on the paraphrase model's shape, 7.6 and 8.0 to 7.1 and 7.6 ms on the language model's (docs/log.md). Arrays on a device
+that the fused kernels don't take come here too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import array_module
+from ..costs import ATTENTION, ATTENTION_BACKWARD
+from ..function import Function, unbroadcast
+from ..parallel import parallel_for, pieces
+from ..random import GivenMask
+from .attention import with_four_axes
+from .heads_in_place import empty_heads, empty_like_heads
+from .reduction import row_dots
+from .registry import form, through_plain
+
+
+def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """Where this form serves: everywhere but where another method or the weights are asked for."""
+    if options["method"] not in ("auto", "standard"):
+        return f"method {options['method']!r} is asked for"
+    return None if options["return_weights"] is False else "it keeps the weights without a gradient"
+
+
+@form("attention", "standard", standard)
+class StandardAttention(Function):
+    """Weights are held as (batch, key, head, query): sums over the keys then go along rows of heads x queries numbers,
+    many times quicker than along rows of one head's queries, which are few.
+
+    With A the weights after softmax, D those after dropout, O the output and G the incoming gradient: dV = D^T G; with
+    dA the gradient at A, dS = A (dA - rowsum(dA A)), where rowsum(dA A) = rowsum(G O); dQ = dS K scale; dK = dS^T Q
+    scale; the bias takes dS. (Dao et al. 2022, arXiv 2205.14135, appendix B.2, for the row sums.)
+
+    What is held is f A with dropout's factor f and mask M, so that D = f A M: with X = (G V^T) M, dA = f X, and dS =
+    f A (X - rowsum(G O) / f). A few batch rows are worked on at a time, from scores to output: they stay in the cache.
+    """
+
+    composed = through_plain
+
+    def __init__(self, conditions, dropout, scale, generator, **choices):
+        self.conditions, self.dropout, self.scale, self.generator = conditions, dropout, scale, generator
+
+    def forward(self, query, key, value, bias=None):
+        self.save(query, key, value, *(() if bias is None else (bias,)))
+        xp = array_module(query)
+        batch, heads, queries, _ = query.shape
+        mask = self.conditions.as_mask(xp)
+        shape = (batch, key.shape[2], heads, queries)
+        wide = _wide(np.result_type(query.dtype, key.dtype))
+        weights = xp.empty(shape, query.dtype)
+        out = empty_heads(xp, (batch, heads, queries, value.shape[3]), np.result_type(query.dtype, value.dtype))[0]
+        keep_mask, factor = None, 1.0
+        if self.dropout:
+            keep_mask, factor = self.generator.keep_mask(shape, self.dropout)
+            keep_mask = xp.asarray(keep_mask)
+        full = batch, heads, queries, key.shape[2]
+        added = [] if bias is None else [keys_first(with_four_axes("bias", bias.astype(wide, copy=False), full))]
+        if self.conditions.slopes is not None:
+            added.append(keys_first(self.conditions.alibi(wide, xp)))
+        if mask is not None:
+            added.append(keys_first(xp.where(mask, 0, -np.inf).astype(wide)))
+
+        def part(start, stop):
+            for rows in pieces(start, stop, weights[:1].size):
+                scores = weights[rows] if wide == weights.dtype else xp.empty(weights[rows].shape, wide)
+                q, k = query[rows].astype(wide, copy=False), key[rows].astype(wide, copy=False)
+                xp.matmul(k, q.swapaxes(-1, -2), out=by_head(scores))
+                scores *= wide.type(self.scale)
+                for term in added:
+                    scores += term if len(term) == 1 else term[rows]
+                top = scores.max(axis=1, keepdims=True) if shape[1] else 0
+                # Where nothing may be attended to the maximum is -inf: the weights and the output are zero there.
+                scores -= xp.where(xp.isfinite(top), top, 0) if added else top
+                xp.exp(scores, out=scores)
+                total = scores.sum(axis=1, keepdims=True)
+                scores *= wide.type(factor) / xp.where(total == 0, 1, total)
+                if wide != weights.dtype:
+                    weights[rows] = scores
+                dropped = weights[rows] if keep_mask is None else weights[rows] * keep_mask[rows]
+                xp.matmul(by_head(dropped).swapaxes(-1, -2), value[rows], out=out[rows])
+
+        parallel_for(xp, batch, part, cost=ATTENTION * weights[:1].size)
+        self.keep(weights, keep_mask, factor, out)
+        return out
+
+    def backward(self, g):
+        query, key, value = self.saved[:3]
+        weights, keep_mask, factor, out = self.kept
+        xp, wide = array_module(g), _wide(weights.dtype)
+        d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
+        all_d_scores = xp.empty(weights.shape, wide) if len(self.saved) == 4 and self.needs[3] else None
+        divisor = wide.type(factor or 1.0)  # all is zero where everything is dropped
+
+        def part(start, stop):
+            for rows in pieces(start, stop, weights[:1].size):
+                q, k, v, gradient = (x[rows].astype(wide, copy=False) for x in (query, key, value, g))
+                dropped = weights[rows].astype(wide, copy=False)
+                dropped = dropped if keep_mask is None else dropped * keep_mask[rows]
+                _multiply(xp, by_head(dropped), gradient, d_value[rows])
+                d_scores = dropped if keep_mask is not None else xp.empty(dropped.shape, wide)
+                xp.matmul(v, gradient.swapaxes(-1, -2), out=by_head(d_scores))
+                if keep_mask is not None:
+                    d_scores *= keep_mask[rows]
+                d_scores -= (row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor)[:, None]
+                d_scores *= weights[rows]
+                if all_d_scores is not None:
+                    all_d_scores[rows] = d_scores
+                d_scores *= wide.type(self.scale)
+                _multiply(xp, by_head(d_scores).swapaxes(-1, -2), k, d_query[rows])
+                _multiply(xp, by_head(d_scores), q, d_key[rows])
+
+        parallel_for(xp, len(weights), part, cost=ATTENTION_BACKWARD * weights[:1].size)
+        d_bias = None
+        if all_d_scores is not None:
+            d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), self.saved[3].shape)
+        return (d_query, d_key, d_value, d_bias)[: len(self.saved)]
+
+    def drawn(self):
+        return GivenMask(*self.kept[1:3])
+
+
+def keys_first(array: Any) -> Any:
+    """(batch, head, query, key) seen as (batch, key, head, query)."""
+    return array.transpose(0, 3, 1, 2)
+
+
+def by_head(array: Any) -> Any:
+    """(batch, key, head, query) seen as (batch, head, key, query)."""
+    return array.swapaxes(1, 2)
+
+
+def _multiply(xp: Any, x: Any, y: Any, out: Any) -> None:
+    """out = x @ y, rounded to the dtype of `out`."""
+    if out.dtype == x.dtype:
+        xp.matmul(x, y, out=out)
+    else:
+        out[...] = xp.matmul(x, y)
+
+
+def _wide(dtype: Any) -> Any:
+    """What scores are computed in: float32 for float16."""
+    return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)

@@ -1,0 +1,67 @@
+"""Dropout on several threads, for NumPy arrays: in place of `Dropout` and `dropout_add_plain` of dropout.py.
+
+The same numbers. The array goes by in pieces that stay in the cache, and a mask, a scale and a residual take one pass
+over memory instead of three.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import Array
+from ..costs import MASKED
+from ..function import Function
+from ..parallel import parallel_for, pieces
+from ..tensor import Tensor
+from .dropout import Dropout
+from .registry import form, on_cpu
+
+
+def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Array:
+    """x * mask * scale + added, all of one shape, in pieces on all threads."""
+    out = np.empty(x.shape, x.dtype)
+    flat_x, flat_mask, flat_out = x.reshape(-1), mask.reshape(-1), out.reshape(-1)
+    flat_added = None if added is None else added.reshape(-1)
+
+    def part(start, stop):
+        for piece in pieces(start, stop, 1):
+            y = flat_out[piece]
+            np.multiply(flat_x[piece], flat_mask[piece], out=y)
+            y *= scale
+            if flat_added is not None:
+                y += flat_added[piece]
+
+    parallel_for(np, x.size, part, cost=MASKED)
+    return out
+
+
+@form("dropout", "cpu", on_cpu)
+class DropoutOnCPU(Dropout):
+    """x times a mask of 0 and 1/(1-p)."""
+
+    def forward(self, x):
+        mask, scale = self.generator.keep_mask(x.shape, self.p)
+        self.keep(mask, x.dtype.type(scale))
+        return masked(x, *self.kept)
+
+    def backward(self, g):
+        return Dropout.backward(self, g) if isinstance(g, Tensor) else masked(g, *self.kept)
+
+
+@form("dropout_add", "cpu", on_cpu)
+class DropoutAddOnCPU(Function):
+    """residual + dropout(x)."""
+
+    def __init__(self, p, generator):
+        self.p, self.generator = p, generator
+
+    def forward(self, x, residual):
+        mask, scale = self.generator.keep_mask(x.shape, self.p)
+        self.keep(mask, x.dtype.type(scale))
+        return masked(x, self.kept[0], self.kept[1], residual)
+
+    def backward(self, g):
+        mask, scale = self.kept
+        return g * mask * scale if isinstance(g, Tensor) else masked(g, mask, scale), g

@@ -1,0 +1,83 @@
+"""Merging heads without a copy, or with one on several threads: in place of `MergeHeads` of heads.py.
+
+Attention's quick forms write their output, and the gradients of query, key and value, where merging wants them
+(`empty_heads`): then the parts are views of one array, and merging them is to take that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import Array, address_of
+from ..costs import COPIED
+from ..parallel import parallel_for
+from .heads import MergeHeads
+from .registry import form, on_cpu
+
+
+def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> list[Array]:
+    """`parts` arrays (batch, heads, length, width) in the memory of one (batch, length, parts, heads, width)."""
+    batch, heads, length, width = shape
+    whole = xp.empty((batch, length, parts, heads, width), dtype)
+    return [whole[:, :, part].transpose(0, 2, 1, 3) for part in range(parts)]
+
+
+def empty_like_heads(xp: Any, query: Any, key: Any, value: Any, dtype: Any) -> tuple[Any, ...]:
+    """Room for the gradients, side by side where the operands are so: then `merge_heads` copies nothing."""
+    if query.base is not None and query.base is key.base is value.base and query.shape == key.shape == value.shape:
+        return tuple(empty_heads(xp, query.shape, dtype, parts=3))
+    (d_query,) = empty_heads(xp, query.shape, dtype)
+    if key.base is not None and key.base is value.base and key.shape == value.shape:
+        return d_query, *empty_heads(xp, key.shape, dtype, parts=2)
+    return d_query, *(empty_heads(xp, x.shape, dtype)[0] for x in (key, value))
+
+
+def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    return "the parts are not views of one array, side by side" if whole_of(arrays) is None else None
+
+
+@form("merge_heads", "in place", side_by_side)
+class MergeHeadsInPlace(MergeHeads):
+    """The array that the parts are views of."""
+
+    def forward(self, *parts):
+        batch, self.heads, length, width = parts[0].shape
+        whole: Any = whole_of(parts)
+        return whole.reshape(batch, length, len(parts) * self.heads * width)
+
+
+@form("merge_heads", "cpu", on_cpu)
+class MergeHeadsOnCPU(MergeHeads):
+    def forward(self, *parts):
+        batch, self.heads, length, width = parts[0].shape
+        out = np.empty((batch, length, len(parts), self.heads, width), dtype=parts[0].dtype)
+
+        def copy(start, stop):
+            for position, part in enumerate(parts):
+                out[start:stop, :, position] = part[start:stop].transpose(0, 2, 1, 3)
+
+        features = len(parts) * self.heads * width
+        parallel_for(np, batch, copy, cost=COPIED * length * features)
+        return out.reshape(batch, length, features)
+
+
+def whole_of(parts: Any) -> Array | None:
+    """The array (batch, length, parts, heads, width) that the parts are all of, in this order, or None."""
+    if parts[0].ndim != 4:
+        return None
+    batch, heads, length, width = parts[0].shape
+    whole = parts[0].base
+    if whole is None or whole.shape != (batch, length, len(parts), heads, width) or not whole.flags.c_contiguous:
+        return None
+    if not all(part.base is whole for part in parts):
+        return None
+    start = address_of(whole)
+    for position, part in enumerate(parts):
+        expected = whole[:, :, position].transpose(0, 2, 1, 3)
+        if part.shape != expected.shape or part.strides != expected.strides or part.dtype != whole.dtype:
+            return None
+        if address_of(part) != start + position * heads * width * whole.itemsize:
+            return None
+    return whole

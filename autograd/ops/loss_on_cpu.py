@@ -1,0 +1,72 @@
+"""Cross-entropy in one op, for NumPy arrays: in place of `cross_entropy_plain` of loss.py.
+
+Rows times classes is the largest array of a step: it is held once, as the probabilities, and the gradient is one more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..function import Function
+from .registry import form, on_cpu, through_plain
+
+
+@form("cross_entropy", "cpu", on_cpu)
+class CrossEntropyOnCPU(Function):
+    """With lse = log sum exp x and a = (1 - s) w_t, the loss of a row of logits x is
+    a (lse - x_t) + (s/V) sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w)."""
+
+    composed = through_plain
+
+    def __init__(self, target, weight, ignore_index, reduction, label_smoothing):
+        self.target, self.weight, self.ignore_index = target, weight, ignore_index
+        self.reduction, self.label_smoothing = reduction, label_smoothing
+
+    def forward(self, logits):
+        rows, classes = logits.shape
+        dtype = np.float32 if logits.dtype == np.float16 else logits.dtype
+        real = self.target != self.ignore_index
+        target = np.where(real, self.target, 0)
+        weight = np.ones(classes, dtype) if self.weight is None else self.weight.astype(dtype)
+        row_weight = weight[target] * real
+        own = (1 - self.label_smoothing) * row_weight
+        each = self.label_smoothing / classes * weight
+
+        # Below the row's largest logit nothing overflows, and the loss of large logits keeps its digits.
+        p = np.subtract(logits, logits.max(axis=1, keepdims=True) if classes else logits, dtype=dtype)
+        own_logit = p[np.arange(rows), target]
+        all_logits = p @ each if self.label_smoothing else 0.0
+        np.exp(p, out=p)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        log_total = np.log(total)[:, 0]
+        loss = own * np.where(real, log_total - own_logit, 0)  # padding counts nowhere, whatever its logits are
+        if self.label_smoothing:
+            loss += np.where(real, log_total * each.sum() - all_logits, 0)
+        count = row_weight.sum()
+        self.save(logits)
+        self.keep(p, target, own, each, real, np.where(count == 0, 1, count))
+        if self.reduction == "none":
+            return loss.astype(logits.dtype)
+        divisor = 1 if self.reduction == "sum" else divisor_of_mean(count)
+        return np.asarray(loss.sum() / divisor).astype(logits.dtype)
+
+    def backward(self, g):
+        (logits,) = self.saved
+        p, target, own, each, real, count = self.kept
+        if self.reduction == "mean":
+            g = g / count
+        row = (g * real)[:, None]
+        # In place where the array is our own: rows times classes is the largest array of a step.
+        out = p * (row * (own + each.sum())[:, None])
+        if self.label_smoothing:
+            out -= row * each
+        out[np.arange(len(own)), target] -= row[:, 0] * own
+        return out if out.dtype == logits.dtype else out.astype(logits.dtype)
+
+
+def divisor_of_mean(count: Any) -> Any:
+    """`count`, or NaN for 0: the mean over no target at all is no number. Its gradient is 0."""
+    return np.where(count == 0, np.float32(np.nan), count)

@@ -1,0 +1,180 @@
+"""Each quick form of an op against its plain one, over the catalogue's inputs: value, gradient, second derivative."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator, Tensor, checkpoint, draw_graph, explain, is_plain, ops, plain
+from handloom.autograd.catalogue import CATALOGUE
+from handloom.autograd.ops.registry import FORMS, ORDER, asks_for_plain
+from handloom.errors import InputError
+from tests.autograd.ops import test_conventions as conventions
+from tests.autograd.ops import test_whole_range as whole_range
+from tests.support.forms import compare_forms, compare_on_device, names_with, samples_of
+
+
+@pytest.mark.parametrize("name", names_with("in place", "cpu", "blocked", "standard"))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_quick_equals_plain(name: str, dtype: Any) -> None:
+    for sample in samples_of(name, dtype, 40 if dtype == np.float64 else 15):
+        compare_forms(CATALOGUE[name], sample)
+
+
+@pytest.mark.parametrize("name", names_with("device"))
+def test_kernels_equal_plain(name: str, fake_cupy: Any, counted_masks: Any) -> None:
+    for sample in samples_of(name, np.float32, 6):
+        compare_on_device(CATALOGUE[name], sample)
+
+
+def test_scores_far_below_zero_beside_hidden_keys() -> None:
+    """The maximum is that of the keys that may be attended to."""
+    query, key = (np.full((1, 1, 3, 1), size, np.float32) for size in (20, -20))
+    value, mask = np.arange(3, dtype=np.float32).reshape(1, 1, 3, 1), np.array([[1, 1, 0], [0, 0, 0], [1, 1, 1]], bool)
+    for method in ("plain", "standard", "blocked"):
+        with plain(method == "plain"):
+            out = ops.attention(query, key, value, mask=mask, method="auto" if method == "plain" else method)
+        assert out.data.ravel().tolist() == [0.5, 0.0, 1.0]
+
+
+def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
+    """A condition that never holds would leave its form untested."""
+    from handloom.autograd.backend import to_device
+
+    served: dict[str, set[str]] = {name: set() for name in FORMS}
+    for name in names_with(*ORDER):
+        for sample in samples_of(name, np.float32, 25):
+            for device in ("cpu", "cuda"):
+                args = [to_device(a, device) if isinstance(a, np.ndarray) else a for a in sample.args]
+                kwargs = {k: to_device(v, device) if isinstance(v, np.ndarray) else v for k, v in sample.kwargs.items()}
+                told = explained(CATALOGUE[name].function, args, kwargs)
+                if len(told) == 2:  # nothing to compute
+                    continue
+                serving = {line[2:11].strip() for line in told[1:] if line.endswith("  serves")}
+                served[told[0].partition("(")[0]] |= serving
+    for name, forms in FORMS.items():
+        # A plain form serves where no quick one does, if ever: `with plain():` is what takes it.
+        missing = {known.name for known in forms} - served[name] - {"plain", "fused"}
+        assert not missing, (name, missing)
+
+
+def explained(function: Any, args: list[Any], kwargs: dict[str, Any]) -> list[str]:
+    return explain(function, *args, **kwargs).splitlines()
+
+
+def test_every_op_with_forms_has_a_plain_one_last() -> None:
+    for name, forms in FORMS.items():
+        assert [known.name for known in forms].count("plain") == 1, name
+        assert forms[-1].name == "plain", name
+
+
+def test_explain_tells_which_form_serves_and_why_the_others_do_not() -> None:
+    x, weight = np.ones((2, 3), np.float32), np.ones(3, np.float32)
+    generator = Generator(0)
+    before = generator.get_state()
+    told = explain("residual_layer_norm", x, x, weight, weight, 0.5, generator=generator)
+    assert generator.get_state() == before  # nothing was computed
+    assert told.splitlines() == [
+        "residual_layer_norm(float32[2, 3], float32[2, 3], float32[3], float32[3])",
+        "  cpu       serves",
+        "  device    no: the arrays are on the CPU",
+        "  plain     not needed, since a quicker form serves",
+    ]
+    with plain():
+        assert explain(ops.layer_norm, x, weight, weight).splitlines()[1:] == [
+            "  cpu       no: plain() or HANDLOOM_PLAIN=1 leaves it out",
+            "  device    no: plain() or HANDLOOM_PLAIN=1 leaves it out",
+            "  plain     serves",
+        ]
+    assert "only form" in explain("exp", x)
+    with pytest.raises(ValueError, match="is not a probability"):
+        explain("dropout", x, 2.0)
+    assert isinstance(ops.layer_norm(x, weight, weight), Tensor)  # and computes again
+
+
+def test_explain_names_the_reason_on_a_device(fake_cupy: Any) -> None:
+    x, w = (fake_cupy.ones(shape, np.float64) for shape in ((2, 3), (3,)))
+    told = explain("layer_norm", x, w, w).splitlines()
+    assert told[1] == "  cpu       no: the arrays are on a device"
+    assert "float16 or float32" in told[2]
+    assert told[3] == "  plain     serves"
+
+
+def test_plain_is_a_matter_of_the_thread_and_ends_with_its_block() -> None:
+    seen = []
+    with plain():
+        assert is_plain()
+        thread = threading.Thread(target=lambda: seen.append(is_plain()))
+        thread.start()
+        thread.join()
+        with plain(False):
+            assert not is_plain()
+        assert is_plain()
+    assert not is_plain()
+    assert seen == [False]
+    assert plain()(is_plain)()
+
+
+def test_the_environment_asks_for_plain_forms() -> None:
+    code = "from handloom.autograd import is_plain; print(is_plain())"
+    for value, expected in (("1", "True"), ("0", "False")):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "HANDLOOM_PLAIN": value}, capture_output=True, text=True
+        )
+        assert done.stdout.strip() == expected, done.stderr
+
+
+def test_other_values_in_the_environment_are_refused() -> None:
+    with pytest.raises(InputError, match="HANDLOOM_PLAIN is 'yes': set it to 1"):
+        asks_for_plain("yes")
+    assert [asks_for_plain(value) for value in ("1", "0", "")] == [True, False, False]
+
+
+@pytest.mark.parametrize("convention", [
+    partial(conventions.test_the_mean_over_no_target_is_no_number_and_has_no_gradient, np.float32, 0.0),
+    partial(conventions.test_the_mean_over_no_target_is_no_number_and_has_no_gradient, np.float16, 0.1),
+    partial(conventions.test_the_cross_entropy_of_large_logits_keeps_its_digits, 0.1),
+    conventions.test_padding_counts_nowhere_whatever_its_logits_are,
+    partial(conventions.test_attention_over_no_keys_or_no_features, "auto"),
+    conventions.test_rows_without_features_are_normalised_in_silence,
+    *(partial(whole_range.test_float16_is_float32_rounded, name) for name in names_with("cpu", "standard")),
+])  # fmt: skip
+def test_conventions_hold_in_plain_forms_too(convention: Any) -> None:
+    with plain():
+        convention()
+
+
+def test_the_picture_of_a_graph_shows_the_forms() -> None:
+    x, weight = (Tensor(np.ones(shape), requires_grad=True) for shape in ((2, 3), (4, 3)))
+    assert 'label="Linear\\ncpu"' in draw_graph(ops.linear(x, weight))
+    with plain():
+        assert 'label="Linear\\nplain"' in draw_graph(ops.linear(x, weight))
+
+
+def test_a_checkpoint_is_computed_again_by_the_forms_of_the_first_time() -> None:
+    x, weight = (Tensor(np.ones(shape), requires_grad=True) for shape in ((2, 3), (4, 3)))
+    forms = []
+
+    def layer(x: Tensor) -> Tensor:
+        forms.append(is_plain())
+        return ops.linear(x, weight)
+
+    with plain():
+        out = checkpoint(layer, x)
+    out.sum().backward()
+    assert forms == [True, True]
+    out = checkpoint(layer, x)
+    with plain():
+        out.sum().backward()
+    assert forms == [True, True, False, False]
+
+
+def test_the_catalogue_has_inputs_for_each_op_with_forms() -> None:
+    assert set(FORMS) <= set(CATALOGUE)

@@ -1,0 +1,88 @@
+"""mpirun -n 2 trains each report's example: the numbers of one process with --accumulate 2, and tables in common."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..support.examples import Example, small_data
+from ..support.ranks import MPIRUN, assert_close_runs, needs_mpi, run
+
+ROOT = Path(__file__).resolve().parents[2]
+PAIRS = ("translate_de_en", "translate_en_fr", "paraphrase_coco", "summarize_news")
+EXAMPLES = (*PAIRS, "generate_text", "classify_news")
+#: The tables whose cells the processes share out.
+TABLES = {"classify_news": "layers", "generate_text": "baselines"}
+
+pytestmark = needs_mpi
+
+
+def options(name: str, folder: Path) -> list[str]:
+    """A training of four updates on small data."""
+    if name == "paraphrase_coco":
+        pairs = small_data("translate_en_fr", folder).read_text(encoding="utf-8").splitlines()
+        lines = [f"{i}\t{caption}\n" for i, pair in enumerate(pairs) for caption in (pair.split("\t")[0], f"Look {i}.")]
+        data = folder / "captions.tsv"
+        data.write_text("".join(lines), encoding="utf-8")
+    else:
+        data = small_data("classify_news" if name == "summarize_news" else name, folder)
+    given = ["--data", str(data), "--preset", "smoke", "--steps", "4", "--log-every", "2", "--set", "dropout=0.1"]
+    given += ["--set", "test_size=2", "--set", "tokens_per_batch=128", "--beam", "1"] if name in PAIRS else []
+    given += ["--set", "max_length=96"] if name == "summarize_news" else []
+    given += ["--length", "5", "--set", "batch_size=4"] if name == "generate_text" else []
+    return given + (["--table", TABLES.get(name, "none")] if name not in ("translate_de_en", "paraphrase_coco") else [])
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> Path:
+    """A folder with a run of each example by two processes."""
+    folder = tmp_path_factory.mktemp("two")
+    lines = [[f"{name}.py", *options(name, folder), "--out", str(folder / name)] for name in EXAMPLES]
+    (folder / "commands.json").write_text(json.dumps(lines), encoding="utf-8")
+    module = [sys.executable, "-m", "tests.support.examples_in_turn", str(folder / "commands.json")]
+    done = run([str(MPIRUN), "-n", "2", *module], ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("holds the model") == len(EXAMPLES), "only the first process speaks"
+    return folder
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_two_processes_equal_one_with_twice_the_batches(name: str, two: Path, tmp_path: Path) -> None:
+    example = Example(f"{name}.py", tmp_path, pictures=False)
+    table = ["--table", "none"] if name in TABLES else []
+    example.succeeds(*options(name, tmp_path), *table, "--accumulate", 2, "--out", "one")
+    assert_close_runs(tmp_path / "one", two / name)
+    for file in ("samples.txt", "table.md", "tokenizer.json", "config.json"):
+        assert (two / name / file).exists()
+
+
+def rows(folder: Path) -> list[dict]:
+    """The finished cells of a run's table, without the seconds."""
+    lines = (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines()
+    return [{key: value for key, value in json.loads(line).items() if key != "seconds"} for line in lines]
+
+
+def test_each_cell_is_trained_by_one_process_alone(two: Path, tmp_path: Path) -> None:
+    """So its numbers are those that it has without mpirun."""
+    Example("classify_news.py", tmp_path, pictures=False).succeeds(*options("classify_news", tmp_path), "--out", "one")
+    assert rows(two / "classify_news") == rows(tmp_path / "one")
+    assert len(rows(two / "classify_news")) == 4
+    assert all((two / "classify_news/cells" / row["cell"] / "loss.png").exists() for row in rows(tmp_path / "one"))
+    cells = [row["cell"] for row in rows(two / "generate_text")]
+    assert cells == ["Random", "Bigram", "RNN", "LSTM", "GRU"], "in the order of the table, whoever was first"
+
+
+def test_an_interrupted_table_goes_on(two: Path, tmp_path: Path) -> None:
+    """By one process as well. The last two rows were not written; one of their cells was begun, the other one not."""
+    folder = tmp_path / "run"
+    shutil.copytree(two / "classify_news", folder)
+    whole = rows(folder)
+    lines = (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "cells.jsonl").write_text("".join(lines[:2]), encoding="utf-8")
+    shutil.rmtree(folder / "cells" / whole[-1]["cell"])
+    Example("classify_news.py", tmp_path, pictures=False).succeeds("--resume", "run")
+    assert rows(folder) == whole

@@ -1,0 +1,116 @@
+"""Whether two forms of an op compute the same: by their quick forms and by `with plain():` on the same inputs."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from handloom.autograd import Tensor, grad, ops, plain
+from handloom.autograd.backend import to_device
+from handloom.autograd.catalogue import CATALOGUE, OpSpec, Sample
+from handloom.autograd.ops.registry import FORMS
+from tests.support.derivatives import as_tuple
+
+#: Units of the last place of an array's largest element, by which values and gradients, and second derivatives, may
+#: differ: the forms add up in other orders, for float16 in float32.
+ULPS, SECOND_ULPS = {"float16": 8, "float32": 100, "float64": 100}, 4000
+#: Ops of the catalogue that are served by another op's forms.
+SERVED_BY = {"linear_relu": "linear_activation"}
+
+
+def names_with(*forms: str) -> list[str]:
+    """The ops of the catalogue that have one of these forms."""
+    return [name for name in CATALOGUE if {f.name for f in FORMS.get(SERVED_BY.get(name, name), ())} & set(forms)]
+
+
+def samples_of(name: str, dtype: Any, count: int) -> Iterator[Sample]:
+    """The catalogue's, and what it can't draw, since the reference draws or differentiates otherwise."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    yield from CATALOGUE[name].samples(rng, dtype, count)
+    if name == "embedding":
+        ids = np.array([[1, 0], [1, 2]])
+        yield Sample((ids, rng.normal(size=(3, 2)).astype(dtype)), {"padding_id": 1}, differentiable=(1,))
+    if name == "merge_heads":
+        whole = rng.normal(size=(2, 3, 2, 4, 5)).astype(dtype)
+        parts = [whole[:, :, part].transpose(0, 2, 1, 3) for part in range(2)]
+        yield from (Sample(tuple(parts), {}), Sample(tuple(parts[::-1]), {}))
+    if name == "attention":
+        arrays = tuple(rng.normal(size=(1, 2, 5, 3)).astype(dtype) for _ in range(3))
+        yield Sample(arrays, {"method": "blocked", "block_size": 2, "dropout": 0.4, "causal": True})
+
+
+def compare_forms(spec: OpSpec, sample: Sample, device: str = "cpu") -> None:
+    """Value, gradient and (in float64) second derivative of the quick form against those of the plain one.
+
+    AssertionError with the sample and the numbers otherwise.
+    """
+    quick, own = (computed(spec, sample, on, device) for on in (False, True))
+    if sample.kwargs.get("dropout") and sample.kwargs.get("method") == "blocked":
+        own = [("", 0, np.zeros(0))] * len(quick)  # falls on other weights: only the recorded gradient is plain's
+    for (what, order, a), (_, _, b) in zip(quick, own, strict=True):
+        if b.shape != (0,) or a.shape == (0,):
+            close(a, b, order, f"{spec.name}, {what}: {sample}")
+    found = {what: a for what, _, a in quick}
+    for what, order, a in quick:
+        if what.startswith("recorded "):  # by the plain form, with the numbers that the quick one drew
+            close(found[what.removeprefix("recorded ")], a, order, f"{spec.name}, {what}: {sample}")
+
+
+def close(a: np.ndarray, b: np.ndarray, order: int, what: str) -> None:
+    assert (a.shape, a.dtype) == (b.shape, b.dtype), what
+    bound = (ULPS[a.dtype.name] if order < 2 else SECOND_ULPS) * float(np.finfo(a.dtype).eps)
+    scale = max(1.0, float(np.abs(b[np.isfinite(b)]).max(initial=0)))
+    np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=0, atol=bound * scale, err_msg=what)
+
+
+def examine_forms(module: str, count: int = 40) -> None:
+    """The comparison alone, for all ops that have a form in this module: what must notice a mutant planted there."""
+    own = {op for op, forms in FORMS.items() for form in forms if form.compute.__module__.endswith(f".{module}")}
+    assert own, module
+    for name in CATALOGUE:
+        if SERVED_BY.get(name, name) in own:
+            for dtype, share in ((np.float64, 1), (np.float32, 4), (np.float16, 4)):
+                for sample in samples_of(name, dtype, count // share):
+                    compare_forms(CATALOGUE[name], sample)
+
+
+def compare_on_device(spec: OpSpec, sample: Sample) -> None:
+    compare_forms(spec, sample, "cuda")
+
+
+def computed(spec: OpSpec, sample: Sample, on: bool, device: str) -> list[tuple[str, int, np.ndarray]]:
+    """Outputs, gradients and second derivatives as (what, order, array), by plain forms or not."""
+    rng = np.random.default_rng(7)
+    args = [to_device(a, device) if isinstance(a, np.ndarray) else a for a in sample.args]
+    kwargs = {k: to_device(v, device) if isinstance(v, np.ndarray) else v for k, v in sample.kwargs.items()}
+    wanted = sample.differentiable or ()
+    args = [Tensor(a, requires_grad=i in wanted) if i in wanted else a for i, a in enumerate(args)]
+    with plain() if on else nullcontext():
+        outputs = as_tuple(spec.function(*args, **kwargs))
+    found = [(f"output {i}", 0, out.numpy()) for i, out in enumerate(outputs)]
+    leaves = [args[i] for i in wanted]
+    used = [out for out in outputs if out.requires_grad]
+    if not used:
+        return found
+    given = [np.asarray(rng.uniform(0.5, 1.5, out.shape) * rng.choice([-1, 1], out.shape), out.dtype) for out in used]
+    upstream = [Tensor(to_device(g, device), requires_grad=True) for g in given]
+    first = grad(used, leaves, [g.data for g in upstream], retain_graph=True)
+    found += [(f"gradient of argument {i}", 1, g.numpy()) for i, g in zip(wanted, first, strict=True)]
+    for place, (out, g) in enumerate(zip(used, upstream, strict=True) if len(used) > 1 else ()):
+        alone = grad(out, leaves, g.data, retain_graph=True)
+        found += [
+            (f"gradient of argument {i} by output {place}", 1, g.numpy()) for i, g in zip(wanted, alone, strict=True)
+        ]
+    if not spec.second_order or used[0].dtype == np.float16:
+        return found
+    recorded = grad(used, leaves, upstream, create_graph=True)
+    found += [(f"recorded gradient of argument {i}", 1, g.numpy()) for i, g in zip(wanted, recorded, strict=True)]
+    parts = [g * to_device(np.asarray(rng.uniform(-1, 1, g.shape), g.dtype), device) for g in recorded]
+    total = sum((ops.sum(part) for part in parts[1:]), ops.sum(parts[0]))
+    if total.requires_grad:
+        found += [("second derivative", 2, g.numpy()) for g in grad(total, [*leaves, *upstream])]
+    return found

@@ -1,0 +1,78 @@
+"""The parts of a training that a preset describes, and steps that a run has behind it or never reaches."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from handloom.errors import InputError
+from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+from handloom.models.presets import SMOKE
+from handloom.nn import MultiHeadAttention
+from handloom.train.optim.optimizers import SGD, Adam, AdamW
+from handloom.train.optim.schedules import Plateau
+from handloom.train.tasks.parts import make_model, make_optimizer, make_schedule
+from handloom.train.tasks.task import fit
+
+CONFIG = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)
+
+
+def changed(**changes: Any) -> Any:
+    return dataclasses.replace(SMOKE, **changes)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_sums_in_a_fixed_order_are_asked_of_every_attention(wanted: bool) -> None:
+    model = make_model(changed(deterministic=wanted), Seq2SeqTransformer, CONFIG, "cpu")
+    found = [module.deterministic for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    assert found == [wanted] * 3
+
+
+def test_a_model_that_cannot_be_built_says_why() -> None:
+    with pytest.raises(InputError, match=r"can't be built: embed_dim 32 is not divisible.*--set"):
+        make_model(SMOKE, Seq2SeqTransformer, changed(nhead=7).model_config(9, 0), "cpu")
+
+
+def test_optimizers() -> None:
+    model = Seq2SeqTransformer(CONFIG)
+    optimizer = make_optimizer(changed(optimizer="adamw", betas=(0.8, 0.9)), model)
+    assert isinstance(optimizer, AdamW)
+    assert optimizer.betas == (0.8, 0.9)
+    assert type(make_optimizer(SMOKE, model)) is Adam
+    assert isinstance(make_optimizer(changed(optimizer="sgd"), model), SGD)
+
+
+def test_a_weight_decay_of_zero_is_none_with_every_optimizer() -> None:
+    """Else AdamW's own of 0.01 would be taken in its place."""
+    model = Seq2SeqTransformer(CONFIG)
+    for decay, made in ((None, 0.01), (0.0, 0.0), (0.3, 0.3)):
+        assert make_optimizer(changed(optimizer="adamw", weight_decay=decay), model).common_decay() == made
+
+
+def test_schedules() -> None:
+    for name in ("constant", "linear", "cosine"):
+        assert make_schedule(changed(schedule=name, lr=0.1), 1000)(SMOKE.warmup) == pytest.approx(0.1)
+    assert make_schedule(changed(schedule="linear", lr=0.1), 100)(100) == 0
+    assert isinstance(make_schedule(changed(schedule="plateau", lr=0.1), 100), Plateau)
+    assert make_schedule(SMOKE, 100)(100) == pytest.approx(SMOKE.d_model**-0.5 * 0.1)
+    with pytest.raises(InputError, match="add --lr"):
+        make_schedule(changed(schedule="cosine"), 10)
+
+
+@pytest.mark.parametrize(
+    ("resume", "steps", "stop_at", "message"),
+    [
+        (True, 20, None, "has made 30 updates already, more than --steps 20"),
+        (True, 40, 30, "--stop-at 30: the run is at step 30 of 40"),
+        (True, 40, 41, "--stop-at 41: the run is at step 30 of 40"),
+        (False, 40, 41, "--stop-at 41: the run is at step 0 of 40"),
+    ],
+)
+def test_steps_that_a_run_has_behind_it_or_never_reaches(resume, steps, stop_at, message) -> None:
+    """Before anything of the run is touched: this trainer can do nothing."""
+    trainer: Any = SimpleNamespace(saves=SimpleNamespace(steps=lambda: [10, 30]), steps=steps)
+    with pytest.raises(InputError, match=message):
+        fit(trainer, resume=resume, stop_at=stop_at, say=print)

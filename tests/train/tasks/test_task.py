@@ -1,0 +1,152 @@
+"""What all tasks do in the same way, held for each of the three."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handloom.autograd import manual_seed
+from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, SMOKE
+from handloom.train.data.running_text import TextData
+from handloom.train.distributed import Ranks
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tasks import task as task_module
+from handloom.train.tasks.classification import Classification
+from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
+from handloom.train.tasks.task import Task, train
+from handloom.train.tasks.translation import Translation
+
+pytestmark = pytest.mark.usefixtures("quick_pictures")
+
+WORDS = ["red", "green", "dog", "cat", "sleeps", "runs"]
+TEXTS = [" ".join(WORDS[i % k] for i in range(k, 2 * k)) for k in (2, 3, 4, 5, 6)] * 6
+
+
+def translation(**changes: Any) -> Task[Any, Any]:
+    pairs = [(text, text) for text in TEXTS]
+    preset = dataclasses.replace(SMOKE, tokens_per_batch=64, vocab_size=290, steps=2, **changes)
+    return Translation(pairs, pairs[:5], preset=preset, name="turning")
+
+
+def classification(**changes: Any) -> Task[Any, Any]:
+    pairs = [(text, "short" if len(text) < 20 else "long") for text in TEXTS]
+    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], batch_size=8, steps=2, **changes)
+    return Classification(pairs, pairs[:5], preset=preset, name="lengths")
+
+
+def language_modelling(**changes: Any) -> Task[Any, Any]:
+    data = TextData(*([" ".join(TEXTS)] * 3), "text", "")
+    text = tokenize(data, learn_tokens(data, "character", 0))
+    preset = dataclasses.replace(LANGUAGE_MODEL_PRESETS["smoke"], length=12, batch_size=4, steps=2, **changes)
+    return LanguageModelling(text, preset=preset, name="text")
+
+
+MAKERS = (translation, classification, language_modelling)
+TASKS = pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+
+
+def trained(task: Task[Any, Any], folder: Path, **options: Any) -> tuple[Any, list[str]]:
+    """What comes of the task, and what is said."""
+    manual_seed(0)
+    said: list[str] = []
+    with RunFolder.create(folder, {}) as run:
+        return train(task, run, seed=0, say=said.append, **options), said
+
+
+@TASKS
+def test_a_step_is_said_to_take_what_all_its_batches_take(make: Callable[..., Task[Any, Any]], tmp_path: Path) -> None:
+    step, twice = {
+        translation: ("up to 64 tokens", "up to 128 tokens"),
+        classification: ("8 texts", "16 texts"),
+        language_modelling: ("4 windows of 12", "8 windows of 12"),
+    }[make]
+    _, said = trained(make(), tmp_path / "one")
+    assert f"2 steps of {step}, " in said[0]
+    _, said = trained(make(accumulate=2), tmp_path / "two")
+    assert f"2 steps of {twice}, " in said[0]
+
+
+def test_the_epochs_are_those_of_all_batches(tmp_path: Path) -> None:
+    """Of four batches each update takes two, and in two updates there is one epoch."""
+    _, said = trained(classification(accumulate=2), tmp_path / "run")
+    assert ", 1.0 epochs" in said[0]
+
+
+@TASKS
+def test_the_best_is_said(make: Callable[..., Task[Any, Any]], tmp_path: Path) -> None:
+    _, said = trained(make(), tmp_path / "run")
+    assert said[-1].startswith("best validation loss " if make is not classification else "best valid_accuracy: ")
+
+
+@TASKS
+def test_a_teacher_goes_to_the_gpu_of_its_process(
+    make: Callable[..., Task[Any, Any]], tmp_path: Path, monkeypatch
+) -> None:
+    """Where mpirun has started several on a machine, "cuda" is another one for each."""
+    task = make()
+    teacher, _ = trained(task, tmp_path / "teacher")
+    asked: list[str] = []
+
+    def note(device: str) -> str:
+        asked.append(device)
+        return "cpu"
+
+    for module in (task_module, task_module.make_model.__globals__):
+        monkeypatch.setitem(module if isinstance(module, dict) else vars(module), "local_device", note)
+    trained(task, tmp_path / "student", device="cuda", teacher=teacher)
+    assert asked == ["cuda", "cuda"], "of the model and of the teacher"
+
+
+@TASKS
+def test_no_tokens_are_learnt_beside_a_teacher(
+    make: Callable[..., Task[Any, Any]], tmp_path: Path, monkeypatch
+) -> None:
+    task = make()
+    teacher, _ = trained(task, tmp_path / "teacher")
+    monkeypatch.setattr(type(task), "make_tokenizer", lambda self: pytest.fail("a tokenizer was trained"))
+    student, _ = trained(task, tmp_path / "student", teacher=teacher)
+    assert student.tokenizer is teacher.tokenizer
+
+
+@TASKS
+def test_the_first_process_alone_writes_the_tokenizer(
+    make: Callable[..., Task[Any, Any]], tmp_path: Path, monkeypatch
+) -> None:
+    class Second(Ranks):
+        """Rank 1 of two; what comes from rank 0 is at hand."""
+
+        rank, size = 1, 2
+
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def from_first(self, make: Callable[[], Any]) -> Any:
+            self.asked += 1
+            if self.asked == 1:
+                return learnt
+            raise InterruptedError  # before the trainer is made: that is enough
+
+    task = make()
+    learnt = task.make_tokenizer()
+    run = RunFolder.create(tmp_path / "run", {})
+    with pytest.raises(InterruptedError):
+        train(task, run, seed=0, ranks=Second(), say=lambda text: None)
+    assert not run.tokenizer_path.exists()
+
+
+@TASKS
+def test_what_a_run_leaves_is_loaded_by_what_it_was_trained_for(
+    make: Callable[..., Task[Any, Any]], tmp_path: Path
+) -> None:
+    task = make()
+    made, _ = trained(task, tmp_path / "run")
+    loaded = task.trained.load(tmp_path / "run", [task.name])
+    assert type(loaded) is type(made)
+    assert not loaded.model.training
+    assert {name: array.tolist() for name, array in loaded.model.state_dict().items()} == {
+        name: array.tolist() for name, array in made.model.state_dict().items()
+    }

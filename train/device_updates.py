@@ -1,0 +1,202 @@
+"""Updates on a device that never wait for it: flat arrays, device seeds, CUDA graphs; and who makes the updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Generator
+from ..autograd.backend import is_array, to_device
+from ..autograd.graphs import GraphError, Graphs
+from ..autograd.kernels.attention import device_kernels
+from ..autograd.kernels.update import read_state
+from ..errors import InputError
+from ..nn import Module, MultiHeadAttention
+from .distributed import Ranks
+from .optim.averaging import ExponentialAverage
+from .optim.flat_adam import FlatAdam, flat_form
+from .optim.loss_scaling import LossScaler, float_constants
+from .optim.optimizers import Optimizer
+from .updates import TOKEN_UNIT, Compute, MicroBatch, Prepare, Reading, UpdateOptions, Updates, check_counted
+
+
+class DeviceUpdates:
+    """Updates that stay on the device: `read` alone waits for it.
+
+    `optimizer`, `scaler` and `ema` keep what a save needs: `read` brings them up to date, `write` follows them. Several
+    ranks sum their gradients in one piece, after the backward pass.
+
+    Args:
+        flat: all parameters, in flat arrays.
+        model, optimizer, options, ranks: as of `Updates`. To name overflows costs three launches a parameter.
+        generators: what the passes draw random numbers from.
+    """
+
+    failed = False
+
+    def __init__(
+        self,
+        flat: FlatAdam,
+        model: Module,
+        optimizer: Optimizer,
+        options: UpdateOptions,
+        ranks: Ranks,
+        generators: Sequence[Generator] = (),
+    ):
+        self.flat, self.optimizer, self.options, self.ranks = flat, optimizer, options, ranks
+        self.generators = generators
+        self.scaler = LossScaler() if options.precision == "fp16" else None
+        self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
+        self.graphs = Graphs() if options.graphs else None
+        self.steps: list[list[dict[str, Any]]] = []  # since the last reading, batch by batch: `count`, means by name
+        self.names: list[str | None] = [name for name, _ in reversed(list(model.named_parameters()))]
+        # For each of the flat form's parameters, how early its gradient comes: they come from the model's end.
+        order = {id(p): number for number, (_, p) in enumerate(reversed(list(model.named_parameters())))}
+        self.order = flat.xp.asarray(np.array([order[id(p)] for p in flat.parameters]))
+        self.culprit = flat.xp.asarray(len(self.names))
+        self.names.append(None)
+        self.tokens = flat.xp.zeros(1, np.float32)  # of the gradient so far
+        if self.ema is not None:
+            self.average = flat.weights.copy()
+            own = {id(p): view for p, view in zip(flat.parameters, flat.views(self.average), strict=True)}
+            self.ema.averages = [own[id(p)] for p in self.ema.parameters]
+        self.write()
+
+    def update(self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute, lr: float) -> None:
+        """As `Updates.update`."""
+        flat, alone, clip_norm = self.flat, len(batches) * self.ranks.size == 1, self.options.clip_norm
+        run: Callable[..., dict[str, Any]] = self.graphs or (lambda name, function, given: function(given))
+        found = []
+        for micro in batches:
+            prepare(micro)
+            seeds = None
+            if self.graphs is not None:
+                seeds = np.array([[generator.begin_calls()] for generator in self.generators], np.uint64)
+            passed = partial(self._pass, compute, alone)
+            found.append(run(("pass", alone), passed, (seeds, micro.batch)))
+            count = found[-1]["count"]
+            if not is_array(count):  # else `read` knows it
+                check_counted(count, f"Batch {micro.position + 1} of epoch {micro.epoch + 1}")
+        self.steps.append(found)
+        if self.ranks.size > 1:
+            self.tokens.fill(*self.ranks.sum([sum(batch["count"] for batch in found)]))
+            self.ranks.finish_sum(self.ranks.start_sum(flat.gradient))
+        self.optimizer.lr = lr
+        name = "update", alone, clip_norm, flat.interval, flat.least
+        run(name, partial(self._apply, alone, clip_norm), np.array([lr], np.float32))
+        flat.mark_changed()
+
+    def _pass(self, compute: Compute, alone: bool, given: tuple[Any, Any]) -> dict[str, Any]:
+        """Add a batch's gradient to the others'; returns its tokens, as `count`, and the means over them.
+
+        With several batches an update, each one's gradient is of its summed loss.
+        """
+        seeds, batch = given
+        if seeds is not None:
+            for generator, seed in zip(self.generators, seeds, strict=True):
+                generator.keep_seed_in(seed)
+        states = [] if seeds is None else [generator.get_state()["state"] for generator in self.generators]
+        with self.flat.passes():
+            loss, count, *more = compute(batch)
+            self.flat.backward(loss, 1.0 if alone else count / TOKEN_UNIT)
+        if not alone:
+            self.tokens += count
+        if seeds is not None and states != [generator.get_state()["state"] for generator in self.generators]:
+            raise GraphError("the passes draw random numbers on the host, which a graph would freeze")
+        return {"count": count, "loss": loss.data, **(more[0] if more else {})}
+
+    def _apply(self, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
+        """The update, from what the passes have left on the device."""
+        flat, xp = self.flat, self.flat.xp
+        flat.settings[:1] = xp.asarray(lr)
+        flat.settings[1:] = 1.0 if alone else np.float32(TOKEN_UNIT) / self.tokens
+        self.tokens.fill(0)
+        if self.options.name_overflows:
+            overflowed = flat.overflowed()
+            first = xp.where(overflowed, self.order, len(self.names) - 1).min()
+            self.culprit[...] = xp.where(overflowed.any(), first, self.culprit)
+        flat.apply(clip_norm)
+        if self.ema is not None:
+            self._average_weights(self.ema.decay)
+        return {}
+
+    def _average_weights(self, decay: float) -> None:
+        """ExponentialAverage.update on the flat arrays; nothing changes in a step that was skipped."""
+        flat, xp = self.flat, self.flat.xp
+        updates = flat.state.view(np.int32)[4].astype(np.float32)
+        share = 1 - xp.minimum(np.float32(decay), (1 + updates) / (10 + updates))
+        self.average += (flat.weights - self.average) * xp.where(flat.state[1] == 0, np.float32(0), share)
+
+    def read(self) -> Reading:
+        """What has happened since the last call; waits for the device, once."""
+        flat, xp = self.flat, self.flat.xp
+        values = [value for step in self.steps for batch in step for value in batch.values() if is_array(value)]
+        # One transfer for all: the bits of the state, the culprit, counts and means.
+        parts = [flat.state, self.culprit.astype(np.float32).reshape(1)]
+        if values:
+            parts.append(xp.concatenate([value.astype(np.float32).reshape(1) for value in values]))
+        host, size = to_device(xp.concatenate(parts), "cpu"), len(flat.state)
+        state, found = read_state(host[:size]), iter(host[size + 1 :].tolist())
+        steps = []
+        for step in self.steps:
+            tokens, sums = 0.0, {"loss": 0.0}
+            for batch in step:
+                known = {name: next(found) if is_array(value) else value for name, value in batch.items()}
+                count = known.pop("count")
+                check_counted(count, "A batch of the last steps")
+                tokens += count
+                for name, value in known.items():
+                    sums[name] = sums.get(name, 0.0) + value * count
+            tokens, *totals = self.ranks.sum([tokens, *sums.values()])
+            steps.append((tokens, {name: total / tokens for name, total in zip(sums, totals, strict=True)}))
+        self.steps = []
+        self.failed = state["failed"] > 0
+        self.optimizer.steps = int(state["steps"])
+        if self.ema is not None:
+            self.ema.updates = self.optimizer.steps
+        if self.scaler is not None:
+            self.scaler.load_state_dict(
+                {"scale": state["loss_scale"], "good": state["good"], "skipped": state["skipped"]}
+            )
+        return Reading(state["norm"], steps, self.names[int(host[size])], self.failed)
+
+    def write(self) -> None:
+        """Follow weights, `optimizer` and `scaler`, which a save may have set."""
+        values: dict[str, float] = {"steps": self.optimizer.steps}
+        if self.scaler is not None:
+            own = self.scaler.state_dict()
+            values |= {"loss_scale": own["scale"], "good": own["good"], "skipped": own["skipped"]}
+            self.flat.interval, self.flat.least = self.scaler.interval, self.scaler.least
+        self.flat.write_state(**values)
+        self.flat.weights_changed()
+
+
+def choose_updates(
+    model: Module, optimizer: Optimizer, options: UpdateOptions, ranks: Ranks, generators: Sequence[Generator] = ()
+) -> Updates | DeviceUpdates:
+    """Updates that stay on the device, if the model lies on one and Adam or AdamW trains all of it; else `Updates`.
+
+    Raises InputError where graphs are asked for and can't be had.
+    """
+    every = {id(parameter) for parameter in optimizer.parameters} == set(map(id, model.parameters()))
+    device = optimizer.parameters[0].device
+    if options.graphs and (device == "cpu" or ranks.size > 1):
+        where = "on the CPU" if device == "cpu" else f"with {ranks.size} processes"
+        raise InputError(f"There are no CUDA graphs {where}: leave out --graphs, or train on --device cuda, alone.")
+    if options.graphs and any(isinstance(module, MultiHeadAttention) for module in model.modules()):
+        missing = device_kernels(int(device.partition(":")[2])).why_not_here()
+        if missing:
+            raise InputError(f"CUDA graphs hold only attention's fused kernel, and {missing}: leave out --graphs.")
+    if every and device != "cpu":
+        flat = flat_form(optimizer, half=options.precision == "fp16", constants=float_constants(model))
+        if flat is not None:
+            return DeviceUpdates(flat, model, optimizer, options, ranks, generators)
+    if options.graphs:
+        raise InputError(
+            "CUDA graphs need Adam or AdamW over all parameters, with one learning rate and weight decay: leave out "
+            "--graphs, or choose --optimizer adam."
+        )
+    return Updates(model, optimizer, options, ranks)

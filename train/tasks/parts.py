@@ -1,0 +1,65 @@
+"""The parts of a training that a preset describes: model on its device, optimiser, schedule, options of the Trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ...errors import InputError
+from ...models.hyperparameters import Preset
+from ...nn import Module, MultiHeadAttention, checkpoint_activations
+from ..distributed import local_device
+from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
+from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
+from ..updates import UpdateOptions
+
+AnyModel = TypeVar("AnyModel", bound=Module)
+
+
+def make_model(preset: Preset, build: Callable[[Any], AnyModel], config: Any, device: str) -> AnyModel:
+    """The model on its device. Raises InputError if the configuration doesn't fit together."""
+    try:
+        model = build(config).to(local_device(device))
+    except ValueError as error:
+        raise InputError(f"This model can't be built: {error}. Change the preset, or what --set changes.") from None
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.deterministic = preset.deterministic
+    if preset.checkpoint_activations:
+        checkpoint_activations(model)
+    return model
+
+
+def make_optimizer(preset: Preset, model: Module) -> Optimizer:
+    """The optimiser that the preset names."""
+    options: dict[str, Any] = {} if preset.weight_decay is None else {"weight_decay": preset.weight_decay}
+    if preset.optimizer == "sgd":
+        return SGD(model.parameters(), momentum=0.9, **options)
+    kind = AdamW if preset.optimizer == "adamw" else Adam
+    return kind(model.parameters(), betas=preset.betas, eps=preset.eps, **options)
+
+
+def make_schedule(preset: Preset, steps: int) -> Schedule:
+    """The schedule over `steps` updates. Raises InputError if it lacks its learning rate."""
+    if preset.schedule == "noam":
+        return noam(preset.d_model, max(preset.warmup, 1), preset.lr_factor)
+    if preset.lr is None:
+        raise InputError(f"The schedule {preset.schedule} needs a learning rate: add --lr, 1e-3 for example.")
+    warmup = min(preset.warmup, steps // 2)
+    if preset.schedule == "plateau":
+        return Plateau(preset.lr, warmup=warmup)
+    if preset.schedule == "constant":
+        return constant(preset.lr, warmup)
+    return {"linear": linear, "cosine": cosine}[preset.schedule](preset.lr, warmup, steps)
+
+
+def update_options(preset: Preset) -> UpdateOptions:
+    """How an update is made."""
+    return UpdateOptions(
+        clip_norm=preset.clip_norm,
+        accumulate=preset.accumulate,
+        ema=preset.ema,
+        precision=preset.precision,
+        name_overflows=preset.name_overflows,
+        graphs=preset.graphs,
+    )

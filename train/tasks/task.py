@@ -1,0 +1,280 @@
+"""What all tasks share: training a model on a task, and the model and tokenizer that come of it, to be used.
+
+A `Task` says what to train on: it trains a tokenizer, makes batches, names the model, its loss and its configuration.
+`train` does the rest, the same for every task, and returns a `TrainedModel`; its `load` reads one from a run's folder.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+
+from ...errors import InputError
+from ...models import pretrained
+from ...models.hyperparameters import Preset
+from ...nn import Module
+from ...tokenizer import Tokenizer, load_tokenizer
+from ..data.prefetch import PrefetchedBatches
+from ..distributed import Ranks, find_ranks, local_device
+from ..runs.folder import RunFolder
+from ..trainer import Batches, Loss, Record, Trainer
+from ..validation import Validation
+from .foreign import is_foreign
+from .loading import Trained, load_trained, trained_config
+from .parts import make_model, make_optimizer, make_schedule, update_options
+
+AnyPreset = TypeVar("AnyPreset", bound=Preset)
+AnyTrained = TypeVar("AnyTrained", bound="TrainedModel")
+
+
+class TrainedModel(ABC):
+    """A trained model and its tokenizer.
+
+    Attributes:
+        what: such a model in words, for messages.
+        kinds: the "kind" in a run's configuration -> the classes of the model and of its configuration; the first is
+            what `models.pretrained` must load.
+    """
+
+    what: ClassVar[str]
+    kinds: ClassVar[Mapping[str, tuple[Any, Any]]]
+    model: Any
+    tokenizer: Tokenizer
+
+    @classmethod
+    def load(cls, folder: str | Path, tasks: Collection[str] | None = None, **options: Any) -> Self:
+        """The model that a run left in `folder`, or one that `models.pretrained` loads by folder or name.
+
+        A run must have been trained for one of `tasks`; None takes any. `options` go to `pretrained.load`. Raises
+        InputError as `load_trained` and `pretrained.load`.
+        """
+        if not is_foreign(folder):
+            return cls._of_run(load_trained(folder, cls.what, cls.kinds, tasks), folder)
+        found = pretrained.load(folder, **options)
+        wanted = next(iter(cls.kinds.values()))[0]
+        if not isinstance(found.model, wanted):
+            raise InputError(f"{folder} holds no {cls.what}: its model is a {type(found.model).__name__}.")
+        assert found.tokenizer is not None
+        return cls._of_pretrained(found)
+
+    @classmethod
+    @abstractmethod
+    def _of_run(cls, found: Trained, folder: str | Path) -> Self: ...
+
+    @classmethod
+    @abstractmethod
+    def _of_pretrained(cls, found: Any) -> Self: ...
+
+    def begin(self, config: Any) -> Any:
+        """The model itself, to train on."""
+        return self.model.train()
+
+
+class TaskBatches(NamedTuple):
+    """Batches to train and to validate on, what of the data was left out, in sentences, and what they are, in words."""
+
+    train: Batches
+    valid: Iterable[Any]
+    notes: list[str]
+    words: str
+
+
+@dataclass(kw_only=True)
+class Task(ABC, Generic[AnyPreset, AnyTrained]):
+    """What to train on.
+
+    Attributes:
+        preset: sizes, and how to train.
+        name: what the model learns, in words, such as "translation from de to en": a run's model is
+            loaded only for the same name. Empty if that needs no check.
+        trained: what comes of it.
+        unit: what a loss is a mean over.
+    """
+
+    preset: AnyPreset
+    name: str = ""
+
+    trained: ClassVar[type[TrainedModel]]
+    unit: ClassVar[str] = "token"
+
+    def check(self, other: AnyTrained, whose: str) -> None:
+        """Raise InputError if a model to begin with, or to learn from, does not fit; `whose` names it."""
+
+    @abstractmethod
+    def limited_to(self, init: AnyTrained) -> Self:
+        """The task with texts no longer than a model takes that training begins with."""
+
+    @abstractmethod
+    def make_tokenizer(self) -> Tokenizer:
+        """A tokenizer, trained on the training data."""
+
+    @abstractmethod
+    def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
+        """The data as batches, in an order that follows from `seed`."""
+
+    @abstractmethod
+    def config(self, tokenizer: Tokenizer) -> Any:
+        """The configuration of the model."""
+
+    @abstractmethod
+    def build(self, config: Any) -> Module:
+        """The model, its weights drawn from the default generator."""
+
+    @abstractmethod
+    def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
+        """The Trainer's loss."""
+
+    @abstractmethod
+    def finish(self, model: Any, tokenizer: Tokenizer, init: AnyTrained | None) -> AnyTrained:
+        """What is used afterwards."""
+
+    @abstractmethod
+    def step_words(self, batches: int) -> str:
+        """How much a step takes that is made of so many batches."""
+
+    def saved(self, config: Any) -> dict[str, Any]:
+        """What loading needs beside the model's configuration."""
+        return {}
+
+    def with_preset(self, **changes: Any) -> Self:
+        """The same task with changes to its preset."""
+        return replace(self, preset=replace(self.preset, **changes))
+
+
+def train(
+    task: Task[Any, AnyTrained],
+    run: RunFolder,
+    *,
+    seed: int,
+    device: str = "cpu",
+    resume: bool = False,
+    stop_at: int | None = None,
+    teacher: AnyTrained | None = None,
+    init: AnyTrained | None = None,
+    observe: Callable[[Trainer], None] | None = None,
+    ranks: Ranks | None = None,
+    say: Callable[[str], None] = print,
+) -> AnyTrained:
+    """Train a tokenizer and a model and leave both in the run's folder.
+
+    Args:
+        seed: decides the order of the batches. (Initial weights and dropout follow `manual_seed`.)
+        device: "cuda" is each process's own GPU.
+        resume: go on from the last save in `run`, which was started with the same arguments.
+        stop_at: see `Trainer.fit`.
+        teacher: a model to learn from as well; its tokenizer becomes this one's.
+        init: a model to begin with, which is changed; its sizes and its tokenizer count, not the preset's.
+        observe: of `Trainer`.
+        ranks: the processes that train together; None finds those that mpirun started.
+        say: receives a line of text about each stage.
+
+    Raises InputError for data, a preset, a teacher or an init that can't be used, DeviceError for a device that isn't
+    there, TrainingStopped as `Trainer.fit`.
+    """
+    ranks = find_ranks() if ranks is None else ranks
+    if init is not None:
+        task.check(init, "The model of --init")
+        task = task.limited_to(init)
+    if teacher is not None:
+        task.check(teacher, "The teacher")
+    preset = task.preset
+    tokenizer = ranks.from_first(lambda: choose_tokenizer(run, resume, init or teacher, task.make_tokenizer))
+    batches = task.batches(tokenizer, seed)
+    for note in filter(None, batches.notes):
+        say(note)
+    config = task.config(tokenizer) if init is None else init.model.config
+    model = make_model(preset, task.build if init is None else init.begin, config, device)
+    if teacher is not None:
+        teacher.model.to(local_device(device)).eval()
+    steps = preset.steps or getattr(preset, "epochs", 1) * len(batches.train)
+    say(_summary(task, model, tokenizer, batches, steps, ranks))
+    trainer = Trainer(
+        model,
+        task.loss(tokenizer, None if teacher is None else teacher.model),
+        make_optimizer(preset, model),
+        make_schedule(preset, steps),
+        PrefetchedBatches(batches.train, preset.prefetch) if preset.prefetch else batches.train,
+        Validation(
+            batches.valid,
+            every=min(preset.validate_every or len(batches.train), steps),
+            monitor=preset.monitor,
+            higher_is_better=preset.monitor.endswith("accuracy"),
+            patience=preset.patience,
+            average=preset.average,
+        ),
+        run,
+        config=ranks.from_first(
+            lambda: trained_config(task.name, run.tokenizer_path, config, **task.saved(config))
+        ),
+        steps=steps,
+        updates=update_options(preset),
+        record=Record(
+            every=preset.log_every,
+            keep=preset.keep,
+            gradient_norms=preset.gradient_norms,
+            label=_label(preset, config),
+            unit=task.unit,
+        ),
+        observe=observe,
+        ranks=ranks,
+    )
+    best = fit(trainer, resume=resume, stop_at=stop_at, say=say)
+    if preset.monitor == "valid_loss":
+        say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {math.exp(min(best, 700)):.2f})")
+    else:
+        say(f"best {preset.monitor}: {best:.4f}")
+    return task.finish(model.eval(), tokenizer, init)
+
+
+def choose_tokenizer(
+    run: RunFolder, resume: bool, known: TrainedModel | None, make: Callable[[], Tokenizer]
+) -> Tokenizer:
+    """The tokenizer of a run that goes on, or of a model that is known, or else a new one; saved in the run's folder.
+
+    Of several processes the first alone may call it (`Ranks.from_first`).
+    """
+    if resume:
+        return load_tokenizer(run.tokenizer_path)
+    tokenizer = make() if known is None else known.tokenizer
+    tokenizer.save(run.tokenizer_path)
+    return tokenizer
+
+
+def fit(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[str], None]) -> float:
+    """`Trainer.fit`, from the run's last save on if `resume`; `say` receives what is found there.
+
+    Raises InputError, before anything is changed, if the run is past the trainer's last step or past `stop_at`.
+    """
+    done = max(trainer.saves.steps(), default=0) if resume else 0
+    if done > trainer.steps:
+        raise InputError(f"The run has made {done:,} updates already, more than --steps {trainer.steps:,}.")
+    if stop_at is not None and not done < stop_at <= trainer.steps:
+        raise InputError(f"--stop-at {stop_at:,}: the run is at step {done:,} of {trainer.steps:,}. Choose one ahead.")
+    if resume:
+        for problem in trainer.load():
+            say(f"warning: {problem} An older save is used.")
+        say(f"resumed after step {trainer.progress.step:,}")
+    return trainer.fit(stop_at)
+
+
+def _summary(
+    task: Task[Any, Any], model: Module, tokenizer: Tokenizer, batches: TaskBatches, steps: int, ranks: Ranks
+) -> str:
+    """The model and what it will see, in a line."""
+    together = task.preset.accumulate * ranks.size
+    at_most = "" if task.preset.patience is None else "at most "
+    return (
+        f"{task.trained.what}: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; "
+        f"{at_most}{steps:,} steps of {task.step_words(together)}, {steps * together / len(batches.train):.1f} epochs"
+        f"{batches.words}"
+    )
+
+
+def _label(preset: Preset, config: Any) -> str:
+    """What the picture calls the training loss: why it differs from the validation loss."""
+    smoothing = f", label smoothing {preset.label_smoothing}" if preset.label_smoothing else ""
+    return f"training (dropout {config.dropout}{smoothing})"

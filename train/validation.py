@@ -1,0 +1,55 @@
+"""When a training run validates, on what, and which of its numbers decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..autograd import no_grad
+from ..nn import Module
+from .distributed import Ranks
+from .updates import check_counted
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a run is judged by.
+
+    Attributes:
+        batches: to validate on.
+        every: steps between two validations; one more comes at the end.
+        metrics: model -> further numbers for each validation's row, by name; the model is in evaluation mode.
+        monitor, higher_is_better: the metric of a validation's row that decides which weights are best.
+        patience: end after this many validations in a row without a better one; None never does.
+        average: at the end, also try the mean of the weights at this many last validations; 0 or 1 for none.
+    """
+
+    batches: Iterable[Any]
+    every: int = 200
+    metrics: Callable[[Module], dict[str, float]] | None = None
+    monitor: str = "valid_loss"
+    higher_is_better: bool = False
+    patience: int | None = None
+    average: int = 5
+
+    def measure(self, model: Module, loss: Callable[..., tuple[Any, ...]], ranks: Ranks) -> dict[str, float]:
+        """Means over the tokens of all batches, without dropout: `valid_loss` in nats, what else the loss measures as
+        `valid_NAME`, and `metrics`. Each rank takes its share of the batches, and gets the numbers of all.
+        """
+        model.eval()
+        tokens, sums = 0.0, {"loss": 0.0}
+        with no_grad():
+            for batch in list(self.batches)[ranks.rank :: ranks.size]:
+                value, count, *more = loss(model, batch)
+                check_counted(count, "A validation batch")
+                tokens += count
+                for name, mean in {"loss": value.item(), **(more[0] if more else {})}.items():
+                    sums[name] = sums.get(name, 0.0) + float(mean) * count
+            further = ranks.from_first(lambda: self.metrics(model) if self.metrics else {})
+        total: dict[str, float] = {}
+        for tokens_and_sums in ranks.gather({"tokens": tokens, **sums}):  # a rank may have had no batch
+            for name, number in tokens_and_sums.items():
+                total[name] = total.get(name, 0.0) + number
+        count = total.pop("tokens")
+        return {f"valid_{name}": number / count for name, number in total.items()} | further
