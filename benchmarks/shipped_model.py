@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import platform
+import os
 import shutil
 import time
 from pathlib import Path
@@ -27,13 +27,16 @@ FEW = 200  # test sentences that the tests translate
 
 def write_half(run: Path, folder: Path) -> None:
     """The run's model, with its weights in half precision, and its first updates."""
-    from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
+    from handloom.train.runs.checkpoints import read_config, save_checkpoint
+    from handloom.train.tasks.translation import Translator
 
-    tensors, config = load_checkpoint(run)
-    half = {name: tensor.astype(np.float16) for name, tensor in tensors.items()}
+    model = Translator.load(run).model
+    tensors = model.state_dict()
+    half = {id(tensor): tensor.astype(np.float16) for tensor in tensors.values()}
     assert all(np.isfinite(tensor).all() for tensor in half.values())
-    size = save_checkpoint(folder, half, config).stat().st_size
-    print(f"{sum(tensor.size for tensor in half.values()):,} parameters, {size:,} bytes")
+    named = {name: half[id(tensor)] for name, tensor in tensors.items()}  # tied tables have several names
+    size = save_checkpoint(folder, named, read_config(run)).stat().st_size
+    print(f"{model.parameter_count():,} parameters, {size:,} bytes")
     for name in ("config.json", "tokenizer.json"):
         shutil.copyfile(run / name, folder / name)
     with open(run / "metrics.jsonl") as log:
@@ -42,13 +45,20 @@ def write_half(run: Path, folder: Path) -> None:
 
 def measure(folder: Path) -> dict[str, Any]:
     """BLEU of the shipped model, by beam search of width 5 and greedily, and the environment it was measured in."""
+    from numpy._core._multiarray_umath import __cpu_features__
+
     from handloom.models import Strategy
     from handloom.train.data.translation import load_translation_data
     from handloom.train.tasks.metrics import bleu, chrf
     from handloom.train.tasks.translation import Translator
 
     translator = Translator.load(folder)
-    figures: dict[str, Any] = {"numpy": np.__version__, "machine": platform.machine()}
+    found_here = (name for name, there in __cpu_features__.items() if there)
+    figures: dict[str, Any] = {
+        "numpy": np.__version__,
+        "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", ""),
+        "simd": sorted(found_here),
+    }
     for name in ("tatoeba", "multi30k"):
         data = load_translation_data(name)
         for what, beam, count in (("beam 5", 5, None), ("greedy", 1, None), (f"beam 5, first {FEW}", 5, FEW)):

@@ -8,3 +8,9 @@ from pathlib import Path
 
 #: The name by which a model is loaded -> its folder.
 MODELS = {"tatoeba-de-en": Path(__file__).parent / "tatoeba_de_en"}
+
+
+def model_path(text: str) -> Path:
+    """The folder of a shipped model, if `text` is its name and there is no file or folder so called; else the path."""
+    path = Path(text)
+    return path if path.exists() else MODELS.get(text, path)
