@@ -21,8 +21,9 @@ import numpy as np
 
 from ...errors import InputError
 from ..backend import array_module
+from ..function import run
 from ..grad_mode import no_grad
-from ..tensor import Tensor, array_of
+from ..tensor import array_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Why a form can't take a call, from its arrays and options; None if it can.
@@ -84,21 +85,24 @@ def form(op: str, name: str = "plain", why_not: WhyNot = lambda arrays, options:
 
 def serve(op: str, operands: tuple[Any, ...], **options: Any) -> Any:
     """The op's result by the first of its forms that takes these operands (Tensors or arrays) and options."""
-    forms = FORMS[op]
     if _mode.asked:
         raise _Asked(op, operands, options)
+    return _chosen(op, operands, options).run(operands, options)
+
+
+def _chosen(op: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Form:
+    forms = FORMS[op]
     if not _mode.plain:
         arrays = [array_of(operand) for operand in operands]
         for quick in forms:
             if quick.why_not(arrays, options) is None:
-                return quick.run(operands, options)
-    return forms[-1].run(operands, options)
+                return quick
+    return forms[-1]
 
 
 def run_form(op: str, *operands: Any) -> Any:
-    """`serve` within a backward rule: records the call if an operand is a Tensor, else gives arrays."""
-    result = serve(op, operands)
-    return result if any(isinstance(operand, Tensor) for operand in operands) else result.data
+    """`run` of the form that serves: for backward rules, of an op without options whose forms are all classes."""
+    return run(_chosen(op, operands, {}).compute(), *operands)
 
 
 def refused_by(op: str, name: str, operands: tuple[Any, ...], **options: Any) -> str | None:

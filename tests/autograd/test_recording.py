@@ -74,6 +74,15 @@ def test_anomalies_are_found_while_a_recording_runs() -> None:
     assert function.observer is None
 
 
+def test_a_backward_pass_over_arrays_makes_no_calls() -> None:
+    x = Tensor(np.ones((1, 2, 6), np.float32), requires_grad=True)
+    query, key, value = ops.split_heads(x, 1, 3)
+    total = ops.merge_heads(ops.attention(query, key, value)).sum()
+    with record() as recording:
+        total.backward()
+    assert recording.calls == []
+
+
 def test_a_recording_is_of_one_thread() -> None:
     with record() as recording:
         thread = threading.Thread(target=lambda: ops.exp(Tensor(1.0)))

@@ -45,6 +45,15 @@ def _unraisable(unraisable: Any) -> None:
     sys.__unraisablehook__(unraisable)
 
 
+def _uncaught(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """For sys.excepthook: what can't be used is one line, also where an import finds it (an environment variable)."""
+    if kind.__name__ != "InputError":
+        sys.__excepthook__(kind, error, trace)
+        return
+    print(f"error: {error}", file=sys.stderr, flush=True)
+    os._exit(2)
+
+
 def _importer() -> str:
     """The name of the module that imports this one: "__main__" for a program, another one in a test."""
     frame: FrameType | None = sys._getframe(1)
@@ -54,9 +63,10 @@ def _importer() -> str:
 
 
 _MODULE = sys._getframe().f_code
-if (
-    _importer() == "__main__"
-    and threading.current_thread() is threading.main_thread()
-    and signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where SIGINT is ignored
-):
-    signal.signal(signal.SIGINT, _end)
+if _importer() == "__main__":
+    sys.excepthook = _uncaught
+    if (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where SIGINT is ignored
+    ):
+        signal.signal(signal.SIGINT, _end)

@@ -121,3 +121,13 @@ def test_importing_it_changes_nothing_for_others() -> None:
     import handloom.train.cli.start  # noqa: F401
 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_variable_that_an_import_refuses_is_an_error_of_one_line() -> None:
+    command = [sys.executable, ROOT / "examples/translate_de_en.py", "--help"]
+    environment = {**os.environ, "HANDLOOM_PLAIN": "maybe"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: HANDLOOM_PLAIN is 'maybe': set it to 1 for plain forms only, to 0 for quick ones too.\n"
+    )
