@@ -1,21 +1,21 @@
-"""What the large ops cost, roughly, on one core: the guesses by which `parallel_for` decides whether threads pay.
+"""Rough costs of the large ops on one core, by which `parallel_for` decides whether threads pay off.
 
-All but counts are nanoseconds. A guess that is wrong by half changes which small calls stay in one part, never a
-result. Waking a thread up takes some 40 microseconds.
+Unless they are counts, the unit is nanoseconds. An error by half changes which small calls run on one thread, never a
+result. Waking a thread takes about 40 microseconds.
 """
 
 from __future__ import annotations
 
-#: Multiplications and additions of a matrix product that one core does in a nanosecond; (m, k) by (k, n) takes m k n.
+#: Multiply-adds of a matrix product that one core does in a nanosecond; (m, k) by (k, n) takes m k n of them.
 FLOPS = 50
 
-# A number of the array that the op goes over.
+# For each element of the array that the op processes:
 MASKED = 0.5  # x * mask * scale, residual added or not
 COPIED = 0.5  # merging heads
-DRAWN = 0.5  # a random bit
+DRAWN = 0.5  # drawing an element of a dropout mask
 LAYER_NORM, LAYER_NORM_BACKWARD = 1.2, 2.5
 RELU_BACKWARD = 0.6
-CROSS_ENTROPY = 2.0  # softmax, loss and its gradient, of a logit
-ATTENTION, ATTENTION_BACKWARD = 4.0, 6.0  # a score: products, softmax, dropout
+CROSS_ENTROPY = 2.0  # softmax, loss and its gradient, for each logit
+ATTENTION, ATTENTION_BACKWARD = 4.0, 6.0  # products, softmax and dropout, for each score
 BLOCKED_ATTENTION = 4.0
-BLOCKS_FROM = 1 << 18  # scores a head, from which on attention goes by blocks unless told otherwise
+BLOCKS_FROM = 1 << 18  # scores per head from which on attention's method "auto" takes blocks

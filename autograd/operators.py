@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the ops import this package; `bind` passes them in
 
 
 class Operators:
-    """The part of `Tensor` that calls the ops."""
+    """The operators and NumPy methods of `Tensor`."""
 
     __slots__ = ()
 
@@ -154,5 +154,5 @@ class Operators:
 
 
 def bind(ops: ModuleType) -> None:
-    """Give the methods the ops, which are written with Tensor themselves."""
+    """Pass the ops to the methods: this module can't import them, since they import Tensor."""
     globals().update(_ops=ops)

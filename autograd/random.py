@@ -17,13 +17,13 @@ from .backend import Array, device_of, to_device
 from .costs import DRAWN
 from .parallel import parallel_for, pieces
 
-# A mask of this many elements is drawn in lanes, each a stream seeded by the generator, so that several threads can
-# draw at once. The number of lanes is fixed, so that the numbers don't depend on the threads.
+# A mask of at least _LARGE elements is drawn in _LANES parts, each from a stream seeded by the generator, so that
+# several threads can draw at once. The number of parts is fixed, so that the result doesn't depend on that of threads.
 _LARGE, _LANES = 1 << 16, 4
 
 
 class _Words(np.random.bit_generator.ISeedSequence):
-    """Random words, (3,) uint64, as a seed: NumPy's own way, which mixes any numbers, takes ten times as long."""
+    """Random words, (3,) uint64, as a seed; NumPy's SeedSequence, which mixes any numbers, takes ten times as long."""
 
     def __init__(self, words: np.ndarray):
         self.words = words
@@ -40,17 +40,17 @@ def _stream(words: np.ndarray) -> np.random.SFC64:
 class Generator:
     """A stream of random numbers (NumPy's SFC64). Threads may share it: each draw is atomic.
 
-    Several numbers together form one seed, each combination a different stream. `get_state()` is plain JSON-able data;
-    `set_state` with it repeats the same numbers.
+    The seed is a number or several; each combination gives a different stream. `get_state()` returns data that JSON can
+    hold; after `set_state` with it the same numbers follow.
 
-    Kernels draw their own bits by counter: from a seed that this generator draws once, which is on the device, and
-    the number of the call (`next_call`).
+    CUDA kernels compute their random bits from counters: from a seed on the device, which this generator draws once,
+    and the number of the call (`next_call`).
     """
 
     def __init__(self, seed: int | Sequence[int] = 0):
         self._bits = np.random.SFC64(seed)
         self._lock = threading.RLock()
-        self._seed: int | None = None  # of the kernels' bits, once it is drawn; `_calls` have used it
+        self._seed: int | None = None  # the kernels' seed, once it is drawn; `_calls` calls have used it
         self._seed_array: Any = None
         self._calls = 0
 
@@ -60,6 +60,7 @@ class Generator:
         return _Methods(self)
 
     def get_state(self) -> dict[str, Any]:
+        """The state of the stream, as numbers and lists."""
         state = self._bits.state
         return {
             "bit_generator": state["bit_generator"],
@@ -70,7 +71,7 @@ class Generator:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a saved state. Raises ValueError if it is not one of this kind of generator.
+        """Continue from a saved state. Raises ValueError if it is not the state of an SFC64 generator.
 
         No effect while draws are repeated (see `Draws`).
         """
@@ -94,7 +95,7 @@ class Generator:
     __setstate__ = set_state
 
     def draw(self, draw: Callable[[np.random.SFC64], Any]) -> Any:
-        """draw(bits), atomically: `bits` is this stream, or the stream of a draw that is being repeated."""
+        """The result of draw(bits), atomically; `bits` is this stream, or that of a draw that is being repeated."""
         log = _thread.log
         if log is None:
             with self._lock:
@@ -112,9 +113,9 @@ class Generator:
         return drawn
 
     def next_call(self, x: Array) -> tuple[Array, int]:
-        """The source of a kernel's random bits: a seed, (1,) uint64 on the device of `x`, and the number of the call.
+        """What a kernel computes its random bits from: a seed, (1,) uint64 on x's device, and the number of this call.
 
-        The seed is drawn at the first call.
+        The first call draws the seed.
         """
         log = _thread.log
         call = None if log is None else log.given()
@@ -131,7 +132,7 @@ class Generator:
         return call
 
     def begin_calls(self) -> int:
-        """Draw the seed of the calls to come, and return it."""
+        """Draw a new seed for the kernels, count their calls from 0, and return the seed."""
         with self._lock:
             self._seed, self._seed_array, self._calls = int(np.random.Generator(self._bits).integers(1 << 63)), None, 0
             return self._seed
@@ -141,9 +142,9 @@ class Generator:
         self._seed_array = where
 
     def keep_mask(self, shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
-        """A boolean mask, False with probability `drop`, and the scale that keeps expectations: 1 / P(True).
+        """A boolean mask, False with probability `drop`, and the scale that preserves expectations: 1 / P(True).
 
-        Sixteen random bits per element: the probability is rounded to a multiple of 2^-16, and the scale is exactly
+        Each element takes sixteen random bits: the probability is rounded to a multiple of 2^-16, and the scale is
         that of the rounded one.
         """
         if math.prod(shape) < _LARGE:
@@ -153,7 +154,7 @@ class Generator:
 
 
 def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: float) -> tuple[np.ndarray, float]:
-    """As `Generator.keep_mask`, with an equal part from each stream, on all threads if there are several."""
+    """As `Generator.keep_mask`, with an equal part from each stream, on several threads for several streams."""
     threshold = round(drop * 65536)
     mask = np.empty(math.prod(shape), bool)
     bounds = [mask.size * lane // len(streams) for lane in range(len(streams) + 1)]
@@ -170,7 +171,7 @@ def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: 
 
 
 class GivenMask:
-    """In place of a Generator: the mask of dropout that was drawn before, for the same call in another form."""
+    """Replaces a Generator where a call is repeated in another form: returns the dropout mask that was drawn before."""
 
     def __init__(self, mask: Array | None, scale: float):
         self.mask, self.scale = mask, scale
@@ -181,7 +182,7 @@ class GivenMask:
 
 
 class _Methods(np.random.Generator):
-    """NumPy's generator, whose every method makes one draw from a Generator of ours."""
+    """A NumPy generator of which each method makes one draw from a `Generator`."""
 
     def __init__(self, generator: Generator):
         super().__init__(generator._bits)
@@ -214,20 +215,20 @@ class Draws:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Note the draws of this block."""
+        """Record the draws of this block."""
         with _Log(self.states, repeats=False):
             yield
 
     @contextmanager
     def repeated(self) -> Iterator[None]:
-        """Give the draws of this block the noted numbers. Raises RuntimeError if there are more of them or fewer."""
+        """Repeat the recorded draws in this block. Raises RuntimeError if it draws more or less often."""
         with _Log(self.states, repeats=True) as log:
             yield
             log.check(log.index == len(self.states))
 
 
 class _Log:
-    """The states from which the draws of a block in this thread start, which `repeats` or adds to them."""
+    """While a block runs in this thread: the states at which its draws start, repeated if `repeats`, else recorded."""
 
     def __init__(self, states: list[Any], repeats: bool):
         self.states, self.repeats, self.index = states, repeats, 0
@@ -243,7 +244,7 @@ class _Log:
         return self.repeats or (self.outer is not None and self.outer.is_repeating())
 
     def given(self) -> Any:
-        """The state from which the next draw has to start; None if it is a new one."""
+        """The state at which the next draw must start; None if it is not a repetition."""
         if not self.repeats:
             return None if self.outer is None else self.outer.given()
         self.check(self.index < len(self.states))

@@ -20,7 +20,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -134,6 +134,7 @@ def measure(workers: dict[str, Any], task: dict[str, Any], rounds: int) -> list[
     """One row for each method of each side."""
     rows = []
     methods = [(side, method) for side, names in SIDES[task["device"]].items() for method in names]
+    methods = [(side, method) for side, method in methods if side in workers]
     for side, method in methods:
         row = {**task, "side": side, "method": method}
         prepared = workers[side].ask(json.dumps({**task, "method": method, "do": "prepare"}))
@@ -165,12 +166,14 @@ def show(rows: list[dict[str, Any]]) -> None:
         )
 
 
-def why_not(device: str) -> str | None:
-    """Why nothing can be measured on this device, or None."""
+def why_not(device: str, alone: bool = False) -> str | None:
+    """Why nothing can be measured on this device, or None. `alone`: without PyTorch."""
     try:
         check_device(device)
     except DeviceError as error:
         return f"{error}; without --device cuda the CPU is measured"
+    if alone:
+        return None
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed, with which handloom is compared: pip install torch"
     if device == "cuda":
@@ -192,13 +195,14 @@ def main() -> None:
     parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 128])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of each side, on a CPU (default: 1)")
+    parser.add_argument("--alone", action="store_true", help="measure handloom without PyTorch beside it")
     parser.add_argument("--json", type=Path, help="write the results here")
     parser.add_argument("--work", choices=("handloom", "torch"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         work(options.work)
         return
-    reason = why_not(options.device)
+    reason = why_not(options.device, options.alone)
     if reason:
         parser.exit(2, f"error: {reason}\n")
     lengths, rows = options.lengths or LENGTHS[options.device], []
@@ -207,11 +211,10 @@ def main() -> None:
         batch, heads = TOKENS[options.device] // length, FEATURES[options.device] // head_dim
         shape = [max(1, batch), max(1, heads), length, head_dim]
         task = {"device": options.device, "shape": shape, "causal": causal, "backward": backward}
-        with (
-            Worker("benchmarks.attention", ["--work", "handloom"], environment) as ours,
-            Worker("benchmarks.attention", ["--work", "torch"], environment) as theirs,
-        ):
-            found = measure({"handloom": ours, "torch": theirs}, task, options.rounds)
+        with ExitStack() as running:
+            sides = ("handloom",) if options.alone else ("handloom", "torch")
+            workers = {side: Worker("benchmarks.attention", ["--work", side], environment) for side in sides}
+            found = measure({x: running.enter_context(worker) for x, worker in workers.items()}, task, options.rounds)
         show(found)
         rows += found
     if options.json:

@@ -37,7 +37,8 @@ def prepare(data_name: str, preset_name: str, changes: list[str], steps: int) ->
     data = load_translation_data(data_name)
     preset = changed(translation_preset(preset_name, data.name), changes)
     tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], preset.vocab_size)
-    batches = translation_batches(data.train, tokenizer, preset, seed=0)
+    size = {"tokens_per_batch": preset.tokens_per_batch, "max_length": preset.max_length}
+    batches = translation_batches(data.train, tokenizer, **size, seed=0)
     epochs = itertools.chain.from_iterable(batches.epoch(epoch) for epoch in itertools.count())
     size = Size(
         "seq2seq", 0, 0, 0, tokenizer.vocab_size, preset.d_model, preset.dim_feedforward, preset.layers, preset.nhead,

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "files.md"
 #: Folders beside those of the package, which pyproject.toml lists.
 OTHERS = {
+    "autograd/kernels/ladder": "Five attention kernels of rising skill, to learn from: docs/flash_attention.md.",
     "examples": "One script a report, and one that writes the training loop out.",
     "benchmarks": "Side by side with a peer: `python -m benchmarks.NAME`.",
     "tests/support": "Tools of the tests; beside it `tests/` mirrors the package.",
@@ -24,9 +25,9 @@ OTHERS = {
 INTRODUCTION = """# Files
 
 Every file with the first line of its docstring. `python docs/list_files.py` writes this page; a test compares it
-with the files. Imports point one way: `errors` <- `autograd` <- `nn` <- `models` <- `train` <- `explorer` <-
-`examples`, with `tokenizer` beside `models`, and there are no import circles; tests hold this too. Beside the folders
-are `Makefile`, `pyproject.toml` (dependencies, and the settings of all tools) and `.ci/run`, what continuous
+with the files. Imports point one way: `errors` <- `autograd` <- `nn` <- `models` <- `train` <- `explorer`, `course`
+<- `examples`, with `tokenizer` beside `models`, and there are no import circles; tests hold this too. Beside the
+folders are `Makefile`, `pyproject.toml` (dependencies, and the settings of all tools) and `.ci/run`, what continuous
 integration runs.
 """
 

@@ -4,6 +4,7 @@ python examples/generate_text.py                                        embedded
 python examples/generate_text.py --data shakespeare --out runs/plays    Shakespeare, the sizes of nanoGPT's CPU run
 python examples/generate_text.py --tokenizer bpe --table none           subwords instead of characters
 python examples/generate_text.py --table heads                          the same model with other heads
+mpirun -n 4 python examples/generate_text.py --table heads              four of these models at the same time
 python examples/generate_text.py --augment runs/en_fr runs/fr_en        more text, by way of French
 python examples/generate_text.py --checkpoint runs/plays "This is a"    go on from a beginning
 python examples/generate_text.py --checkpoint openai-community/gpt2 "This is a"

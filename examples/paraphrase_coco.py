@@ -121,7 +121,8 @@ def compare(
 
 def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> str:
     """The bytes of a step on the first batch, in either precision."""
-    batch = next(translation_batches(pairs, translator.tokenizer, preset, seed=0).epoch(0))
+    size = {"tokens_per_batch": preset.tokens_per_batch, "max_length": preset.max_length}
+    batch = next(translation_batches(pairs, translator.tokenizer, **size, seed=0).epoch(0))
     loss = translation_loss(preset.label_smoothing, translator.tokenizer.pad_id)
     rows = [step_memory(translator.model, loss, batch, precision) for precision in ("fp32", "fp16")]
     tokens = batch.source.size + batch.target_input.size

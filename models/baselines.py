@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from ..autograd import Tensor, no_grad
-from ..nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module
+from ..nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module, init
 from ..nn.recurrent import Recurrent, State, select_rows
 from .fields import Choices, Count, Depth, Share, Size, check_fields
 from .generation import Uncached
@@ -63,6 +63,9 @@ class BigramLanguageModel(Module):
 class RecurrentConfig:
     """What a RecurrentLanguageModel is built from: `kind` "rnn", "lstm" or "gru", and its sizes.
 
+    Without an `embedding` the first layer reads one-hot tokens: its product with one is a row of a table, to which the
+    biases of the input are merged.
+
     Raises ValueError for a value that its field does not allow, see `fields`.
     """
 
@@ -71,12 +74,14 @@ class RecurrentConfig:
     d_model: Size = 256
     layers: Depth = 1
     dropout: Share = 0.0
+    embedding: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        values = dataclasses.asdict(self)
+        return values if not self.embedding else {name: values[name] for name in values if name != "embedding"}
 
 
 class RecurrentLanguageModel(Module):
@@ -84,9 +89,12 @@ class RecurrentLanguageModel(Module):
 
     def __init__(self, config: RecurrentConfig):
         self.config = c = config
-        self.embedding = Embedding(c.vocab_size, c.d_model)
+        layer, size = RECURRENT_LAYERS[c.kind], c.d_model
+        self.embedding = Embedding(c.vocab_size, size if c.embedding else layer.gates * size)
+        if not c.embedding:
+            init.uniform_(self.embedding.weight, -(size**-0.5), size**-0.5)
         self.dropout = Dropout(c.dropout)
-        self.recurrent = RECURRENT_LAYERS[c.kind](c.d_model, c.d_model, c.layers, c.dropout)
+        self.recurrent = layer(size if c.embedding else None, size, c.layers, c.dropout)
         self.output = Linear(c.d_model, c.vocab_size)
 
     def forward(self, ids: Any) -> Tensor:
@@ -94,7 +102,8 @@ class RecurrentLanguageModel(Module):
 
     def outputs(self, ids: Any, state: list[State] | None = None) -> tuple[Tensor, list[State]]:
         """Logits, and the state after the last token; `ids` continue from `state`, if given."""
-        x, state = self.recurrent(self.dropout(self.embedding(ids)), state)
+        x = self.embedding(ids)
+        x, state = self.recurrent(self.dropout(x) if self.config.embedding else x, state)
         return self.output(self.dropout(x)), state
 
     def start(self, rows: int = 1) -> RecurrentState:

@@ -114,7 +114,7 @@ def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
         for one in fields(base) if is_dataclass(base) else ():
             if "help" in one.metadata:
                 found.setdefault(one.name, (one.metadata["help"], one.metadata["flag"]))
-    return found
+    return {one.name: found[one.name] for one in fields(owner) if one.name in found}
 
 
 def field_kinds(owner: Any) -> dict[str, Any]:

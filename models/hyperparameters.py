@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Any, Literal
 
+from ..nn.normalization import NORMS
+from ..nn.transformer import BIASES
 from .baselines import RecurrentConfig
 from .classifier import ClassifierConfig
 from .fields import (
@@ -58,13 +60,15 @@ class Preset:
     dropout: Share = setting(help="share of features that are set to zero in training")
     norm_first: bool = setting(False, help="normalise the input of each sublayer, not its output")
     activation: Activation = setting("relu", help="of the feed-forward network")
+    norm: Annotated[str, Choices(NORMS)] = setting("layer", help="layer_std divides by the deviation + eps")
+    bias: Annotated[str, Choices(tuple(BIASES))] = setting("all", help="which linear layers of a layer have biases")
     positions: Positions = setting("sinusoidal", help="how tokens know their positions")
     pattern: Pattern = setting("full", help="which positions self-attention sees")
     label_smoothing: Share = setting(0.0, help="share of the target's probability spread over all tokens")
 
     steps: Count | None = setting(None, help="updates to make", flag=Flag(preset=True, resumes=True))
     optimizer: Literal["adam", "adamw", "sgd"] = setting(
-        "adam", help="adamw has a weight decay of 0.01 of its own, sgd a momentum of 0.9", flag=Flag()
+        "adam", help="sgd has a momentum of 0.9, adamw a default weight decay of 0.01", flag=Flag(preset=True)
     )
     schedule: Schedule = setting("noam", help="of the learning rate", flag=Flag(preset=True))
     lr: Rate | None = setting(None, help="peak learning rate of the schedules other than noam", flag=Flag(preset=True))
@@ -73,7 +77,7 @@ class Preset:
     betas: Betas = setting((0.9, 0.98), help="decays of Adam's two moments")
     eps: Rate = setting(1e-9, help="added to the root of Adam's second moment")
     weight_decay: NotNegative | None = setting(
-        None, help="of matrices, decoupled; none leaves the optimizer's own", flag=Flag(preset=True)
+        None, help="of matrices, decoupled; without one the optimizer has its own", flag=Flag(preset=True)
     )
     clip_norm: Rate | None = setting(1.0, help="bound on the gradient's norm")
     accumulate: Count = setting(1, help="batches an update", flag=Flag("K", times=True))
@@ -112,8 +116,9 @@ class Preset:
 
     def _shared(self, *names: str) -> dict[str, Any]:
         """What a model's configuration takes by the same names as this preset has it."""
-        always = ("d_model", "nhead", "dim_feedforward", "dropout", "norm_first", "activation", "positions", "pattern")
-        return {name: getattr(self, name) for name in (*always, *names)}
+        sizes = ("d_model", "nhead", "dim_feedforward", "dropout")
+        kinds = ("norm_first", "activation", "norm", "bias", "positions", "pattern")
+        return {name: getattr(self, name) for name in (*sizes, *kinds, *names)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,6 +128,8 @@ class TranslationPreset(Preset):
     tokens_per_batch: Count = setting(help="source or target tokens of a batch, padding included")
     steps: Count = dataclasses.field()
     tied: bool = setting(True, help="one table for source, target and output layer")
+    copy: bool = setting(False, help="tokens may be copied from the source: a pointer-generator")
+    coverage_loss: NotNegative = setting(0.0, help="weight of the loss for copying twice from the same place")
     max_length: Length = setting(128, help="tokens of a text; longer ones are left out")
     label_smoothing: Share = 0.1
     validate_every: Count = 200
@@ -139,6 +146,7 @@ class TranslationPreset(Preset):
             pad_id=pad_id,
             share_embeddings=self.tied,
             tie_output=self.tied,
+            copy=self.copy,
             **self._shared("max_length"),
         )
 
@@ -161,6 +169,7 @@ class LanguageModelPreset(Preset):
     eps: Rate = 1e-8
     weight_decay: NotNegative | None = 0.1
     recurrent_size: Size = setting(256, help="features of the recurrent baselines")
+    recurrent_embedding: bool = setting(True, help="the recurrent baselines read vectors, not one-hot tokens")
     recurrent_steps: Count = setting(500, help="updates of the recurrent baselines")
     recurrent_lr: Rate = setting(2e-3, help="peak learning rate of the recurrent baselines")
     validate_every: Count = 250
@@ -175,7 +184,9 @@ class LanguageModelPreset(Preset):
 
     def recurrent(self, vocab_size: int, kind: str) -> RecurrentConfig:
         """The baseline of this kind ("rnn", "lstm" or "gru")."""
-        return RecurrentConfig(vocab_size, kind, self.recurrent_size, dropout=self.dropout)
+        return RecurrentConfig(
+            vocab_size, kind, self.recurrent_size, dropout=self.dropout, embedding=self.recurrent_embedding
+        )
 
     def for_baselines(self) -> LanguageModelPreset:
         """The same run for a recurrent model."""

@@ -26,8 +26,8 @@ class ModelOptions:
     """Options that all models of Transformer layers share.
 
     Args:
-        norm: "layer" or "rms".
-        norm_eps: of every norm, inside the square root.
+        norm: one of `nn.normalization.NORMS`.
+        norm_eps: of every norm, inside the square root but with "layer_std".
         bias: which linear layers have biases, one of `nn.transformer.BIASES`.
         kv_heads: heads of keys and values in self-attention, each for a group of query heads; None for nhead.
         rotary: options of `nn.positional.RotaryPositions`, such as its base.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import Tensor, no_grad
+from ..autograd import Tensor, no_grad, ops
 from ..autograd.backend import array_module, is_array, to_device
 from ..nn import (
     Dropout,
@@ -22,6 +22,7 @@ from ..nn import (
     init,
     make_norm,
 )
+from .copying import copied_shares, copy_logits, coverage_loss
 from .fields import Activation, Count, Depth, Length, Pattern, Positions, Share, Size, Whole, check_fields
 from .generation.cached import CachedState
 from .generation.decoding import Uncached
@@ -47,6 +48,7 @@ class Seq2SeqConfig(ModelOptions):
         scale_embedding: multiply embeddings by sqrt(d_model).
         decoder_nhead, decoder_dim_feedforward, decoder_max_length: sizes of the decoder; the encoder's if None. With a
             `decoder_max_length` the decoder has its own positions.
+        copy: the next token may also be copied from the source, see `copying`; needs equal vocabularies.
 
     And those of `ModelOptions`.
 
@@ -74,6 +76,7 @@ class Seq2SeqConfig(ModelOptions):
     decoder_nhead: Size | None = None
     decoder_dim_feedforward: Size | None = None
     decoder_max_length: Length | None = None
+    copy: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -82,6 +85,10 @@ class Seq2SeqConfig(ModelOptions):
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 f"share_embeddings needs one vocabulary, not {self.source_vocab_size} and {self.target_vocab_size} ids"
+            )
+        if self.copy and self.source_vocab_size != self.target_vocab_size:
+            raise ValueError(
+                f"copy needs one vocabulary, not {self.source_vocab_size} and {self.target_vocab_size} ids"
             )
 
 
@@ -129,6 +136,11 @@ class Seq2SeqTransformer(Module):
             self.output.weight = self.target_embedding.weight
         else:
             init.xavier_uniform_(self.output.weight)
+        if c.copy:
+            self.copy_gate = Linear(c.d_model, 1)
+            init.zeros_(self.copy_gate.bias)  # type: ignore[arg-type]
+            # The other methods of attention give weights without a gradient.
+            self.decoder.layers[-1].multihead_attn.method = "standard"
 
     def forward(self, source: Any, target: Any, source_lengths: Any = None) -> Tensor:
         """Logits (batch, target_length, target_vocab_size) of the token after each target position.
@@ -141,7 +153,7 @@ class Seq2SeqTransformer(Module):
         Raises ValueError beyond `max_length`, IndexError for an id outside the vocabulary.
         """
         memory, source_lengths = self.encode(source, source_lengths)
-        return self.decode(target, memory, source_lengths)
+        return self.decode(target, memory, source_lengths, source=source)
 
     def encode(self, source: Any, source_lengths: Any = None) -> tuple[Tensor, Any]:
         """The encoder output (batch, source_length, d_model) and the lengths (batch,) without padding."""
@@ -156,17 +168,35 @@ class Seq2SeqTransformer(Module):
         memory: Tensor,
         memory_lengths: Any,
         *,
+        source: Any = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Tensor:
         """Logits for `target` (batch, length) given the encoder output `memory` (batch, source_length, d_model).
 
         Appends the cross-attention weights of each layer, (batch, heads, length, source_length), to `cross_weights`.
+        A model that copies needs the `source` (batch, source_length), too, or raises ValueError.
         """
-        return self.output(self._decoded(target, memory, memory_lengths, cross_weights))
+        if not self.config.copy:
+            return self.output(self._decoded(target, memory, memory_lengths, cross_weights))
+        if source is None:
+            raise ValueError("decode: this model copies from its source; give the ids as source=")
+        logits, gate, weights = self._to_mix(target, memory, memory_lengths, cross_weights)
+        return copy_logits(logits, gate, weights, source)
 
-    def _decoded(self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None) -> Tensor:
+    def _to_mix(
+        self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The logits of the vocabulary, the gate and the attention that `copying` makes a mixture of."""
+        last: list[Tensor] = []
+        x = self._decoded(target, memory, memory_lengths, cross_weights, last)
+        return self.output(x), self.copy_gate(x), last[0].mean(axis=1)
+
+    def _decoded(
+        self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None, last: Any = None
+    ) -> Tensor:
         x = self.dropout(self._target_positions(self.target_embedding(target)))
-        return self.decoder(x, memory, memory_lengths=memory_lengths, cross_weights=cross_weights)
+        options = {"memory_lengths": memory_lengths, "cross_weights": cross_weights, "last_weights": last}
+        return self.decoder(x, memory, **options)
 
     def loss(
         self,
@@ -177,27 +207,41 @@ class Seq2SeqTransformer(Module):
         *,
         label_smoothing: float = 0.0,
         class_weight: Any = None,
+        coverage: float = 0.0,
     ) -> Tensor:
         """Mean cross-entropy, in nats, of `labels` (batch, target_length) given what `forward` takes, without padding.
 
-        Equal to `ops.cross_entropy` of the logits, but never holds all of them.
+        Equal to `ops.cross_entropy` of the logits, but never holds all of them, unless the model copies. Then it may
+        have `coverage` times the `copying.coverage_loss` added to it; another model raises ValueError for that.
         """
         xp = array_module(self.output.weight.data)
         if xp is not np:  # one transfer for all layers
             lengths = (source != self.config.pad_id).sum(axis=1) if source_lengths is None else source_lengths
             source_lengths = xp.asarray(lengths, dtype=np.int32)
         memory, source_lengths = self.encode(source, source_lengths)
-        return self.output.cross_entropy(
-            self._decoded(target, memory, source_lengths),
-            labels,
-            ignore_index=self.config.pad_id,
-            label_smoothing=label_smoothing,
-            class_weight=class_weight,
-        )
+        pad_id = self.config.pad_id
+        options: dict[str, Any] = {"ignore_index": pad_id, "label_smoothing": label_smoothing}
+        if not self.config.copy:
+            if coverage:
+                raise ValueError("loss: coverage is of a model that copies; build it with copy=True")
+            x = self._decoded(target, memory, source_lengths)
+            return self.output.cross_entropy(x, labels, class_weight=class_weight, **options)
+        logits, gate, weights = self._to_mix(target, memory, source_lengths)
+        value = ops.cross_entropy(copy_logits(logits, gate, weights, source), labels, weight=class_weight, **options)
+        return value + coverage * coverage_loss(weights, labels != pad_id) if coverage else value
+
+    def copied(self, source: Any, target: Any, written: Any) -> Any:
+        """How probably each of `written` (batch, target_length) was copied from each source token, an array.
+
+        `source` and `target` are those of `forward`, which predicts `written`; see `copying.copied_shares`.
+        """
+        with no_grad():
+            return copied_shares(*self._to_mix(target, *self.encode(source)), source, written)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
         """The decoder for `start`, in the layout that is fastest for generation; a copy unless `packed` is false."""
-        return RawDecoder(self._embed_target, self.decoder.layers, self.decoder.norm, self.output, packed)
+        gate = self.copy_gate if self.config.copy else None
+        return RawDecoder(self._embed_target, self.decoder.layers, self.decoder.norm, self.output, packed, gate)
 
     def start(
         self,
@@ -226,6 +270,7 @@ class Seq2SeqTransformer(Module):
             suggested_lengths=2 * lengths + 10,
             memory=memory.data,
             memory_lengths=lengths,
+            source=source if self.config.copy else None,
             keep_attention=keep_attention,
         )
 
@@ -236,7 +281,7 @@ class Seq2SeqTransformer(Module):
 
         def logits(ids: np.ndarray, origin: np.ndarray) -> Any:
             with no_grad():
-                return self.decode(ids, memory[origin], lengths[origin]).data[:, -1]
+                return self.decode(ids, memory[origin], lengths[origin], source=source[origin]).data[:, -1]
 
         suggested = 2 * np.asarray(lengths) + 10
         positions = self.config.decoder_max_length or self.config.max_length

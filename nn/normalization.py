@@ -11,7 +11,8 @@ from ..autograd import Parameter, Tensor, ops
 from .dropout import Dropout
 from .module import Module
 
-NORMS = ("layer", "rms")
+#: What `make_norm` makes; "layer_std" is the layer norm with `eps_outside`.
+NORMS = ("layer", "rms", "layer_std")
 
 
 class LayerNorm(Module):
@@ -103,4 +104,4 @@ def make_norm(kind: str, features: int, eps: float = 1e-5) -> LayerNorm | RMSNor
     """The norm for one of `NORMS`. Raises ValueError for another."""
     if kind not in NORMS:
         raise ValueError(f"unknown norm {kind!r}: use one of {', '.join(NORMS)}")
-    return LayerNorm(features, eps) if kind == "layer" else RMSNorm(features, eps)
+    return RMSNorm(features, eps) if kind == "rms" else LayerNorm(features, eps, eps_outside=kind == "layer_std")

@@ -24,7 +24,9 @@ class Recurrent(Module):
 
     Parameters of layer k: `weight_ih_lk` (gates hidden_size, input features), `weight_hh_lk` (gates hidden_size,
     hidden_size), `bias_ih_lk` and `bias_hh_lk` (gates hidden_size,). All start uniform in +-1/sqrt(hidden_size).
-    `dropout` applies to the output of every layer but the last.
+    `dropout` applies to the output of every layer but the last. With an `input_size` of None the first layer has
+    neither `weight_ih_l0` nor `bias_ih_l0`: its inputs (batch, length, gates hidden_size) are their results, such as
+    rows of a table.
 
     Raises ValueError for sizes below 1.
     """
@@ -32,8 +34,8 @@ class Recurrent(Module):
     gates: int  # blocks in the weights, in PyTorch's order
     states: int = 1  # arrays that a layer carries from step to step
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, dropout: float = 0.0):
-        if min(input_size, hidden_size, num_layers) < 1:
+    def __init__(self, input_size: int | None, hidden_size: int, num_layers: int = 1, dropout: float = 0.0):
+        if min(1 if input_size is None else input_size, hidden_size, num_layers) < 1:
             raise ValueError(f"sizes must be at least 1, not {input_size=}, {hidden_size=}, {num_layers=}")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.dropout = Dropout(dropout)
@@ -47,6 +49,8 @@ class Recurrent(Module):
                 "bias_hh": (rows,),
             }
             for name, shape in shapes.items():
+                if layer == 0 and input_size is None and name.endswith("ih"):
+                    continue
                 parameter = Parameter(np.empty(shape, np.float32))
                 init.uniform_(parameter, -bound, bound)
                 setattr(self, f"{name}_l{layer}", parameter)
@@ -65,16 +69,16 @@ class Recurrent(Module):
             raise ValueError("a recurrent layer needs a sequence of at least one position")
         final: list[State] = []
         for layer in range(self.num_layers):
-            weight_ih, weight_hh, bias_ih, bias_hh = (
-                getattr(self, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            )
+            weight_hh, bias_hh = getattr(self, f"weight_hh_l{layer}"), getattr(self, f"bias_hh_l{layer}")
             if state is None:
                 zeros = ops.zeros_like(x[:, 0, :1]) * ops.zeros_like(weight_hh[:1])  # (batch, hidden_size)
                 own: State = (zeros,) * self.states
             else:
                 own = state[layer]
             outputs = []
-            for from_input in ops.split(ops.linear(x, weight_ih, bias_ih), length, axis=1):
+            if layer or self.input_size is not None:
+                x = ops.linear(x, getattr(self, f"weight_ih_l{layer}"), getattr(self, f"bias_ih_l{layer}"))
+            for from_input in ops.split(x, length, axis=1):
                 own = self.step(from_input.reshape(batch, from_input.shape[-1]), own, weight_hh, bias_hh)
                 outputs.append(own[0])
             final.append(own)

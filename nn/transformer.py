@@ -24,6 +24,7 @@ BIASES = {
     "qkv": (True, False, False),
     "attention": (True, True, False),
     "feed_forward": (False, False, True),
+    "no_qkv": (False, True, True),
 }
 
 
@@ -45,7 +46,7 @@ class TransformerEncoderLayer(Module):
         activation: "relu", "gelu", "gelu_tanh", "silu", or a gated one, with 1.5 times the weights: "glu",
             "reglu", "geglu", "swiglu".
         norm_first: pre-norm instead of post-norm.
-        norm: "layer" or "rms".
+        norm: one of `NORMS`.
         bias: which linear layers have biases, one of `BIASES`.
         attention: head_dim, positions, pattern, kv_heads and rotary of `MultiHeadAttention`.
 
@@ -191,11 +192,16 @@ class TransformerDecoder(Module):
         lengths: Any = None,
         memory_lengths: Any = None,
         cross_weights: list[Tensor] | None = None,
+        last_weights: list[Tensor] | None = None,
     ) -> Tensor:
+        """Arguments as the layer's; the last layer appends its cross-attention weights to `last_weights`, too."""
         for layer in self.layers:
-            # checkpoint supports one result only, and appending to `cross_weights` is a second one.
-            call = partial(checkpoint, layer) if self.checkpoint_activations and cross_weights is None else layer
-            x = call(x, memory, lengths=lengths, memory_lengths=memory_lengths, cross_weights=cross_weights)
+            own = last_weights if cross_weights is None and layer is self.layers[-1] else cross_weights
+            # checkpoint supports one result only, and appending to a list is a second one.
+            call = partial(checkpoint, layer) if self.checkpoint_activations and own is None else layer
+            x = call(x, memory, lengths=lengths, memory_lengths=memory_lengths, cross_weights=own)
+        if cross_weights and last_weights is not None:
+            last_weights.append(cross_weights[-1])
         return x if self.norm is None else self.norm(x)
 
 

@@ -24,6 +24,7 @@ ALLOWED = {
     "tokenizer": {"errors"},
     "train": {"models", "nn", "autograd", "tokenizer", "errors"},
     "explorer": {"train", "models", "nn", "autograd", "tokenizer", "errors"},
+    "course": {"train", "models", "nn", "autograd", "tokenizer", "errors"},
 }
 # The floors of a folder, from the ground up, each with its rooms: files or folders that stand in it. A room may import
 # from the rooms of the floors below its own, and from nothing else in the folder.
@@ -38,6 +39,15 @@ FLOORS = {
         ["anomaly", "engine", "ops", "recording"],
         ["catalogue", "checkpoint", "compare_attention"],
         ["gradcheck"],
+    ],
+    "course": [
+        ["comparing", "drawing", "stub"],
+        ["exercise"],
+        ["chapters"],
+        ["chapter"],
+        ["draw", "folder", "trial"],
+        ["checking", "watching"],
+        ["__main__"],
     ],
     "train": [
         ["optim", "runs"],

@@ -22,7 +22,7 @@ PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
 
 
 def test_every_folder_of_the_package_is_listed() -> None:
-    subjects = ("autograd", "nn", "models", "tokenizer", "train", "explorer")
+    subjects = ("autograd", "nn", "models", "tokenizer", "train", "explorer", "course")
     folders = {path.parent.relative_to(ROOT) for subject in subjects for path in (ROOT / subject).rglob("*.py")}
     found = {"handloom", *(".".join(("handloom", *folder.parts)) for folder in folders)}
     assert sorted(PACKAGES) == sorted(found)
@@ -35,7 +35,7 @@ def test_every_module_imports_and_says_what_it_is(package: str) -> None:
     folder = ROOT.joinpath(*package.split(".")[1:])
     names = [path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "__main__")]
     if package == "handloom":
-        names = ["doctor", "errors"]
+        names = ["doctor", "errors", "gpu_check"]
     for name in [package, *(f"{package}.{name}" for name in names)]:
         assert importlib.import_module(name).__doc__, f"{name} has no docstring"
 
@@ -46,12 +46,17 @@ def test_all_versions_agree() -> None:
 
 def test_kernel_sources_are_package_data() -> None:
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["handloom.autograd.kernels"]
-    assert patterns == ["*.cu", "*.cuh"]
+    assert patterns == ["*.cu", "*.cuh", "ladder/*"]
 
 
 def test_the_page_of_the_explorer_is_package_data() -> None:
     assert PROJECT["tool"]["setuptools"]["package-data"]["handloom.explorer"] == ["static/*"]
     assert all(path.is_file() for path in (ROOT / "explorer" / "static").iterdir())
+
+
+def test_texts_and_pictures_of_the_course_are_package_data() -> None:
+    data = PROJECT["tool"]["setuptools"]["package-data"]
+    assert (data["handloom.course"], data["handloom.course.chapters"]) == (["*.md"], ["*.md", "images/*.png"])
 
 
 @pytest.mark.parametrize(("extra", "wheel"), [("gpu", "cupy-cuda13x"), ("gpu-cuda12", "cupy-cuda12x")])

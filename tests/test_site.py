@@ -17,7 +17,7 @@ from docutils.core import publish_doctree
 from docutils.utils.math.latex2mathml import tex2mathml
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("autograd", "nn", "models", "tokenizer", "train", "explorer")
+PARTS = ("autograd", "nn", "models", "tokenizer", "train", "explorer", "course")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_the_reference_has_modules_and_no_commands(conf) -> None:
     found = conf["modules"]()
-    assert found["handloom"] == ["handloom.doctor", "handloom.errors"]
+    assert found["handloom"] == ["handloom.doctor", "handloom.errors", "handloom.gpu_check"]
     assert "handloom.train.runs.locks" in found["handloom.train.runs"]
 
 

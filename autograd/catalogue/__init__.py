@@ -1,4 +1,4 @@
-"""Input specifications for every public op: what the tests and `python -m handloom.autograd.gradcheck` draw from."""
+"""Specifications of inputs for every public op, from which the tests and `handloom.autograd.gradcheck` draw."""
 
 from . import elementwise, indexing, neural, products, reductions, shapes
 from .draw import CATALOGUE, Draw, OpSpec, Sample

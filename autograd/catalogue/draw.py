@@ -1,7 +1,7 @@
-"""Descriptions of the inputs of ops, shared by the tests (drawn by hypothesis) and the command line (by a seed).
+"""Random inputs for ops, shared by the tests (drawn by hypothesis) and the command line (drawn from a seed).
 
-A specification is a function that asks a `Draw` for shapes, axes and arrays and returns a `Sample`. Arrays keep away
-from kinks, poles and ties, where a difference quotient means nothing; these are tested separately.
+A specification is a function that draws shapes, axes and arrays from a `Draw` and returns a `Sample`. Arrays avoid
+kinks, poles and ties, where difference quotients mean nothing; these are tested separately.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ CLEARANCE = 0.1  # minimum distance from a kink or between values whose order ma
 
 @dataclass
 class Sample:
-    """Arguments for one call. Arrays are NumPy arrays; gradients are checked for the positional ones that are named."""
+    """Arguments of one call, with NumPy arrays.
+
+    `differentiable` are the indices in `args` for which gradients are checked; by default all floating point arrays.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -35,10 +38,10 @@ class Sample:
 
 
 class Draw:
-    """Choices and arrays from one source of numbers.
+    """Draws choices and arrays.
 
     Args:
-        integer: integer(low, high) gives a number from low to high, both included.
+        integer: integer(low, high) returns a number from low to high, both included.
         rng: fills the arrays.
         dtype: of the floating point arrays.
 
@@ -53,6 +56,7 @@ class Draw:
 
     @classmethod
     def seeded(cls, rng: np.random.Generator, dtype: Any = np.float64) -> Draw:
+        """A Draw whose choices come from `rng` too."""
         return cls(lambda low, high: int(rng.integers(low, high + 1)), rng, dtype)
 
     # -- choices ---------------------------------------------------------------------------------------------------
@@ -71,19 +75,19 @@ class Draw:
     # -- shapes and axes -------------------------------------------------------------------------------------------
 
     def shape(self, least: int = 0, most: int = 3, *, empty: bool = True) -> tuple[int, ...]:
-        """Of `least` to `most` axes of 1 to 3 elements; now and then, with `empty`, one axis of none."""
+        """A shape of `least` to `most` axes with sizes 1 to 3; with `empty`, sometimes one axis has size 0."""
         sides = [self.integer(1, 3) for _ in range(self.choice(f"{least} to {most} axes", range(least, most + 1)))]
         if empty and sides and self.choice("empty", (False, False, False, False, False, True)):
             sides[self.integer(0, len(sides) - 1)] = 0
         return tuple(sides)
 
     def narrowed(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """A shape that broadcasts to `shape`: leading axes dropped, others set to 1."""
+        """A shape that broadcasts to `shape`: some leading axes are dropped, some others have size 1."""
         dropped = self.choice("dropped axes", (0, 0, 1, len(shape)))
         return tuple(1 if self.choice("stretched axis", (False, False, True)) else side for side in shape[dropped:])
 
     def axis(self, shape: tuple[int, ...], *, none: bool = True, many: bool = True) -> Any:
-        """None, one axis counted from either end, or a tuple of them, as an op with `shape` takes it."""
+        """An argument `axis` for an array of `shape`: None, one axis counted from either end, or a tuple of them."""
         ndim = len(shape)
         kinds = ["first", "last"] * bool(ndim) + ["none"] * none + ["many"] * many
         kind = self.choice(f"axis of {min(ndim, 1)} or more dimensions", kinds)
@@ -99,7 +103,7 @@ class Draw:
     # -- arrays ----------------------------------------------------------------------------------------------------
 
     def array(self, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, avoid: Sequence[float] = ()) -> Any:
-        """Uniform in [low, high], at least CLEARANCE away from each of `avoid` (where it may pass the bounds)."""
+        """Uniform in [low, high], moved at least CLEARANCE away from each of `avoid`, even beyond the bounds."""
         values = self.rng.uniform(low, high, shape)
         for point in avoid:
             distance = values - point
@@ -108,7 +112,7 @@ class Draw:
         return np.asarray(values, dtype=self.dtype)
 
     def distinct(self, *shapes: tuple[int, ...]) -> Any:
-        """Arrays of these shapes with no two values, within or between them, closer than CLEARANCE."""
+        """An array of each shape; no two values, within an array or across them, are closer than CLEARANCE."""
         sizes = [int(np.prod(shape)) for shape in shapes]
         grid = self.rng.permutation(sum(sizes)) - sum(sizes) / 2 + self.rng.uniform(-0.2, 0.2, sum(sizes))
         pieces = np.split(2.5 * CLEARANCE * grid, np.cumsum(sizes)[:-1])
@@ -116,7 +120,7 @@ class Draw:
         return arrays[0] if len(arrays) == 1 else arrays
 
     def indices(self, shape: tuple[int, ...], size: int, *, negative: bool = False) -> np.ndarray:
-        """Integers below `size`; counted from the end too with `negative`."""
+        """Indices into `size` elements; with `negative`, some are counted from the end."""
         low = -size if negative else 0
         return np.asarray(self.rng.integers(low, size, shape) if size else np.zeros(shape, int), dtype=np.int64)
 
@@ -126,16 +130,17 @@ class Draw:
 
 @dataclass
 class OpSpec:
-    """What the checks need to know of one public op.
+    """What the checks need to know about one public op.
 
     Attributes:
-        draw: makes a Sample.
+        draw: returns a Sample.
         function: the op, called with the sample's arguments; the result is a Tensor or a tuple of them.
         reference: the same in slow NumPy.
-        analytic: the reference takes complex numbers and is analytic in the differentiable arguments: complex step.
+        analytic: the reference takes complex numbers and is analytic in the differentiable arguments, so that its
+            gradient can be checked by complex step.
         second_order: the gradient can be differentiated again.
         views: the result may share memory with an input.
-        ulps: how far a result may be from the reference, in units of the last digit (ulp) of its largest element.
+        ulps: tolerated difference from the reference, in units in the last place (ulp) of its largest element.
     """
 
     name: str
@@ -157,7 +162,7 @@ CATALOGUE: dict[str, OpSpec] = {}
 
 
 def spec(name: str, **facts: Any) -> Callable[[Callable[[Draw], Sample]], Callable[[Draw], Sample]]:
-    """Enter a sampler for the op `name` into the catalogue, with what distinguishes it from the common case."""
+    """Decorator: enter a sampler for the op `name` into the catalogue, with other attributes of its OpSpec."""
 
     def enter(draw: Callable[[Draw], Sample]) -> Callable[[Draw], Sample]:
         op = OPS[name]
@@ -168,7 +173,7 @@ def spec(name: str, **facts: Any) -> Callable[[Callable[[Draw], Sample]], Callab
 
 
 def gathered(name: str) -> dict[str, Any]:
-    """For an op whose first argument is a list of tensors: the same with the tensors as separate arguments."""
+    """OpSpec attributes for an op whose first argument is a list of tensors: they become separate arguments."""
     op = OPS[name]
     return {
         "function": lambda *tensors, **kwargs: op.function(tensors, **kwargs),
@@ -177,5 +182,5 @@ def gathered(name: str) -> dict[str, Any]:
 
 
 def with_seed(function: Any) -> Any:
-    """A random op called with a generator of its own, so that every call draws the same numbers."""
+    """A random op called with a new generator from `seed`, so that every call draws the same numbers."""
     return lambda *args, seed=0, **kwargs: function(*args, generator=Generator(seed), **kwargs)

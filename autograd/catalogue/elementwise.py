@@ -1,4 +1,4 @@
-"""Specifications of the elementwise ops: the interval each is drawn from and the points it keeps away from."""
+"""Specifications of the elementwise ops: the interval from which each is drawn and the points that it avoids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ZERO = (0.0,)
 HALVES = tuple(k / 2 for k in range(-8, 9))
 STEP = {"analytic": False}
 
-# name -> lowest value, highest value, points to avoid, facts
+# name -> lowest value, highest value, points to avoid, other attributes of the OpSpec
 UNARY: dict[str, tuple[float, float, tuple[float, ...], dict[str, Any]]] = {
     "negative": (-2, 2, (), {}),
     "reciprocal": (-2, 2, ZERO, {}),
@@ -97,7 +97,7 @@ def _divide(d: Draw) -> Sample:
 @spec("power")
 def _power(d: Draw) -> Sample:
     if d.flag("whole exponent"):
-        # A whole exponent takes negative bases; as an array it has no gradient of its own there.
+        # A whole exponent allows negative bases; the gradient of an array of exponents is not defined there.
         shape = d.shape()
         exponents: Any = d.choice("exponent", (0, 1, 2, 3, -1, -2, 0.0, 2.0, "array"))
         if exponents == "array":
@@ -125,7 +125,7 @@ def _hypot(d: Draw) -> Sample:
 
 @spec("round", **STEP)
 def _round(d: Draw) -> Sample:
-    """Clear of the jumps, which are half way between two results."""
+    """Away from the jumps, which are half-way between two results."""
     decimals = d.integer(-1, 2)
     whole = d.rng.integers(-8, 8, d.shape())
     return Sample((np.asarray((whole + d.rng.uniform(-0.3, 0.3, whole.shape)) / 10**decimals, d.dtype), decimals))
@@ -134,7 +134,7 @@ def _round(d: Draw) -> Sample:
 @spec("floor_divide", analytic=False)
 @spec("remainder", analytic=False)
 def _remainder(d: Draw) -> Sample:
-    """x = (quotient + fraction) y keeps clear of the jumps where x / y is whole."""
+    """x = (quotient + fraction) y stays away from the jumps, where x / y is whole."""
     shape = d.shape()
     y = d.array(d.narrowed(shape), 0.5, 2) * (-1 if d.flag("negative divisor") else 1)
     quotient = d.rng.integers(-2, 3, shape) + d.rng.uniform(0.3, 0.7, shape)
@@ -181,7 +181,7 @@ def _masked_fill(d: Draw) -> Sample:
 
 @spec("astype", reference=lambda x, dtype: x)
 def _astype(d: Draw) -> Sample:
-    """To itself; casts between precisions are tested by themselves, since differences can't see them."""
+    """To the same dtype; difference quotients can't check casts between precisions, which are tested separately."""
     return Sample((d.array(d.shape()), d.dtype))
 
 
@@ -197,7 +197,7 @@ def _elu(d: Draw) -> Sample:
 
 @spec("gelu", analytic=False)
 def _gelu(d: Draw) -> Sample:
-    x = d.array(d.shape(), -2.5, 4)  # further down F(x) is a small difference of large numbers
+    x = d.array(d.shape(), -2.5, 4)  # below, F(x) is a small difference of large numbers
     return Sample((x,), d.choice("approximate", ({}, {"approximate": "none"}, {"approximate": "tanh"})))
 
 
@@ -205,7 +205,7 @@ def _halves(d: Draw) -> Sample:
     shape = list(d.shape(1))
     axis = d.integer(-len(shape), len(shape) - 1)
     shape[axis] *= 2
-    # The gate, where relu has its kink, is the second half.
+    # Zero is avoided, since in the second half, the gate, relu has its kink there.
     return Sample(
         (d.array(tuple(shape), avoid=(0.0,)),), {} if axis == -1 and d.flag("axis left out") else {"axis": axis}
     )

@@ -1,4 +1,4 @@
-"""Specifications of reading and writing by index."""
+"""Specifications of the ops that read and write by index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _slice(d: Draw, size: int) -> slice:
 
 
 def index_of(d: Draw, shape: tuple[int, ...], *, repeated: bool = True) -> Any:
-    """An index of any kind that NumPy knows; `repeated`: integer arrays may name an element twice."""
+    """An index of any kind that NumPy has; with `repeated`, integer arrays may select an element twice."""
     ndim = len(shape)
     full = 0 not in shape
     kinds = ["slices", "ellipsis", "new axis", "mask"] + ["integer", "integer arrays", "mixed"] * (full and ndim > 0)
@@ -40,7 +40,7 @@ def index_of(d: Draw, shape: tuple[int, ...], *, repeated: bool = True) -> Any:
             chosen = d.shape(1, 2)
             return tuple(d.indices(chosen, size, negative=True) for size in shape[:count])
         return (d.rng.permutation(shape[0])[: d.integer(1, shape[0])],)
-    # Arrays and slices together; two arrays apart put their axis first.
+    # Arrays and slices together; NumPy puts the axis of two arrays with a slice between them first.
     if ndim < 2:
         return (d.indices((2,), shape[0]), None) if repeated else (d.rng.permutation(shape[0]), None)
     if not repeated:
@@ -61,7 +61,7 @@ def _value_for(d: Draw, shape: tuple[int, ...], index: Any) -> Any:
     kind = d.choice("value", ("array", "array", "number", "leading axis"))
     if kind == "number":
         return 0.5
-    # NumPy refuses a leading axis where the target is a single element or chosen by a mask.
+    # NumPy refuses a further leading axis if the index selects one element or is a mask.
     leading = kind == "leading axis" and chosen and not isinstance(index, np.ndarray)
     return d.array((1, *chosen) if leading else d.narrowed(chosen))
 
@@ -110,5 +110,5 @@ def _take_along_axis(d: Draw) -> Sample:
 @spec("embedding")
 def _embedding(d: Draw) -> Sample:
     rows = d.integer(1, 4)
-    # A padding row has no gradient by decree, which no difference quotient knows: tested by itself.
+    # Without padding_id, whose row has no gradient by definition, unlike the difference quotient: tested separately.
     return Sample((d.indices(d.shape(), rows), d.array((rows, d.integer(1, 3)))), differentiable=(1,))

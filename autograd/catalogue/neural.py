@@ -37,7 +37,7 @@ def _residual_layer_norm(d: Draw) -> Sample:
     shape = (*d.shape(0, 2), d.integer(3, 5))
     kwargs = {"seed": d.integer(0, 9), "p": d.choice("p", (0.0, 0.3)), "training": d.choice("training", (True, False))}
     kwargs |= {"eps": 0.1, "both": d.flag("both")}
-    # What is dropped leaves the residual alone, whose elements differ: no row is constant.
+    # Dropped elements leave the residual, whose elements all differ: no row is constant.
     return Sample((*d.distinct(shape, shape), d.array(shape[-1:]), d.array(shape[-1:])), kwargs)
 
 
@@ -80,7 +80,7 @@ def _cross_entropy(d: Draw) -> Sample:
 
 
 def _padded(d: Draw, target: np.ndarray, ignored: int, classes: int, kwargs: dict[str, Any]) -> np.ndarray:
-    """Some targets ignored; not all where the mean is asked for, which then is no number: that is tested by itself."""
+    """Some targets are ignored, but not all for a mean, which would be NaN: that is tested separately."""
     target = np.where(d.mask(target.shape), ignored, target)
     if kwargs.get("reduction", "mean") == "mean":
         target.flat[0] = classes - 1
@@ -88,7 +88,7 @@ def _padded(d: Draw, target: np.ndarray, ignored: int, classes: int, kwargs: dic
 
 
 def _bias_third(function: Any) -> Any:
-    """The fused loss with the target before the bias, which may be missing."""
+    """The fused loss with the target before the bias, which may be left out."""
     return lambda x, weight, target, bias=None, **kwargs: function(x, weight, bias, target, **kwargs)
 
 
@@ -116,14 +116,14 @@ def _linear_cross_entropy(d: Draw) -> Sample:
     return Sample((*arrays, target, *bias), kwargs)
 
 
-def _two_of_a_shape(d: Draw) -> Sample:
+def _same_shapes(d: Draw) -> Sample:
     kwargs = _reduction(d)
     shape = d.shape(empty=kwargs.get("reduction") in ("sum", "none"))
     return Sample(tuple(d.distinct(shape, shape)), kwargs)
 
 
-spec("mse_loss")(_two_of_a_shape)
-spec("l1_loss")(_two_of_a_shape)
+spec("mse_loss")(_same_shapes)
+spec("l1_loss")(_same_shapes)
 
 
 @spec("binary_cross_entropy_with_logits", ulps=64)
@@ -148,7 +148,7 @@ def _bce(d: Draw) -> Sample:
 
 @spec(
     "dropout",
-    views=True,  # x itself unless training
+    views=True,  # without training the result is x itself
     function=with_seed(OPS["dropout"].function),
     reference=with_seed(OPS["dropout"].reference),
 )
@@ -177,7 +177,7 @@ def _dropout_add(d: Draw) -> Sample:
 
 
 def _bias_last(function: Any) -> Any:
-    """Attention with the bias, which has a gradient too, as fourth argument."""
+    """Attention with the bias as fourth argument, so that its gradient is checked too."""
     return with_seed(lambda query, key, value, bias=None, **kwargs: function(query, key, value, bias=bias, **kwargs))
 
 
@@ -208,7 +208,7 @@ def _attention(d: Draw) -> Sample:
         kwargs["alibi_slopes"] = d.array((heads,), 0.1, 1)
     if d.flag("blocked"):
         kwargs |= {"method": "blocked", "block_size": d.integer(1, 3)}
-    elif d.flag("dropout"):  # the reference draws as the standard method does
+    elif d.flag("dropout"):  # the reference draws the mask of the standard method
         kwargs |= {"dropout": 0.4, "seed": d.integer(0, 9)}
     bias = (d.array(tuple(1 if d.flag("stretched bias") else side for side in scores)),) if d.flag("bias") else ()
     arrays = d.array((batch, heads, queries, width)), d.array((batch, kv_heads, keys, width))

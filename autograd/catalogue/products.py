@@ -33,7 +33,7 @@ def _linear(d: Draw) -> Sample:
 @spec("linear_relu", function=with_seed(OPS["linear_relu"].function), reference=with_seed(OPS["linear_relu"].reference))
 def _linear_relu(d: Draw) -> Sample:
     rows, features, outputs = d.shape(0, 2), d.integer(1, 3), d.integer(1, 3)
-    # Each output is clearly on or off: all its weights, and its bias, have one sign.
+    # The weights and the bias of an output have the same sign, so that it is well above or below 0.
     sign = np.where(d.mask((outputs,)), 1, -1).astype(d.dtype)
     bias = (d.array((outputs,), 0.1, 1) * sign,) if d.flag("bias") else ()
     kwargs = {"dropout": 0.4, "seed": d.integer(0, 9)} if d.flag("dropout") else {}
@@ -128,11 +128,11 @@ def _einsum(d: Draw) -> Sample:
     dotted = d.flag("ellipsis")
     equation = d.choice(f"equation with ellipsis: {dotted}", [e for e in EQUATIONS if ("..." in e) == dotted])
     sizes = {letter: d.integer(1, 3) for letter in sorted(set(equation) - set("->,."))}
-    # Sizes that differ: a wrong order of axes doesn't fit.
+    # Different sizes, so that axes in the wrong order don't fit.
     dots = d.choice("axes of the ellipsis", ((), (2,), (2, 3), (2, 3)))
     operands = []
     for part in equation.partition("->")[0].split(","):
-        before, found, behind = part.partition("...")
+        before, found, after = part.partition("...")
         middle = d.narrowed(dots) if found else ()
-        operands.append(d.array((*(sizes[x] for x in before), *middle, *(sizes[x] for x in behind))))
+        operands.append(d.array((*(sizes[x] for x in before), *middle, *(sizes[x] for x in after))))
     return Sample((equation, *operands))

@@ -1,4 +1,4 @@
-"""Specifications of reductions, running sums and orders."""
+"""Specifications of reductions, running sums and sorting."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _prod(d: Draw) -> Sample:
 
 
 def _spread_out(d: Draw) -> Sample:
-    """For variances: at least two numbers, and not all alike."""
+    """For variances: at least two numbers along each axis, all different."""
     shape = tuple(size + 1 for size in d.shape(1, 3, empty=False))
     axis = d.axis(shape)
     kwargs = {"axis": axis if axis != () else None, "keepdims": d.flag("keepdims")}
@@ -58,7 +58,7 @@ def _norm(d: Draw) -> Sample:
     shape = d.shape(1, 3, empty=False)
     kind = d.choice("norm", ("all", "vector", "vector", "vector", "matrix"))
     x = d.distinct(shape)
-    x = np.where(np.abs(x) < 0.1, x + np.copysign(0.15, x), x).astype(d.dtype)  # clear of the kink of |x|
+    x = np.where(np.abs(x) < 0.1, x + np.copysign(0.15, x), x).astype(d.dtype)  # away from the kink of |x|
     kwargs: dict[str, Any] = {"keepdims": d.flag("keepdims")}
     if kind == "vector":
         kwargs |= {
@@ -66,7 +66,7 @@ def _norm(d: Draw) -> Sample:
             "axis": d.integer(0, len(shape) - 1),
         }
         if abs(kwargs["ord"] or 0) == np.inf:
-            # By size they must not tie either.
+            # Their absolute values must differ too.
             x = (d.distinct(shape) + 5).astype(d.dtype) * np.where(d.mask(shape), 1, -1).astype(d.dtype)
     elif kind == "matrix" and len(shape) >= 2:
         kwargs |= {"ord": d.choice("matrix norm", (None, "fro")), "axis": (0, -1)}

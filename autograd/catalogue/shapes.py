@@ -1,4 +1,4 @@
-"""Specifications of the ops that move, join, cut and repeat elements."""
+"""Specifications of the ops that move, join, split and repeat elements."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from ..backend import address_of, array_module, compute_capability, import_cupy
 from .loading import load_module
 
 LARGEST_HEAD_DIM = 128
+MOST_HEADS = 65535  # and batch rows: an axis of the grid each
 DTYPES = (np.dtype(np.float16), np.dtype(np.float32))
 #: The first compute capability, times ten, with the instructions of ptx.cuh: asynchronous copies, products of 16 x 16.
 LEAST_CAPABILITY = 80
@@ -80,7 +81,7 @@ class AttentionKernels:
             constants, _ = self._forward_variant(query, value, call)
             self._launch(
                 ("attention_forward.cu", "attention_mask_tiles", constants),
-                math.ceil(tiles.size / constants["WARPS"]),
+                (math.ceil(tiles.size / constants["WARPS"]),),
                 0,
                 (call.mask, tiles, *_broadcast_strides(call.mask)),
                 (*map(np.int32, (heads, rows, columns)), np.int64(tiles.size)),
@@ -100,7 +101,7 @@ class AttentionKernels:
             per_block = 16 * constants["M_TILES"] * constants["WARPS"]
             self._launch(
                 ("attention_forward.cu", "attention_forward", constants),
-                batch * heads * math.ceil(queries / per_block),
+                (math.ceil(queries / per_block), heads, batch),
                 shared,
                 (query, key, value, out, log_sum_exp, *_strides(query, key, value, out)),
                 _aligned(query, key, value, out),
@@ -130,17 +131,18 @@ class AttentionKernels:
         query, key, value, g = map(_rows_contiguous, (query, key, value, g))
         batch, heads, queries, _ = query.shape
         keys, value_dim = value.shape[2:]
-        found, d_key, d_value = room or tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))
-        d_query = found if deterministic else xp.zeros(query.shape, np.float32)
+        d_query, d_key, d_value = room or tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))
         if not (batch and heads):
-            return found, d_key, d_value
+            return d_query, d_key, d_value
         delta = xp.empty(log_sum_exp.shape, dtype=np.float32)
         constants, shared = self._backward_variant(query, value, call)
-        owned = 16 * constants["WARPS"]
+        owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
+        tiles = math.ceil(queries / block)
+        sums = None if deterministic else xp.zeros((batch, heads, tiles, block * constants["D"]), np.float32)
         if queries:
             self._launch(
                 ("attention_backward.cu", "attention_delta", constants),
-                math.ceil(delta.size / constants["WARPS"]),
+                (math.ceil(delta.size / constants["WARPS"]),),
                 0,
                 (g, out, delta, *_strides(g, out), *map(np.int32, (heads, queries, value_dim)), np.int64(delta.size)),
             )
@@ -148,24 +150,29 @@ class AttentionKernels:
         if keys:
             self._launch(
                 ("attention_backward.cu", "attention_backward_keys", constants),
-                batch * heads * math.ceil(keys / owned),
+                (math.ceil(keys / owned), heads, batch),
                 shared,
-                (query, key, value, g, log_sum_exp, delta, d_key, d_value, None if deterministic else d_query, d_bias),
+                (query, key, value, g, log_sum_exp, delta, d_key, d_value, sums, d_bias),
                 (*_strides(query, key, value, g, d_key, d_value), *_broadcast_strides(d_bias)),
                 _aligned(query, key, value, g, d_key, d_value),
                 pair_arguments,
             )
-        if not deterministic:
-            found[...] = d_query
-            return found, d_key, d_value
-        if queries:
+        if queries and deterministic:
             self._launch(
                 ("attention_backward.cu", "attention_backward_queries", constants),
-                batch * heads * math.ceil(queries / owned),
+                (math.ceil(queries / owned), heads, batch),
                 shared,
                 (query, key, value, g, log_sum_exp, delta, d_query, *_strides(query, key, value, g, d_query)),
                 _aligned(query, key, value, g, d_query),
                 pair_arguments,
+            )
+        elif queries:
+            self._launch(
+                ("attention_backward.cu", "attention_query_gradient", constants),
+                (tiles, heads, batch),
+                block * constants["D"] * query.dtype.itemsize,
+                (sums, d_query, *_strides(d_query), *_aligned(d_query)),
+                (*map(np.int32, (queries, query.shape[3])), np.float32(call.scale)),
             )
         return d_query, d_key, d_value
 
@@ -173,21 +180,20 @@ class AttentionKernels:
         """The constants of the kernel and its bytes of shared memory."""
         asked = _constants(query, value, call)
         for tiles, warps, block in forward_blocks(*asked.values()):
-            hold = int(asked["HALF"] and asked["D"] <= 64)
-            constants = {**asked, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block, "HOLD_Q": hold}
+            constants = {**asked, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block}
             if forward_shared(constants) <= self.shared_limit:
                 break
         return constants, forward_shared(constants)
 
     def _backward_variant(self, query: Any, value: Any, call: Call) -> tuple[dict[str, int], int]:
         asked = _constants(query, value, call)
-        for warps, block in backward_blocks(*asked.values()):
-            constants = {**asked, "WARPS": warps, "BLOCK": block}
+        for tiles, warps, block in backward_blocks(*asked.values()):
+            constants = {**asked, "M_TILES": tiles, "WARPS": warps, "BLOCK": block}
             if backward_shared(constants) <= self.shared_limit:
                 break
         return constants, backward_shared(constants)
 
-    def _launch(self, which: tuple[str, str, dict[str, int]], blocks: int, shared: int, *arguments: Any) -> None:
+    def _launch(self, which: tuple[str, str, Any], grid: tuple[int, ...], shared: int, *arguments: Any) -> None:
         file, name, constants = which
         key = (file, name, *constants.values())
         if key not in self._ready:
@@ -196,7 +202,7 @@ class AttentionKernels:
                 kernel.max_dynamic_shared_size_bytes = shared
             self._ready[key] = kernel
         flat = tuple(argument for group in arguments for argument in group)
-        self._ready[key]((blocks,), (32 * constants["WARPS"],), flat, shared_mem=shared)
+        self._ready[key](grid, (32 * constants["WARPS"],), flat, shared_mem=shared)
 
 
 def device_kernels(device: int) -> AttentionKernels:
@@ -214,27 +220,31 @@ def forward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int, 
     """(M_TILES, WARPS, BLOCK_K) from the fastest to the smallest: what the registers hold without spilling."""
     if not half:
         return [(2 if padded <= 64 else 1, 4, 32), (1, 2, 32)]
-    return [(1, 8, 64) if extras or padded > 64 else (2, 4, 64), (1, 4, 32)]
+    if padded <= 64 and not extras:
+        return [(2, 4, 128), (1, 4, 32)]
+    return [(1, 8, 64) if extras and padded > 64 else (2, 4, 64), (1, 4, 32)]
 
 
-def backward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int]]:
-    """(WARPS, BLOCK) from the fastest to the smallest."""
+def backward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int, int]]:
+    """(M_TILES, WARPS, BLOCK) from the fastest to the smallest."""
     if not half:
-        return [(4, 32) if padded <= 96 else (4, 16), (2, 16)]
-    if padded == 128:
-        return [(8, 32), (4, 32)]
-    return [(4, 32)] if extras else [(8, 64), (4, 32)]
+        return [(1, 4, 32) if padded <= 96 else (1, 4, 16), (1, 2, 16)]
+    if padded <= 64:
+        return [(2, 4, 32)]
+    if padded == 96 and extras:
+        return [(1, 4, 32)]
+    return [(1, 8, 32 if extras else 64), (1, 4, 32)]
 
 
 def forward_shared(constants: dict[str, int]) -> int:
-    """Bytes of shared memory that attention_forward lays out: a tile of Q, two each of K and V, and P in float32."""
+    """Bytes of shared memory that attention_forward lays out: a tile each of Q, K and V, and P in float32."""
     owned, block, half = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK_K"], constants["HALF"]
-    return ((owned + 4 * block) * constants["D"] + (0 if half else owned * block)) * (2 if half else 4)
+    return ((owned + 2 * block) * constants["D"] + (0 if half else owned * block)) * (2 if half else 4)
 
 
 def backward_shared(constants: dict[str, int]) -> int:
     """Bytes of shared memory for the kernels of attention_backward.cu: four kinds of tiles, dS, and L and delta."""
-    owned, block = 16 * constants["WARPS"], constants["BLOCK"]
+    owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
     size = 2 if constants["HALF"] else 4
     return ((2 * owned + 4 * block) * constants["D"] + owned * block) * size + 2 * block * 8
 
@@ -253,7 +263,7 @@ def _pair_arguments(query: Any, key: Any, value: Any, call: Call) -> tuple[Any, 
     threshold = min(round(call.dropout * 2**32), 2**32 - 1)
     factor = 1 / (1 - threshold / 2**32) if call.dropout < 1 else 0.0
     return (
-        *map(np.int32, (heads, queries, keys, head_dim, value_dim)),
+        *map(np.int32, (heads, queries, keys, keys - queries, head_dim, value_dim)),
         np.float32(call.scale),
         *map(np.int32, (nearest, farthest)),
         call.key_lengths,
@@ -290,5 +300,6 @@ def _broadcast_strides(x: Any) -> tuple[np.int64, ...]:
 
 
 def _aligned(*arrays: Any) -> tuple[np.int32]:
-    """1 if every row of every array starts at a multiple of 16 bytes: then rows are copied 16 bytes at a time."""
-    return (np.int32(all(address_of(x) % 16 == 0 and all(s % 16 == 0 for s in x.strides[:3]) for x in arrays)),)
+    """1 if every row of every array starts and ends at a multiple of 16 bytes: then 16 bytes are copied at a time."""
+    counts = (n for x in arrays for n in (address_of(x), *x.strides[:3], x.shape[3] * x.itemsize))
+    return (np.int32(all(n % 16 == 0 for n in counts)),)

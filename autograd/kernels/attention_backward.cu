@@ -4,15 +4,24 @@
 //     S = Q K^T    P = exp2(c S - L)    dV = P^T G    dP = G V^T    dS = P (dP - delta)    delta = rowsum(G O)
 //     dK = scale dS^T Q    dQ = scale dS K                      (with dropout factors F: dV = (P F)^T G, dP = (G V^T) F)
 //
-// Three kernels: attention_delta; attention_backward_keys, where a block of threads owns keys and queries come by; and
+// attention_delta; attention_backward_keys, where a block of threads owns keys and queries come by; and
 // attention_backward_queries, where it owns queries and keys come by. The first of the two can add up dQ by atomic
-// additions, whose order is not fixed; or the second computes it again in a fixed order.
+// additions, whose order is not fixed, and attention_query_gradient writes the sums out; or the second computes it again
+// in a fixed order.
 //
-// Constants: HALF, D, EXTRAS, WARPS, BLOCK (queries or keys that come by at a time).
+// Constants: HALF, D, EXTRAS, M_TILES, WARPS, BLOCK (queries or keys that come by at a time).
 #include "attention_pairs.cuh"
 #include "attention_tiles.cuh"
 
-constexpr int OWNED = 16 * WARPS;  // keys or queries of a block of threads: sixteen for each warp
+constexpr int OWNED = 16 * M_TILES * WARPS;  // keys or queries of a block of threads, 16 M_TILES for each warp
+
+// Of dQ's BLOCK x D a warp adds up 16 SUM_TILES rows and SUM_COLUMNS columns. The sums of all warps lie in memory as the
+// registers do, thread by thread: an atomic addition each at a constant distance, with no edge to look for.
+constexpr int SUM_TILES = BLOCK % 32 == 0 && D * BLOCK / 32 % (16 * WARPS) == 0 && BLOCK > 32 ? 2 : 1;
+constexpr int SUM_COLUMNS = D * BLOCK / (16 * SUM_TILES) / WARPS;
+static_assert(SUM_COLUMNS % 16 == 0, "a warp owns whole fragments of dQ");
+__device__ __forceinline__ int sum_row() { return warp_number() % (BLOCK / (16 * SUM_TILES)) * 16 * SUM_TILES; }
+__device__ __forceinline__ int sum_column() { return warp_number() / (BLOCK / (16 * SUM_TILES)) * SUM_COLUMNS; }
 
 // L; where nothing is attended to, and beyond the last query, a value that makes every weight zero.
 __device__ __forceinline__ float total_of(const float* log_sum_exp, int i, int queries) {
@@ -22,17 +31,19 @@ __device__ __forceinline__ float total_of(const float* log_sum_exp, int i, int q
 
 #if EXTRAS
 // Adds dS to the gradient of the bias, at its own place or, if the bias was broadcast, where its values came from.
-template <int N, bool QUERY_ROWS>
+template <int M, int N, bool QUERY_ROWS>
 __device__ __forceinline__ void add_to_bias(float* d_bias, long long i_stride, long long j_stride, const Pairs& pairs,
-                                            const float (&ds)[1][N][4], int row, int column) {
+                                            const float (&ds)[M][N][4], int row, int column) {
 #pragma unroll
-    for (int n = 0; n < N; ++n)
+    for (int m = 0; m < M; ++m)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            int r = row + row_of(0, e), c = column + column_of(n, e);
-            int i = QUERY_ROWS ? r : c, j = QUERY_ROWS ? c : r;
-            if (i < pairs.queries && j < pairs.keys) atomicAdd(d_bias + i * i_stride + j * j_stride, ds[0][n][e]);
-        }
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                int r = row + row_of(m, e), c = column + column_of(n, e);
+                int i = QUERY_ROWS ? r : c, j = QUERY_ROWS ? c : r;
+                if (i < pairs.queries && j < pairs.keys) atomicAdd(d_bias + i * i_stride + j * j_stride, ds[m][n][e]);
+            }
 }
 #endif
 
@@ -55,13 +66,13 @@ extern "C" __global__ void attention_delta(const element* g, const element* out,
 // and only dQ, which sums over keys of all warps, needs dS in shared memory.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys(
     const element* query, const element* key, const element* value, const element* g, const float* log_sum_exp,
-    const float* delta, element* d_key, element* d_value, float* d_query, float* d_bias, long long query_batch,
+    const float* delta, element* d_key, element* d_value, float* sums, float* d_bias, long long query_batch,
     long long query_head, long long query_row, long long key_batch, long long key_head, long long key_row,
     long long value_batch, long long value_head, long long value_row, long long g_batch, long long g_head,
     long long g_row, long long d_key_batch, long long d_key_head, long long d_key_row, long long d_value_batch,
     long long d_value_head, long long d_value_row, long long d_bias_batch, long long d_bias_head, long long d_bias_row,
     long long d_bias_column, int aligned, PAIR_PARAMETERS) {
-    extern __shared__ uint4 memory[];
+    extern __shared__ __align__(128) uint4 memory[];
     element* k_tile = reinterpret_cast<element*>(memory);  // OWNED x D
     element* v_tile = k_tile + OWNED * D;                  // OWNED x D
     element* q_tiles = v_tile + OWNED * D;                 // two of BLOCK x D
@@ -69,21 +80,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
     element* ds_tile = g_tiles + 2 * BLOCK * D;            // dS^T, OWNED x BLOCK
     float2* totals = reinterpret_cast<float2*>(ds_tile + OWNED * BLOCK);  // two of BLOCK: L and delta
 
-    int k_blocks = (keys + OWNED - 1) / OWNED;
-    int k0 = int(blockIdx.x) % k_blocks * OWNED;
-    int head = int(blockIdx.x) / k_blocks % heads, batch = int(blockIdx.x) / k_blocks / heads;
-    int warp_row = threadIdx.x / 32 * 16;
-    const Pairs pairs = PAIRS_OF(batch, head);
+    int k0 = int(blockIdx.x) * OWNED, head = blockIdx.y, batch = blockIdx.z;
+    Pairs pairs = PAIRS_OF(batch, head);
     query += batch * query_batch + head * query_head;
     key += batch * key_batch + head * key_head;
     value += batch * value_batch + head * value_head;
     g += batch * g_batch + head * g_head;
     log_sum_exp += static_cast<long long>(batch * heads + head) * queries;
     delta += static_cast<long long>(batch * heads + head) * queries;
-    if (d_query) d_query += static_cast<long long>(batch * heads + head) * queries * head_dim;
+    if (sums) sums += static_cast<long long>(batch * heads + head) * ((queries + BLOCK - 1) / BLOCK * BLOCK) * D;
 
-    float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
-    int last = k0 < pairs.keys ? pairs.last_query(k0 + OWNED) : 0;
+    float dk[M_TILES][D / 8][4] = {}, dv[M_TILES][D / 8][4] = {};
+    const int last = k0 < pairs.keys ? pairs.last_query(k0 + OWNED) : 0;
     int first = pairs.next_queries<BLOCK>(pairs.first_query(k0) / BLOCK * BLOCK, last, k0, k0 + OWNED);
     auto load = [&](int stage, int q0) {
         load_tile<BLOCK>(q_tiles + stage * BLOCK * D, query, query_row, q0, queries, head_dim, aligned);
@@ -105,72 +113,86 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
         next = pairs.next_queries<BLOCK>(q0 + BLOCK, last, k0, k0 + OWNED);
         if (next < last) load(stage ^ 1, next);
         const element *q_tile = q_tiles + stage * BLOCK * D, *g_tile = g_tiles + stage * BLOCK * D;
-        int row = k0 + warp_row;
-        bool all = pairs.all_see(q0, q0 + BLOCK, row, row + 16);
-        unsigned long long bits = all ? 0 : visible_bits<1, BLOCK / 8, false>(pairs, row, q0);
-        float ds[1][BLOCK / 8][4] = {};
-        if (all || __any_sync(0xffffffffu, bits != 0)) {
-            float p[1][BLOCK / 8][4] = {};
-            add_product_nt<1, BLOCK>(p, TileOperand{k_tile, warp_row}, q_tile, 0);
-            finish_scores<1, BLOCK / 8, false>(p, pairs, row, q0, all, bits);
-#pragma unroll
-            for (int n = 0; n < BLOCK / 8; ++n)
-#pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    float total = totals[stage * BLOCK + column_of(n, e)].x;
-                    p[0][n][e] = exp2_approx(fmaf(p[0][n][e], EXTRAS ? 1.0f : pairs.scale_log2, -total));
-                }
-            add_product_nt<1, BLOCK>(ds, TileOperand{v_tile, warp_row}, g_tile, 0);
+        const float2* total = totals + stage * BLOCK;
+        int warp_row = warp_number() * 16 * M_TILES, row = k0 + warp_row;
+        bool all = pairs.all_see(q0, q0 + BLOCK, row, row + 16 * M_TILES);
+        float p[M_TILES][BLOCK / 8][4] = {}, ds[M_TILES][BLOCK / 8][4] = {};
+        add_product_nt<M_TILES, BLOCK>(p, TileOperand(k_tile, warp_row), q_tile);
+        finish_scores<M_TILES, BLOCK / 8, false>(p, pairs, row, q0, all);
+        add_product_nt<M_TILES, BLOCK>(ds, TileOperand(v_tile, warp_row), g_tile);
 #if EXTRAS
-            drop<1, BLOCK / 8, false>(ds, pairs, row, q0, factor);
+        drop<M_TILES, BLOCK / 8, false>(ds, pairs, row, q0, factor);
 #endif
 #pragma unroll
-            for (int n = 0; n < BLOCK / 8; ++n)
+        for (int n = 0; n < BLOCK / 8; ++n)
 #pragma unroll
-                for (int e = 0; e < 4; ++e)
-                    ds[0][n][e] = p[0][n][e] * (ds[0][n][e] - totals[stage * BLOCK + column_of(n, e)].y);
-#if EXTRAS
-            drop<1, BLOCK / 8, false>(p, pairs, row, q0, factor);
-            if (d_bias)
-                add_to_bias<BLOCK / 8, false>(d_bias + batch * d_bias_batch + head * d_bias_head, d_bias_row,
-                                              d_bias_column, pairs, ds, row, q0);
-#endif
-            PairOperand<1, BLOCK> left;
-            left.set(p, ds_tile, warp_row);
-            add_product_nn<1, BLOCK>(dv, left, g_tile);
-            left.set(ds, ds_tile, warp_row);
-            add_product_nn<1, BLOCK>(dk, left, q_tile);
-        }
-        if (!d_query) continue;  // the other kernel computes it
-        const float one[1][2] = {{1.0f, 1.0f}};
-        __syncwarp();
-        put_accumulator<BLOCK>(ds_tile, warp_row, ds, one);
-        __syncthreads();  // dS of all warps is there
-        constexpr int COLUMNS = D * (BLOCK / 16) / WARPS;  // of dQ's BLOCK x D a warp adds sixteen rows of these
-        static_assert(COLUMNS % 16 == 0, "a warp owns whole fragments of dQ");
-        int warp = threadIdx.x / 32, i0 = warp % (BLOCK / 16) * 16, c0 = warp / (BLOCK / 16) * COLUMNS;
-        float dq[1][COLUMNS / 8][4] = {};
-        add_product_tn<OWNED, BLOCK, COLUMNS>(dq, ds_tile, i0, k_tile, c0);
+            for (int e = 0; e < 2; ++e) {
+                float2 of_query = total[column_of(n, e)];  // L and delta
 #pragma unroll
-        for (int n = 0; n < COLUMNS / 8; ++n)
+                for (int m = 0; m < M_TILES; ++m)
 #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                int i = q0 + i0 + row_of(0, e), c = c0 + column_of(n, e);
-                if (i < queries && c < head_dim)
-                    atomicAdd(d_query + static_cast<long long>(i) * head_dim + c, scale * dq[0][n][e]);
+                    for (int i = e; i < 4; i += 2) {
+                        p[m][n][i] = exp2_approx(fmaf(p[m][n][i], EXTRAS ? 1.0f : pairs.scale_log2, -of_query.x));
+                        ds[m][n][i] = p[m][n][i] * (ds[m][n][i] - of_query.y);
+                    }
             }
+#if EXTRAS
+        drop<M_TILES, BLOCK / 8, false>(p, pairs, row, q0, factor);
+        if (d_bias)
+            add_to_bias<M_TILES, BLOCK / 8, false>(d_bias + batch * d_bias_batch + head * d_bias_head, d_bias_row,
+                                                   d_bias_column, pairs, ds, row, q0);
+#endif
+        PairOperand<M_TILES, BLOCK> left;
+        left.set(p, ds_tile, warp_row);
+        add_product_nn<M_TILES, BLOCK>(dv, left, g_tile);
+        left.set(ds, ds_tile, warp_row);
+        add_product_nn<M_TILES, BLOCK>(dk, left, q_tile);
+        if (!sums) continue;  // the other kernel computes dQ
+        __syncwarp();
+        left.put(ds_tile, warp_row);
+        __syncthreads();  // dS of all warps is there
+        float dq[SUM_TILES][SUM_COLUMNS / 8][4] = {};
+        add_product_tn<OWNED, BLOCK, SUM_TILES, SUM_COLUMNS>(dq, ds_tile, sum_row(), k_tile, sum_column());
+        float* own = sums + static_cast<long long>(q0) * D + computed_here(threadIdx.x);
+#pragma unroll
+        for (int i = 0; i < SUM_TILES * SUM_COLUMNS / 2; ++i)
+            atomicAdd(own + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);
     }
 
     // dK and dV go through the warp's own rows of the tiles of K and V, once nobody reads K any more.
-    const float key_factor[1][2] = {{scale, scale}}, one[1][2] = {{1.0f, 1.0f}};
+    int warp_row = warp_number() * 16 * M_TILES;
+    float key_factor[M_TILES][2], one[M_TILES][2];
+#pragma unroll
+    for (int i = 0; i < 2 * M_TILES; ++i) key_factor[i / 2][i % 2] = scale, one[i / 2][i % 2] = 1.0f;
     __syncthreads();
     put_accumulator<D>(k_tile, warp_row, dk, key_factor);
     put_accumulator<D>(v_tile, warp_row, dv, one);
     __syncwarp();
-    store_rows<16>(d_key + batch * d_key_batch + head * d_key_head, d_key_row, k0 + warp_row, keys, head_dim, aligned,
-                   k_tile, warp_row);
-    store_rows<16>(d_value + batch * d_value_batch + head * d_value_head, d_value_row, k0 + warp_row, keys, value_dim,
-                   aligned, v_tile, warp_row);
+    store_rows<16 * M_TILES>(d_key + batch * d_key_batch + head * d_key_head, d_key_row, k0 + warp_row, keys, head_dim,
+                             aligned, k_tile, warp_row);
+    store_rows<16 * M_TILES>(d_value + batch * d_value_batch + head * d_value_head, d_value_row, k0 + warp_row, keys,
+                             value_dim, aligned, v_tile, warp_row);
+}
+
+// dQ from the sums of attention_backward_keys, which lie as that kernel's registers did; a block for BLOCK queries.
+extern "C" __global__ void attention_query_gradient(const float* sums, element* d_query, long long d_query_batch,
+                                                    long long d_query_head, long long d_query_row, int aligned,
+                                                    int queries, int head_dim, float scale) {
+    extern __shared__ __align__(128) uint4 memory[];
+    element* tile = reinterpret_cast<element*>(memory);  // BLOCK x D
+    int q0 = int(blockIdx.x) * BLOCK, head = blockIdx.y, batch = blockIdx.z;
+    long long before = (static_cast<long long>(batch * gridDim.y + head) * gridDim.x + blockIdx.x) * (BLOCK * D);
+    const float* own = sums + before + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < SUM_TILES * SUM_COLUMNS / 2; i += 2) {
+        int m = i / (SUM_COLUMNS / 2), n = i / 4 % (SUM_COLUMNS / 8);
+        put_pair<D>(tile, sum_row() + row_of(m, i % 4), sum_column() + column_of(n, 0), own[i * THREADS] * scale,
+                    own[(i + 1) * THREADS] * scale);
+    }
+    __syncthreads();
+    int row = warp_number() * (BLOCK / WARPS);
+    store_rows<BLOCK / WARPS>(d_query + batch * d_query_batch + head * d_query_head, d_query_row, q0 + row, queries,
+                              head_dim, aligned, tile, row);
 }
 
 // dQ, summed over the keys in order.
@@ -180,17 +202,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
     long long key_batch, long long key_head, long long key_row, long long value_batch, long long value_head,
     long long value_row, long long g_batch, long long g_head, long long g_row, long long d_query_batch,
     long long d_query_head, long long d_query_row, int aligned, PAIR_PARAMETERS) {
-    extern __shared__ uint4 memory[];
+    extern __shared__ __align__(128) uint4 memory[];
     element* q_tile = reinterpret_cast<element*>(memory);  // OWNED x D
     element* g_tile = q_tile + OWNED * D;                  // OWNED x D
     element* k_tiles = g_tile + OWNED * D;                 // two of BLOCK x D
     element* v_tiles = k_tiles + 2 * BLOCK * D;            // two of BLOCK x D
     element* ds_tile = v_tiles + 2 * BLOCK * D;            // OWNED x BLOCK, for float32 only
 
-    int q_blocks = (queries + OWNED - 1) / OWNED;
-    int q0 = (q_blocks - 1 - int(blockIdx.x) % q_blocks) * OWNED;
-    int head = int(blockIdx.x) / q_blocks % heads, batch = int(blockIdx.x) / q_blocks / heads;
-    int warp_row = threadIdx.x / 32 * 16;
+    int q0 = int(gridDim.x - 1 - blockIdx.x) * OWNED, head = blockIdx.y, batch = blockIdx.z;
+    int warp_row = threadIdx.x / 32 * 16 * M_TILES;
     const Pairs pairs = PAIRS_OF(batch, head);
     query += batch * query_batch + head * query_head;
     key += batch * key_batch + head * key_head;
@@ -199,13 +219,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
     log_sum_exp += static_cast<long long>(batch * heads + head) * queries;
     delta += static_cast<long long>(batch * heads + head) * queries;
 
-    float total[2], row_delta[2];
-    for (int e = 0; e < 2; ++e) {
-        int i = q0 + warp_row + row_of(0, 2 * e);
-        total[e] = total_of(log_sum_exp, i, queries);
-        row_delta[e] = i < queries ? delta[i] : 0.0f;
-    }
-    float dq[1][D / 8][4] = {};
+    float total[M_TILES][2], row_delta[M_TILES][2];
+#pragma unroll
+    for (int m = 0; m < M_TILES; ++m)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            int i = q0 + warp_row + row_of(m, 2 * e);
+            total[m][e] = total_of(log_sum_exp, i, queries);
+            row_delta[m][e] = i < queries ? delta[i] : 0.0f;
+        }
+    float dq[M_TILES][D / 8][4] = {};
     int last = pairs.last_key(q0 + OWNED);
     int first = pairs.next_keys<BLOCK>(pairs.first_key(q0) / BLOCK * BLOCK, last, q0, q0 + OWNED);
     auto load = [&](int stage, int k0) {
@@ -226,31 +249,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
         if (next < last) load(stage ^ 1, next);
         const element *k_tile = k_tiles + stage * BLOCK * D, *v_tile = v_tiles + stage * BLOCK * D;
         int row = q0 + warp_row;
-        bool all = pairs.all_see(row, row + 16, k0, k0 + BLOCK);
-        unsigned long long bits = all ? 0 : visible_bits<1, BLOCK / 8, true>(pairs, row, k0);
-        if (!all && !__any_sync(0xffffffffu, bits != 0)) continue;
-        float p[1][BLOCK / 8][4] = {}, ds[1][BLOCK / 8][4] = {};
-        add_product_nt<1, BLOCK>(p, TileOperand{q_tile, warp_row}, k_tile, 0);
-        finish_scores<1, BLOCK / 8, true>(p, pairs, row, k0, all, bits);
-        add_product_nt<1, BLOCK>(ds, TileOperand{g_tile, warp_row}, v_tile, 0);
+        bool all = pairs.all_see(row, row + 16 * M_TILES, k0, k0 + BLOCK);
+        float p[M_TILES][BLOCK / 8][4] = {}, ds[M_TILES][BLOCK / 8][4] = {};
+        add_product_nt<M_TILES, BLOCK>(p, TileOperand(q_tile, warp_row), k_tile);
+        finish_scores<M_TILES, BLOCK / 8, true>(p, pairs, row, k0, all);
+        add_product_nt<M_TILES, BLOCK>(ds, TileOperand(g_tile, warp_row), v_tile);
 #if EXTRAS
-        drop<1, BLOCK / 8, true>(ds, pairs, row, k0, factor);
+        drop<M_TILES, BLOCK / 8, true>(ds, pairs, row, k0, factor);
 #endif
 #pragma unroll
-        for (int n = 0; n < BLOCK / 8; ++n)
+        for (int m = 0; m < M_TILES; ++m)
 #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                float weight = exp2_approx(fmaf(p[0][n][e], EXTRAS ? 1.0f : pairs.scale_log2, -total[e / 2]));
-                ds[0][n][e] = weight * (ds[0][n][e] - row_delta[e / 2]);
-            }
-        PairOperand<1, BLOCK> left;
+            for (int n = 0; n < BLOCK / 8; ++n)
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    float weight = exp2_approx(fmaf(p[m][n][e], EXTRAS ? 1.0f : pairs.scale_log2, -total[m][e / 2]));
+                    ds[m][n][e] = weight * (ds[m][n][e] - row_delta[m][e / 2]);
+                }
+        PairOperand<M_TILES, BLOCK> left;
         left.set(ds, ds_tile, warp_row);
-        add_product_nn<1, BLOCK>(dq, left, k_tile);
+        add_product_nn<M_TILES, BLOCK>(dq, left, k_tile);
     }
-    const float query_factor[1][2] = {{scale, scale}};
+    float query_factor[M_TILES][2];
+#pragma unroll
+    for (int i = 0; i < 2 * M_TILES; ++i) query_factor[i / 2][i % 2] = scale;
     __syncwarp();
     put_accumulator<D>(q_tile, warp_row, dq, query_factor);
     __syncwarp();
-    store_rows<16>(d_query + batch * d_query_batch + head * d_query_head, d_query_row, q0 + warp_row, queries, head_dim,
+    store_rows<16 * M_TILES>(d_query + batch * d_query_batch + head * d_query_head, d_query_row, q0 + warp_row, queries, head_dim,
                    aligned, q_tile, warp_row);
 }

@@ -2,7 +2,7 @@
 // 1805.02867, for the running softmax.) The same algorithm in NumPy: ops/attention_blocked.py.
 //
 // A block of threads owns BLOCK_Q = 16 M_TILES WARPS queries of one head, each warp 16 M_TILES of them for itself. Keys and
-// values come by in blocks of BLOCK_K, the next one being copied to shared memory while this one is worked on:
+// values come by in blocks of BLOCK_K; V is copied to shared memory during the first product, the next K during the second:
 //
 //     S = Q K^T                       scores, in registers
 //     m' = max(m, rowmax(S))          P = exp2(c S - c m')          c = scale log2(e)
@@ -12,7 +12,7 @@
 // and at the end O / l and the log-sum-exp L = c m + log2(l) are written, nothing else. L stays in units of log 2: turned
 // into others and back it would lose digits that the backward pass needs.
 //
-// Constants: HALF, D, EXTRAS, M_TILES, WARPS, BLOCK_K, HOLD_Q (Q stays in registers; for small D).
+// Constants: HALF, D, EXTRAS, M_TILES, WARPS, BLOCK_K.
 #include "attention_pairs.cuh"
 #include "attention_tiles.cuh"
 
@@ -84,72 +84,58 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                       long long key_head, long long key_row, long long value_batch, long long value_head,
                       long long value_row, long long out_batch, long long out_head, long long out_row, int aligned,
                       PAIR_PARAMETERS) {
-    extern __shared__ uint4 memory[];
-    element* q_tile = reinterpret_cast<element*>(memory);   // BLOCK_Q x D
-    element* k_tiles = q_tile + BLOCK_Q * D;                // two of BLOCK_K x D
-    element* v_tiles = k_tiles + 2 * BLOCK_K * D;           // two of BLOCK_K x D
-    element* p_tile = v_tiles + 2 * BLOCK_K * D;            // BLOCK_Q x BLOCK_K, for float32 only
+    extern __shared__ __align__(128) uint4 memory[];
+    element* q_tile = reinterpret_cast<element*>(memory);  // BLOCK_Q x D
+    element* k_tile = q_tile + BLOCK_Q * D;                // BLOCK_K x D
+    element* v_tile = k_tile + BLOCK_K * D;                // BLOCK_K x D
+    element* p_tile = v_tile + BLOCK_K * D;                // BLOCK_Q x BLOCK_K, for float32 only
 
-    int q_blocks = (queries + BLOCK_Q - 1) / BLOCK_Q;
-    int q0 = (q_blocks - 1 - int(blockIdx.x) % q_blocks) * BLOCK_Q;  // of a causal mask the longest rows first
-    int head = int(blockIdx.x) / q_blocks % heads, batch = int(blockIdx.x) / q_blocks / heads;
-    int warp_row = threadIdx.x / 32 * 16 * M_TILES;
-    const Pairs pairs = PAIRS_OF(batch, head);
+    int q0 = int(gridDim.x - 1 - blockIdx.x) * BLOCK_Q;  // of a causal mask the longest rows first
+    int head = blockIdx.y, batch = blockIdx.z;
+    Pairs pairs = PAIRS_OF(batch, head);
     query += batch * query_batch + head * query_head;
     key += batch * key_batch + head * key_head;
     value += batch * value_batch + head * value_head;
-    out += batch * out_batch + head * out_head;
 
     Running run = {};
 #pragma unroll
     for (int m = 0; m < M_TILES; ++m) run.top[m][0] = run.top[m][1] = -INFINITE;
 
-    int last = pairs.last_key(q0 + BLOCK_Q);
+    const int last = pairs.keys = pairs.last_key(q0 + BLOCK_Q);  // further keys are none to this block
     int first = pairs.next_keys<BLOCK_K>(pairs.first_key(q0) / BLOCK_K * BLOCK_K, last, q0, q0 + BLOCK_Q);
     if (first < last) {
         load_tile<BLOCK_Q>(q_tile, query, query_row, q0, queries, head_dim, aligned);
-        load_tile<BLOCK_K>(k_tiles, key, key_row, first, pairs.keys, head_dim, aligned);
-        load_tile<BLOCK_K>(v_tiles, value, value_row, first, pairs.keys, value_dim, aligned);
+        load_tile<BLOCK_K>(k_tile, key, key_row, first, pairs.keys, head_dim, aligned);
         cp_async_commit();
     }
-#if HALF && HOLD_Q
-    HeldOperand<M_TILES, D> q_rows;
-#else
-    const TileOperand q_rows = {q_tile, warp_row};
-#endif
-    int stage = 0;
-    for (int k0 = first, next; k0 < last; k0 = next, stage ^= 1) {
+    // One tile each of K and V: while one is multiplied, the other is copied.
+    for (int k0 = first, next; k0 < last; k0 = next) {
         cp_async_wait<0>();
-        __syncthreads();  // this block has arrived, and the last one has been read by all
-        next = pairs.next_keys<BLOCK_K>(k0 + BLOCK_K, last, q0, q0 + BLOCK_Q);
-        if (next < last) {
-            int other = (stage ^ 1) * BLOCK_K * D;
-            load_tile<BLOCK_K>(k_tiles + other, key, key_row, next, pairs.keys, head_dim, aligned);
-            load_tile<BLOCK_K>(v_tiles + other, value, value_row, next, pairs.keys, value_dim, aligned);
-            cp_async_commit();
-        }
-#if HALF && HOLD_Q
-        if (k0 == first) q_rows.hold(q_tile, warp_row);
-#endif
-        int row = q0 + warp_row;
-        bool all = pairs.all_see(row, row + 16 * M_TILES, k0, k0 + BLOCK_K);
-        unsigned long long bits = 0;
-        if (!all) {
-            bits = visible_bits<M_TILES, BLOCK_K / 8, true>(pairs, row, k0);
-            if (!__any_sync(0xffffffffu, bits != 0)) continue;
-        }
+        __syncthreads();  // this block of K has arrived, and the last one of V has been read by all
+        load_tile<BLOCK_K>(v_tile, value, value_row, k0, pairs.keys, value_dim, aligned);
+        cp_async_commit();
         float s[M_TILES][BLOCK_K / 8][4] = {};
-        add_product_nt<M_TILES, BLOCK_K>(s, q_rows, k_tiles + stage * BLOCK_K * D, 0);
-        finish_scores<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, all, bits);
+        add_product_nt<M_TILES, BLOCK_K>(s, TileOperand(q_tile, warp_number() * 16 * M_TILES), k_tile);
+        int row = q0 + warp_number() * 16 * M_TILES;
+        bool all = pairs.all_see(row, row + 16 * M_TILES, k0, k0 + BLOCK_K);
+        finish_scores<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, all);
         run.advance(s, EXTRAS ? 1.0f : pairs.scale_log2);
 #if EXTRAS
         drop<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, 1.0f);  // the factor follows at the end
 #endif
         PairOperand<M_TILES, BLOCK_K> weights;
-        weights.set(s, p_tile, warp_row);
-        add_product_nn<M_TILES, BLOCK_K>(run.out, weights, v_tiles + stage * BLOCK_K * D);
+        weights.set(s, p_tile, warp_number() * 16 * M_TILES);
+        cp_async_wait<0>();
+        __syncthreads();  // V has arrived, and K has been read by all
+        next = pairs.next_keys<BLOCK_K>(k0 + BLOCK_K, last, q0, q0 + BLOCK_Q);
+        if (next < last) {
+            load_tile<BLOCK_K>(k_tile, key, key_row, next, pairs.keys, head_dim, aligned);
+            cp_async_commit();
+        }
+        add_product_nn<M_TILES, BLOCK_K>(run.out, weights, v_tile);
     }
 
+    int warp_row = warp_number() * 16 * M_TILES;
     float inverse[M_TILES][2];
 #pragma unroll
     for (int m = 0; m < M_TILES; ++m)
@@ -164,6 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     sum > 0.0f ? top + log2f(sum) : -INFINITE;
         }
     // The output goes through the warp's own rows of Q's tile, so that it is written 16 bytes at a time.
+    out += batch * out_batch + head * out_head;
     __syncwarp();
     put_accumulator<D>(q_tile, warp_row, run.out, inverse);
     __syncwarp();

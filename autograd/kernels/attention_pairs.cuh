@@ -30,13 +30,13 @@ struct Pairs {
     unsigned call;  // of dropout, with this key
     unsigned head;  // batch row * heads + head
 
-    __device__ __forceinline__ bool sees(int i, int j) const {
-        int distance = i + shift - j;
-        bool may = i < queries && j < keys && distance >= nearest && distance <= farthest;
-#if EXTRAS
-        if (may && mask) may = mask[i * mask_row + j * mask_column];
-#endif
-        return may;
+    // Who may attend as far as lengths and distances go: of the keys (the queries, with QUERY_ROWS = false) those from `low`
+    // to `high` - 1, for a row that is a query (a key).
+    template <bool QUERY_ROWS>
+    __device__ __forceinline__ void columns(int row, int& low, int& high) const {
+        low = QUERY_ROWS ? row + shift - farthest : row - shift + nearest;
+        high = QUERY_ROWS ? min(keys, row + shift - nearest + 1) : min(queries, row - shift + farthest + 1);
+        if (row >= (QUERY_ROWS ? queries : keys)) high = low;
     }
 
     // Whether every query i0 <= i < i1 may attend to every key j0 <= j < j1 as far as lengths and distances go.
@@ -74,6 +74,8 @@ struct Pairs {
     }
 
 #if EXTRAS
+    __device__ __forceinline__ bool unmasked(int i, int j) const { return mask[i * mask_row + j * mask_column]; }
+
     // Whether one of the mask's tiles that these pairs touch has anything in it.
     __device__ __forceinline__ bool any_tile(int i0, int i1, int j0, int j1) const {
         int i_end = (min(i1, queries) - 1) / MASK_TILE, j_end = (min(j1, keys) - 1) / MASK_TILE;
@@ -102,29 +104,10 @@ struct Pairs {
 #endif
 };
 
-// One bit for each element of a warp's accumulator: the pair may attend. Rows from `row` and columns from `column` on are
-// queries and keys, or with QUERY_ROWS = false keys and queries.
+// Scores from products: bias and ALiBi, and -infinity where a pair may not attend, unless `all` may. Rows from `row` and
+// columns from `column` on are queries and keys, or with QUERY_ROWS = false keys and queries.
 template <int M, int N, bool QUERY_ROWS>
-__device__ __forceinline__ unsigned long long visible_bits(const Pairs& pairs, int row, int column) {
-    static_assert(M * N * 4 <= 64, "the bits fit one register pair");
-    unsigned long long bits = 0;
-#pragma unroll
-    for (int m = 0; m < M; ++m)
-#pragma unroll
-        for (int n = 0; n < N; ++n)
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                int r = row + row_of(m, e), c = column + column_of(n, e);
-                bool may = QUERY_ROWS ? pairs.sees(r, c) : pairs.sees(c, r);
-                bits |= static_cast<unsigned long long>(may) << ((m * N + n) * 4 + e);
-            }
-    return bits;
-}
-
-// Scores from products: bias and ALiBi, and -infinity where a bit is clear.
-template <int M, int N, bool QUERY_ROWS>
-__device__ __forceinline__ void finish_scores(float (&s)[M][N][4], const Pairs& pairs, int row, int column, bool all,
-                                              unsigned long long bits) {
+__device__ __forceinline__ void finish_scores(float (&s)[M][N][4], const Pairs& pairs, int row, int column, bool all) {
 #if EXTRAS
 #pragma unroll
     for (int m = 0; m < M; ++m)
@@ -140,10 +123,21 @@ __device__ __forceinline__ void finish_scores(float (&s)[M][N][4], const Pairs& 
 #pragma unroll
     for (int m = 0; m < M; ++m)
 #pragma unroll
-        for (int n = 0; n < N; ++n)
+        for (int half_of = 0; half_of < 4; half_of += 2) {
+            int r = row + row_of(m, half_of), low, high;
+            pairs.columns<QUERY_ROWS>(r, low, high);
 #pragma unroll
-            for (int e = 0; e < 4; ++e)
-                if (!(bits >> ((m * N + n) * 4 + e) & 1)) s[m][n][e] = -INFINITE;
+            for (int n = 0; n < N; ++n)
+#pragma unroll
+                for (int e = half_of; e < half_of + 2; ++e) {
+                    int c = column + column_of(n, e);
+                    bool may = low <= c && c < high;
+#if EXTRAS
+                    if (may && pairs.mask) may = QUERY_ROWS ? pairs.unmasked(r, c) : pairs.unmasked(c, r);
+#endif
+                    if (!may) s[m][n][e] = -INFINITE;
+                }
+        }
 }
 
 #if EXTRAS
@@ -171,7 +165,7 @@ __device__ __forceinline__ void drop(float (&x)[M][N][4], const Pairs& pairs, in
 
 // The parameters that every kernel of attention takes, and their place in Pairs.
 #define PAIR_PARAMETERS                                                                                             \
-    int heads, int queries, int keys, int head_dim, int value_dim, float scale, int nearest, int farthest,           \
+    int heads, int queries, int keys, int shift, int head_dim, int value_dim, float scale, int nearest, int farthest, \
         const int *key_lengths, const bool *mask, long long mask_batch, long long mask_head, long long mask_row,     \
         long long mask_column, const bool *tiles, long long tiles_batch, long long tiles_head, long long tiles_row,  \
         long long tiles_column, const element *bias, long long bias_batch, long long bias_head, long long bias_row,  \
@@ -179,7 +173,7 @@ __device__ __forceinline__ void drop(float (&x)[M][N][4], const Pairs& pairs, in
         const unsigned long long *seed, unsigned call
 #define PAIRS_OF(batch, head)                                                                                       \
     {                                                                                                               \
-        queries, key_lengths ? min(keys, key_lengths[batch]) : keys, keys - queries, nearest, farthest,              \
+        queries, key_lengths ? min(keys, key_lengths[batch]) : keys, shift, nearest, farthest,              \
             scale * LOG2_E, mask ? mask + batch * mask_batch + head * mask_head : mask, mask_row, mask_column,       \
             tiles ? tiles + batch * tiles_batch + head * tiles_head : tiles, tiles_row, tiles_column,                \
             bias ? bias + batch * bias_batch + head * bias_head : bias, bias_row, bias_column,                       \

@@ -30,37 +30,56 @@ using element = float;
 #endif
 constexpr int CHUNK = 16 / sizeof(element);  // elements in 16 bytes: what is copied and swizzled as a whole
 
-__device__ __forceinline__ int lane_number() { return threadIdx.x % 32; }
+__device__ __forceinline__ int lane_number() { return computed_here(threadIdx.x) % 32; }
+__device__ __forceinline__ int warp_number() { return computed_here(threadIdx.x) / 32; }
 __device__ __forceinline__ int row_of(int m, int e) { return 16 * m + lane_number() / 4 + 8 * (e / 2); }
 __device__ __forceinline__ int column_of(int n, int e) { return 8 * n + 2 * (lane_number() % 4) + e % 2; }
+
+// How many chunks of a row change places among themselves.
+template <int WIDTH>
+constexpr int AROUND = WIDTH / CHUNK % 8 == 0 ? 8 : 4;
 
 // Where chunk `chunk` of row `row` lies in a tile of rows of WIDTH elements. Eight rows' chunks of one column would lie
 // in the same banks; the exclusive or spreads them over all 32, so that ldmatrix and 16-byte reads meet no conflict. A
 // row of 64 or 192 bytes moves the banks by itself every other row: there two bits of the row number are enough.
 template <int WIDTH>
 __device__ __forceinline__ int place_of(int row, int chunk) {
-    constexpr int CHUNKS = WIDTH / CHUNK;
-    static_assert(CHUNKS % 4 == 0, "a row of a tile is a multiple of 64 bytes");
-    return row * WIDTH + (chunk ^ (CHUNKS % 8 == 0 ? row & 7 : row >> 1 & 3)) * CHUNK;
+    static_assert(WIDTH / CHUNK % 4 == 0, "a row of a tile is a multiple of 64 bytes");
+    return row * WIDTH + (chunk ^ (AROUND<WIDTH> == 8 ? row & 7 : row >> 1 & 3)) * CHUNK;
 }
 
 // Starts the copy of rows first .. first + ROWS - 1 of a matrix (length x width, rows `stride` apart) into a tile of
-// width D; rows and columns beyond the matrix become zero, whatever stands there. `aligned`: every row starts at a multiple of 16 bytes.
+// width D; rows and columns beyond the matrix become zero, whatever stands there. `aligned`: every row starts and ends at a
+// multiple of 16 bytes. A thread copies the same chunks of every DOWN-th row: DOWN is a multiple of 8, so that where a chunk
+// lies differs by a constant from row to row, and of the addresses a pointer alone needs to be moved.
 template <int ROWS>
 __device__ __forceinline__ void load_tile(element* tile, const element* matrix, long long stride, int first, int length,
                                           int width, bool aligned) {
-    constexpr int CHUNKS = D / CHUNK;
-#pragma unroll 1
-    for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
-        int row = i / CHUNKS, chunk = i % CHUNKS;
-        int valid = first + row < length ? min(max(width - chunk * CHUNK, 0), CHUNK) : 0;
-        element* target = tile + place_of<D>(row, chunk);
-        const element* source = valid ? matrix + (first + row) * stride + chunk * CHUNK : matrix;
-        if (aligned) {
-            cp_async_16(target, source, valid * sizeof(element));
-        } else {
-            for (int c = 0; c < CHUNK; ++c) target[c] = c < valid ? source[c] : element(0.0f);
+    constexpr int CHUNKS = D / CHUNK, ACROSS = AROUND<D>, DOWN = THREADS / ACROSS;
+    static_assert(DOWN % 8 == 0, "rows of one thread lie alike");
+    int thread = computed_here(threadIdx.x), row = thread / ACROSS, chunk = thread % ACROSS;
+    element* target = tile + place_of<D>(row, chunk);
+    const element* source = matrix + (first + row) * stride + chunk * CHUNK;
+    if (aligned) {
+        unsigned address = shared_address(target);
+#pragma unroll
+        for (int r = 0; r < ROWS; r += DOWN, source += DOWN * stride) {
+            if (DOWN > ROWS && row >= ROWS) break;
+#pragma unroll
+            for (int c = 0; c < CHUNKS; c += ACROSS) {
+                int end = (chunk + c) * CHUNK < width ? length : 0;
+                cp_async_16(address + (r * D + c * CHUNK) * sizeof(element), source + c * CHUNK, first + row + r < end);
+            }
         }
+    } else {
+#pragma unroll 1
+        for (int r = row; r < ROWS; r += DOWN, source += DOWN * stride, target += DOWN * D)
+#pragma unroll 1
+            for (int c = 0; c < D; c += ACROSS * CHUNK)
+                for (int i = 0; i < CHUNK; ++i) {
+                    bool inside = first + r < length && chunk * CHUNK + c + i < width;
+                    target[c + i] = inside ? source[c + i] : element(0.0f);
+                }
     }
 }
 
@@ -109,38 +128,35 @@ __device__ __forceinline__ void store_rows(element* matrix, long long stride, in
 }
 
 // -- products of one warp --------------------------------------------------------------------------------------------
-// A left operand has 16 M rows. Its kinds: rows of a tile (TileOperand), the same kept in registers (HeldOperand, to
-// spare shared memory the repeated reads), and an accumulator turned round to be a factor (PairOperand).
+// A left operand has 16 M rows. Its kinds: rows of a tile (TileOperand), and an accumulator turned round to be a factor
+// (PairOperand).
 
 #if HALF
 
-struct TileOperand {
-    const element* tile;
-    int row;
-    __device__ __forceinline__ void fragment(unsigned (&a)[4], int m, int k) const {
-        int lane = lane_number();
-        ldmatrix_x4(a, tile + place_of<D>(row + 16 * m + lane % 16, 2 * k + lane / 16));
-    }
-};
+// What ldmatrix is told: where a row begins. A lane forms it once, for the first chunk or the second of a pair; the pair
+// `chunk` further right (an even number) is an exclusive or away, and a constant. Rows 16 further down are a constant away.
+template <int WIDTH>
+__device__ __forceinline__ unsigned further(unsigned address, int chunk) {
+    return (address ^ chunk % AROUND<WIDTH> * 16) + chunk / AROUND<WIDTH> * AROUND<WIDTH> * 16;
+}
+template <int WIDTH>
+__device__ __forceinline__ unsigned lane_address(const element* tile, int row, int chunk) {
+    return computed_here(shared_address(tile) + place_of<WIDTH>(row, chunk) * int(sizeof(element)));
+}
 
-template <int M, int WIDTH>
-struct HeldOperand {
-    unsigned held[M][WIDTH / 16][4];
+struct TileOperand {
+    unsigned address;
+    __device__ __forceinline__ TileOperand(const element* tile, int row)
+        : address(lane_address<D>(tile, row + lane_number() % 16, lane_number() / 16)) {}
     __device__ __forceinline__ void fragment(unsigned (&a)[4], int m, int k) const {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) a[i] = held[m][k][i];
-    }
-    __device__ __forceinline__ void hold(const element* tile, int row) {
-#pragma unroll
-        for (int m = 0; m < M; ++m)
-#pragma unroll
-            for (int k = 0; k < WIDTH / 16; ++k) TileOperand{tile, row}.fragment(held[m][k], m, k);
+        ldmatrix_x4(a, further<D>(computed_here(address), 2 * k) + 16 * m * D * int(sizeof(element)));
     }
 };
 
 // The registers of an accumulator are, rounded to float16, those of a left operand: nothing needs to move.
 template <int M, int WIDTH>
-struct PairOperand : HeldOperand<M, WIDTH> {
+struct PairOperand {
+    unsigned held[M][WIDTH / 16][4];
     __device__ __forceinline__ void set(const float (&x)[M][WIDTH / 8][4], element*, int) {
 #pragma unroll
         for (int m = 0; m < M; ++m)
@@ -149,17 +165,30 @@ struct PairOperand : HeldOperand<M, WIDTH> {
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
                     half2 pair = __floats2half2_rn(x[m][2 * k + i / 2][i % 2 * 2], x[m][2 * k + i / 2][i % 2 * 2 + 1]);
-                    this->held[m][k][i] = *reinterpret_cast<unsigned*>(&pair);
+                    held[m][k][i] = *reinterpret_cast<unsigned*>(&pair);
+                }
+    }
+    // Writes it into a tile of its width, for other warps to read.
+    __device__ __forceinline__ void put(element* tile, int first_row) const {
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int k = 0; k < WIDTH / 16; ++k)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    int column = column_of(2 * k + i / 2, 0);
+                    element* target = tile + place_of<WIDTH>(first_row + row_of(m, i % 2 * 2), column / CHUNK);
+                    *reinterpret_cast<unsigned*>(target + column % CHUNK) = held[m][k][i];
                 }
     }
 };
 
-// accumulator += A B^T over D; B is N rows of a tile from `row` on.
-template <int M, int N, class A>
-__device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const A& a, const element* b, int row) {
+// accumulator += A B^T over D; B is N rows of a tile.
+template <int M, int N>
+__device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const TileOperand& a, const element* b) {
     int lane = lane_number();
-    constexpr int STEPS = EXTRAS && D > 96 ? 1 : D / 16;  // unrolled, the addresses of all steps are held: too many there
-#pragma unroll STEPS
+    unsigned address = lane_address<D>(b, lane / 16 * 8 + lane % 8, lane / 8 % 2);
+#pragma unroll
     for (int k = 0; k < D / 16; ++k) {
         unsigned left[M][4];
 #pragma unroll
@@ -167,7 +196,7 @@ __device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4]
 #pragma unroll
         for (int n = 0; n < N / 16; ++n) {
             unsigned right[4];
-            ldmatrix_x4(right, b + place_of<D>(row + 16 * n + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+            ldmatrix_x4(right, further<D>(address, 2 * k) + 16 * n * D * int(sizeof(element)));
 #pragma unroll
             for (int m = 0; m < M; ++m) {
                 mma_m16n8k16(accumulator[m][2 * n], left[m], right[0], right[1]);
@@ -177,22 +206,17 @@ __device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4]
     }
 }
 
-// Two fragments of B for rows 16 k .. of a tile of width D and columns 16 n ..
-__device__ __forceinline__ void load_right(unsigned (&right)[4], const element* b, int row, int chunk) {
-    int lane = lane_number();
-    ldmatrix_x4_trans(right, b + place_of<D>(row + lane / 8 % 2 * 8 + lane % 8, chunk + lane / 16));
-}
-
 // accumulator += A B over K; B is K rows of a tile, all D columns.
 template <int M, int K>
 __device__ __forceinline__ void add_product_nn(float (&accumulator)[M][D / 8][4], const PairOperand<M, K>& a,
                                                const element* b) {
+    unsigned address = lane_address<D>(b, lane_number() % 16, lane_number() / 16);
 #pragma unroll
     for (int k = 0; k < K / 16; ++k)
 #pragma unroll
         for (int n = 0; n < D / 16; ++n) {
             unsigned right[4];
-            load_right(right, b, 16 * k, 2 * n);
+            ldmatrix_x4_trans(right, further<D>(address, 2 * n) + 16 * k * D * int(sizeof(element)));
 #pragma unroll
             for (int m = 0; m < M; ++m) {
                 mma_m16n8k16(accumulator[m][2 * n], a.held[m][k], right[0], right[1]);
@@ -201,22 +225,30 @@ __device__ __forceinline__ void add_product_nn(float (&accumulator)[M][D / 8][4]
         }
 }
 
-// accumulator += A^T B over K: A is K rows of a tile of width AW, of which the 16 columns from `column` on are taken; B is
-// K rows of a tile of width D, of which N columns from `first` on.
-template <int K, int AW, int N>
-__device__ __forceinline__ void add_product_tn(float (&accumulator)[1][N / 8][4], const element* a, int column,
+// accumulator += A^T B over K: A is K rows of a tile of width AW, of which the 16 M columns from `column` on are taken; B
+// is K rows of a tile of width D, of which N columns from `first` on. `column` is a multiple of 16 M.
+template <int K, int AW, int M, int N>
+__device__ __forceinline__ void add_product_tn(float (&accumulator)[M][N / 8][4], const element* a, int column,
                                                const element* b, int first) {
     int lane = lane_number();
+    unsigned above = lane_address<AW>(a, lane / 16 * 8 + lane % 8, column / CHUNK + lane / 8 % 2), beside[N / 16];
+#pragma unroll
+    for (int n = 0; n < N / 16; ++n) beside[n] = lane_address<D>(b, lane % 16, first / CHUNK + 2 * n + lane / 16);
 #pragma unroll
     for (int k = 0; k < K / 16; ++k) {
-        unsigned left[4];
-        ldmatrix_x4_trans(left, a + place_of<AW>(16 * k + lane / 16 * 8 + lane % 8, column / CHUNK + lane / 8 % 2));
+        unsigned left[M][4];
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+            ldmatrix_x4_trans(left[m], further<AW>(above, 2 * m) + 16 * k * AW * int(sizeof(element)));
 #pragma unroll
         for (int n = 0; n < N / 16; ++n) {
             unsigned right[4];
-            load_right(right, b, 16 * k, first / CHUNK + 2 * n);
-            mma_m16n8k16(accumulator[0][2 * n], left, right[0], right[1]);
-            mma_m16n8k16(accumulator[0][2 * n + 1], left, right[2], right[3]);
+            ldmatrix_x4_trans(right, beside[n] + 16 * k * D * int(sizeof(element)));
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                mma_m16n8k16(accumulator[m][2 * n], left[m], right[0], right[1]);
+                mma_m16n8k16(accumulator[m][2 * n + 1], left[m], right[2], right[3]);
+            }
         }
     }
 }
@@ -226,6 +258,7 @@ __device__ __forceinline__ void add_product_tn(float (&accumulator)[1][N / 8][4]
 struct TileOperand {
     const element* tile;
     int row;
+    __device__ __forceinline__ TileOperand(const element* tile, int row) : tile(tile), row(row) {}
 };
 
 // Numbers of other lanes are needed: the factor goes through rows of shared memory that this warp alone uses.
@@ -243,6 +276,7 @@ struct PairOperand {
         tile = room;
         row = first_row;
     }
+    __device__ __forceinline__ void put(element*, int) const {}  // `set` has done it
 };
 
 __device__ __forceinline__ float4 read_chunk(const element* place) { return *reinterpret_cast<const float4*>(place); }
@@ -251,8 +285,8 @@ __device__ __forceinline__ float dot(float4 a, float4 b, float sum) {
     return fmaf(a.x, b.x, fmaf(a.y, b.y, fmaf(a.z, b.z, fmaf(a.w, b.w, sum))));
 }
 
-template <int M, int N, class A>
-__device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const A& a, const element* b, int row) {
+template <int M, int N>
+__device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const TileOperand& a, const element* b) {
 #pragma unroll 1
     for (int k = 0; k < D / CHUNK; ++k) {
         float4 left[M][2];
@@ -264,7 +298,7 @@ __device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4]
         for (int n = 0; n < N / 8; ++n)
 #pragma unroll
             for (int c = 0; c < 2; ++c) {
-                float4 right = read_chunk(b + place_of<D>(row + column_of(n, c), k));
+                float4 right = read_chunk(b + place_of<D>(column_of(n, c), k));
 #pragma unroll
                 for (int m = 0; m < M; ++m) {
                     accumulator[m][n][c] = dot(left[m][0], right, accumulator[m][n][c]);
@@ -305,18 +339,20 @@ __device__ __forceinline__ void add_product_nn(float (&accumulator)[M][D / 8][4]
     }
 }
 
-template <int K, int AW, int N>
-__device__ __forceinline__ void add_product_tn(float (&accumulator)[1][N / 8][4], const element* a, int column,
+template <int K, int AW, int M, int N>
+__device__ __forceinline__ void add_product_tn(float (&accumulator)[M][N / 8][4], const element* a, int column,
                                                const element* b, int first) {
 #pragma unroll 1
     for (int k = 0; k < K; ++k) {
-        float left[1][2];
+        float left[M][2];
 #pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-            int c = column + row_of(0, e);
-            left[0][e / 2] = a[place_of<AW>(k, c / CHUNK) + c % CHUNK];
-        }
-        add_outer<1, N>(accumulator, left, b, k, first);
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int e = 0; e < 4; e += 2) {
+                int c = column + row_of(m, e);
+                left[m][e / 2] = a[place_of<AW>(k, c / CHUNK) + c % CHUNK];
+            }
+        add_outer<M, N>(accumulator, left, b, k, first);
     }
 }
 

@@ -1,16 +1,12 @@
 // The instructions that CUDA C++ has no function for: tensor-core products, loads of their fragments, asynchronous
-// copies. The only inline PTX of the project. Off the device (tests/support/cuda_emulator) each has an emulated twin.
+// copies. The only inline PTX of the project, which tests/support/cuda_emulator reads and carries out as well.
 // Source: NVIDIA, PTX ISA 8.x, "Warp Level Matrix Instructions" and "Data Movement and Conversion Instructions".
 #pragma once
 #include <cuda_fp16.h>
 
-#ifdef __CUDA_ARCH__
 __device__ __forceinline__ unsigned shared_address(const void* pointer) {
     return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
-#else
-#define PTX_PLACE emulator::Place{__FILE__, __LINE__}
-#endif
 
 // accumulator += A B of a warp; A (16 x 16), B (16 x 8) in float16, accumulator (16 x 8) in float32. Needs sm_80.
 // With g = lane / 4 and t = lane % 4 a lane holds of
@@ -18,105 +14,62 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
 //   B: b0 = (2t, g), (2t+1, g); b1 = (2t+8, g), (2t+9, g)
 //   accumulator: [0], [1] = (g, 2t), (g, 2t+1); [2], [3] = the same of row g + 8
 __device__ __forceinline__ void mma_m16n8k16(float (&accumulator)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-#ifdef __CUDA_ARCH__
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};\n"
         : "+f"(accumulator[0]), "+f"(accumulator[1]), "+f"(accumulator[2]), "+f"(accumulator[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#else
-    emulator::mma_m16n8k16(accumulator, a, b0, b1, PTX_PLACE);
-#endif
 }
 
 // Loads four 8 x 8 matrices of float16 from shared memory. Lane i names row i % 8 of matrix i / 8 (16 bytes, aligned to
 // 16); register m of a lane receives elements (g, 2t), (g, 2t+1) of matrix m. So a row-major 16 x 16 block whose lanes
 // name row i % 16 at column 8 * (i / 16) arrives as A. Needs sm_75.
-__device__ __forceinline__ void ldmatrix_x4(unsigned (&registers)[4], const void* row) {
-#ifdef __CUDA_ARCH__
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&registers)[4], unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                  : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
-                 : "r"(shared_address(row))
+                 : "r"(row)
                  : "memory");
-#else
-    emulator::ldmatrix(registers, 4, false, row, PTX_PLACE);
-#endif
 }
 
 // As ldmatrix_x4, each matrix transposed: register m receives (2t, g), (2t+1, g) of matrix m. So rows of a row-major
 // (k x n) block arrive as B.
-__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&registers)[4], const void* row) {
-#ifdef __CUDA_ARCH__
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&registers)[4], unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                  : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
-                 : "r"(shared_address(row))
+                 : "r"(row)
                  : "memory");
-#else
-    emulator::ldmatrix(registers, 4, true, row, PTX_PLACE);
-#endif
 }
 
-// Two matrices: lanes 0 to 15 name the rows.
-__device__ __forceinline__ void ldmatrix_x2(unsigned (&registers)[2], const void* row) {
-#ifdef __CUDA_ARCH__
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];\n"
-                 : "=r"(registers[0]), "=r"(registers[1])
-                 : "r"(shared_address(row))
+// Starts a copy of 16 bytes from global to shared memory (both aligned to 16). If not `inside` the destination becomes
+// zero and the source is not touched; all or none: other counts of bytes take six instructions more. Needs sm_80.
+__device__ __forceinline__ void cp_async_16(unsigned shared, const void* global, bool inside = true) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n"
+                 :
+                 : "r"(shared), "l"(global), "r"(inside ? 16 : 0)
                  : "memory");
-#else
-    emulator::ldmatrix(registers, 2, false, row, PTX_PLACE);
-#endif
-}
-
-__device__ __forceinline__ void ldmatrix_x2_trans(unsigned (&registers)[2], const void* row) {
-#ifdef __CUDA_ARCH__
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];\n"
-                 : "=r"(registers[0]), "=r"(registers[1])
-                 : "r"(shared_address(row))
-                 : "memory");
-#else
-    emulator::ldmatrix(registers, 2, true, row, PTX_PLACE);
-#endif
-}
-
-// Starts a copy of 16 bytes from global to shared memory (both aligned to 16); of the source only `valid_bytes` are
-// read, the rest of the destination becomes zero. With 0 the source is not touched. Needs sm_80.
-__device__ __forceinline__ void cp_async_16(void* shared, const void* global, unsigned valid_bytes = 16) {
-#ifdef __CUDA_ARCH__
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(shared)), "l"(global),
-                 "r"(valid_bytes)
-                 : "memory");
-#else
-    emulator::copy_async(shared, global, 16, valid_bytes, PTX_PLACE);
-#endif
 }
 
 // Closes a group: the copies that this thread started since the last one.
 __device__ __forceinline__ void cp_async_commit() {
-#ifdef __CUDA_ARCH__
     asm volatile("cp.async.commit_group;\n" ::: "memory");
-#else
-    emulator::copy_async_commit();
-#endif
 }
 
 // Waits until at most N groups of this thread are under way. Other threads' copies are seen after a barrier only.
 template <int N>
 __device__ __forceinline__ void cp_async_wait() {
-#ifdef __CUDA_ARCH__
     asm volatile("cp.async.wait_group %0;\n" ::"n"(N) : "memory");
-#else
-    emulator::copy_async_wait(N);
-#endif
 }
 
 // 2^x to about 2 units in the last place, subnormal results flushed to zero: one instruction.
 __device__ __forceinline__ float exp2_approx(float x) {
-#ifdef __CUDA_ARCH__
     float result;
     asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(result) : "f"(x));
     return result;
-#else
-    return exp2f(x);
-#endif
+}
+
+// The same number, of which the compiler can't know that: what is computed from it is computed here, not once before a
+// loop and held in registers all the while.
+__device__ __forceinline__ unsigned computed_here(unsigned x) {
+    asm volatile("" : "+r"(x));
+    return x;
 }

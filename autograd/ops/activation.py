@@ -18,7 +18,7 @@ from .registry import declare
 
 
 class ReLU(Function):
-    """max(x, 0); the gradient passes where the output is positive, or not a number."""
+    """y = max(x, 0); dx = g where y is positive or NaN, 0 elsewhere."""
 
     def forward(self, x):
         out = array_module(x).maximum(x, 0)
@@ -51,12 +51,12 @@ class LeakyReLU(Function):
 
 @declare(lambda x, negative_slope=0.01: np.where(x > 0, x, negative_slope * x))
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
-    """x where positive, negative_slope * x elsewhere. Source: Maas, Hannun, Ng 2013."""
+    """x where positive, negative_slope * x elsewhere. Source: Maas, Hannun and Ng 2013."""
     return LeakyReLU(float(negative_slope))(x)
 
 
 class ELU(Function):
-    """scale * x where positive, scale * alpha (exp(x) - 1) elsewhere."""
+    """scale * x where x > 0, scale * alpha (exp(x) - 1) elsewhere; dx = g scale, or g scale * alpha exp(x)."""
 
     def __init__(self, alpha, scale):
         self.alpha, self.scale = alpha, scale
@@ -75,7 +75,7 @@ class ELU(Function):
 
 @declare(lambda x, alpha=1.0: np.where(x > 0, x, alpha * (np.exp(x) - 1)))
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
-    """x where positive, alpha (exp(x) - 1) elsewhere. Source: arXiv 1511.07289."""
+    """x where positive, alpha (exp(x) - 1) elsewhere. Source: Clevert et al. 2015, arXiv 1511.07289."""
     return ELU(float(alpha), 1.0)(x)
 
 
@@ -84,7 +84,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # the fixed p
 
 @declare(lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)))
 def selu(x: Any) -> Tensor:
-    """The ELU, scaled so that activations keep mean 0 and variance 1. Source: arXiv 1706.02515."""
+    """ELU scaled so that activations keep mean 0 and variance 1. Source: Klambauer et al. 2017, arXiv 1706.02515."""
     return ELU(_SELU_ALPHA, _SELU_SCALE)(x)
 
 
@@ -117,7 +117,7 @@ def softplus_array(x: Any) -> Any:
 
 
 class Softplus(Function):
-    """log(1 + e^x); the slope is the sigmoid."""
+    """y = log(1 + e^x); dx = g sigmoid(x)."""
 
     def forward(self, x):
         self.save(x)
@@ -141,7 +141,7 @@ def log_sigmoid(x: Any) -> Tensor:
 
 
 class SiLU(Function):
-    """x s(x) with the sigmoid s; the slope is s (1 + x (1 - s))."""
+    """y = x s with s = sigmoid(x); dx = g s (1 + x (1 - s))."""
 
     def forward(self, x):
         self.save(x)
@@ -155,12 +155,12 @@ class SiLU(Function):
 
 @declare(lambda x: x / (1 + np.exp(-x)))
 def silu(x: Any) -> Tensor:
-    """x * sigmoid(x), elementwise, also called swish. Source: arXiv 1702.03118."""
+    """x * sigmoid(x), elementwise, also called swish. Source: Elfwing et al. 2017, arXiv 1702.03118."""
     return SiLU()(x)
 
 
 class Mish(Function):
-    """x t with t = tanh(softplus(x)); the slope is t + x (1 - t^2) sigmoid(x)."""
+    """y = x t with t = tanh(softplus(x)); dx = g (t + x (1 - t^2) sigmoid(x))."""
 
     def forward(self, x):
         self.save(x)
@@ -174,12 +174,12 @@ class Mish(Function):
 
 @declare(lambda x: x * np.tanh(np.log(1 + np.exp(x))))
 def mish(x: Any) -> Tensor:
-    """x * tanh(softplus(x)), elementwise. Source: arXiv 1908.08681."""
+    """x * tanh(softplus(x)), elementwise. Source: Misra 2019, arXiv 1908.08681."""
     return Mish()(x)
 
 
 class Softsign(Function):
-    """x / (1 + |x|); the slope is 1 / (1 + |x|)^2."""
+    """y = x / (1 + |x|); dx = g / (1 + |x|)^2."""
 
     def forward(self, x):
         self.save(x)
@@ -198,7 +198,7 @@ def softsign(x: Any) -> Tensor:
 
 
 class GELU(Function):
-    """x F(x) with the normal distribution F; the slope is F(x) + x f(x) with its density f."""
+    """y = x F(x) with the standard normal distribution function F and its density f; dx = g (F(x) + x f(x))."""
 
     def forward(self, x):
         self.save(x)
@@ -213,13 +213,16 @@ class GELU(Function):
         xp = array_module(x)
         if isinstance(x, Tensor):
             distribution = xp.erf(x * math.sqrt(0.5)) * 0.5 + 0.5  # recorded: it depends on x
-        with np.errstate(over="ignore"):  # exp(-inf) is right
+        with np.errstate(over="ignore"):  # x * x may be inf: exp(-inf) = 0 is right
             density = xp.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
         return g * (distribution + x * density)
 
 
 class GELUTanh(Function):
-    """x (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3). Beyond 16 the tanh is 1, and x^3 may overflow."""
+    """y = x (1 + t) / 2 with t = tanh u, u = sqrt(2/pi) (x + 0.044715 x^3); dx = g (1 + t + x (1 - t^2) u') / 2.
+
+    u is computed from x clipped to [-16, 16]: beyond, t is -1 or 1 and x^3 may overflow.
+    """
 
     def forward(self, x):
         self.save(x)
@@ -245,7 +248,7 @@ def _gelu_reference(x: np.ndarray, approximate: str = "none") -> np.ndarray:
 
 @declare(_gelu_reference)
 def gelu(x: Any, approximate: str = "none") -> Tensor:
-    """x times the standard normal distribution at x, elementwise; approximate="tanh" is the paper's quick formula.
+    """x F(x), elementwise, F the standard normal distribution function; "tanh": the paper's faster approximation.
 
     Raises ValueError for another `approximate`. Source: Hendrycks and Gimpel 2016, arXiv 1606.08415.
     """

@@ -1,8 +1,8 @@
 """Scaled dot-product attention.
 
-softmax(Q K^T scale + bias) V with positions that may not be attended to at -infinity. (Vaswani et al. 2017,
-arXiv 1706.03762, equation 1.) The quick forms: attention_standard.py forms all weights in one op, attention_blocked.py
-is the kind for long sequences, attention_fused.py that for GPUs.
+softmax(Q K^T scale + bias) V, with a score of -infinity for each key that a query may not attend to (Vaswani et al.
+2017, arXiv 1706.03762, equation 1). Quick forms: attention_standard.py computes all weights in one op on several
+threads, attention_blocked.py computes them block by block for long sequences, attention_fused.py does so on GPUs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def attention_plain(
 ) -> Any:  # fmt: skip
     """softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend.
 
-    A query with nothing to attend to gets zeros. Scores and sums of float16 are float32.
+    A query that may attend to no key gets zeros. Scores and sums of float16 inputs are float32.
     """
     xp, (batch, heads, queries, _), keys = array_module(array_of(query)), query.shape, key.shape[2]
     scores = matmul(widened(query), widened(key).swapaxes(-1, -2)) * scale  # (batch, heads, query, key)
@@ -43,13 +43,14 @@ def attention_plain(
     allowed = conditions.as_mask(xp)
     scores = scores if allowed is None else where(allowed, scores, -np.inf)
 
+    # Subtracting the row's maximum doesn't change the weights and keeps exp from overflowing.
     top = scores.data.max(axis=-1, keepdims=True) if keys else xp.zeros((), scores.dtype)
     e = exp(scores - xp.where(xp.isfinite(top), top, 0))
     total = e.sum(axis=-1, keepdims=True)
     weights = dropped = e / (total + (total == 0))
     if dropout:
-        kept, factor = generator.keep_mask((batch, keys, heads, queries), dropout)  # the layout of the quick form
-        dropped = weights * xp.asarray(kept).transpose(0, 2, 3, 1) * factor
+        mask, factor = generator.keep_mask((batch, keys, heads, queries), dropout)  # attention_standard.py's layout
+        dropped = weights * xp.asarray(mask).transpose(0, 2, 3, 1) * factor
     out = narrowed(matmul(dropped, widened(value)), query)
     if return_weights is False:
         return out
@@ -61,7 +62,7 @@ def attention_plain(
 class Conditions:
     """Which query may attend to which key, and what their distance adds to the score.
 
-    Query i stands at position i + key_length - query_length: the last query and the last key stand together.
+    Query i has position i + key_length - query_length, so that the last query and the last key have the same position.
     """
 
     query_length: int
@@ -73,7 +74,7 @@ class Conditions:
     slopes: Any = None  # (heads,): ALiBi adds -slope |distance|
 
     def as_mask(self, xp: Any = np) -> Any:
-        """All but the slopes in one boolean array that broadcasts to (batch, heads, query, key); None if all may."""
+        """All but ALiBi as one boolean array that broadcasts to (batch, heads, query, key); None if all may attend."""
         parts = [] if self.mask is None else [self.mask]
         if self.key_lengths is not None:
             parts.append((xp.arange(self.key_length) < self.key_lengths[:, None])[:, None, None, :])
@@ -84,13 +85,13 @@ class Conditions:
         return reduce(xp.logical_and, parts) if parts else None
 
     def alibi(self, dtype: Any, xp: Any = np) -> Any:
-        """-slope |distance|, (1, heads, query, key), or None. (Press et al. 2022, arXiv 2108.12409; both ways.)"""
+        """-slope |distance|, (1, heads, query, key), or None (Press et al. 2022, arXiv 2108.12409; both directions)."""
         if self.slopes is None:
             return None
         return -self.slopes[:, None, None].astype(dtype) * abs(self.distance(xp)).astype(dtype)
 
     def distance(self, xp: Any) -> Any:
-        """How many positions a query is past a key, (1, 1, query, key)."""
+        """The position of the query minus that of the key, (1, 1, query, key)."""
         position = xp.arange(self.query_length)[:, None] + self.key_length - self.query_length
         return (position - xp.arange(self.key_length))[None, None]
 
@@ -113,7 +114,7 @@ def _attention_reference(
     deterministic: bool = False,
     generator: Generator | None = None,
 ) -> np.ndarray:
-    """One query at a time, one sum at a time."""
+    """One query at a time, with explicit sums over the keys that it may attend to."""
     batch, heads, queries, width = query.shape
     keys, group = key.shape[2], heads // max(key.shape[1], 1)
     key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
@@ -130,7 +131,7 @@ def _attention_reference(
     added = np.zeros(()) if bias is None else bias
     added = np.broadcast_to(added, (batch, heads, queries, keys))
     slopes = np.zeros(heads) if alibi_slopes is None else alibi_slopes
-    # Weights are dropped in the layout that they are held in.
+    # The mask is drawn in the layout in which attention_standard.py holds the weights.
     keep_mask, factor = np.ones((batch, keys, heads, queries)), 1.0
     if dropout and generator is not None:
         keep_mask, factor = generator.keep_mask(keep_mask.shape, dropout)
@@ -175,30 +176,31 @@ def attention(
 
     Args:
         query: (batch, heads, query_length, head_dim).
-        key: (batch, heads, key_length, head_dim). With fewer heads than the query, each serves a group of query heads
-            that stand side by side (Ainslie et al. 2023, arXiv 2305.13245).
+        key: (batch, heads, key_length, head_dim). With fewer heads than the query, each serves a group of consecutive
+            query heads (Ainslie et al. 2023, arXiv 2305.13245).
         value: (batch, heads, key_length, value_dim), with as many heads as the key.
         mask: boolean, True = may attend, broadcasts to (batch, heads, query_length, key_length).
-        key_lengths: (batch,) integers: keys from there on are padding.
-        causal: a query sees keys up to its own position, aligned at the end: the last query sees all keys.
-        window: a query sees keys at most this far from its own position.
+        key_lengths: (batch,) integers: key j of a row is padding if j >= its length.
+        causal: a query attends to keys up to its own position; the last query has the position of the last key.
+        window: a query attends to keys at most this many positions from its own.
         bias: added to the scaled scores; broadcasts to (batch, heads, query_length, key_length); has a gradient.
-        alibi_slopes: (heads,): the score of a key falls by slope for each position between it and the query.
+        alibi_slopes: (heads,): slope |distance| is subtracted from the score, with the distance in positions.
         dropout: probability of dropping a weight.
         scale: 1 / sqrt(head_dim) by default.
         return_weights: also return the weights before dropout, (batch, heads, query_length, key_length); a list of
-            heads asks for theirs only. Blocked and fused compute them again from the log-sum-exp, without a gradient.
-        method: "standard" holds all weights; "blocked" a block at a time, so that memory grows with the length and not
-            with its square; "fused" is the same as one CUDA kernel, for float16 and float32 on a GPU of compute
-            capability 8.0 or later. "auto" takes the fused kernels where they can be used, and else blocks for long
+            head indices returns those heads only. The blocked and the fused method compute them again from the
+            log-sum-exp, without a gradient.
+        method: "standard" holds all weights; "blocked" one block at a time, so that memory grows with the length and
+            not with its square; "fused" does the same in CUDA kernels, for float16 and float32 on a GPU of compute
+            capability 8.0 or later. "auto" uses the fused kernels where they can be used, otherwise blocks for long
             sequences; a DeviceWarning says once if a GPU can't run them.
-        block_size: queries and keys of a block of the blocked method; None finds a good one.
-        deterministic: the fused method sums the gradient of the queries in a fixed order, in a pass of its own. The
+        block_size: number of queries, and of keys, in a block of the blocked method; None chooses one.
+        deterministic: the fused method sums the gradient of the queries in a fixed order, in a separate pass. The
             other methods always do.
 
-    A query with nothing to attend to gets zeros, in the output and in every gradient. The methods agree up to
-    rounding, except that dropout falls on other weights. Raises ValueError for shapes that don't fit. Source: arXiv
-    1706.03762, section 3.2.1.
+    A query that may attend to no key gets zeros, in the output and in every gradient. The methods agree up to rounding,
+    but each draws its own dropout mask. Raises ValueError for shapes that don't fit, an unknown or unusable method, or
+    weights together with dropout; TypeError for a mask that is not boolean. Source: arXiv 1706.03762, section 3.2.1.
     """
     _check_shapes(query, key, value)
     query, key, value, bias = promoted(query, key, value, bias)
@@ -236,7 +238,7 @@ def attention(
 
 
 def _for_each_head(x: Any, heads: int) -> Any:
-    """Keys or values (batch, kv_heads, length, dim) once for each of the `heads` that share them."""
+    """Keys or values (batch, kv_heads, length, dim) repeated for the query heads that share them: `heads` in all."""
     batch, kv_heads, length, dim = x.shape
     if kv_heads == heads:
         return x
@@ -280,7 +282,7 @@ def _per(what: str, name: str, values: Any, count: int, xp: Any) -> Any:
 
 
 def with_four_axes(name: str, array: Any, full: tuple[int, ...]) -> Any:
-    """A view with four axes. Raises ValueError if it doesn't broadcast to (batch, heads, query, key)."""
+    """A view of `array` with four axes. Raises ValueError if it doesn't broadcast to (batch, heads, query, key)."""
     wide = array[(None,) * (4 - array.ndim)] if array.ndim < 4 else array
     if wide.ndim > 4 or any(side not in (1, whole) for side, whole in zip(wide.shape, full, strict=True)):
         raise ValueError(f"attention: the {name} of shape {array.shape} does not broadcast to {full}")

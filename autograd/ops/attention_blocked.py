@@ -1,17 +1,17 @@
-"""Blocked attention: the readable text of FlashAttention-2 (Dao 2023, arXiv 2307.08691, algorithms 1 and 2).
+"""Blocked attention: FlashAttention-2 in readable NumPy (Dao 2023, arXiv 2307.08691, algorithms 1 and 2).
 
-The weights are never held as a whole. For each block of queries the keys go by in blocks, and three running values are
-kept for each query: the largest score m so far, the sum l of exp(score - m), and the output o summed with the same
-weights. A block with a larger score rescales what was summed before it:
+The weights are never held as a whole. For each block of queries the keys are processed block by block, with three
+running values for each query: the largest score m so far, the sum l of exp(score - m), and o, the sum of the values v
+with the same weights. A block with a larger score rescales the sums so far:
 
     m' = max(m, max_j s_j)               p_j = exp(s_j - m')
     l' = exp(m - m') l + sum_j p_j       o' = exp(m - m') o + sum_j p_j v_j
 
-At the end the output is o / l. Besides it only the log-sum-exp L = m + log(l) is held, one number for each query, and
-the backward pass forms each block of weights again as P = exp(S - L). Memory grows with the length, not its square.
-It stands in place of `attention_plain` of attention.py for long sequences, on any device; the kernels in
-`autograd/kernels` are the same algorithm on a GPU. Gained: at a length of 4,096 less than an eighth of the weights'
-memory (tests/autograd/ops/test_attention_methods.py).
+At the end the output is o / l. Only it and the log-sum-exp L = m + log(l), one number for each query, are kept: the
+backward pass computes each block of weights again as P = exp(S - L). Memory grows with the length, not its square: at a
+length of 4,096 it is less than an eighth of that of the weights (tests/autograd/ops/test_attention_methods.py).
+This form replaces `attention_plain` of attention.py for long sequences, on any device; the kernels in
+`autograd/kernels` run the same algorithm on a GPU.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from .attention import Conditions
 from .heads_in_place import empty_heads, empty_like_heads
 from .registry import form, through_plain
 
-BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full pace
-BLOCK_SCORES = 1 << 18  # scores in work at a time in a thread: few enough to stay in the cache
-FEW_SCORES = f"blocks pay from {BLOCKS_FROM:,} scores a head on"
-LEAST_GROUPS = 4  # of heads, so that several threads have something to do
+BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full speed
+BLOCK_SCORES = 1 << 18  # scores that a thread works on at a time: few enough to stay in its cache
+FEW_SCORES = f"blocks pay off from {BLOCKS_FROM:,} scores per head on"
+LEAST_GROUPS = 4  # groups of heads, so that several threads have work
 
-# Heads that are worked on together (batch, heads), and a block of theirs (batch, heads, query, key).
+# Slices of the axes (batch, heads): heads that are processed together. Of (batch, heads, query, key): a block of these.
 Group = tuple[slice, slice]
-Place = tuple[slice, Any, slice, slice]
+Block = tuple[slice, Any, slice, slice]
 
 
-def can_skip(conditions: Conditions, place: Place) -> bool:
-    """True if no query of the block may attend to any of its keys, as far as is known without a device's arrays."""
-    rows, _, _, k = place
-    nearest, farthest = _distances(conditions, place)
+def can_skip(conditions: Conditions, block: Block) -> bool:
+    """Whether no query of the block may attend to any of its keys; masks and lengths on a device are not looked at."""
+    rows, _, _, k = block
+    nearest, farthest = _distances(conditions, block)
     return bool(
         (conditions.causal and farthest < 0)
         or (conditions.window is not None and (nearest > conditions.window or farthest < -conditions.window))
         or (isinstance(conditions.key_lengths, np.ndarray) and k.start >= conditions.key_lengths[rows].max())
-        or (isinstance(conditions.mask, np.ndarray) and not part(conditions.mask, place).any())
+        or (isinstance(conditions.mask, np.ndarray) and not part(conditions.mask, block).any())
     )
 
 
-def added(conditions: Conditions, place: Place, dtype: Any, xp: Any) -> Any:
-    """What is added to a block of scores (batch, heads, key, query): ALiBi, and -inf where it may not attend.
+def added(conditions: Conditions, block: Block, dtype: Any, xp: Any) -> Any:
+    """The terms to add to a block of scores (batch, heads, key, query): ALiBi, and -inf where a query may not attend.
 
-    None if that is nothing, as in all blocks of a causal mask but those on the diagonal.
+    None if there are none, as in the blocks of a causal mask that lie off the diagonal.
     """
-    rows, heads, q, k = place
-    nearest, farthest = _distances(conditions, place)
+    rows, heads, q, k = block
+    nearest, farthest = _distances(conditions, block)
     edge = conditions.causal and nearest < 0
     border = conditions.window is not None and (farthest > conditions.window or nearest < -conditions.window)
     terms, forbidden = [], []
@@ -77,35 +77,36 @@ def added(conditions: Conditions, place: Place, dtype: Any, xp: Any) -> Any:
     if lengths is not None and not (isinstance(lengths, np.ndarray) and k.stop <= lengths[rows].min()):
         forbidden.append((xp.arange(k.start, k.stop) >= lengths[rows, None])[:, None, :, None])
     if conditions.mask is not None:
-        forbidden.append(~part(conditions.mask, place).swapaxes(-1, -2))
-    terms += [xp.where(where, dtype.type(-np.inf), dtype.type(0)) for where in forbidden]
+        forbidden.append(~part(conditions.mask, block).swapaxes(-1, -2))
+    terms += [xp.where(mask, dtype.type(-np.inf), dtype.type(0)) for mask in forbidden]
     return sum(terms[1:], start=terms[0]) if terms else None
 
 
-def _distances(conditions: Conditions, place: Place) -> tuple[int, int]:
-    """The least and the greatest distance from a query of the block back to a key."""
-    _, _, q, k = place
+def _distances(conditions: Conditions, block: Block) -> tuple[int, int]:
+    """The smallest and the largest difference (query position - key position) in the block."""
+    _, _, q, k = block
     shift = conditions.key_length - conditions.query_length
     return q.start + shift - (k.stop - 1), q.stop - 1 + shift - k.start
 
 
-def part(array: Any, place: Place) -> Any:
-    """The block of an array that broadcasts to (batch, heads, query, key), its axes of length 1 left as they are."""
-    cuts = zip(array.shape, place[4 - array.ndim :], strict=True)
+def part(array: Any, block: Block) -> Any:
+    """The block's part of an array that broadcasts to (batch, heads, query, key); axes of length 1 stay as they are."""
+    cuts = zip(array.shape, block[4 - array.ndim :], strict=True)
     return array[tuple(slice(None) if size == 1 else cut for size, cut in cuts)]
 
 
 def blocks(length: int, size: int) -> list[slice]:
+    """Slices of `size`, the last one perhaps shorter, that cover range(length)."""
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
-def fitted(room: Any, shape: tuple[int, ...]) -> Any:
-    """The corner of `room` that has this shape."""
-    return room[tuple(slice(side) for side in shape)]
+def fitted(buffer: Any, shape: tuple[int, ...]) -> Any:
+    """The view of `buffer` that starts at its first element and has this shape."""
+    return buffer[tuple(slice(side) for side in shape)]
 
 
 def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Where this form serves: where it is asked for, and for long sequences."""
+    """The condition: method "blocked", or "auto" and a long sequence."""
     if options["method"] != "auto":
         return None if options["method"] == "blocked" else f"method {options['method']!r} is asked for"
     if arrays[0].shape[2] * arrays[1].shape[2] < BLOCKS_FROM:
@@ -115,11 +116,12 @@ def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @form("attention", "blocked", long)
 def blocked_attention(*operands: Any, **options: Any) -> Any:
-    """The output, and the weights that are asked for."""
+    """The output; with `return_weights` (output, weights)."""
     return with_weights(BlockedAttention, operands, options)
 
 
 def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A call of the Function class `kind`, and the weights that `return_weights` asks for, without a gradient."""
     call, heads = kind(**options), options["return_weights"]
     call._options = {**options, "return_weights": False}
     out = call(*operands)
@@ -127,27 +129,28 @@ def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) 
 
 
 class BlockedAttention(Function):
-    """One call: `conditions` say who may attend to whom, `block_size` how long the blocks are.
+    """Blocked attention under `conditions`, with at most `block_size` queries and keys in a block.
 
-    Some heads are worked on together, and other heads by other threads. Scores stand as (batch, heads, key, query):
-    reducing over the second to last axis is many times quicker. Sums are in float32 at least.
+    Each thread processes a group of heads at a time. Scores have the layout (batch, heads, key, query): NumPy reduces
+    over the second to last axis many times faster than over the last. Sums are float32 or wider.
     """
 
     op, form, composed = "attention", "blocked", through_plain
 
-    #: (place, m, l, o) -> None: is told of the running values of its queries after each block that is not skipped, in
-    #: whatever thread works on it. The arrays are changed afterwards: copy them to keep them.
-    observe: Callable[[Place, Any, Any, Any], None] | None = None
+    #: (block, m, l, o) -> None: called after each block that is not skipped, in the thread that processed it, with the
+    #: running values of its queries. The arrays change afterwards: copy what is needed later.
+    observe: Callable[[Block, Any, Any, Any], None] | None = None
 
     def __init__(
         self, conditions: Conditions, dropout: float, scale: float, generator: Any, block_size: Any, **choices: Any
     ):
         self.conditions, self.dropout, self.scale, self.block_size = conditions, dropout, scale, block_size
-        # One number of the caller's stream; from it and its place each block draws its dropout, and can draw it again.
+        # Drawn from the caller's generator. Each block seeds its dropout mask with it and with the block's position, so
+        # that the backward pass can draw the same mask again.
         self.seed = int(generator.numpy.integers(1 << 63)) if dropout else 0
 
     def forward(self, query, key, value, bias=None):
-        """Algorithm 1: blocks of queries outside, of keys inside."""
+        """Algorithm 1: the outer loop runs over blocks of queries, the inner one over blocks of keys."""
         xp = array_module(query)
         self.save(query, key, value, *(() if bias is None else (bias,)))
         self.lengths = query.shape[2], key.shape[2]
@@ -157,7 +160,7 @@ class BlockedAttention(Function):
         log_sum_exp = xp.empty((batch, heads, 1, queries), dtype=self.wide)
         size, groups = self.groups(batch, heads)
 
-        def work(group, room):
+        def work(group, buffer):
             for q in blocks(queries, size):
                 here = (*group, q)
                 scaled = self.widened(query, here) * self.wide.type(self.scale)
@@ -165,23 +168,23 @@ class BlockedAttention(Function):
                 total = xp.zeros_like(m)
                 o = xp.zeros((*scaled.shape[:3], value.shape[3]), dtype=self.wide)
                 factor = 1.0
-                for place in self.visible([(*here, k) for k in blocks(key.shape[2], size)]):
-                    s = self.scores(place, scaled, room)
+                for block in self.visible([(*here, k) for k in blocks(key.shape[2], size)]):
+                    s = self.scores(block, scaled, buffer)
                     new_m = xp.maximum(m, s.max(axis=-2, keepdims=True))
-                    base = xp.where(new_m == -np.inf, 0, new_m)  # nothing to attend to so far: the weights are zero
+                    base = xp.where(new_m == -np.inf, 0, new_m)  # -inf: no key allowed so far, all weights are zero
                     s -= base
                     p = xp.exp(s, out=s)
                     rescale = xp.exp(m - base)
                     total *= rescale
                     total += p.sum(axis=-2, keepdims=True)
                     if self.dropout:
-                        keep_mask, factor = self.keep_block(place, p)
+                        keep_mask, factor = self.keep_block(block, p)
                         p *= keep_mask
                     o *= rescale.swapaxes(-1, -2)
-                    o += p.swapaxes(-1, -2) @ self.widened(value, (*group, place[3]))
+                    o += p.swapaxes(-1, -2) @ self.widened(value, (*group, block[3]))
                     m = new_m
                     if self.observe is not None:
-                        self.observe(place, m, total, o)
+                        self.observe(block, m, total, o)
                 total = xp.where(total == 0, 1, total)
                 o *= factor / total.swapaxes(-1, -2)
                 out[here] = o
@@ -192,10 +195,10 @@ class BlockedAttention(Function):
         return out
 
     def backward(self, g):
-        """Algorithm 2: blocks of keys outside, of queries inside; the weights are formed again from the log-sum-exp.
+        """Algorithm 2: the outer loop runs over blocks of keys, the inner one over blocks of queries.
 
-        With D the dropout, O the output and delta = rowsum(g O): dV = (P D)^T g; dS = P (D (g V^T) - delta);
-        dQ = dS K scale; dK = dS^T Q scale; the bias takes dS.
+        With the weights P = exp(S - L), dropout's factors D, the output O, delta = rowsum(g O) and elementwise products
+        of equal shapes: dV = (P D)^T g, dS = P (D (g V^T) - delta), dQ = dS K scale, dK = dS^T Q scale, dbias = dS.
         """
         query, key, value, *others = self.saved
         xp, out = array_module(g), self.kept[0]
@@ -204,7 +207,7 @@ class BlockedAttention(Function):
         size, groups = self.groups(*query.shape[:2])
         scale, every = self.wide.type(self.scale), slice(None)
 
-        def work(group, room, room_too):
+        def work(group, buffer, second_buffer):
             scaled = self.widened(query, (*group, every)) * scale
             whole_g = self.widened(g, (*group, every))
             delta = (whole_g * out[group]).sum(axis=-1)[:, :, None]
@@ -212,13 +215,13 @@ class BlockedAttention(Function):
                 total[group] = 0
             for k in blocks(key.shape[2], size):
                 key_block, value_block = (self.widened(x, (*group, k)) for x in (key, value))
-                for place in self.visible([(*group, q, k) for q in blocks(query.shape[2], size)]):
-                    q = place[2]
-                    p, g_block = self.weights_block(place, scaled[:, :, q], room), whole_g[:, :, q]
-                    if self.dropout:  # its factor goes to the narrow side of both products
-                        keep_mask, factor = self.keep_block(place, p)
+                for block in self.visible([(*group, q, k) for q in blocks(query.shape[2], size)]):
+                    q = block[2]
+                    p, g_block = self.weights_block(block, scaled[:, :, q], buffer), whole_g[:, :, q]
+                    if self.dropout:  # the factor multiplies g, which is smaller than the weights
+                        keep_mask, factor = self.keep_block(block, p)
                         g_block = g_block * self.wide.type(factor)
-                    ds = xp.matmul(value_block, g_block.swapaxes(-1, -2), out=fitted(room_too, p.shape))
+                    ds = xp.matmul(value_block, g_block.swapaxes(-1, -2), out=fitted(second_buffer, p.shape))
                     if self.dropout:
                         ds *= keep_mask
                     ds -= delta[:, :, :, q]
@@ -229,23 +232,24 @@ class BlockedAttention(Function):
                     d_query[(*group, q)] += ds.swapaxes(-1, -2) @ key_block
                     d_key[(*group, k)] += ds @ scaled[:, :, q]
                     for total in d_bias:
-                        target = part(total, place)
+                        target = part(total, block)
                         target += unbroadcast(ds.swapaxes(-1, -2), target.shape)
             d_query[group] *= scale
 
-        self.each(groups, size, work, rooms=2, threads=not d_bias)  # several heads may add to one number of the bias
+        self.each(groups, size, work, buffers=2, threads=not d_bias)  # heads may share an element of the bias
         found = (d_query, d_key, d_value, *(d_bias or [None] * len(others)))
         return tuple(None if d is None else d.astype(query.dtype, copy=False) for d in found)
 
     def weights(self, heads: Any) -> Any:
-        """The weights of some heads before dropout, (batch, len(heads), query, key), from the log-sum-exp."""
+        """The weights of some heads before dropout, (batch, len(heads), query, key), as exp(S - L)."""
         query = self.saved[0]
         rows, q, k = (slice(0, n) for n in (query.shape[0], *self.lengths))
         scaled = query[:, heads].astype(self.wide) * self.wide.type(self.scale)
-        room = array_module(query).empty((*scaled.shape[:2], k.stop, q.stop), dtype=self.wide)
-        return self.weights_block((rows, heads, q, k), scaled, room).swapaxes(-1, -2).astype(query.dtype)
+        buffer = array_module(query).empty((*scaled.shape[:2], k.stop, q.stop), dtype=self.wide)
+        return self.weights_block((rows, heads, q, k), scaled, buffer).swapaxes(-1, -2).astype(query.dtype)
 
     def drawn(self) -> GivenMask:
+        """The dropout mask of the whole call, for the plain form."""
         if not self.dropout:
             return GivenMask(None, 1.0)
         query = array_of(self.saved[0])
@@ -255,16 +259,16 @@ class BlockedAttention(Function):
     # -- blocks ----------------------------------------------------------------------------------------------------
 
     def groups(self, batch: int, heads: int) -> tuple[int, list[Group]]:
-        """The length of a block, and the heads (of several batch rows, or of a part of one) to work on together."""
+        """The length of a block, and the groups of heads (of several batch rows or part of one) to process together."""
         size = min(max(*self.lengths, 1), self.block_size or BLOCK_LENGTH)
         together = max(1, min(BLOCK_SCORES // size**2, batch * heads // LEAST_GROUPS))
         rows, some = blocks(batch, max(1, together // max(heads, 1))), blocks(heads, min(together, max(heads, 1)))
         return size, list(product(rows, some))
 
-    def each(self, groups: list[Group], size: int, work: Any, rooms: int = 1, threads: bool = True) -> None:
-        """Call work(group, room, ...) for each group, several at a time; a room holds the scores of a block.
+    def each(self, groups: list[Group], size: int, work: Any, buffers: int = 1, threads: bool = True) -> None:
+        """Call work(group, *buffers) for each group, on several threads; a buffer holds the scores of a block.
 
-        The groups don't depend on the number of threads, and so neither does the result.
+        The groups don't depend on the number of threads, so the result doesn't either.
         """
         if not groups:
             return
@@ -272,7 +276,7 @@ class BlockedAttention(Function):
         rows, heads = (side.stop - side.start for side in groups[0])
 
         def some(start, stop):
-            own = [xp.empty((rows, heads, min(size, keys), min(size, queries)), self.wide) for _ in range(rooms)]
+            own = [xp.empty((rows, heads, min(size, keys), min(size, queries)), self.wide) for _ in range(buffers)]
             for group in groups[start:stop]:
                 work(group, *own)
 
@@ -281,54 +285,55 @@ class BlockedAttention(Function):
         else:
             some(0, len(groups))
 
-    def visible(self, places: list[Place]) -> list[Place]:
-        return [place for place in places if not can_skip(self.conditions, place)]
+    def visible(self, candidates: list[Block]) -> list[Block]:
+        """The blocks that can't be skipped."""
+        return [block for block in candidates if not can_skip(self.conditions, block)]
 
-    def widened(self, x: Any, where: tuple[slice, ...]) -> Any:
-        return x[where].astype(self.wide, copy=False)
+    def widened(self, x: Any, index: tuple[slice, ...]) -> Any:
+        return x[index].astype(self.wide, copy=False)
 
-    def scores(self, place: Place, scaled: Any, room: Any) -> Any:
-        """S^T for one block, -inf where a query may not attend; written into `room`."""
+    def scores(self, block: Block, scaled: Any, buffer: Any) -> Any:
+        """S^T of one block, (batch, heads, key, query), -inf where a query may not attend; written into `buffer`."""
         _, key, _, *others = self.saved
-        rows, heads, _, k = place
+        rows, heads, _, k = block
         key_block = key[rows, heads, k].astype(self.wide, copy=False)
-        s = fitted(room, (*scaled.shape[:2], key_block.shape[2], scaled.shape[2]))
+        s = fitted(buffer, (*scaled.shape[:2], key_block.shape[2], scaled.shape[2]))
         xp = array_module(scaled)
         xp.matmul(key_block, scaled.swapaxes(-1, -2), out=s)
         for bias in others:
-            s += part(bias, place).swapaxes(-1, -2)
-        terms = added(self.conditions, place, self.wide, xp)
+            s += part(bias, block).swapaxes(-1, -2)
+        terms = added(self.conditions, block, self.wide, xp)
         if terms is not None:
             s += terms
         return s
 
-    def weights_block(self, place: Place, scaled: Any, room: Any) -> Any:
-        """P^T = exp(S^T - L) for one block."""
+    def weights_block(self, block: Block, scaled: Any, buffer: Any) -> Any:
+        """P^T = exp(S^T - L) of one block, written into `buffer`."""
         xp = array_module(scaled)
-        s = self.scores(place, scaled, room)
-        total = self.log_sum_exp()[place[0], place[1], :, place[2]]
+        s = self.scores(block, scaled, buffer)
+        total = self.log_sum_exp()[block[0], block[1], :, block[2]]
         s -= xp.where(total == -np.inf, 0, total)
         return xp.exp(s, out=s)
 
     def log_sum_exp(self) -> Any:
-        """(batch, heads, 1, query)."""
+        """L, (batch, heads, 1, query)."""
         return self.kept[1]
 
     def keep_whole(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Dropout's factors of all blocks, (batch, heads, query, key)."""
+        """The dropout factors of all blocks, (batch, heads, query, key)."""
         size, groups = self.groups(*shape[:2])
         whole = np.zeros(shape, dtype=dtype)
         for group, q, k in product(groups, blocks(shape[2], size), blocks(shape[3], size)):
-            place = (*group, q, k)
-            transposed = whole[place].swapaxes(-1, -2)
-            keep_mask, factor = self.keep_block(place, transposed)
+            block = (*group, q, k)
+            transposed = whole[block].swapaxes(-1, -2)
+            keep_mask, factor = self.keep_block(block, transposed)
             transposed[...] = keep_mask * whole.dtype.type(factor)
         return whole
 
-    def keep_block(self, place: Place, p: Any) -> tuple[Any, float]:
-        """Which weights of one block dropout keeps, and the factor by which those grow."""
-        rows, heads, q, k = place
-        where = ((rows.start * self.saved[0].shape[1] + heads.start) * self.lengths[0] + q.start) * self.lengths[1]
-        stream = np.random.SFC64((self.seed << 64) + where + k.start)
+    def keep_block(self, block: Block, p: Any) -> tuple[Any, float]:
+        """The dropout mask of one block, shaped like its weights `p`, and the factor for the weights that remain."""
+        rows, heads, q, k = block
+        position = ((rows.start * self.saved[0].shape[1] + heads.start) * self.lengths[0] + q.start) * self.lengths[1]
+        stream = np.random.SFC64((self.seed << 64) + position + k.start)
         mask, factor = keep_mask([stream], p.shape, self.dropout)
         return array_module(p).asarray(mask), factor

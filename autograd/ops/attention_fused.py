@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backend import DeviceWarning, array_module, to_device
 from ..function import unbroadcast
-from ..kernels.attention import DTYPES, LARGEST_HEAD_DIM, AttentionKernels, Call, device_kernels
+from ..kernels.attention import DTYPES, LARGEST_HEAD_DIM, MOST_HEADS, AttentionKernels, Call, device_kernels
 from ..kernels.philox import philox4x32_10
 from .attention import with_four_axes
 from .attention_blocked import BlockedAttention, with_weights
@@ -38,6 +38,8 @@ def why_not_fused(query: Any, key: Any, value: Any, automatic: bool = False) -> 
         return f"it takes float16 or float32, all of one kind, not {query.dtype}, {key.dtype} and {value.dtype}"
     if max(query.shape[3], value.shape[3]) > LARGEST_HEAD_DIM:
         return f"it takes a head_dim up to {LARGEST_HEAD_DIM}, not {query.shape[3]} and {value.shape[3]}"
+    if max(query.shape[:2]) > MOST_HEADS:
+        return f"it takes up to {MOST_HEADS} batch rows and heads, not {query.shape[0]} and {query.shape[1]}"
     kernels = kernels_for(query)
     if kernels is None:
         return "it needs tensors on a GPU, and these are on the CPU: move them with .to('cuda')"

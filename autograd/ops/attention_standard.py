@@ -1,8 +1,8 @@
-"""Attention that forms all weights, in one op on several threads: in place of `attention_plain` of attention.py.
+"""Attention that holds all weights, in one op on several threads: replaces `attention_plain` of attention.py.
 
-Gained by the layout of the weights, on two threads, forward and backward: 1,286 and 1,340 to 666 and 661 microseconds
-on the paraphrase model's shape, 7.6 and 8.0 to 7.1 and 7.6 ms on the language model's (docs/log.md). Arrays on a device
-that the fused kernels don't take come here too.
+It also takes arrays on a device that the fused kernels can't take. The layout of the weights changed the time of
+forward and backward on two threads from 1,286 and 1,340 to 666 and 661 microseconds for the shape of the paraphrase
+model, from 7.6 and 8.0 to 7.1 and 7.6 ms for that of the language model (docs/log.md).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .registry import form, through_plain
 
 
 def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Where this form serves: everywhere but where another method or the weights are asked for."""
+    """The condition: neither another method nor the weights are asked for."""
     if options["method"] not in ("auto", "standard"):
         return f"method {options['method']!r} is asked for"
     return None if options["return_weights"] is False else "it keeps the weights without a gradient"
@@ -31,15 +31,18 @@ def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @form("attention", "standard", standard)
 class StandardAttention(Function):
-    """Weights are held as (batch, key, head, query): sums over the keys then go along rows of heads x queries numbers,
-    many times quicker than along rows of one head's queries, which are few.
+    """Weights have the layout (batch, key, head, query): a sum over the keys then adds rows of heads x queries numbers,
+    which is much faster than adding rows of one head's few queries.
 
-    With A the weights after softmax, D those after dropout, O the output and G the incoming gradient: dV = D^T G; with
-    dA the gradient at A, dS = A (dA - rowsum(dA A)), where rowsum(dA A) = rowsum(G O); dQ = dS K scale; dK = dS^T Q
-    scale; the bias takes dS. (Dao et al. 2022, arXiv 2205.14135, appendix B.2, for the row sums.)
+    With scores S, A = softmax(S), D = A after dropout, O = D V and the incoming gradient G (products of equal shapes
+    are elementwise; Dao et al. 2022, arXiv 2205.14135, appendix B.2, for the row sums):
 
-    What is held is f A with dropout's factor f and mask M, so that D = f A M: with X = (G V^T) M, dA = f X, and dS =
-    f A (X - rowsum(G O) / f). A few batch rows are worked on at a time, from scores to output: they stay in the cache.
+        dV = D^T G     dS = A (dA - rowsum(dA A)), rowsum(dA A) = rowsum(G O)
+        dQ = dS K scale     dK = dS^T Q scale     dbias = dS
+
+    With dropout's mask M and factor f, D = f A M. The array kept is f A: with X = (G V^T) M, dA = f X and
+    dS = f A (X - rowsum(G O) / f). Each thread takes a few batch rows at a time from scores to output, so that they
+    stay in its cache.
     """
 
     composed = through_plain
@@ -76,7 +79,7 @@ class StandardAttention(Function):
                 for term in added:
                     scores += term if len(term) == 1 else term[rows]
                 top = scores.max(axis=1, keepdims=True) if shape[1] else 0
-                # Where nothing may be attended to the maximum is -inf: the weights and the output are zero there.
+                # Where a query may attend to no key the maximum is -inf: its weights and its output are zero.
                 scores -= xp.where(xp.isfinite(top), top, 0) if added else top
                 xp.exp(scores, out=scores)
                 total = scores.sum(axis=1, keepdims=True)
@@ -96,7 +99,7 @@ class StandardAttention(Function):
         xp, wide = array_module(g), _wide(weights.dtype)
         d_query, d_key, d_value = empty_like_heads(xp, query, key, value, query.dtype)
         all_d_scores = xp.empty(weights.shape, wide) if len(self.saved) == 4 and self.needs[3] else None
-        divisor = wide.type(factor or 1.0)  # all is zero where everything is dropped
+        divisor = wide.type(factor or 1.0)  # the factor is 0 if everything is dropped, and so are all gradients
 
         def part(start, stop):
             for rows in pieces(start, stop, weights[:1].size):
@@ -127,12 +130,12 @@ class StandardAttention(Function):
 
 
 def keys_first(array: Any) -> Any:
-    """(batch, head, query, key) seen as (batch, key, head, query)."""
+    """A view of (batch, head, query, key) as (batch, key, head, query)."""
     return array.transpose(0, 3, 1, 2)
 
 
 def by_head(array: Any) -> Any:
-    """(batch, key, head, query) seen as (batch, head, key, query)."""
+    """A view of (batch, key, head, query) as (batch, head, key, query)."""
     return array.swapaxes(1, 2)
 
 
@@ -145,5 +148,5 @@ def _multiply(xp: Any, x: Any, y: Any, out: Any) -> None:
 
 
 def _wide(dtype: Any) -> Any:
-    """What scores are computed in: float32 for float16."""
+    """The dtype of the scores: float32 for float16."""
     return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)

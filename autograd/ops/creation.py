@@ -1,4 +1,4 @@
-"""Constants shaped like another tensor, for backward rules that serve arrays and Tensors alike."""
+"""Constant tensors shaped like another one, for backward rules that are written once for arrays and Tensors."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ from .shape import moveaxis
 
 @declare(np.diagonal)
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The elements x[..., i, i + offset] of the plane of two axes, as the last axis of the result (a copy)."""
+    """The elements x[i, i + offset] of two axes, as the last axis of the result (a copy).
+
+    Raises ValueError unless x has both axes and they differ.
+    """
     shape = np.shape(array_of(x))
     if len(shape) < 2 or len(set(normalized_axes((axis1, axis2), len(shape)))) < 2:
         raise ValueError(f"diagonal: shape {shape} has no plane of the axes {axis1} and {axis2}")
@@ -28,12 +31,12 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 
 @declare(np.trace)
 def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The sum along the diagonal."""
+    """The sum of the diagonal of two axes."""
     return sum(diagonal(x, offset, axis1, axis2), axis=-1)
 
 
 class Triangle(Function):
-    """The elements on one side of a diagonal, zeros elsewhere."""
+    """The elements on one side of a diagonal, zeros elsewhere; the gradient is g on the same side."""
 
     def __init__(self, lower, k):
         self.lower, self.k = lower, k

@@ -16,7 +16,7 @@ from .registry import declare, form, serve
 
 @form("dropout")
 class Dropout(Function):
-    """x times a mask of 0 and 1/(1-p); the gradient passes through the same mask."""
+    """y = x times a mask of 0 and 1/(1-p); dx = g times the same mask."""
 
     def __init__(self, p, generator):
         self.p, self.generator = p, generator
@@ -38,9 +38,9 @@ def _dropout_reference(x: np.ndarray, p: float = 0.5, *, training: bool = True, 
 
 @declare(_dropout_reference)
 def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None) -> Tensor:
-    """Zero each element with probability p and scale the rest by 1/(1-p); x itself unless `training`.
+    """Zero each element with probability p and scale the others by 1/(1-p); without `training` x itself.
 
-    p is rounded to a multiple of 2^-16. Source: Srivastava et al. 2014 (JMLR 15), in its inverted form.
+    p is rounded to a multiple of 2^-16. Source: Srivastava et al. 2014 (JMLR 15), in the "inverted" form.
     Raises ValueError unless 0 <= p <= 1.
     """
     if not 0 <= p <= 1:
@@ -65,9 +65,9 @@ def dropout_add_plain(x: Any, residual: Any, *, p: float, generator: Generator) 
 def dropout_add(
     x: Any, residual: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
 ) -> Tensor:
-    """residual + dropout(x), in one: how a sublayer's output joins what goes past it. Both have one shape.
+    """residual + dropout(x): a residual connection around a sublayer with output x. Both have the same shape.
 
-    Raises ValueError unless 0 <= p <= 1, or for other shapes.
+    Raises ValueError unless 0 <= p <= 1, or if the shapes differ.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"dropout_add: p = {p} is not a probability")

@@ -1,7 +1,7 @@
-"""Dropout on several threads, for NumPy arrays: in place of `Dropout` and `dropout_add_plain` of dropout.py.
+"""Dropout for NumPy arrays on several threads: replaces `Dropout` and `dropout_add_plain` of dropout.py.
 
-The same numbers. The array goes by in pieces that stay in the cache, and a mask, a scale and a residual take one pass
-over memory instead of three.
+The results are the same. Arrays are processed in pieces that stay in the cache, so that mask, scale and residual take
+one pass over memory instead of three.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .registry import form, on_cpu
 
 
 def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Array:
-    """x * mask * scale + added, all of one shape, in pieces on all threads."""
+    """x * mask * scale + added, for arrays of the same shape, on several threads."""
     out = np.empty(x.shape, x.dtype)
     flat_x, flat_mask, flat_out = x.reshape(-1), mask.reshape(-1), out.reshape(-1)
     flat_added = None if added is None else added.reshape(-1)

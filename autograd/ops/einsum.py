@@ -18,10 +18,10 @@ from .shape import moveaxis
 
 
 class Einsum(Function):
-    """A sum of products over indices, each at most once in an operand.
+    """A sum of products in which no index occurs twice in an operand.
 
-    The gradient of an operand is the sum of products of g with the other operands, over the operand's own indices;
-    an index that stands nowhere else was summed away and gets the same gradient everywhere.
+    The gradient of an operand is the einsum of g and the other operands with the operand's indices as output. An index
+    that none of these has was summed over: the gradient is broadcast along it.
     """
 
     broadcasts = True
@@ -38,7 +38,7 @@ class Einsum(Function):
         equation = ",".join(self.subscripts) + "->" + self.output
         if len(arrays) < 3:
             return array_module(*arrays).einsum(equation, *arrays, optimize=_is_product(self.subscripts))
-        # Products of two at a time, which may overflow float16 on the way.
+        # Computed as products of two operands each, which may overflow float16 on the way.
         out = array_module(*arrays).einsum(equation, *map(widened, arrays), optimize=True)
         return out.astype(np.result_type(*arrays), copy=False)
 
@@ -65,12 +65,12 @@ class Einsum(Function):
 
 
 def _is_product(subscripts: list[str]) -> bool:
-    """Whether two operands share an index: then `optimize` lets BLAS do it."""
+    """Whether these are two operands that share an index: with `optimize` NumPy then uses BLAS."""
     return len(subscripts) == 2 and bool(set(subscripts[0]) & set(subscripts[1]))
 
 
 def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:
-    """Subscripts of the operands and of the output, with a letter for each axis that an ellipsis stands for."""
+    """The subscripts of the operands and of the output, with unused letters in place of each ellipsis."""
     text = equation.replace(" ", "")
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
@@ -101,10 +101,10 @@ def _parse(equation: str, ndims: list[int]) -> tuple[list[str], str]:
 
 @declare(np.einsum)
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """Sums of products by NumPy's index notation: einsum("bij,bjk->bik", x, y).
+    """Sums of products in NumPy's index notation: einsum("bij,bjk->bik", x, y).
 
-    An index that is not in the output is summed over; one that stands twice in an operand takes the diagonal; "..."
-    stands for axes that broadcast. Raises ValueError for an equation that doesn't fit the operands.
+    An index that is not in the output is summed over; one that occurs twice in an operand takes its diagonal; "..."
+    means any further axes, which broadcast. Raises ValueError for an equation that doesn't fit the operands.
     """
     if not operands:
         raise ValueError("einsum: no operands")

@@ -1,6 +1,7 @@
 """Elementwise arithmetic, with NumPy's broadcasting.
 
-`g` is the gradient that arrives from above: d(loss)/d(output).
+In each `backward`, `g` is the gradient of the loss at the op's output, d(loss)/d(output), and the result is that at its
+inputs. The base class sums it over broadcast axes.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Multiply(Function):
     broadcasts = True
 
     def forward(self, x, y):
-        # A plain number has no gradient, for which the other factor would be held.
+        # A Python number gets no gradient, so the other factor is not needed.
         self.save(None if type(y) is float else x, None if type(x) is float else y)
         return x * y
 
@@ -69,7 +70,7 @@ def multiply(x: Any, y: Any) -> Tensor:
 
 
 class Divide(Function):
-    """x / y; with q = x / y, dx = g / y and dy = -(g q) / y (no y^2, which underflows first, as 1 / y overflows)."""
+    """q = x / y; dx = g / y, dy = -(g q) / y, without y^2, which underflows, or 1 / y, which overflows, too early."""
 
     broadcasts = True
 
@@ -121,9 +122,9 @@ def negative(x: Any) -> Tensor:
 
 
 class Power(Function):
-    """x**y; d/dx = y x**(y-1), d/dy = x**y log x.
+    """x**y; dx = g y x**(y-1), dy = g x**y log x.
 
-    The first is 0 where y is, the second where x is and y >= 0 (0**0 included); 0**-1 is infinite, and so is its slope.
+    The first is 0 where y = 0, the second where x = 0 and y >= 0, 0**0 included. 0**-1 and its derivative are infinite.
     """
 
     broadcasts = True
@@ -148,7 +149,7 @@ class Power(Function):
 
 
 def _power_slope(x: Any, y: Any, xp: Any) -> Any:
-    """y x**(y-1); 0 where y is 0, even at x = 0, where the other factor is infinite."""
+    """y x**(y-1); 0 where y = 0, even at x = 0, where the other factor is infinite."""
     if isinstance(y, int | float):
         return y * x ** (y - 1) if y else xp.zeros_like(x)
     constant = array_of(y) == 0
@@ -168,7 +169,7 @@ class Square(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return 2 * (g * x)  # 2 g may overflow alone
+        return 2 * (g * x)  # (2 * g) * x may overflow where this doesn't
 
 
 @declare(np.square)
@@ -189,14 +190,14 @@ class Abs(Function):
         return g * array_module(x).sign(x)
 
 
-@declare(lambda x: np.where(np.real(x) > 0, x, -x))  # np.abs of a complex step is no longer analytic
+@declare(lambda x: np.where(np.real(x) > 0, x, -x))  # np.abs is not analytic, as complex-step derivatives require
 def abs(x: Any) -> Tensor:
     """Absolute value, elementwise; the gradient at 0 is 0."""
     return Abs()(x)
 
 
 class Step(Function):
-    """A function that is constant between its jumps: its gradient is 0 everywhere."""
+    """A NumPy function that is constant between its jumps, by name; the gradient is 0 everywhere."""
 
     def __init__(self, function):
         self.function = function
@@ -253,12 +254,12 @@ class Round(Step):
 
 @declare(np.round)
 def round(x: Any, decimals: int = 0) -> Tensor:
-    """x to so many decimals, halves to even; the gradient is 0 everywhere."""
+    """x rounded to `decimals` decimals, halves to even; the gradient is 0 everywhere."""
     return Round(decimals)(x)
 
 
 class FloorDivide(Function):
-    """floor(x / y), which is constant between its jumps."""
+    """floor(x / y), which is constant between its jumps: the gradients are 0 everywhere."""
 
     broadcasts = True
 
@@ -277,7 +278,7 @@ def floor_divide(x: Any, y: Any) -> Tensor:
 
 
 class Remainder(Function):
-    """x - y floor(x / y): the slope in y is minus the quotient."""
+    """x - y floor(x / y); dx = g, dy = -g floor(x / y)."""
 
     broadcasts = True
 
@@ -315,9 +316,9 @@ def astype(x: Any, dtype: Any) -> Tensor:
 
 
 def promoted(*operands: Any) -> tuple[Any, ...]:
-    """Arrays (or None) in the one dtype that NumPy gives their arithmetic: float32 beside float64 becomes float64.
+    """The operands (None stays None) in their common dtype by NumPy's rules; integers and booleans become float64.
 
-    For ops whose text, or kernel, takes one floating dtype only; integers become float64. Gradients come back as cast.
+    For ops whose code, or kernel, takes a single floating dtype. The gradient of a cast operand is cast back.
     """
     first = getattr(operands[0], "dtype", np.dtype(object))
     if first.kind == "f" and all(x is None or getattr(x, "dtype", None) == first for x in operands):

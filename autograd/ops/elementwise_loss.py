@@ -1,6 +1,6 @@
-"""Losses on numbers and probabilities: squared and absolute error, binary cross-entropy.
+"""Losses for numbers and probabilities: squared and absolute error, binary cross-entropy.
 
-float16 is computed in float32, and the loss rounded.
+Losses of float16 are computed in float32 and rounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .registry import OPS, declare
 
 
 def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
-    """`loss` of `widened` operands, reduced, in the dtype of the operands as they were given."""
+    """`loss`, computed from `widened` operands, reduced, in the dtype of the operands before they were widened."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"{name}: reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
     out = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
@@ -31,7 +31,7 @@ def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
 def _same_shape(name: str, x: Any, target: Any) -> None:
     own, other = np.shape(array_of(x)), np.shape(array_of(target))
     if own != other:
-        # A (n, 1) against a (n,) would broadcast to (n, n): a classic that trains on nonsense.
+        # (n, 1) and (n,) would broadcast to (n, n): training would run, on nonsense.
         raise ValueError(f"{name}: prediction {own} and target {other} differ in shape")
 
 
@@ -41,7 +41,7 @@ def _reduced_reference(loss: np.ndarray, reduction: str) -> Any:
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference((x - target) ** 2, reduction))
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
-    """(x - target)^2, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
+    """(x - target)^2, reduced by "mean", "sum" or "none". Raises ValueError for another, or if the shapes differ."""
     _same_shape("mse_loss", x, target)
     x, target = promoted(x, target)
     return _reduced("mse_loss", square(subtract(widened(x), widened(target))), reduction, x, target)
@@ -49,7 +49,7 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
 
 @declare(lambda x, target, *, reduction="mean": _reduced_reference(OPS["abs"].reference(x - target), reduction))
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Tensor:
-    """|x - target|, reduced by "mean", "sum" or "none". Raises ValueError if the shapes differ."""
+    """|x - target|, reduced by "mean", "sum" or "none". Raises ValueError for another, or if the shapes differ."""
     _same_shape("l1_loss", x, target)
     x, target = promoted(x, target)
     return _reduced("l1_loss", abs(subtract(widened(x), widened(target))), reduction, x, target)
@@ -100,7 +100,7 @@ def binary_cross_entropy_with_logits(
 class BinaryCrossEntropy(Function):
     """-(t log p + (1 - t) log(1 - p)); dp = g (p - t) / (p (1 - p)), dt = g (log(1 - p) - log p).
 
-    As in PyTorch a logarithm is at least -100 and p (1 - p) at least 1e-12, so that p = 0 and p = 1 stay finite.
+    As in PyTorch logarithms are at least -100 and p (1 - p) is at least 1e-12: p = 0 and p = 1 give finite numbers.
     """
 
     broadcasts = True
@@ -142,7 +142,7 @@ def _bce_reference(
 
 @declare(_bce_reference)
 def binary_cross_entropy(p: Any, target: Any, *, weight: Any = None, reduction: str = "mean") -> Tensor:
-    """-(t log p + (1 - t) log(1 - p)) for probabilities p, in nats; logarithms are cut off at -100.
+    """-(t log p + (1 - t) log(1 - p)) for probabilities p and targets t, in nats; logarithms are at least -100.
 
     `weight` broadcasts to p. Raises ValueError for shapes that differ, p outside [0, 1] or an unknown reduction.
     """

@@ -16,7 +16,7 @@ from .registry import declare, form, serve
 
 @form("embedding")
 class Embedding(Function):
-    """table[ids]; each row of the gradient is added to the row of the table that it came from."""
+    """table[ids]; in the gradient of the table, row i is the sum of the rows of g whose id is i."""
 
     def __init__(self, ids, padding_id):
         self.ids, self.padding_id = ids, padding_id
@@ -30,7 +30,10 @@ class Embedding(Function):
 
 
 class SumRows(Function):
-    """Zeros (rows, features) with each gradient row added at its id; the row `padding_id` stays zero."""
+    """The gradient of the table: zeros (rows, features), to which each row of g is added at its id.
+
+    The row `padding_id` stays zero.
+    """
 
     def __init__(self, ids, shape, padding_id):
         self.ids, self.shape, self.padding_id = ids, shape, padding_id
@@ -54,20 +57,21 @@ class SumRows(Function):
 def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
     """table[ids], (*ids.shape, features): ids of any integer shape, on the host or the device, table (rows, features).
 
-    The row `padding_id`, counted from the end if negative, gets no gradient. Raises IndexError for an id outside
-    0 <= id < rows, TypeError for ids that are not integers; ids on a device give NaN instead.
+    The row `padding_id`, counted from the end if negative, gets no gradient. Raises IndexError unless 0 <= id < rows
+    (the kernels give NaN for such an id instead), TypeError for ids that are not integers, ValueError for a table of
+    another shape.
     """
     ids = ids.data if isinstance(ids, Tensor) else ids
     if len(table.shape) != 2:
         raise ValueError(f"embedding: the table must be (rows, features), not of shape {table.shape}")
     if array_module(ids) is np:
-        ids = np.array(ids)  # a copy: the caller may fill the batch's buffer anew before the backward pass
+        ids = np.array(ids)  # a copy: the caller may reuse the batch's buffer before the backward pass
         if ids.dtype.kind not in "iu":
             raise TypeError(f"embedding: ids must be integers, not {ids.dtype}")
         if ids.size and (ids.min() < 0 or ids.max() >= table.shape[0]):
             wrong = ids[(ids < 0) | (ids >= table.shape[0])].flat[0]
             raise IndexError(f"embedding: id {wrong} is outside the table of {table.shape[0]} rows")
     if padding_id is not None and padding_id < 0:
-        padding_id += table.shape[0]  # the derivative of the gradient compares it with the ids
+        padding_id += table.shape[0]  # SumRows.backward compares it with the ids
     ids = array_module(array_of(table)).asarray(ids)
     return serve("embedding", (table,), ids=ids, padding_id=padding_id)

@@ -1,9 +1,9 @@
 """The error function, for arrays of any device.
 
-Near zero the Maclaurin series (Abramowitz and Stegun 1964, 7.1.5). Further out erf(x) = 1 - exp(-x^2) s(x), where the
-scaled complement s is smooth and slow, so that a Chebyshev series in t = (x - 3) / (x + 3) converges quickly
-(Schonfelder 1978, Mathematics of Computation 32, page 1232, does so with other constants). The coefficients are
-computed here, from the standard library's erfc at the Chebyshev points. Largest error 1.2e-15 in float64.
+For |x| < 1 the Maclaurin series (Abramowitz and Stegun 1964, 7.1.5). Beyond, erf(x) = 1 - exp(-x^2) s(x), where
+s(x) = exp(x^2) erfc(x) changes so slowly that a Chebyshev series in t = (x - 3) / (x + 3) converges quickly
+(Schonfelder 1978, Mathematics of Computation 32, page 1232, with other constants). The coefficients are computed here,
+from the standard library's erfc at the Chebyshev points. The largest error is 1.2e-15 in float64.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..tensor import Tensor
 from .registry import declare
 
 _SPLIT, _END, _CENTRE = 1.0, 6.0, 3.0  # erf(6) is 1 in float64
-_FLAT = 30.0  # exp(-x^2) is 0 from there on
+_FLAT = 30.0  # exp(-x^2) is 0 beyond
 
 
 def _fold(x: Any) -> Any:
@@ -30,7 +30,7 @@ def _fold(x: Any) -> Any:
 
 @cache
 def _coefficients(double: bool) -> tuple[list[float], list[float], float, float]:
-    """The series in x^2, the series in w, and the scale and shift that take t to w in [-1, 1]. Highest power first."""
+    """The series in x^2, the series in w, and the scale and shift that map t to w in [-1, 1]. Highest power first."""
     terms, degree = (18, 18) if double else (9, 8)
     series = [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
     low, high = _fold(_SPLIT), _fold(_END)
@@ -72,7 +72,7 @@ def erf_array(x: Array) -> Array:
 
 
 class Erf(Function):
-    """2/sqrt(pi) times the integral of exp(-t^2) from 0 to x; the slope is the integrand."""
+    """2/sqrt(pi) times the integral of exp(-t^2) from 0 to x; dx = g 2/sqrt(pi) exp(-x^2)."""
 
     def forward(self, x):
         self.save(x)
@@ -81,7 +81,7 @@ class Erf(Function):
     def backward(self, g):
         (x,) = self.saved
         xp = array_module(g)
-        x = xp.clip(x, -_FLAT, _FLAT)  # whose square may overflow
+        x = xp.clip(x, -_FLAT, _FLAT)  # the square of a larger x may overflow
         return g * xp.exp(-x * x) * (2 / math.sqrt(math.pi))
 
 

@@ -61,7 +61,7 @@ class Expm1(Function):
 
 @declare(np.expm1)
 def expm1(x: Any) -> Tensor:
-    """exp(x) - 1, elementwise, exact to the last digits for small x."""
+    """exp(x) - 1, elementwise, accurate for small x too."""
     return Expm1()(x)
 
 
@@ -122,12 +122,12 @@ class Log1p(Function):
 
 @declare(np.log1p)
 def log1p(x: Any) -> Tensor:
-    """log(1 + x), elementwise, exact to the last digits for small x."""
+    """log(1 + x), elementwise, accurate for small x too."""
     return Log1p()(x)
 
 
 def sigmoid_array(x: Any) -> Any:
-    """1 / (1 + e^-x) of an array, exact to the last digits at both ends; of a Tensor, the recorded sigmoid."""
+    """1 / (1 + e^-x) of an array, accurate for any x; of a Tensor, the recorded sigmoid."""
     xp = array_module(x)
     if isinstance(x, Tensor):
         return xp.sigmoid(x)
@@ -137,7 +137,7 @@ def sigmoid_array(x: Any) -> Any:
 
 
 class LogAddExp(Function):
-    """log(e^x + e^y); the slopes are the shares of e^x and e^y in the sum: sigmoids of the difference."""
+    """log(e^x + e^y); dx = g sigmoid(x - y), dy = g sigmoid(y - x)."""
 
     broadcasts = True
 

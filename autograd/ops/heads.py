@@ -1,4 +1,4 @@
-"""Between the layout of linear layers, (batch, length, features), and that of attention heads."""
+"""Splits features (batch, length, features) into attention heads (batch, heads, length, head_dim), and merges them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .registry import declare, form, run_form, serve
 
 
 class SplitHeads(Function):
-    """Views (batch, heads, length, head_dim), one for each part."""
+    """Views (batch, heads, length, head_dim), one for each part (query, key and value, for example)."""
 
     def __init__(self, heads, parts):
         self.heads, self.parts = heads, parts
@@ -37,7 +37,7 @@ class SplitHeads(Function):
 
 @form("merge_heads")
 class MergeHeads(Function):
-    """The parts (batch, heads, length, head_dim) side by side as (batch, length, parts * heads * head_dim)."""
+    """The parts (batch, heads, length, head_dim) concatenated to (batch, length, parts * heads * head_dim)."""
 
     def forward(self, *parts):
         batch, self.heads, length, width = parts[0].shape
@@ -54,11 +54,14 @@ def _split_reference(x: np.ndarray, heads: int, parts: int = 1) -> tuple[np.ndar
 
 @declare(_split_reference)
 def split_heads(x: Any, heads: int, parts: int = 1) -> tuple[Tensor, ...]:
-    """(batch, length, parts * heads * head_dim) -> `parts` tensors (batch, heads, length, head_dim)."""
+    """(batch, length, parts * heads * head_dim) -> `parts` tensors (batch, heads, length, head_dim).
+
+    Raises ValueError for another number of axes, or if the features can't be divided so.
+    """
     return SplitHeads(heads, parts)(x)
 
 
 @declare(lambda *parts: np.concatenate([np.concatenate(list(p.swapaxes(0, 1)), axis=2) for p in parts], axis=2))
 def merge_heads(*parts: Any) -> Tensor:
-    """The reverse of `split_heads`: tensors (batch, heads, length, head_dim) -> (batch, length, features)."""
+    """The inverse of `split_heads`: tensors (batch, heads, length, head_dim) -> (batch, length, features)."""
     return serve("merge_heads", parts if len({part.dtype for part in parts}) == 1 else promoted(*parts))

@@ -1,7 +1,7 @@
-"""Merging heads without a copy, or with one on several threads: in place of `MergeHeads` of heads.py.
+"""Merging heads without a copy, or with one on several threads: replaces `MergeHeads` of heads.py.
 
-Attention's quick forms write their output, and the gradients of query, key and value, where merging wants them
-(`empty_heads`): then the parts are views of one array, and merging them is to take that.
+Attention's quick forms allocate their output, and the gradients of query, key and value, with `empty_heads`: the parts
+are then views of one array, and merging them returns that array.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .registry import form, on_cpu
 
 
 def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> list[Array]:
-    """`parts` arrays (batch, heads, length, width) in the memory of one (batch, length, parts, heads, width)."""
+    """`parts` arrays (batch, heads, length, width), views of one array (batch, length, parts, heads, width)."""
     batch, heads, length, width = shape
     whole = xp.empty((batch, length, parts, heads, width), dtype)
     return [whole[:, :, part].transpose(0, 2, 1, 3) for part in range(parts)]
 
 
 def empty_like_heads(xp: Any, query: Any, key: Any, value: Any, dtype: Any) -> tuple[Any, ...]:
-    """Room for the gradients, side by side where the operands are so: then `merge_heads` copies nothing."""
+    """Arrays for the gradients, views of one array where the operands are, so that `merge_heads` copies nothing."""
     if query.base is not None and query.base is key.base is value.base and query.shape == key.shape == value.shape:
         return tuple(empty_heads(xp, query.shape, dtype, parts=3))
     (d_query,) = empty_heads(xp, query.shape, dtype)
@@ -35,12 +35,13 @@ def empty_like_heads(xp: Any, query: Any, key: Any, value: Any, dtype: Any) -> t
 
 
 def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """The condition: the parts lie in memory as `empty_heads` lays them out."""
     return "the parts are not views of one array, side by side" if whole_of(arrays) is None else None
 
 
 @form("merge_heads", "in place", side_by_side)
 class MergeHeadsInPlace(MergeHeads):
-    """The array that the parts are views of."""
+    """Returns the array of which the parts are views."""
 
     def forward(self, *parts):
         batch, self.heads, length, width = parts[0].shape
@@ -64,7 +65,7 @@ class MergeHeadsOnCPU(MergeHeads):
 
 
 def whole_of(parts: Any) -> Array | None:
-    """The array (batch, length, parts, heads, width) that the parts are all of, in this order, or None."""
+    """The array (batch, length, parts, heads, width) of which `parts` are all the views, in this order, or None."""
     if parts[0].ndim != 4:
         return None
     batch, heads, length, width = parts[0].shape

@@ -1,4 +1,4 @@
-"""Reading and writing elements by NumPy's indices; each is the other's backward."""
+"""Reading and writing elements by NumPy's indices; the backward of one is the other."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .shape import ravel
 
 
 def plain_index(index: Any, x: Any) -> Any:
-    """The index of x with Tensors in it turned into arrays on x's device.
+    """An index of x with its Tensors replaced by arrays on x's device.
 
-    They are copies, which no later change of the caller's can reach.
+    The arrays are copies: the caller may change the originals before the backward pass.
     """
     if isinstance(index, tuple):
         return tuple(plain_index(part, x) for part in index)
@@ -29,13 +29,13 @@ def plain_index(index: Any, x: Any) -> Any:
 
 
 def _is_basic(index: Any) -> bool:
-    """Only integers, slices, None and Ellipsis: no element is named twice."""
+    """Whether the index has only integers, slices, None and Ellipsis, so that it selects no element twice."""
     parts = index if isinstance(index, tuple) else (index,)
     return all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) for part in parts)
 
 
 def add_at(target: Array, index: Any, values: Array) -> None:
-    """target[index] += values, in place, counting an element as often as the index names it."""
+    """target[index] += values, in place; an element that the index selects several times gets all its values."""
     if _is_basic(index):
         target[index] += values
     elif array_module(target) is np:
@@ -59,7 +59,7 @@ class GetItem(Function):
 
 
 class PutInZeros(Function):
-    """Zeros of a shape, with values added at an index: the backward of reading there."""
+    """Zeros with values added at an index: the gradient of x in x[index]."""
 
     def __init__(self, index, shape):
         self.index, self.shape = index, shape
@@ -80,7 +80,7 @@ def getitem(x: Any, index: Any) -> Tensor:
 
 
 class SetItem(Function):
-    """A copy of x with x[index] = value."""
+    """A copy of x with x[index] = value; dx is g with zeros at the index, d(value) = g[index]."""
 
     broadcasts = True
 
@@ -97,7 +97,7 @@ class SetItem(Function):
 
     def backward(self, g):
         gradient_value = g[self.index]
-        if len(self.value_shape) > len(gradient_value.shape):  # NumPy lets a (1, 1, n) value into n elements
+        if len(self.value_shape) > len(gradient_value.shape):  # NumPy accepts a (1, 1, n) value for n elements
             gradient_value = gradient_value.reshape(
                 (1,) * (len(self.value_shape) - len(gradient_value.shape)) + gradient_value.shape
             )
@@ -120,12 +120,12 @@ class ZeroAt(Function):
 
 
 def _refuse_duplicates(index: Any, shape: tuple[int, ...], xp: Any) -> None:
-    """Which of two values wins at an element named twice is undefined on a GPU, and with it the gradient."""
+    """Raise IndexError if the index selects an element twice: on a GPU it is undefined which value stays."""
     size = math.prod(shape)
     named = xp.arange(size).reshape(shape)[index]
     if xp.unique(named).size != named.size:
         raise IndexError(
-            "the index names an element twice; which value would stay is undefined. Use scatter_add to add them"
+            "the index selects an element twice; which value would stay is undefined. Use scatter_add to add them"
         )
 
 
@@ -137,12 +137,12 @@ def _setitem_reference(x: np.ndarray, index: Any, value: Any) -> np.ndarray:
 
 @declare(_setitem_reference)
 def setitem(x: Any, index: Any, value: Any) -> Tensor:
-    """A copy of x in which x[index] is `value` (broadcast there). Raises IndexError if an element is named twice."""
+    """A copy of x with x[index] = value, which broadcasts. Raises IndexError if the index selects an element twice."""
     return SetItem(plain_index(index, x))(x, value)
 
 
 class ScatterAdd(Function):
-    """A copy of x with values added at an index, as often as it names an element."""
+    """A copy of x with values added at an index; dx = g, d(values) = g[index]."""
 
     broadcasts = True
 
@@ -151,7 +151,7 @@ class ScatterAdd(Function):
 
     def forward(self, x, values):
         out = x.copy()
-        # NumPy's add.at (2.4) reads beyond values that are not yet of the index's shape.
+        # NumPy's add.at (2.4) reads out of bounds if the values don't have the shape of x[index].
         add_at(out, self.index, array_module(out).broadcast_to(values, out[self.index].shape))
         return out
 
@@ -167,13 +167,13 @@ def _scatter_add_reference(x: np.ndarray, index: Any, values: Any) -> np.ndarray
 
 @declare(_scatter_add_reference)
 def scatter_add(x: Any, index: Any, values: Any) -> Tensor:
-    """A copy of x in which `values` (broadcast there) are added to x[index]; an element named twice gets both."""
+    """A copy of x with `values`, which broadcast, added to x[index]; an element selected twice gets both values."""
     return ScatterAdd(plain_index(index, x))(x, values)
 
 
 @declare(np.take)
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
-    """Elements of x at integer `indices` (any shape) along `axis`, of the flattened x for None."""
+    """Elements of x at `indices` (any shape) along `axis`, of the flattened x for None. TypeError unless integers."""
     indices = _integers("take", indices)
     if axis is None or (axis in (0, -1) and not np.ndim(array_of(x))):
         return getitem(ravel(x), (indices,))
@@ -203,7 +203,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
 
 
 def along_axis(name: str, shape: tuple[int, ...], indices: Array, axis: int) -> tuple[Any, ...]:
-    """The index that reads or writes an array of `shape` at `indices` along `axis`, and where they stand otherwise."""
+    """The index of an array of `shape` that selects `indices` along `axis` and matches them along the other axes."""
     (axis,) = normalized_axes(axis, len(shape))
     if indices.ndim != len(shape):
         raise ValueError(f"{name}: indices of shape {indices.shape} for a tensor of shape {shape}")

@@ -1,4 +1,4 @@
-"""Ops that join, cut, repeat and pad."""
+"""Ops that join, split, repeat and pad."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Concatenate(Function):
 
 
 def joined(arrays: Sequence[Array], axis: int) -> Array:
-    """Concatenate. CuPy copies the addresses of more than eight arrays from the host, which no graph holds: while one
-    is captured, each part is copied by itself."""
+    """Concatenate. For more than eight arrays CuPy copies their addresses from the host, which a CUDA graph can't
+    record: while one is captured, each array is copied separately."""
     xp = array_module(*arrays)
     if len(arrays) <= 8 or not is_capturing():
         return xp.concatenate(arrays, axis=axis)
@@ -58,7 +58,7 @@ def _along(axis: int, part: Any, ndim: int) -> tuple[Any, ...]:
 
 @declare(np.concatenate)
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Tensors joined along an axis that they have; all other sizes agree."""
+    """Tensors joined along an existing axis; their other sizes are equal."""
     return Concatenate(axis)(*tensors)
 
 
@@ -100,15 +100,15 @@ class Split(Function):
 
 @declare(np.split)
 def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """x cut along `axis`: into that many equal parts, or before each of the indices in a list.
+    """x split along `axis`: into `sections` equal parts, or before each index of a list.
 
-    Raises ValueError if it doesn't divide evenly.
+    Raises ValueError if the size can't be divided evenly.
     """
     return Split(sections if isinstance(sections, int | np.integer) else list(sections), axis)(x)
 
 
 class Tile(Function):
-    """x repeated as a whole. Seen as shape (r1, n1, r2, n2, ...), the gradient is the sum over the r axes."""
+    """x repeated as a whole. Reshaped to (r1, n1, r2, n2, ...), g is summed over the r axes."""
 
     def __init__(self, reps):
         self.reps = reps
@@ -127,12 +127,12 @@ class Tile(Function):
 
 @declare(np.tile)
 def tile(x: Any, reps: int | Sequence[int]) -> Tensor:
-    """x laid out `reps[i]` times along axis i; the shorter of shape and reps is filled with ones in front."""
+    """x repeated `reps[i]` times along axis i; the shorter of shape and reps is padded with ones in front."""
     return Tile(tuple(int(count) for count in np.atleast_1d(reps)))(x)
 
 
 class Repeat(Function):
-    """Each element repeated n times. Seen as shape (..., size, n, ...), the gradient is the sum over n."""
+    """Each element repeated n times. Reshaped to (..., size, n, ...), g is summed over n."""
 
     def __init__(self, repeats, axis):
         self.repeats, self.axis = repeats, axis
@@ -148,7 +148,7 @@ class Repeat(Function):
 
 @declare(np.repeat)
 def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
-    """Each element along `axis` (of the flattened x for None) repeated as often as the number or the list says."""
+    """Each element along `axis` (of the flattened x for None) repeated: `repeats` is one number, or one for each."""
     if axis is None or not np.ndim(array_of(x)):
         x, axis = ravel(x), axis or 0
     repeats = array_of(repeats)

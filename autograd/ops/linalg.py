@@ -1,4 +1,4 @@
-"""Matrix products. Everything is arranged so that NumPy and cuBLAS see few, large, two-dimensional products."""
+"""Matrix products, arranged so that BLAS and cuBLAS get few, large, two-dimensional products."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .shape import ravel, reshape, transpose
 
 
 def rows_of(x: Any) -> Any:
-    """(..., features) as a matrix (rows, features); no -1, which an empty array leaves undetermined."""
+    """(..., features) reshaped to (rows, features); not with -1, which is ambiguous for empty arrays."""
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 class MatMul(Function):
-    """x @ y for at least two dimensions each; d/dx = g @ y^T, d/dy = x^T @ g, on the last two axes."""
+    """x @ y for at least two dimensions each; dx = g @ y^T, dy = x^T @ g, on the last two axes."""
 
     broadcasts = True  # the leading axes
 
     def forward(self, x, y):
         self.save(x, y)
         if y.ndim == 2 and x.ndim > 2:
-            # NumPy makes one product a matrix of the stack; one over all rows is many times quicker.
+            # NumPy would compute a product for each matrix of the stack; one product of all rows is much faster.
             return product(rows_of(x), y).reshape((*x.shape[:-1], y.shape[-1]))
         return product(x, y)
 
@@ -59,7 +59,7 @@ def matmul(x: Any, y: Any) -> Tensor:
     Raises ValueError for a 0-d operand or sizes that don't fit.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.data.ndim > 1 and y.data.ndim > 1:
-        return MatMul()(x, y)  # nearly always: small products notice what follows
+        return MatMul()(x, y)  # the usual case, first: for small products the checks below take a noticeable time
     x_shape, y_shape = np.shape(array_of(x)), np.shape(array_of(y))
     if len(x_shape) != 1 and len(y_shape) != 1:
         return MatMul()(x, y)
@@ -104,8 +104,8 @@ def tensordot(x: Any, y: Any, axes: int | Sequence[Any] = 2) -> Tensor:
 
 @declare(np.dot)
 def dot(x: Any, y: Any) -> Tensor:
-    """NumPy's dot: the inner product of vectors, the product of matrices, of numbers with anything; in general the sum
-    over the last axis of x and the last but one of y. Raises ValueError for shapes that don't fit."""
+    """NumPy's dot: the inner product of vectors, the product of matrices, or of a number and an array; in general the
+    sum over the last axis of x and the second to last of y. Raises ValueError for shapes that don't fit."""
     x_ndim, y_ndim = np.ndim(array_of(x)), np.ndim(array_of(y))
     if x_ndim == 0 or y_ndim == 0:
         return multiply(x, y)
@@ -114,7 +114,7 @@ def dot(x: Any, y: Any) -> Tensor:
 
 @declare(np.inner)
 def inner(x: Any, y: Any) -> Tensor:
-    """The sum over the last axes of both. Raises ValueError for shapes that don't fit."""
+    """Products of x and y summed over the last axis of both. Raises ValueError for shapes that don't fit."""
     x_ndim, y_ndim = np.ndim(array_of(x)), np.ndim(array_of(y))
     if x_ndim == 0 or y_ndim == 0:
         return multiply(x, y)

@@ -1,4 +1,4 @@
-"""The fully connected layer: x W^T + b, alone or with what follows it in a feed-forward network."""
+"""The fully connected layer, x W^T + b, alone or followed by activation and dropout as in a feed-forward network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .registry import OPS, declare, form, serve
 
 @form("linear")
 class Linear(Function):
-    """y = x W^T + b for rows x: dx = g W, dW = g^T x, db = the sum of g over the rows."""
+    """y = x W^T + b for rows x; dx = g W, dW = g^T x, db = sum of g over the rows."""
 
     def forward(self, x, weight, bias=None):
         check_shapes(x, weight, bias)
@@ -49,7 +49,10 @@ def _linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None
 
 @declare(_linear_reference)
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
-    """x @ weight.T + bias: x (..., in_features), weight (out_features, in_features), bias (out_features,) or None."""
+    """x @ weight.T + bias: x (..., in_features), weight (out_features, in_features), bias (out_features,) or None.
+
+    Raises ValueError for shapes that don't fit.
+    """
     x, weight, bias = promoted(x, weight, bias)
     return serve("linear", (x, weight) if bias is None else (x, weight, bias))
 
@@ -74,11 +77,11 @@ def _linear_relu_reference(
 def linear_relu(
     x: Any, weight: Any, bias: Any = None, *, dropout: float = 0.0, generator: Generator | None = None
 ) -> Tensor:
-    """dropout(relu(linear(x, weight, bias))) in one: the first half of a feed-forward network.
+    """dropout(relu(linear(x, weight, bias))): the first half of a feed-forward network.
 
     Args:
         x, weight, bias: as `linear` takes them.
-        dropout: probability of dropping a unit; the rest is scaled by 1 / (1 - dropout).
+        dropout: probability of dropping a unit; the others are scaled by 1 / (1 - dropout).
     """
     return linear_activation(x, weight, bias, dropout=dropout, generator=generator)
 

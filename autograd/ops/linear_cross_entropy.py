@@ -1,4 +1,4 @@
-"""The output layer and its loss in one, for large vocabularies."""
+"""The output layer and its cross-entropy in one op, for large vocabularies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def linear_cross_entropy_plain(
     label_smoothing: float, block_rows: int | None = None, record: bool = False,
 ) -> Tensor:  # fmt: skip
     """cross_entropy(x W^T + b, target), all logits at once."""
-    logits = linear(widened(x), widened(weight), widened(bias))  # of float16 they might overflow
+    logits = linear(widened(x), widened(weight), widened(bias))  # float16 might overflow
     loss = cross_entropy(
         logits, target, weight=class_weight, ignore_index=ignore_index, reduction=reduction,
         label_smoothing=label_smoothing,
@@ -57,18 +57,18 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     block_rows: int | None = None,
 ) -> Tensor:
-    """cross_entropy(linear(x, weight, bias), target) without ever holding all logits.
+    """cross_entropy(linear(x, weight, bias), target); the quick forms never hold all logits at once.
 
     Args:
         x: (..., features).
         weight, bias: (classes, features), and (classes,) or None.
-        target: (...), integers; positions equal to `ignore_index` (padding) count nowhere and cost nothing.
+        target: (...), integers; positions with `ignore_index` (padding) count neither in the loss nor in the mean.
         class_weight: (classes,) or None: the weight of each class.
-        reduction: "mean" (over the weights of the targets that count; NaN, with the gradient 0, if none do) or
-            "sum".
+        reduction: "sum", or "mean": the sum divided by that of the targets' class weights; over no target NaN, with
+            gradient 0.
         label_smoothing: s in [0, 1], as in `cross_entropy`.
-        block_rows: rows of logits held at a time; None for what fits into 32 MB or half of the weight's
-            size, on a device into 256 MB.
+        block_rows: rows of logits held at a time; None for as many as fit into 32 MB, or half of the weight's size if
+            that is more, on a device into 256 MB.
 
     Raises ValueError for shapes that don't fit or options out of range, IndexError for a class out of range.
     """

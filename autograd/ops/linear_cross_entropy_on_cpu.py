@@ -1,8 +1,8 @@
-"""The output layer and its loss in blocks of rows on several threads, for NumPy arrays.
+"""The output layer and its loss in blocks of rows, for NumPy arrays on several threads.
 
-In place of `linear_cross_entropy_plain` of linear_cross_entropy.py: never all logits are held, none is computed twice.
-Gained: the op on the headline model's shapes takes 180 ms with 32 MB of logits at a time, and peak memory of its step
-went from 801 to 761 MB when blocks became half as large (docs/log.md).
+Replaces `linear_cross_entropy_plain` of linear_cross_entropy.py. The logits are never held all at once, and none is
+computed twice. For the shapes of the headline model the op takes 180 ms with 32 MB of logits at a time; peak memory of
+the step was 801 MB with blocks of 64 MB and is 761 MB (docs/log.md).
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from .linalg import rows_of
 from .loss_on_cpu import divisor_of_mean
 from .registry import form, on_cpu, through_plain
 
-#: Bytes of logits held at a time, or half of the weight's if that is more. Each block costs the products bringing the
-#: weight into BLAS's own order and adding to dW; one of all logits would take more memory than all else in the step.
+#: Bytes of logits held at a time, or half of the weight's if that is more. For every block BLAS packs the weight again
+#: and dW is added to; but one block of all logits would take more memory than the rest of the step.
 BLOCK_BYTES = 1 << 25
 
-#: The classes are cut into so many parts, for threads to share.
+#: The number of parts into which the classes are divided among threads.
 CLASS_PARTS = 8
 
 
 @form("linear_cross_entropy", "cpu", on_cpu)
 class LinearCrossEntropyOnCPU(Function):
-    """Cross-entropy of the classes t under softmax(z), z = x W^T + b, its gradients computed along with the loss.
+    """Cross-entropy of the classes t under softmax(z), z = x W^T + b; the gradients are computed with the loss.
 
-    With E = exp(z - max z), row sums l, smoothing s, V classes and class weights w (1 by default), a row's loss is
-    a (lse - z_t) + (s/V) sum_c w_c (lse - z_c), a = (1 - s) w_t, so with k = a + (s/V) sum w
+    With E = exp(z - max z), l = sum E, lse = log sum exp z, smoothing s, V classes, class weights w (1 by default) and
+    a = (1 - s) w_t, a row's loss is a (lse - z_t) + (s/V) sum_c w_c (lse - z_c). So with k = a + (s/V) sum w
 
         dz = (k / l) F,   F = E - (l / k) (a onehot(t) + (s/V) w).
 
-    F stays in the memory of z; k / l, like the mean's divisor, is multiplied to the narrow side: dx = (k/l) (F W) and
-    dW = F^T ((k/l) x). Rows that don't count (padding) are left out of all products. The loss is one number, so the
-    gradients need only be multiplied by its own, and no logit is computed twice.
+    F overwrites z. The factor k / l, together with the mean's divisor, multiplies the smaller matrix of each product:
+    dx = (k/l) (F W), dW = F^T ((k/l) x). Padding is left out of all products. Since the loss is a single number,
+    `backward` only multiplies these gradients by g.
     """
 
     composed = through_plain
@@ -55,7 +55,7 @@ class LinearCrossEntropyOnCPU(Function):
         return loss
 
     def compute(self, x, weight, bias):
-        """The loss and, if it is to be differentiated, dx, dW and db."""
+        """The loss, and dx, dW and db, which are None unless the call is recorded."""
         self.wide = wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
         rows, real = rows_of(x), np.flatnonzero(self.target != self.ignore_index)
         rows = (rows if len(real) == len(rows) else rows[real]).astype(wide, copy=False)
@@ -64,7 +64,7 @@ class LinearCrossEntropyOnCPU(Function):
         smooth = self.label_smoothing / max(classes, 1)
         row_weight = np.ones(len(real), wide) if self.class_weight is None else self.class_weight[target].astype(wide)
         own = (1 - self.label_smoothing) * row_weight
-        # What smoothing takes from each class, and from all together.
+        # The terms (s/V) w of the classes, and their sum.
         each = smooth if self.class_weight is None else smooth * self.class_weight.astype(wide)
         total_each = wide.type(self.label_smoothing) if self.class_weight is None else each.sum()
         total_weight = row_weight.sum() if self.reduction == "mean" else 1
@@ -97,7 +97,7 @@ class LinearCrossEntropyOnCPU(Function):
         return np.asarray(losses.sum() / divisor_of_mean(total_weight)).astype(x.dtype), dx, dw, db
 
     def block(self, z, rows, target, weight, bias, terms, losses, factor):
-        """Losses of a block of rows; `z` ends as F, `factor` as k / l over the mean's divisor."""
+        """Write the losses of a block of rows, F into `z`, and k / l divided by the mean's divisor into `factor`."""
         own, each, total_each, count = terms
 
         def logits(start, stop):
@@ -125,15 +125,15 @@ class LinearCrossEntropyOnCPU(Function):
                 y[at_target] -= scale * a
                 factor[piece] = (k / total / count)[:, None]
 
-        # The product by classes: each thread brings its part of the weight into BLAS's own order, not all of it.
+        # The product is divided by classes: BLAS then packs in each thread a part of the weight, not all of it.
         parallel_for(np, len(weight), logits, cost=rows.size / FLOPS)
         parallel_for(np, len(z), softmax, cost=CROSS_ENTROPY * z.shape[1])
 
     def gradients(self, f, rows, factor, weight, dw, db, first):
-        """dx of the rows, (k/l) (F W); dW += F^T ((k/l) x) and db += F^T (k/l), which the first block writes."""
+        """dx of the rows, (k/l) (F W). Adds F^T (k/l) to db and F^T ((k/l) x) to dW, which the `first` block sets."""
         scaled = rows * factor
         size = max(-(-len(weight) // CLASS_PARTS), 1)
-        d_parts = np.zeros((CLASS_PARTS, *rows.shape), f.dtype)  # added up in one order, whatever the threads
+        d_parts = np.zeros((CLASS_PARTS, *rows.shape), f.dtype)  # summed in the same order for any number of threads
 
         def part(start, stop):
             for number in range(start, stop):
@@ -153,7 +153,7 @@ class LinearCrossEntropyOnCPU(Function):
         return d_parts.sum(axis=0) * factor
 
     def spread(self, dx, real, x):
-        """dx of all rows from that of the real ones."""
+        """dx of all rows, with zeros for padding, from that of the rows `real`."""
         if len(real) < len(self.target):
             every = np.zeros((len(self.target), x.shape[-1]), dx.dtype)
             every[real] = dx
@@ -161,7 +161,7 @@ class LinearCrossEntropyOnCPU(Function):
         return dx.astype(x.dtype, copy=False).reshape(x.shape)
 
     def backward(self, g):
-        # The kept gradients are handed over; a second pass through a retained graph computes them anew.
+        # The kept gradients are given away; a second pass through a retained graph computes them again.
         gradients = self.kept or self.compute(*self.saved, *([None] * (3 - len(self.saved))))[1:]
         self.keep()
         if g != 1:

@@ -1,9 +1,9 @@
-"""The fully connected layer on several threads, for NumPy arrays: in place of the plain forms of linear.py.
+"""The fully connected layer for NumPy arrays on several threads: replaces the plain forms of linear.py.
 
-Each thread calls BLAS for its own part, adds the bias and, in a feed-forward network, takes ReLU and dropout while the
-product is in the cache. Gained with the other ops on threads: 1.16 to 1.38 of PyTorch's speed for a training step of
-the paraphrase model, 1.05 to 1.23 for the headline model; dx and dW in one go of the threads: 8.1 to 6 ms of waiting
-in a step of 27 layers (docs/log.md).
+Each thread calls BLAS for its part, adds the bias and, in a feed-forward network, applies ReLU and dropout while the
+product is in its cache. All ops on threads together changed the speed of a training step from 1.16 to 1.38 times
+PyTorch's for the paraphrase model, from 1.05 to 1.23 for the headline model. Computing dx and dW in one run of the
+threads shortened their waiting from 8.1 to 6 ms in a step of 27 layers (docs/log.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .registry import form, on_cpu, through_plain
 
 @form("linear", "cpu", on_cpu)
 class LinearOnCPU(Linear):
-    """The product by rows, dx too; dW and db by output features: no part adds to another's result."""
+    """Threads share the rows of y and dx, and the output features of dW and db: no two write to the same element."""
 
     def forward(self, x, weight, bias=None):
         check_shapes(x, weight, bias)
@@ -44,7 +44,7 @@ class LinearOnCPU(Linear):
         return out
 
     def finish(self, y, start, stop):
-        """What else is done to the rows start..stop of the result while they are in the cache."""
+        """For subclasses: change rows start to stop of the result, y, while they are in the cache."""
 
     def backward(self, g):
         if isinstance(g, Tensor):
@@ -76,16 +76,17 @@ class LinearOnCPU(Linear):
 
 
 def only_relu(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    refused = None if options["activation"] == "relu" else "only ReLU's slope can be told from its result"
+    """The condition: NumPy arrays and the activation "relu"."""
+    refused = None if options["activation"] == "relu" else "only ReLU's derivative follows from its result"
     return refused or on_cpu(arrays, options)
 
 
 @form("linear_activation", "cpu", only_relu)
 class LinearReLUOnCPU(LinearOnCPU):
-    """relu(x W^T + b), then dropout, in the memory of the product.
+    """relu(x W^T + b), then dropout, in place.
 
-    The result y tells all that the gradient needs: where it is zero the unit was off or dropped, elsewhere its
-    derivative by x W^T + b is dropout's scale (also where it is NaN, which passes).
+    The gradient needs only the result y: where y is 0, the unit was negative or dropped and its derivative is 0;
+    elsewhere, NaN included, the derivative is dropout's scale.
     """
 
     composed = through_plain
@@ -97,20 +98,20 @@ class LinearReLUOnCPU(LinearOnCPU):
         keep_mask, self.scale = None, 1.0
         if self.p:
             keep_mask, self.scale = self.generator.keep_mask((math.prod(x.shape[:-1]), len(weight)), self.p)
-        self.keep_rows = keep_mask
+        self.mask = keep_mask
         out = LinearOnCPU.forward(self, x, weight, bias)
-        self.keep_rows = None
+        self.mask = None
         self.save(x, weight, *(() if bias is None else (bias,)))
         self.keep(out)
         return out
 
     def drawn(self):
-        return GivenMask(~(self.kept[0] <= 0), self.scale)  # what is off has no gradient, dropped or not
+        return GivenMask(~(self.kept[0] <= 0), self.scale)  # a negative unit has no gradient, dropped or not
 
     def finish(self, y, start, stop):
         np.maximum(y, 0, out=y)
-        if self.keep_rows is not None:
-            y *= self.keep_rows[start:stop]
+        if self.mask is not None:
+            y *= self.mask[start:stop]
             y *= y.dtype.type(self.scale)
 
     def backward(self, g):

@@ -1,4 +1,4 @@
-"""Losses. Their unit is nats; padding counts neither in the sum nor in the number it is divided by."""
+"""Cross-entropy, in nats; padding counts neither in the sum nor in the divisor of the mean."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ REDUCTIONS = ("mean", "sum", "none")
 def cross_entropy_plain(
     logits: Tensor, *, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Tensor:
-    """- (1 - s) w_t log p_t - (s/V) sum_c w_c log p_c for each row with target class t, where p = softmax(logits).
+    """-(1 - s) w_t log p_t - (s/V) sum_c w_c log p_c for a row with target class t, where p = softmax(logits).
 
-    Smoothing s, V classes, class weights w (1 by default); the mean is over w_t. The gradient of a row, with neither
-    weights nor smoothing, is p - onehot(t).
+    s is the label smoothing, V the number of classes, w the class weights (1 by default). The mean is the sum divided
+    by the sum of the w_t. Without weights and smoothing the gradient of a row's loss is p - onehot(t).
     """
     xp, (rows, classes) = array_module(array_of(logits)), logits.shape
     log_p = log_softmax(widened(logits))
@@ -40,7 +40,7 @@ def cross_entropy_plain(
         losses = losses.sum()
     if reduction == "mean":
         count = (weight[target] * real).sum()
-        none = count == 0  # the mean over no target is no number, as in PyTorch; its gradient is 0
+        none = count == 0  # the mean over no target is NaN, as in PyTorch; its gradient is 0
         losses = losses / (count + none) + xp.where(none, np.float32(np.nan), np.float32(0))
     return narrowed(losses, logits)
 
@@ -87,16 +87,16 @@ def cross_entropy(
 
     Args:
         logits: (..., classes), floating point.
-        target: (...), integers; positions equal to `ignore_index` (padding) count nowhere. Or (..., classes), floating
-            point: a distribution over the classes at each position, which may have a gradient.
+        target: (...), integers; positions with `ignore_index` (padding) have the loss 0 and don't count in the mean.
+            Or (..., classes), floating point: a distribution over the classes, which may have a gradient.
         weight: (classes,) or None: the weight of each class.
-        reduction: "mean" (over the weights of the targets that count; NaN, with the gradient 0, if none do; over all
-            positions where the target is a distribution), "sum" or "none" (...).
+        reduction: "none": (...); "sum"; or "mean": the sum divided by that of the targets' class weights (over no
+            target NaN, with gradient 0), or, if the targets are distributions, by their number.
         label_smoothing: s in [0, 1]: the target distribution is (1-s) onehot + s/classes
             (Szegedy et al. 2016, arXiv 1512.00567, section 7).
 
-    Raises ValueError for shapes that don't fit, an unknown reduction, a label_smoothing outside [0, 1] or a class to
-    ignore where the target is a distribution; IndexError for a class out of range.
+    Raises ValueError for shapes that don't fit, an unknown reduction, a label_smoothing outside [0, 1], or a class to
+    ignore if the targets are distributions; IndexError for a class out of range.
     """
     (logits,) = promoted(logits if isinstance(logits, Tensor) else Tensor(logits))
     weight = None if weight is None else constant(array_module(logits.data), array_of(weight))
@@ -128,7 +128,7 @@ def cross_entropy(
 
 
 def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None:
-    """Raises IndexError for a class out of range; of targets on a device, which would have to be waited for, none."""
+    """Raise IndexError for a class out of range. Targets on a device are not checked, which would wait for it."""
     if isinstance(target, np.ndarray):
         wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
         if wrong.any():
@@ -136,7 +136,7 @@ def check_classes(op: str, target: Any, classes: int, ignore_index: int) -> None
 
 
 def _against_distributions(logits: Tensor, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
-    """- sum_c w_c t_c log p_c with the smoothed t, in small ops; float16 is computed in float32."""
+    """-sum_c w_c t_c log p_c with the smoothed distribution t, composed of other ops; float16 in float32."""
     classes, half = logits.shape[-1], logits.dtype == target.dtype == np.float16
     logits, target = widened(logits), widened(target)
     if label_smoothing:

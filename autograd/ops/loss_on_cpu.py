@@ -1,6 +1,6 @@
-"""Cross-entropy in one op, for NumPy arrays: in place of `cross_entropy_plain` of loss.py.
+"""Cross-entropy in one op, for NumPy arrays: replaces `cross_entropy_plain` of loss.py.
 
-Rows times classes is the largest array of a step: it is held once, as the probabilities, and the gradient is one more.
+Arrays (rows, classes) are the largest of a step: besides the logits only the probabilities and the gradient are held.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .registry import form, on_cpu, through_plain
 
 @form("cross_entropy", "cpu", on_cpu)
 class CrossEntropyOnCPU(Function):
-    """With lse = log sum exp x and a = (1 - s) w_t, the loss of a row of logits x is
+    """A row of logits x with p = softmax(x), lse = log sum exp x and a = (1 - s) w_t has the loss
     a (lse - x_t) + (s/V) sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w)."""
 
     composed = through_plain
@@ -34,7 +34,7 @@ class CrossEntropyOnCPU(Function):
         own = (1 - self.label_smoothing) * row_weight
         each = self.label_smoothing / classes * weight
 
-        # Below the row's largest logit nothing overflows, and the loss of large logits keeps its digits.
+        # With the row's maximum subtracted nothing overflows, and the loss of large logits keeps its digits.
         p = np.subtract(logits, logits.max(axis=1, keepdims=True) if classes else logits, dtype=dtype)
         own_logit = p[np.arange(rows), target]
         all_logits = p @ each if self.label_smoothing else 0.0
@@ -42,7 +42,7 @@ class CrossEntropyOnCPU(Function):
         total = p.sum(axis=1, keepdims=True)
         p /= total
         log_total = np.log(total)[:, 0]
-        loss = own * np.where(real, log_total - own_logit, 0)  # padding counts nowhere, whatever its logits are
+        loss = own * np.where(real, log_total - own_logit, 0)  # padding gets 0 even if its logits are infinite or NaN
         if self.label_smoothing:
             loss += np.where(real, log_total * each.sum() - all_logits, 0)
         count = row_weight.sum()
@@ -59,7 +59,7 @@ class CrossEntropyOnCPU(Function):
         if self.reduction == "mean":
             g = g / count
         row = (g * real)[:, None]
-        # In place where the array is our own: rows times classes is the largest array of a step.
+        # In place, so that no further array (rows, classes) is made.
         out = p * (row * (own + each.sum())[:, None])
         if self.label_smoothing:
             out -= row * each
@@ -68,5 +68,5 @@ class CrossEntropyOnCPU(Function):
 
 
 def divisor_of_mean(count: Any) -> Any:
-    """`count`, or NaN for 0: the mean over no target at all is no number. Its gradient is 0."""
+    """`count`, or NaN for 0: the mean over no target is NaN. Its gradient is 0."""
     return np.where(count == 0, np.float32(np.nan), count)

@@ -1,4 +1,4 @@
-"""Layer normalisation, and the root mean square kind."""
+"""Layer normalisation and root-mean-square normalisation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .registry import declare, form, serve
 class LayerNorm(Function):
     """y = x_hat w + b with x_hat = (x - mean) r, r = 1 / sqrt(var + eps), over the last axis.
 
-    With h = g w: dx = r (h - mean(h) - x_hat mean(h x_hat)), dw = sum of g x_hat, db = sum of g over the rows.
+    With h = g w: dx = r (h - mean(h) - x_hat mean(h x_hat)); over the rows, dw = sum of g x_hat and db = sum of g.
     (Ba, Kiros, Hinton 2016, arXiv 1607.06450, equation 4.)
     """
 
@@ -47,7 +47,7 @@ class LayerNorm(Function):
 
 
 def row_mean(x: Any) -> Any:
-    """The mean over the last axis, which stays as one of length 1; 0 where there are no features."""
+    """The mean over the last axis, which stays with length 1; 0 if there are no features."""
     return x.sum(axis=-1, keepdims=True) / max(x.shape[-1], 1)
 
 
@@ -61,7 +61,7 @@ def _layer_norm_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, e
 def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
     """Normalise each row x (..., features) to mean 0 and variance 1, then scale and shift by weight, bias (features,).
 
-    `eps` stands inside the square root. Statistics of float16 rows are float32. Source: arXiv 1607.06450.
+    `eps` is added to the variance. Statistics of float16 rows are float32. Source: Ba et al. 2016, arXiv 1607.06450.
     """
     (x, weight, bias), eps = promoted(x, weight, bias), float(eps)
     return serve("layer_norm", (x, weight, bias), eps=eps)
@@ -71,7 +71,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
 def residual_layer_norm_plain(
     x: Any, residual: Any, weight: Any, bias: Any, *, p: float, eps: float, both: bool, generator: Generator
 ) -> Any:
-    """layer_norm(residual + dropout(x)), and the sum itself if `both`."""
+    """layer_norm(residual + dropout(x)); with `both` also the sum residual + dropout(x)."""
     total = dropout_add(x, residual, p, generator=generator)
     y = layer_norm(total, weight, bias, eps)
     return (y, total) if both else y
@@ -107,10 +107,11 @@ def residual_layer_norm(
     both: bool = False,
     generator: Generator | None = None,
 ) -> Any:
-    """layer_norm(residual + dropout(x)): how a sublayer of a post-norm Transformer ends; on a device one kernel.
+    """layer_norm(residual + dropout(x)): the end of a sublayer in a post-norm Transformer.
 
-    With `both`, that and the sum itself: how one of a pre-norm Transformer ends and the next begins. x and residual
-    have one shape (..., features). Raises ValueError as `dropout_add` and `layer_norm`.
+    With `both`, also the sum residual + dropout(x), as a second result: the end of a sublayer in a pre-norm Transformer
+    and the beginning of the next. x and residual have the same shape (..., features); p, weight, bias and eps are those
+    of `dropout` and `layer_norm`. Raises ValueError unless 0 <= p <= 1 and the shapes agree.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"residual_layer_norm: p = {p} is not a probability")
@@ -169,9 +170,10 @@ def _rms_norm_reference(x: np.ndarray, weight: np.ndarray | None = None, eps: fl
 
 @declare(_rms_norm_reference)
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5) -> Tensor:
-    """Divide each row x (..., features) by its root mean square, then scale by weight (features,) or not at all.
+    """Divide each row x (..., features) by its root mean square, then scale by weight (features,) unless it is None.
 
-    `eps` stands inside the square root. Statistics of float16 rows are float32. Source: arXiv 1910.07467.
+    `eps` is added to the mean square. Statistics of float16 rows are float32. Raises ValueError for a weight of another
+    shape. Source: Zhang and Sennrich 2019, arXiv 1910.07467.
     """
     (x, weight), eps = promoted(x, weight), float(eps)
     return RMSNorm(eps)(x) if weight is None else RMSNorm(eps)(x, weight)

@@ -16,7 +16,7 @@ Axis = int | tuple[int, ...] | None
 
 
 def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """`axis` as a tuple of non-negative numbers; all for None. Raises ValueError if out of range or named twice."""
+    """`axis` as a tuple of non-negative axes, all for None. Raises ValueError for one out of range or given twice."""
     axes = tuple(range(ndim)) if axis is None else tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     if any(not -ndim <= a < ndim for a in axes):
         raise ValueError(f"axis {axis} is out of range for {ndim} dimensions")
@@ -27,7 +27,7 @@ def normalized_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 
 def axis_of(x: Any, axis: Axis) -> Axis:
-    """`axis` of a reduction of x; none for 0 and -1 of a 0-d array, which NumPy's sum takes (and all of PyTorch's)."""
+    """`axis`, or () for 0 and -1 of a 0-d x, which NumPy's sum and all reductions of PyTorch accept."""
     return () if axis in (0, -1) and not np.ndim(array_of(x)) else axis
 
 
@@ -38,7 +38,7 @@ def spread(g: Any, axis: Axis, shape: tuple[int, ...]) -> Any:
 
 
 def count(axis: Axis, shape: tuple[int, ...]) -> int:
-    """How many elements a reduction of an array of `shape` over `axis` takes together."""
+    """The number of elements of an array of `shape` that a reduction over `axis` combines into one."""
     total = 1
     for a in normalized_axes(axis, len(shape)):
         total *= shape[a]
@@ -46,29 +46,29 @@ def count(axis: Axis, shape: tuple[int, ...]) -> int:
 
 
 def floating(x: Any) -> Any:
-    """Integers and booleans as float64, in which their differences don't wrap around; anything else as it is."""
+    """Integers and booleans as float64, in which their differences don't wrap around; others unchanged."""
     return x.astype(np.float64) if x.dtype.kind in "iub" else x
 
 
 def widened(x: Any) -> Any:
-    """float16 as float32, whose 24 bits can hold a sum or a statistic; anything else as it is."""
+    """float16 as float32, whose 24 significant bits can hold a sum or a statistic; others unchanged."""
     return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x
 
 
 def narrowed(out: Any, x: Any) -> Any:
-    """The result of a computation on `widened(x)` in x's own precision."""
+    """The result of a computation on `widened(x)` in the precision of x."""
     return out.astype(np.float16) if x.dtype == np.float16 else out
 
 
 def row_dots(x: Any, y: Any) -> Any:
-    """The sums of x * y along the last axis, of arrays: (..., n) -> (...)."""
+    """The sums of x * y along the last axis, for arrays: (..., n) -> (...)."""
     return np.vecdot(x, y) if array_module(x) is np else (x * y).sum(axis=-1)
 
 
 class Reduction(Function):
     def __init__(self, axis: Axis, keepdims: bool):
         self.axis = axis
-        self.keepdims = bool(keepdims)  # NumPy refuses its own booleans
+        self.keepdims = bool(keepdims)  # NumPy refuses np.bool
 
 
 class Sum(Reduction):
@@ -81,19 +81,19 @@ class Sum(Reduction):
 
 
 def accumulator(x: Any) -> Any:
-    """The dtype in which to sum: float32 for float16, whose 11 bits lose every addend beyond 2048 ones."""
+    """The dtype in which to sum: float32 for float16, whose 11 significant bits can't count beyond 2048."""
     return np.float32 if x.dtype == np.float16 else None
 
 
 def summed(g: Any, axis: Axis, keepdims: bool = False) -> Any:
-    """The sum of an array or a Tensor, float16 accumulated in float32: for backward rules."""
+    """The sum of an array or a Tensor, float16 accumulated in float32; for backward rules."""
     if isinstance(g, Tensor) or g.dtype != np.float16:
         return g.sum(axis=axis, keepdims=keepdims)
     return g.sum(axis=axis, keepdims=keepdims, dtype=np.float32).astype(np.float16)
 
 
 def sum_of_rows(x: Any) -> Any:
-    """(rows, n) -> (n,) for arrays, as a product with ones: with BLAS three times as quick as a sum along columns."""
+    """(rows, n) -> (n,) for arrays, as a product with ones: by BLAS three times as fast as a sum along columns."""
     return summed(x, 0) if x.dtype == np.float16 else array_module(x).ones(len(x), x.dtype) @ x
 
 
@@ -113,7 +113,7 @@ class Mean(Reduction):
         return array_module(g).broadcast_to(spread(g, self.axis, self.shape), self.shape)
 
 
-max_ = max  # Python's, before NumPy's name takes its place below
+max_ = max  # Python's, since the op below has the same name
 
 
 @declare(np.mean)
@@ -123,7 +123,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 class Prod(Reduction):
-    """The slope in one element is the product of all others, also where elements are 0."""
+    """The derivative by one element is the product of all others, also where elements are 0."""
 
     def forward(self, x):
         self.save(x)
@@ -143,15 +143,15 @@ class Prod(Reduction):
 
 
 def _others(lines: Any, xp: Any) -> Any:
-    """For each element the product of the others in its row: of those before it, times of those behind it."""
-    before, behind = xp.ones_like(lines), xp.ones_like(lines)
+    """For each element the product of the others in its row: that of those before it times that of those after it."""
+    before, after = xp.ones_like(lines), xp.ones_like(lines)
     before[:, 1:] = xp.cumprod(lines[:, :-1], axis=1)
-    behind[:, :-1] = xp.cumprod(lines[:, :0:-1], axis=1)[:, ::-1]
-    return before * behind
+    after[:, :-1] = xp.cumprod(lines[:, :0:-1], axis=1)[:, ::-1]
+    return before * after
 
 
 def _others_recorded(lines: Tensor) -> Any:
-    """The same in recorded ops: n copies of each row, a different element of each replaced by 1."""
+    """The same in recorded ops: products of n copies of each row, in each of which another element is replaced by 1."""
     rows, n = lines.shape
     xp = array_module(lines.data)
     return prod(where(xp.eye(n, dtype=bool), 1.0, lines.reshape((rows, 1, n))), axis=-1)
@@ -159,12 +159,12 @@ def _others_recorded(lines: Tensor) -> Any:
 
 @declare(np.prod)
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Product over `axis` (all axes by default), of float16 in float32; the gradient is right where elements are 0."""
+    """Product over `axis` (all axes by default), of float16 in float32; the gradient is right at 0 too."""
     return Prod(axis_of(x, axis), keepdims)(x)
 
 
 class Extremum(Reduction):
-    """The largest (or smallest) element; where several are equal they share the gradient evenly."""
+    """The largest (or smallest) element; if several are equal, they share the gradient evenly."""
 
     method: str
 
@@ -176,7 +176,7 @@ class Extremum(Reduction):
     def backward(self, g):
         x, out = map(array_of, self.saved)
         hits = x == spread(out, self.axis, x.shape)
-        # A row with NaN in it has a NaN for a result, which nothing equals.
+        # The result of a row with NaN is NaN, which equals nothing: its NaNs get the gradient.
         hits |= x != x
         share = hits / hits.sum(axis=self.axis, keepdims=True)
         return spread(g, self.axis, x.shape) * share.astype(g.dtype)
@@ -219,11 +219,11 @@ class ArgMin(ArgExtremum):
 
 @declare(np.argmax)
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Place of the largest element along `axis` (of the flattened x for None), the first of equals; no gradient."""
+    """Index of the largest element along `axis` (of the flattened x for None), the first if equal; no gradient."""
     return ArgMax(axis, keepdims)(x)
 
 
 @declare(np.argmin)
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Place of the smallest element along `axis` (of the flattened x for None), the first of equals; no gradient."""
+    """Index of the smallest element along `axis` (of the flattened x for None), the first if equal; no gradient."""
     return ArgMin(axis, keepdims)(x)

@@ -1,12 +1,13 @@
-"""The ops: each public function, the slow NumPy text that it must agree with, and the forms that compute it.
+"""The registry of ops: each public function, its NumPy reference, and the forms that compute it.
 
-A form computes an op in one way. The *plain* form is the op's text: what its file begins with, written for readers,
-good for any array. Most ops have no other. The large ops of a training step also have quick forms, each with a
-condition under which it serves, in files of their own. A public function checks and tidies its arguments and hands
-over to `serve`, which takes the first form, in the order of `ORDER`, whose condition holds. What an op knows of
-threads, devices and kernels stands in its quick forms alone.
+A form is one implementation of an op. The *plain* form comes first in the op's file: it is written for readers and
+takes any array. Most ops have no other. The large ops of a training step also have quick forms, in separate files, each
+with a condition that says which calls it takes. A public function checks and converts its arguments and calls `serve`,
+which runs the first form, in the order of `ORDER`, whose condition holds. Only quick forms deal with threads, devices
+and kernels.
 
-`with plain():`, or HANDLOOM_PLAIN=1 in the environment, leaves the quick forms out; `explain` tells which form serves.
+`with plain():`, or HANDLOOM_PLAIN=1 in the environment, turns the quick forms off; `explain` says which form serves a
+call.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ WhyNot = Callable[[list[Any], dict[str, Any]], str | None]
 
 
 class Op(NamedTuple):
-    """A public op and its reference: the same signature, on NumPy arrays, written for clarity and not for speed."""
+    """A public function and its reference: the same signature, on NumPy arrays, written for clarity, not for speed."""
 
     function: Callable[..., Any]
     reference: Callable[..., Any]
 
 
 class Form(NamedTuple):
-    """One way to compute an op: a class of Function made from the options, or a function of operands and options."""
+    """An implementation of an op: a Function class, constructed from options, or a function of operands and options."""
 
     name: str
     compute: Callable[..., Any]
@@ -52,14 +53,14 @@ class Form(NamedTuple):
         return call(*operands)
 
 
-#: The forms' names, in the order in which they are asked. "standard", "blocked" and "fused" are attention's.
+#: The names of forms, in the order in which they are tried. "standard", "blocked" and "fused" are attention's.
 ORDER = ("in place", "cpu", "device", "fused", "blocked", "standard", "plain")
 OPS: dict[str, Op] = {}
 FORMS: dict[str, list[Form]] = {}
 
 
 def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
-    """Enter a function into the catalogue with its reference. The tests draw inputs for every entry."""
+    """Decorator: register a public op with its reference. The tests compare the two on inputs that they draw."""
 
     def enter(function: F) -> F:
         OPS[function.__name__] = Op(function, reference)
@@ -69,7 +70,7 @@ def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def form(op: str, name: str = "plain", why_not: WhyNot = lambda arrays, options: None) -> Callable[[F], F]:
-    """Enter a class or a function as the form `name` of `op`."""
+    """Decorator: register a class or a function as the form `name` of `op`."""
 
     def enter(compute: F) -> F:
         forms = FORMS.setdefault(op, [])
@@ -84,7 +85,7 @@ def form(op: str, name: str = "plain", why_not: WhyNot = lambda arrays, options:
 
 
 def serve(op: str, operands: tuple[Any, ...], **options: Any) -> Any:
-    """The op's result by the first of its forms that takes these operands (Tensors or arrays) and options."""
+    """Run the first form of `op` that takes these operands (Tensors or arrays) and options; returns its result."""
     if _mode.asked:
         raise _Asked(op, operands, options)
     return _chosen(op, operands, options).run(operands, options)
@@ -106,13 +107,13 @@ def run_form(op: str, *operands: Any) -> Any:
 
 
 def refused_by(op: str, name: str, operands: tuple[Any, ...], **options: Any) -> str | None:
-    """Why the form `name` can't take these operands; None if it can. For a form that is asked for by name."""
+    """Why the form `name` can't take these operands; None if it can."""
     (asked,) = [known for known in FORMS[op] if known.name == name]
     return asked.why_not([array_of(operand) for operand in operands], options)
 
 
 def plain_form(op: str) -> Callable[..., Any]:
-    """The class or function that is the op's text."""
+    """The class or function of the op's plain form."""
     return FORMS[op][-1].compute
 
 
@@ -122,9 +123,9 @@ def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 
 def through_plain(call: Any, *inputs: Any) -> Any:
-    """A quick form's `composed`: the plain form of the same call, through which a recorded gradient is taken.
+    """The `composed` of quick forms: the same call by the plain form, whose backward pass can be recorded.
 
-    A form that draws gives the mask that it drew again as `drawn()`, in place of the generator.
+    A quick form that draws a dropout mask returns it again from `drawn()`, which then replaces the generator.
     """
     options = call._options
     if "generator" in options:
@@ -137,7 +138,7 @@ def through_plain(call: Any, *inputs: Any) -> Any:
 
 
 def asks_for_plain(value: str) -> bool:
-    """What HANDLOOM_PLAIN means. Raises InputError for anything but 1, 0 and nothing."""
+    """Whether this value of HANDLOOM_PLAIN asks for plain forms only. Raises InputError unless it is 1, 0 or empty."""
     if value not in ("1", "0", ""):
         raise InputError(f"HANDLOOM_PLAIN is {value!r}: set it to 1 for plain forms only, to 0 for quick ones too.")
     return value == "1"
@@ -145,7 +146,7 @@ def asks_for_plain(value: str) -> bool:
 
 class _Mode(threading.local):
     plain = asks_for_plain(os.environ.get("HANDLOOM_PLAIN", ""))
-    asked = False  # `explain` wants to know, not to have
+    asked = False  # set by `explain`: `serve` then raises _Asked instead of computing
 
 
 _mode = _Mode()
@@ -154,7 +155,7 @@ _mode = _Mode()
 class plain(ContextDecorator):  # noqa: N801  (reads as a statement: `with plain():`)
     """Context manager and decorator: in this thread every op is computed by its plain form.
 
-    `plain(False)` lets the quick forms serve again. Backward passes follow the form that their call was computed by.
+    `plain(False)` allows the quick forms again. A backward pass uses the form of its forward pass.
     """
 
     def __init__(self, on: bool = True) -> None:
@@ -173,25 +174,25 @@ class plain(ContextDecorator):  # noqa: N801  (reads as a statement: `with plain
 
 
 def is_plain() -> bool:
-    """Whether only plain forms serve in this thread."""
+    """Whether this thread uses plain forms only."""
     return _mode.plain
 
 
 # -- which form --------------------------------------------------------------------------------------------------------
 
 
-class _Asked(Exception):  # noqa: N818  (no error: how `explain` comes back from `serve`)
+class _Asked(Exception):  # noqa: N818  (not an error: carries the call from `serve` to `explain`)
     pass
 
 
 def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
-    """Which form of an op would take this call, and why the others would not: one line a form. Nothing is computed.
+    """Which form of an op would take this call, and why the others would not, a line for each. Nothing is computed.
 
     Args:
         op: a function of `handloom.autograd.ops`, or its name.
-        inputs, options: what it would be called with.
+        inputs, options: the arguments of the call.
 
-    Raises KeyError for another name, and whatever the op raises for arguments that it doesn't take.
+    Raises KeyError for an unknown name, and what the op itself raises for invalid arguments.
     """
     function = OPS[op].function if isinstance(op, str) else op
     _mode.asked = True

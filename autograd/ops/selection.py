@@ -1,4 +1,4 @@
-"""Elementwise choice: which of several values an element takes."""
+"""Elementwise selection: where, masked_fill, maximum, minimum, clip."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
 
 
 class Extreme(Function):
-    """The larger (or smaller) of two; equal ones share the gradient evenly, and both get it where one is NaN."""
+    """The larger (or smaller) of two. Equal ones share the gradient evenly; both get all of it where one is NaN."""
 
     broadcasts = True
 
@@ -93,7 +93,7 @@ def minimum(x: Any, y: Any) -> Tensor:
 
 
 class Clip(Function):
-    """min(max(x, low), high); the gradient goes to whichever of the three the result is, to x on the bounds."""
+    """min(max(x, low), high); the gradient goes to the one of the three that is the result, on a bound to x."""
 
     broadcasts = True
 
@@ -132,10 +132,10 @@ def _clip_reference(x: np.ndarray, min: Any = None, max: Any = None, *, a_min: A
 
 @declare(_clip_reference)
 def clip(x: Any, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None) -> Tensor:
-    """x kept between `min` and `max`, numbers or arrays that broadcast, None for no bound.
+    """x limited to [min, max]: numbers or arrays that broadcast, None for no bound.
 
-    `a_min` and `a_max` are NumPy's older names of these. The gradient passes where min <= x <= max; elsewhere it goes
-    to the bound. Raises ValueError without any bound, or if one is given twice.
+    `a_min` and `a_max` are NumPy's older names of the bounds. The gradient goes to x where min <= x <= max, elsewhere
+    to the bound. Raises ValueError without any bound, or if one is given by both names.
     """
     if (min is not None and a_min is not None) or (max is not None and a_max is not None):
         raise ValueError("clip: a_min is another name of min, and a_max of max: give one of the two")

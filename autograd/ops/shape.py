@@ -1,4 +1,4 @@
-"""Ops that move elements without changing them. Each one's backward is the move back."""
+"""Ops that change the shape, the order of elements or the device; the backward of each is its inverse."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _moved(x: Any, axes: Axis) -> tuple[int, ...]:
 
 @declare(np.moveaxis)
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-    """Axes `source` moved to the positions `destination`, the others in their old order around them."""
+    """Axes `source` moved to the positions `destination`, the others kept in order. As many of each (ValueError)."""
     old, new = _moved(x, source), _moved(x, destination)
     if len(old) != len(new):
         raise ValueError(f"moveaxis: {len(old)} axes ({source}) can't go to {len(new)} positions ({destination})")
@@ -115,7 +115,7 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 
 @declare(np.expand_dims)
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
-    """Axes of size 1 put in, at the positions `axis` of the result."""
+    """Axes of size 1 inserted, at the positions `axis` of the result."""
     shape = np.shape(array_of(x))
     added = normalized_axes(axis, len(shape) + np.size(axis))
     sizes = iter(shape)
@@ -124,7 +124,7 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Tensor:
 
 @declare(np.squeeze)
 def squeeze(x: Any, axis: Axis = None) -> Tensor:
-    """Axes of size 1 taken out: those named, or all. Raises ValueError if one named has another size."""
+    """Axes of size 1 removed: those given, or all. Raises ValueError if one given has another size."""
     shape = np.shape(array_of(x))
     axis = axis_of(x, axis)
     if axis is None:
@@ -166,7 +166,7 @@ class Roll(Function):
 
 @declare(np.roll)
 def roll(x: Any, shift: int | tuple[int, ...], axis: Axis = None) -> Tensor:
-    """Elements moved by `shift` along `axis`, the last ones back to the front; of the flattened x for None."""
+    """Elements shifted cyclically by `shift` along `axis`, of the flattened x for None."""
     return Roll(shift if isinstance(shift, int | np.integer) else tuple(shift), axis)(x)
 
 
@@ -183,5 +183,5 @@ class ToDevice(Function):
 
 
 def to_device(x: Any, device: str) -> Tensor:
-    """x on `device` ("cpu", "cuda", "cuda:N"); its gradient comes back to where x is. Raises DeviceError."""
+    """x on `device` ("cpu", "cuda", "cuda:N"); its gradient is moved back. Raises DeviceError if it can't be used."""
     return ToDevice(device)(x)

@@ -70,5 +70,5 @@ class LogSoftmax(Function):
 
 @declare(lambda x, axis=-1: np.log(_softmax_reference(x, axis)))
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
-    """Logarithm of softmax along `axis`, without ever forming a probability that underflows."""
+    """Logarithm of softmax along `axis`, without computing probabilities, which may underflow."""
     return LogSoftmax(axis)(x)

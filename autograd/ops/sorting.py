@@ -1,4 +1,4 @@
-"""Sorting and selecting along an axis. The order has no gradient; that of the values goes back to where they stood."""
+"""Sorting along an axis. Indices have no gradient; that of a value goes to the element from which it came."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .shape import ravel
 
 
 def _order(x: Any, axis: int, descending: bool = False) -> Array:
-    """The indices of the elements in ascending or descending order; equal ones as they stand, NaN as the largest."""
+    """The indices of the elements in ascending or descending order, equal ones in their order; NaN is the largest."""
     x = array_of(x)
     xp = array_module(x)
-    if descending:  # the ascending order from the other end, where equal ones stand the other way round
+    if descending:  # the ascending order of the flipped array, flipped: so equal elements stay in their order
         return np.shape(x)[axis] - 1 - xp.flip(_order(xp.flip(x, axis), axis), axis)
-    # CuPy's argsort takes no `kind`; it is stable as it is.
+    # CuPy's argsort takes no `kind`; it is always stable.
     return np.argsort(x, axis=axis, kind="stable") if xp is np else xp.argsort(x, axis=axis)
 
 
@@ -47,9 +47,9 @@ def _topk_reference(x: np.ndarray, k: int, axis: int = -1, largest: bool = True)
 
 @declare(_topk_reference)
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The k largest (or smallest) elements along `axis`, best first: values and indices.
+    """The k largest (or smallest) elements along `axis`, the extreme one first: values and indices.
 
-    Of equal elements the first comes first, as for `argmax`; NaN counts as larger than any number, as in `sort`.
+    Equal elements keep their order, as in `argmax`; NaN counts as larger than any number, as in `sort`.
     Raises ValueError unless 0 <= k <= size of the axis.
     """
     shape = np.shape(array_of(x))

@@ -31,7 +31,7 @@ from .shape import reshape
 
 
 def _divisor(axis: Axis, shape: tuple[int, ...], ddof: float) -> float:
-    """n - ddof, at least 0: NumPy divides by that, and warns. The variance of too few numbers is NaN or infinite."""
+    """n - ddof, at least 0 as in NumPy, which warns: the variance of too few numbers is NaN or infinite."""
     rest = float(count(axis, shape) - ddof)
     return rest if rest > 0 else 0.0
 
@@ -42,7 +42,7 @@ def _variance(x: Any, axis: Axis, keepdims: bool, divisor: float) -> Any:
 
 
 class Var(Reduction):
-    """sum (x - mean)^2 / (n - ddof); dx = 2 g (x - mean) / (n - ddof): what the mean contributes cancels."""
+    """sum (x - mean)^2 / (n - ddof); dx = 2 g (x - mean) / (n - ddof): the terms from the mean cancel."""
 
     def __init__(self, axis, keepdims, ddof):
         super().__init__(axis, keepdims)
@@ -100,14 +100,14 @@ def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Ten
 
 
 class LogSumExp(Reduction):
-    """log sum exp x; the gradient is the softmax."""
+    """log sum exp x; dx = g softmax(x)."""
 
     def forward(self, x):
         xp = array_module(x)
         wide = widened(floating(x))
         if count(self.axis, x.shape):
             top = wide.max(axis=self.axis, keepdims=True)
-            top = xp.where(xp.isfinite(top), top, 0)  # a row of nothing but -inf has the sum 0, not NaN
+            top = xp.where(xp.isfinite(top), top, 0)  # so that a row of -inf has the sum 0, not NaN
         else:
             top = wide.sum(axis=self.axis, keepdims=True)
         total = xp.exp(wide - top).sum(axis=self.axis, keepdims=True)
@@ -119,7 +119,7 @@ class LogSumExp(Reduction):
 
     def backward(self, g):
         (x,) = self.saved
-        top, total = self.kept  # which tell more digits than their logarithm, where that is large
+        top, total = self.kept  # more accurate than exp(x - out) where out is large
         e = array_module(x).exp(widened(x) - top)
         if isinstance(x, Tensor):  # recorded: it depends on x
             total = e.sum(axis=self.axis, keepdims=True)
@@ -129,10 +129,7 @@ class LogSumExp(Reduction):
 
 @declare(lambda x, axis=None, keepdims=False: np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)))
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))) over `axis` (all axes by default), without overflow.
-
-    -inf for a row of nothing but -inf, or of nothing.
-    """
+    """log(sum(exp(x))) over `axis` (all axes by default), without overflow; -inf over no elements or only -inf."""
     return LogSumExp(axis_of(x, axis), keepdims)(x)
 
 
@@ -146,7 +143,7 @@ class PNorm(Reduction):
     def forward(self, x):
         wide = array_module(x).abs(widened(x))
         top = wide.max(axis=self.axis, keepdims=True) if x.size else wide.sum(axis=self.axis, keepdims=True)
-        top = array_module(x).where((top == 0) | (top == np.inf), 1, top)  # divided by it, no power overflows
+        top = array_module(x).where((top == 0) | (top == np.inf), 1, top)  # powers of |x| / top don't overflow
         total = ((wide / top) ** self.p).sum(axis=self.axis, keepdims=self.keepdims)
         wide = total ** (1 / self.p) * top.reshape(total.shape)
         out = narrowed(wide, x)
@@ -165,8 +162,8 @@ class PNorm(Reduction):
         if self.p == 2:
             return g * (x / norm)
         ratio = xp.abs(x) / norm
-        absent = array_of(x) == 0  # for p < 1 the power of 0 is infinite; the slope there counts as 0, as sign(x) says
-        return g * xp.sign(x) * xp.where(absent, 1.0, ratio) ** (self.p - 1)
+        x_is_zero = array_of(x) == 0  # for p < 1 the power of 0 is infinite; the derivative there is 0, as sign(x) is
+        return g * xp.sign(x) * xp.where(x_is_zero, 1.0, ratio) ** (self.p - 1)
 
 
 def _norm_reference(x: np.ndarray, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Any:
@@ -182,11 +179,11 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
     """The p-norm of vectors, (sum |x|^p)^(1/p), or Frobenius' norm of matrices.
 
     Args:
-        ord: p, inf (largest |x|), -inf (smallest |x|), 0 (how many are not 0), None (2) or "fro" (two axes).
-        axis: one axis of vectors, two of matrices, None for all elements. As in numpy.linalg.norm a number for `ord`
-            goes with vectors only; the other matrix norms are not offered.
+        ord: p, inf (largest |x|), -inf (smallest |x|), 0 (the number of non-zero elements), None (2) or "fro".
+        axis: one axis (vectors), two (matrices) or None (all elements). A number for `ord` takes one axis, "fro" two;
+            the other matrix norms of numpy.linalg.norm are not supported.
 
-    The gradient where the norm is 0 is 0. Raises ValueError for another `ord`.
+    The gradient where the norm is 0 is 0. Raises ValueError for another `ord`, or axes that don't fit it.
     """
     ndim = np.ndim(array_of(x))
     axes = normalized_axes(axis, ndim)
@@ -209,7 +206,7 @@ def norm(x: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
 
 
 class CumSum(Function):
-    """y_i = sum of x_j for j <= i; dx_j = sum of g_i for i >= j: the running sum from the other end."""
+    """y_i = sum of x_j for j <= i; dx_j = sum of g_i for i >= j: a running sum from the end."""
 
     def __init__(self, axis):
         self.axis = axis

@@ -69,7 +69,7 @@ class ArcSin(Function):
 
     def backward(self, g):
         (x,) = self.saved
-        return g / array_module(x).sqrt((1 - x) * (1 + x))  # exact near 1, where 1 - x^2 is not
+        return g / array_module(x).sqrt((1 - x) * (1 + x))  # accurate near 1, where 1 - x^2 is not
 
 
 @declare(np.arcsin)
@@ -112,7 +112,7 @@ def arctan(x: Any) -> Tensor:
 
 
 class ArcTan2(Function):
-    """The angle of the point (x, y): d/dy = x / r^2, d/dx = -y / r^2 with its distance r from 0; both are 0 at 0."""
+    """The angle of the point (x, y); dy = g x / r^2, dx = -g y / r^2 with r^2 = x^2 + y^2; both are 0 at r = 0."""
 
     broadcasts = True
 
@@ -123,14 +123,14 @@ class ArcTan2(Function):
     def backward(self, g):
         y, x = map(widened, self.saved)
         xp = array_module(g)
-        size = xp.hypot(x, y)  # whose square may overflow, or be 0
+        size = xp.hypot(x, y)  # its square may overflow or underflow
         size = xp.where(array_of(size) == 0, 1.0, size)
         needs_y, needs_x = self.needs
         return g * (x / size) / size if needs_y else None, -g * (y / size) / size if needs_x else None
 
 
 def _arctan2_reference(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """By the half-angle formula, which holds off the negative x axis."""
+    """By the half-angle formula, which holds except on the negative x axis."""
     return 2 * np.arctan(y / (np.sqrt(x * x + y * y) + x))
 
 
@@ -141,7 +141,7 @@ def arctan2(y: Any, x: Any) -> Tensor:
 
 
 class Hypot(Function):
-    """r = sqrt(x^2 + y^2): d/dx = x / r, d/dy = y / r; both are 0 at 0."""
+    """r = sqrt(x^2 + y^2); dx = g x / r, dy = g y / r; both are 0 at r = 0."""
 
     broadcasts = True
 
@@ -160,7 +160,7 @@ class Hypot(Function):
 
 @declare(lambda x, y: np.sqrt(x * x + y * y))
 def hypot(x: Any, y: Any) -> Tensor:
-    """sqrt(x^2 + y^2), elementwise, without overflow on the way; the gradient at 0 is 0."""
+    """sqrt(x^2 + y^2), elementwise, without overflow of the squares; the gradient at 0 is 0."""
     return Hypot()(x, y)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...autograd import Tensor, no_grad
 from ...nn.positional import PositionScores
+from ..copying import copy_logits
 from .cache import TreeCache, keep_rows
 from .raw_layers import RawAttention, RawDecoder, attend
 
@@ -23,6 +24,7 @@ class CachedState:
         rows, positions, suggested_lengths: as in DecodingState.
         memory: the encoder output (rows, source_length, d_model), for a decoder with cross-attention.
         memory_lengths: (rows,) host integers: source positions from there on are padding.
+        source: (rows, source_length) ids, for a decoder that copies them.
         keep_attention: keep the attention weights of the last step.
 
     Attributes (with keep_attention):
@@ -39,6 +41,7 @@ class CachedState:
         suggested_lengths: np.ndarray | None = None,
         memory: Any = None,
         memory_lengths: np.ndarray | None = None,
+        source: Any = None,
         keep_attention: bool = False,
     ):
         self.decoder, self.rows, self.length, self.keep_attention = decoder, rows, 0, keep_attention
@@ -52,6 +55,7 @@ class CachedState:
         if memory_lengths is not None and (memory_lengths < memory.shape[1]).any():
             real = np.arange(memory.shape[1]) < np.asarray(memory_lengths)[:, None]
             self._cross_bias = self._minus_infinity_unless(real)[:, None, None]
+        self._source = None if source is None else decoder.xp.asarray(source)
         self._logits: Any = None
         self.self_attention: list[Any] = []
         self.cross_attentions: list[Any] = []
@@ -81,23 +85,27 @@ class CachedState:
             def attend_self(q: Any, k: Any, v: Any, number: int = number, own: RawAttention = layer.own) -> Any:
                 if own.position_scores is not None:
                     return self._attend_by_position(q, k, v, number, own.position_scores, bias)
-                return self._attend(q, *cache.append(number, k, v), bias, self.self_attention)
+                return self._attend(q, *cache.append(number, k, v), bias, self.self_attention, self.keep_attention)
 
             def attend_memory(q: Any, number: int = number) -> Any:
                 keys, values = self._cross_keys[number][: len(q)], self._cross_values[number][: len(q)]
-                return self._attend(q, keys, values, self._cross_bias, self.cross_attentions)
+                keep = self.keep_attention or (self._source is not None and number == len(decoder.layers) - 1)
+                return self._attend(q, keys, values, self._cross_bias, self.cross_attentions, keep)
 
             x = layer(x, cache.sentences, attend_self, attend_memory)
         self.length += new
         if new > 1:
             x = x.reshape(self.rows, new, -1)[:, -1]
-        return self._project(x if decoder.norm is None else decoder.norm(x))
+        x = x if decoder.norm is None else decoder.norm(x)
+        return self._project(x) if self._source is None else self._mixture(x)
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
         sentences = self._cache.select(rows, width)
         self.rows = len(rows)
         if self.suggested_lengths is not None:
             self.suggested_lengths = self.suggested_lengths[rows]
+        if self._source is not None:
+            self._source = self._source[self.decoder.xp.asarray(rows)]
         if self._cross_keys:
             length = self._cross_keys[0].shape[2]
             self._cross_keys = keep_rows(self._cross_keys, sentences, length)
@@ -114,7 +122,7 @@ class CachedState:
         if added is not None:
             added = self.decoder.xp.asarray(added)
             bias = added if bias is None else added + bias
-        return self._attend(rotated[0], keys, values, bias, self.self_attention)
+        return self._attend(rotated[0], keys, values, bias, self.self_attention, self.keep_attention)
 
     def _rotate(self, scores: PositionScores, q: Any, k: Any) -> list[Any]:
         """New queries and keys (sentences, heads, width or new, head_dim) at their positions."""
@@ -128,11 +136,9 @@ class CachedState:
             for new, old in zip(rotated, (q, k), strict=True)
         ]
 
-    def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any]) -> Any:
-        out, weights = attend(
-            q, keys, values, bias, some_see_nothing=self._empty_source, return_weights=self.keep_attention
-        )
-        if self.keep_attention:
+    def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any], keep: bool) -> Any:
+        out, weights = attend(q, keys, values, bias, some_see_nothing=self._empty_source, return_weights=keep)
+        if keep:
             kept.append(self._by_row(weights, own=kept is self.self_attention))
         return out
 
@@ -154,6 +160,14 @@ class CachedState:
     def _minus_infinity_unless(self, allowed: np.ndarray) -> Any:
         dtype = np.promote_types(self.decoder.dtype, np.float32)
         return self.decoder.xp.asarray(np.where(allowed, 0, -np.inf).astype(dtype))
+
+    def _mixture(self, x: Any) -> Any:
+        """Logits of x (rows, d_model) with the source's tokens mixed in, by the last layer's attention to them."""
+        assert self.decoder.gate is not None
+        last = self.cross_attentions[-1][:, :, -1:].mean(axis=1)
+        with no_grad():
+            logits, gate = (Tensor(part[:, None]) for part in (self._project(x), self.decoder.gate(x)))
+            return copy_logits(logits, gate, Tensor(last), self._source).data[:, 0]
 
     def _project(self, x: Any) -> Any:
         """Logits, in the same memory at each step: newly allocated megabytes would cost page faults."""

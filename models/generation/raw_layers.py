@@ -174,6 +174,7 @@ class RawDecoder:
         output: the layer that computes logits.
         packed: copy the weights into the layout that is fastest for few rows. This doubles the memory of the weights,
             and the parameters must not change afterwards.
+        gate: the layer that computes the gate of a decoder that copies, see `models.copying`.
     """
 
     def __init__(
@@ -183,10 +184,12 @@ class RawDecoder:
         norm: Module | None,
         output: Linear,
         packed: bool = False,
+        gate: Linear | None = None,
     ):
         self.embed, self.layers = embed, [RawLayer(layer) for layer in layers]
         self.norm = None if norm is None else Normalise(norm)
         self.output = Affine.of(output)
+        self.gate = None if gate is None else Affine.of(gate)
         if packed:
             pack([self.output, *(affine for layer in self.layers for affine in layer.affines())])
         self.dtype, self.vocabulary = output.weight.dtype, output.out_features

@@ -96,6 +96,7 @@ def config_there(c: LanguageModelConfig, model: LanguageModel) -> dict[str, Any]
             f"norms are {c.norm}, not rms": c.norm != "rms",
             f"the activation is {c.activation}, not swiglu": c.activation != "swiglu",
             f"attention sees a pattern ({c.pattern})": c.pattern != "full" and not c.pattern.startswith("local:"),
+            "attention has a bias in its output alone": c.bias == "no_qkv",
             "attention in a window has biases": c.pattern != "full" and c.bias != "none",
             "the output layer has a bias (build it with output_bias=False)": model.output.bias is not None,
         },

@@ -408,7 +408,7 @@ def test_setting_broadcasts_and_refuses_a_place_named_twice() -> None:
     c[:, 1] = 5.0
     c[0] = Tensor(np.array([1.0, 2.0, 3.0]))
     np.testing.assert_array_equal(c.data, [[1, 2, 3], [0, 5, 0]])
-    with pytest.raises(IndexError, match="names an element twice"):
+    with pytest.raises(IndexError, match="selects an element twice"):
         c[[0, 0]] = 1.0
     with pytest.raises(ValueError, match=r"SetItem\(float64\[2, 3\], float64\[2\]\)"):
         c[0] = np.zeros(2)

@@ -15,6 +15,7 @@ from handloom.models import (
     RecurrentConfig,
     RecurrentLanguageModel,
 )
+from handloom.models.baselines import RECURRENT_LAYERS
 from handloom.models.generation import Uncached
 from handloom.nn import POSITIONS
 
@@ -35,6 +36,7 @@ def generators() -> list:
     models = [build(positions=kind) for kind in POSITIONS]
     models += [build(pattern="local:2", positions="relative"), build(pattern="strided:3", activation="geglu")]
     models += [RecurrentLanguageModel(RecurrentConfig(11, kind, 6, 2)).astype(np.float64) for kind in ("rnn", "lstm")]
+    models += [RecurrentLanguageModel(RecurrentConfig(11, "gru", 6, embedding=False)).astype(np.float64)]
     models += [BigramLanguageModel(11), RandomLanguageModel(11)]
     return [model.eval() for model in models]
 
@@ -128,6 +130,22 @@ def test_training_converges_to_the_bigram_table() -> None:
     loss = ops.cross_entropy(model(ids[None, :-1]), ids[None, 1:])
     loss.backward()
     assert np.abs(model.logits.weight.grad).max() < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["rnn", "lstm"])
+def test_without_an_embedding_tokens_are_one_hot(kind) -> None:
+    """A product with a one-hot vector is a column of the matrix."""
+    model = RecurrentLanguageModel(RecurrentConfig(5, kind, 4, 2, embedding=False)).astype(np.float64).eval()
+    plain = RECURRENT_LAYERS[kind](5, 4, 2).astype(np.float64)
+    state = {name.removeprefix("recurrent."): value for name, value in model.state_dict().items()}
+    own = {name: value for name, value in state.items() if "_l" in name}
+    table, zeros = state["embedding.weight"].T, np.zeros(len(state["embedding.weight"].T))
+    plain.load_state_dict({**own, "weight_ih_l0": table, "bias_ih_l0": zeros})
+    ids = RNG.integers(0, 5, (2, 3))
+    expected = model.output(plain(Tensor(np.eye(5)[ids]))[0])
+    np.testing.assert_allclose(model(ids).data, expected.data, rtol=1e-12)
+    assert RecurrentConfig(**model.config.to_dict()) == model.config
+    assert "embedding" not in RecurrentConfig(5).to_dict()
 
 
 def test_recurrent_kinds_are_named() -> None:

@@ -34,6 +34,7 @@ VARIANTS = [
     {"positions": "rotary", "share_embeddings": True, "tie_output": True},
     {"positions": "relative"},
     {"positions": "alibi"},
+    {"copy": True, "share_embeddings": True},
 ]
 
 

@@ -67,7 +67,8 @@ def test_grouped_queries_are_attention_with_each_key_repeated(method) -> None:
 @pytest.mark.parametrize(
     "config",
     [LLAMA, dataclasses.replace(LLAMA, bias="qkv", kv_heads=1, pattern="local:3", tie_output=True),
-     dataclasses.replace(LLAMA, norm="layer", activation="gelu_tanh", positions="alibi", bias="attention")],
+     dataclasses.replace(LLAMA, norm="layer", activation="gelu_tanh", positions="alibi", bias="attention"),
+     dataclasses.replace(LLAMA, norm="layer_std", norm_first=False, bias="no_qkv")],
 )  # fmt: skip
 def test_cached_generation_equals_the_whole_model(config) -> None:
     model = LanguageModel(config).astype(np.float64).eval()

@@ -1,9 +1,8 @@
-"""The reports' models have the stated sizes."""
+"""The presets `paper` have the reports' sizes and options; `tests/train/tables/test_sizes.py` counts parameters."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import pytest
 
@@ -15,6 +14,7 @@ from handloom.models.presets import (
     PAPER,
     PARAPHRASE_PRESETS,
     PRESET_NAMES,
+    SUMMARY_PRESETS,
     classifier_preset,
     en_fr_preset,
     language_model_preset,
@@ -23,40 +23,51 @@ from handloom.models.presets import (
     translation_preset,
 )
 
+FULL_SIZE = {"d_model": 512, "nhead": 8, "dim_feedforward": 2048, "dropout": 0.1}
+#: What the news report says of its layers: q, k and v without biases, and (x - mean) / (deviation + eps).
+NEWS = {
+    **FULL_SIZE, "layers": 2, "norm": "layer_std", "bias": "no_qkv", "norm_first": False, "activation": "relu",
+    "positions": "sinusoidal", "schedule": "constant", "lr": 1e-4, "optimizer": "adam", "label_smoothing": 0.0,
+}  # fmt: skip
+STATED = {
+    "kth": (
+        LANGUAGE_MODEL_PRESETS["paper"],
+        {
+            "d_model": 368, "nhead": 8, "head_dim": 46, "layers": 5, "dim_feedforward": 4 * 368, "length": 128,
+            "batch_size": 32, "lr": 1e-3, "vocab_size": 2000, "norm_first": True, "activation": "relu",
+            "bias": "no_qkv", "positions": "sinusoidal", "tied": False, "recurrent_size": 100,
+        },
+    ),
+    "classifier": (
+        CLASSIFIER_PRESETS["paper"],
+        {**NEWS, "max_length": 32, "batch_size": 64, "epochs": 20, "patience": 3, "weighted": True},
+    ),
+    "headlines": (SUMMARY_PRESETS["paper"], {**NEWS, "max_length": 64, "tokens_per_batch": 16 * 64}),
+    "de-en": (
+        PAPER,
+        {
+            **FULL_SIZE, "layers": 6, "vocab_size": 50_000, "max_length": 64, "optimizer": "adamw",
+            "betas": (0.9, 0.98), "eps": 1e-9, "schedule": "noam", "lr_factor": 0.5, "warmup": 4000, "steps": 36_952,
+        },
+    ),
+    "coco": (
+        PARAPHRASE_PRESETS["paper"],
+        {
+            "layers": 3, "d_model": 256, "dim_feedforward": 1024, "nhead": 8, "vocab_size": 30_000,
+            "betas": (0.9, 0.98), "tied": True,
+        },
+    ),
+    "en-fr": (
+        EN_FR_PRESETS["paper"],
+        {"layers": 6, "d_model": 256, "nhead": 8, "dropout": 0.1, "dim_feedforward": 2 * 256},
+    ),
+}  # fmt: skip
 
-@pytest.mark.parametrize(("vocab_size", "stated"), [(83, 8.2e6), (2000, 9.6e6)])
-def test_kth_language_models(vocab_size: int, stated: float) -> None:
-    """Characters and BPE 2,000; the report gives two digits."""
-    model = LanguageModel(LANGUAGE_MODEL_PRESETS["paper"].transformer(vocab_size))
-    assert model.parameter_count() == pytest.approx(stated, rel=0.01)
 
-
-@pytest.mark.parametrize("vocab_size", [83, 2000])
-def test_kth_models_with_other_heads(vocab_size: int) -> None:
-    """Twelve cells: what counts is heads times head size, which each projection has as features."""
-    preset = LANGUAGE_MODEL_PRESETS["paper"]
-    d, layers = preset.d_model, preset.layers
-    feed_forward = 2 * d * preset.dim_feedforward + preset.dim_feedforward + d
-    around = vocab_size * (2 * d + 1) + preset.length * d + 2 * d
-    for heads, size in itertools.product((1, 2, 4, 8), (11, 23, 46)):
-        inner = heads * size
-        attention = 3 * inner * (d + 1) + inner * d + d
-        model = LanguageModel(preset.transformer(vocab_size, nhead=heads, head_dim=size))
-        assert model.parameter_count() == around + layers * (attention + feed_forward + 4 * d)
-
-
-def test_german_english_base_model() -> None:
-    """70 million with one table of 50,000 tokens."""
-    assert Seq2SeqTransformer(PAPER.model_config(50_000, 0)).parameter_count() == pytest.approx(70e6, rel=0.01)
-
-
-def test_stated_sizes() -> None:
-    coco, french, news = PARAPHRASE_PRESETS["paper"], EN_FR_PRESETS["paper"], CLASSIFIER_PRESETS["paper"]
-    assert (coco.layers, coco.d_model, coco.dim_feedforward, coco.nhead, coco.vocab_size) == (3, 256, 1024, 8, 30_000)
-    assert coco.betas == (0.9, 0.98)
-    assert (french.layers, french.d_model, french.nhead, french.dropout) == (6, 256, 8, 0.1)
-    assert french.dim_feedforward == 2 * french.d_model
-    assert (news.layers, news.d_model, news.nhead, news.batch_size, news.lr, news.patience) == (2, 512, 8, 64, 1e-4, 3)
+@pytest.mark.parametrize("report", STATED)
+def test_what_the_reports_state(report: str) -> None:
+    preset, stated = STATED[report]
+    assert {name: getattr(preset, name) for name in stated} == stated
 
 
 @pytest.mark.parametrize("data", ["embedded", "real"])

@@ -21,7 +21,9 @@ HALF, SINGLE = np.float16, np.float32
 def dropout_as_composed(own: AttentionKernels, case: Case, dtype: Any, dropout: float, deterministic: bool) -> None:
     """Output and gradients with dropout are those of the composed ops, given the mask that the kernels draw."""
     leaves = [Tensor(array.astype(dtype), requires_grad=True) for array in case.arrays[:3]]
-    g, options = case.g.astype(dtype), {"method": "fused", "deterministic": deterministic, "generator": Generator(3)}
+    generator = Generator(3)
+    generator.next_call(leaves[0].data)  # the call's number counts as well
+    g, options = case.g.astype(dtype), {"method": "fused", "deterministic": deterministic, "generator": generator}
     with in_place(own):
         out = ops.attention(*leaves, **case.options, dropout=dropout, **options)
         found = grad(out, leaves, g, retain_graph=True)
@@ -37,6 +39,23 @@ def dropout_over_long_rows(own: AttentionKernels) -> None:
     """No two pairs of a row, or of a column, draw the same bits because some place was counted in too few of them."""
     for lengths in ((9, 601), (601, 9)):
         dropout_as_composed(own, Case(1, lengths, (32, 32)), HALF, 0.3, deterministic=False)
+
+
+def padding_of_any_kind(own: AttentionKernels) -> None:
+    """Keys and values beyond the lengths may be NaN: they are not read, or count as zeros, in both directions."""
+    rng, lengths = np.random.default_rng(0), np.array([77, 200])
+    query, *rest = (rng.standard_normal((2, 2, 200, 32)).astype(HALF) for _ in range(4))
+    results = []
+    for padding in (None, np.nan):
+        key, value, g = (x.copy() for x in rest)
+        if padding is not None:
+            key[0, :, 77:] = value[0, :, 77:] = padding
+        leaves = [Tensor(array, requires_grad=True) for array in (query, key, value)]
+        with in_place(own):
+            out = ops.attention(*leaves, key_lengths=lengths, method="fused", deterministic=True)
+            results.append([out, *grad(out, leaves, g)])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a.data, b.data)
 
 
 def large_scores(own: AttentionKernels, dtype: Any, **options: Any) -> None:

@@ -18,17 +18,16 @@ from tests.support.emulated_attention import WithPartOfTheKeys, in_place
 from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader, thread_order
 from tests.support.fake_cupy import kernels
 from tests.support.kernel_mutants import KernelMutant
-from tests.support.ptx_twins import compare
 
 HALF, SINGLE = np.float16, np.float32
 
 
 @cache
-def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int = 32, seed: int = 7, deterministic: bool = False, **options: Any) -> Callable[[Any], None]:
+def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int | tuple[int, int] = 32, seed: int = 7, deterministic: bool = False, **options: Any) -> Callable[[Any], None]:
     """Output and gradients of one call against the plain path; with dropout against the composed ops."""
 
     def check(_device: Any) -> None:
-        case = Case(seed, lengths, (width, width), frozenset(chosen))
+        case = Case(seed, lengths, width if isinstance(width, tuple) else (width, width), frozenset(chosen))
         case.options |= {key: value for key, value in options.items() if key != "dropout"}
         own = AttentionKernels(emulated_loader(checked=kernels.checked), SHARED_MEMORY)
         with in_place(own), thread_order(kernels.seed):
@@ -61,8 +60,8 @@ def not_loaded(_device: Any) -> None:
     """Keys that no query may see are not read."""
     arrays = [np.ones((1, 1, 203, 32), HALF) for _ in range(3)]
     mask = np.zeros((203, 203), bool)
-    mask[:, :30] = mask[:64, :64] = True
-    of_a_gpu = WithPartOfTheKeys(emulated_loader(checked=kernels.checked), 64, *arrays[1:])
+    mask[:, :30] = mask[:64, :128] = True
+    of_a_gpu = WithPartOfTheKeys(emulated_loader(checked=kernels.checked), 128, *arrays[1:])
     leaves = [Tensor(array, requires_grad=True) for array in arrays]
     with in_place(of_a_gpu), thread_order(kernels.seed):
         out = ops.attention(*leaves, mask=mask, method="fused", deterministic=kernels.seed == 1)
@@ -83,16 +82,19 @@ LONG_DROPOUT = limit(limits.dropout_over_long_rows)
 LARGE, LARGE_EXTRAS = limit(limits.large_scores, HALF), limit(limits.large_scores, HALF, alibi_slopes=np.zeros(1))
 SUMS = limit(limits.sums_in_float32)
 FAR_APART, FAR_APART_EXTRAS = limit(limits.rows_far_apart), limit(limits.rows_far_apart, extras=True)
+PADDING = limit(limits.padding_of_any_kind)
 BANKS = limit(limits.no_bank_conflicts, 32)
 FORWARD, BACKWARD = "attention_forward.cu", "attention_backward.cu"
 
 # fmt: off
 ATTENTION_MUTANTS = [
-    KernelMutant("barriers and copies", FORWARD, "__syncthreads();  // this block has arrived", "// this block has arrived", BLOCKS),
-    KernelMutant("barriers and copies", FORWARD, "cp_async_wait<0>();\n        __syncthreads();", "__syncthreads();", BLOCKS),
-    KernelMutant("barriers and copies", FORWARD, "cp_async_wait<0>();\n        __syncthreads();", "cp_async_wait<1>();\n        __syncthreads();", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "__syncthreads();  // this block of K", "// this block of K", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "__syncthreads();  // V has arrived", "// V has arrived", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "cp_async_wait<0>();\n        __syncthreads();  // this", "__syncthreads();  // this", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "cp_async_wait<0>();\n        __syncthreads();  // V has", "__syncthreads();  // V has", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "cp_async_wait<0>();\n        __syncthreads();  // V has", "cp_async_wait<1>();\n        __syncthreads();  // V has", BLOCKS),
+    KernelMutant("barriers and copies", FORWARD, "value_dim, aligned);\n        cp_async_commit();", "value_dim, aligned);", BLOCKS),
     KernelMutant("barriers and copies", FORWARD, "if (next < last) {", "if (next <= last + BLOCK_K) {", BLOCKS),
-    KernelMutant("barriers and copies", FORWARD, "k0 = next, stage ^= 1", "k0 = next, stage ^= 0", BLOCKS),
     KernelMutant("barriers and copies", FORWARD, "    __syncwarp();\n    put_accumulator<D>(q_tile, warp_row, run.out, inverse);\n    __syncwarp();", "    put_accumulator<D>(q_tile, warp_row, run.out, inverse);", PLAIN),
     KernelMutant("softmax", FORWARD, "out[m][n][e] *= rescale;", "", BLOCKS),
     KernelMutant("softmax", FORWARD, "sum[m][e / 2] *= rescale;", "", BLOCKS),
@@ -101,16 +103,21 @@ ATTENTION_MUTANTS = [
     KernelMutant("softmax", FORWARD, "new_top == -INFINITE ? 0.0f : new_top * c", "new_top * c", NO_KEYS),
     KernelMutant("softmax", FORWARD, "top + log2f(sum)", "top", PLAIN),
     KernelMutant("softmax", FORWARD, "run.top[m][e / 2] * pairs.scale_log2;", "run.top[m][e / 2];", PLAIN),
-    KernelMutant("edges", FORWARD, "distance >= nearest && distance", "distance > nearest && distance", CAUSAL),
-    KernelMutant("edges", FORWARD, "distance <= farthest;", "distance < farthest;", LONG),
-    KernelMutant("edges", FORWARD, "i0 + shift - (j1 - 1) >= nearest", "i0 + shift - (j1 - 2) >= nearest", CAUSAL),
+    KernelMutant("edges", FORWARD, "row + shift - nearest + 1)", "row + shift - nearest)", CAUSAL),
+    KernelMutant("edges", FORWARD, "low = QUERY_ROWS ? row + shift - farthest :", "low = QUERY_ROWS ? row + shift - farthest + 1 :", LONG),
+    KernelMutant("edges", BACKWARD, "row - shift + farthest + 1)", "row - shift + farthest)", LONG),
+    KernelMutant("edges", FORWARD, "if (row >= (QUERY_ROWS ? queries : keys)) high = low;", "", MASKED),
+    KernelMutant("edges", FORWARD, "i0 + shift - (j1 - 1) >= nearest", "i0 + shift - (j1 - 2) >= nearest", attention(HALF, (40, 166), "causal")),
     KernelMutant("edges", FORWARD, "min(i1, queries) + shift - nearest", "min(i1, queries) + shift - nearest - 1", attention(HALF, (65, 65), "causal")),
     KernelMutant("edges", FORWARD, "max(0, i0 + shift - farthest)", "max(0, i0 + shift - farthest + 1)", LONG),
     KernelMutant("edges", FORWARD, "key_lengths ? min(keys, key_lengths[batch]) : keys", "keys", attention(HALF, (40, 70), "key_lengths")),
     KernelMutant("edges", FORWARD, "if (first + row >= length) continue;", "", PLAIN),
-    KernelMutant("edges", FORWARD, "first + row < length ?", "first + row <= length ?", PLAIN),
-    KernelMutant("edges", FORWARD, "min(max(width - chunk * CHUNK, 0), CHUNK)", "CHUNK", BLOCKS),
-    KernelMutant("edges", FORWARD, "row + lane / 8 % 2 * 8 + lane % 8, chunk + lane / 16", "row + lane / 8 % 2 * 4 + lane % 8, chunk + lane / 16", PLAIN),
+    KernelMutant("edges", FORWARD, "first + row + r < end", "first + row + r <= end", PLAIN),
+    KernelMutant("edges", FORWARD, "first + row + r < end", "true", PLAIN),
+    KernelMutant("edges", FORWARD, "(chunk + c) * CHUNK < width ? length : 0", "length", BLOCKS),
+    KernelMutant("edges", FORWARD, "lane / 16 * 8 + lane % 8, lane / 8 % 2);\n#pragma", "lane / 8 % 2 * 8 + lane % 8, lane / 16);\n#pragma", PLAIN),
+    KernelMutant("edges", FORWARD, "(address ^ chunk % AROUND<WIDTH> * 16)", "(address + chunk % AROUND<WIDTH> * 16)", PLAIN),
+    KernelMutant("edges", FORWARD, "+ chunk / AROUND<WIDTH> * AROUND<WIDTH> * 16", "", attention(HALF, (40, 70), width=96)),
     KernelMutant("options", FORWARD, "bias[i * bias_row + j * bias_column]", "bias[j * bias_row + i * bias_column]", EVERYTHING),
     KernelMutant("options", FORWARD, "fabsf(float(i + shift - j))", "float(i + shift - j)", attention(HALF, (40, 70), "alibi")),
     KernelMutant("options", FORWARD, "mask + batch * mask_batch + head * mask_head", "mask + head * mask_head", MASKED),
@@ -129,17 +136,17 @@ ATTENTION_MUTANTS = [
     KernelMutant("backward", BACKWARD, "cp_async_wait<0>();\n        __syncthreads();  // this block has arrived", "__syncthreads();  // this block has arrived", PLAIN),
     KernelMutant("backward", BACKWARD, "__syncthreads();  // dS of all warps is there", "", PLAIN),
     KernelMutant("backward", BACKWARD, "    __syncthreads();\n    put_accumulator<D>(k_tile", "    put_accumulator<D>(k_tile", PLAIN),
-    KernelMutant("backward", BACKWARD, "atomicAdd(d_query + static_cast<long long>(i) * head_dim + c, scale * dq[0][n][e]);", "d_query[static_cast<long long>(i) * head_dim + c] += scale * dq[0][n][e];", BLOCKS),
-    KernelMutant("backward", BACKWARD, " - totals[stage * BLOCK + column_of(n, e)].y", "", PLAIN),
-    KernelMutant("backward", BACKWARD, "= {{scale, scale}}, one[1][2]", "= {{1.0f, 1.0f}}, one[1][2]", PLAIN),
+    KernelMutant("backward", BACKWARD, "atomicAdd(own + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);", "own[i * THREADS] += dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4];", BLOCKS),
+    KernelMutant("backward", BACKWARD, "(ds[m][n][i] - of_query.y)", "ds[m][n][i]", PLAIN),
+    KernelMutant("backward", BACKWARD, "key_factor[i / 2][i % 2] = scale,", "key_factor[i / 2][i % 2] = 1.0f,", PLAIN),
     KernelMutant("backward", BACKWARD, "total == -INFINITE ? INFINITE : total;", "total;", NO_KEYS),
     KernelMutant("backward", BACKWARD, "max(0, j0 - shift + nearest)", "max(0, j0 - shift + nearest + 1)", attention(HALF, (202, 203), "causal")),
     KernelMutant("backward", BACKWARD, "min(j1, keys) - shift + farthest", "min(j1, keys) - shift + farthest - 1", LONG),
     KernelMutant("backward", BACKWARD, "right = QUERY_ROWS ? words.y : words.z", "right = QUERY_ROWS ? words.z : words.y", DROPOUT),
     KernelMutant("backward", BACKWARD, "pairs.dropout_words(r0, c0) : pairs.dropout_words(c0, r0)", "pairs.dropout_words(r0, c0) : pairs.dropout_words(r0, c0)", DROPOUT),
-    KernelMutant("backward", BACKWARD, "drop<1, BLOCK / 8, false>(p, pairs, row, q0, factor);", "", DROPOUT),
+    KernelMutant("backward", BACKWARD, "drop<M_TILES, BLOCK / 8, false>(p, pairs, row, q0, factor);", "", DROPOUT),
     KernelMutant("backward", BACKWARD, "d_bias + i * i_stride + j * j_stride", "d_bias + j * i_stride + i * j_stride", EVERYTHING),
-    KernelMutant("backward", BACKWARD, "weight * (ds[0][n][e] - row_delta[e / 2])", "weight * ds[0][n][e]", FIXED_ORDER),
+    KernelMutant("backward", BACKWARD, "weight * (ds[m][n][e] - row_delta[m][e / 2])", "weight * ds[m][n][e]", FIXED_ORDER),
     KernelMutant("backward", BACKWARD, "i < queries ? delta[i] : 0.0f", "delta[i]", FIXED_ORDER),
     KernelMutant("backward", BACKWARD, "for (int bits = 16; bits;", "for (int bits = 8; bits;", PLAIN),
     KernelMutant("limits", FORWARD, "make_uint4(j / 16 * 8 + j % 8,", "make_uint4(j % 128 / 16 * 8 + j % 8,", LONG_DROPOUT),
@@ -148,14 +155,50 @@ ATTENTION_MUTANTS = [
     KernelMutant("limits", FORWARD, "new_top = row_max(new_top);", "new_top = float(half(row_max(new_top)));", LARGE_EXTRAS),
     KernelMutant("limits", FORWARD, "sum[m][e / 2] += s[m][n][e] + s[m][n][e + 1];", "sum[m][e / 2] = float(half(sum[m][e / 2] + s[m][n][e] + s[m][n][e + 1]));", SUMS),
     KernelMutant("limits", FORWARD, "top + log2f(sum) : -INFINITE", "float(half(top + log2f(sum))) : -INFINITE", SUMS),
-    KernelMutant("limits", FORWARD, "valid ? matrix + (first + row) * stride", "valid ? matrix + (first + row) * int(stride)", FAR_APART),
-    KernelMutant("limits", FORWARD, "valid ? matrix + (first + row) * stride", "valid ? matrix + (first + row) * unsigned(stride)", FAR_APART),
+    KernelMutant("limits", FORWARD, "source = matrix + (first + row) * stride", "source = matrix + (first + row) * int(stride)", FAR_APART),
+    KernelMutant("limits", FORWARD, "source = matrix + (first + row) * stride", "source = matrix + (first + row) * unsigned(stride)", FAR_APART),
     KernelMutant("limits", FORWARD, "key += batch * key_batch + head * key_head;", "key += int(batch * key_batch) + head * key_head;", FAR_APART),
-    KernelMutant("limits", FORWARD, "may = mask[i * mask_row + j * mask_column];", "may = mask[int(i * mask_row + j * mask_column)];", FAR_APART_EXTRAS),
+    KernelMutant("limits", FORWARD, "return mask[i * mask_row + j * mask_column];", "return mask[int(i * mask_row + j * mask_column)];", FAR_APART_EXTRAS),
     KernelMutant("limits", FORWARD, "bias + batch * bias_batch + head * bias_head", "bias + batch * bias_batch + head * int(bias_head)", FAR_APART_EXTRAS),
     KernelMutant("limits", BACKWARD, "target = matrix + (first + row) * stride", "target = matrix + int((first + row) * stride)", FAR_APART),
     KernelMutant("limits", BACKWARD, "head * g_head + i * g_row;", "head * g_head + int(i * g_row);", FAR_APART),
-    KernelMutant("limits", "ptx.cuh", "ldmatrix.sync.aligned.m8n8.x4.trans.shared", "ldmatrix.sync.aligned.m8n8.x4.shared", lambda _device: compare()),
-    KernelMutant("limits", FORWARD, "(chunk ^ (CHUNKS % 8 == 0 ? row & 7 : row >> 1 & 3)) * CHUNK", "chunk * CHUNK", BANKS),
+    KernelMutant("PTX", FORWARD, "ldmatrix.sync.aligned.m8n8.x4.trans.shared", "ldmatrix.sync.aligned.m8n8.x4.shared", PLAIN),
+    KernelMutant("PTX", FORWARD, "ldmatrix.sync.aligned.m8n8.x4.shared", "ldmatrix.sync.aligned.m8n8.x4.trans.shared", PLAIN),
+    KernelMutant("PTX", FORWARD, "x4.shared.b16 {%0, %1, %2, %3}", "x4.shared.b16 {%0, %2, %1, %3}", PLAIN),
+    KernelMutant("PTX", FORWARD, "x4.trans.shared.b16 {%0, %1, %2, %3}", "x4.trans.shared.b16 {%1, %0, %2, %3}", PLAIN),
+    KernelMutant("PTX", FORWARD, "{%4, %5, %6, %7}", "{%4, %6, %5, %7}", PLAIN),
+    KernelMutant("PTX", FORWARD, '"r"(b0), "r"(b1)', '"r"(b1), "r"(b0)', PLAIN),
+    KernelMutant("PTX", FORWARD, '"+f"(accumulator[0])', '"=f"(accumulator[0])', PLAIN),
+    KernelMutant("PTX", FORWARD, '"+f"(accumulator[1]), "+f"(accumulator[2])', '"+f"(accumulator[2]), "+f"(accumulator[1])', PLAIN),
+    KernelMutant("PTX", FORWARD, "{%0, %1, %2, %3};", "{%1, %0, %2, %3};", PLAIN),
+    KernelMutant("PTX", FORWARD, "[%0], [%1], 16, %2", "[%0], [%1], 16, 16", BLOCKS),
+    KernelMutant("PTX", FORWARD, "[%0], [%1], 16, %2", "[%0], [%1], 16, 8", PLAIN),
+    KernelMutant("PTX", FORWARD, "cp.async.wait_group %0", "cp.async.wait_group 1", PLAIN),
+    KernelMutant("PTX", FORWARD, 'commit_group;\\n" ::: "memory"', 'commit_group;\\n"', PLAIN),
+    KernelMutant("PTX", FORWARD, "ex2.approx.ftz.f32 %0, %1;", "ex2.approx.ftz.f32 %0, %0;", PLAIN),
+    KernelMutant("limits", FORWARD, "(chunk ^ (AROUND<WIDTH> == 8 ? row & 7 : row >> 1 & 3)) * CHUNK", "chunk * CHUNK", BANKS),
     KernelMutant("limits", BACKWARD, "row & 7 : row >> 1 & 3", "row & 7 : row & 3", BANKS),
+    KernelMutant("of real kernels", FORWARD, "float s[M_TILES][BLOCK_K / 8][4] = {};", "float s[M_TILES][BLOCK_K / 8][4];", PLAIN),
+    KernelMutant("of real kernels", FORWARD, "query += batch * query_batch + head * query_head;\n    key", "query += head * query_batch + batch * query_head;\n    key", PLAIN),
+    KernelMutant("of real kernels", FORWARD, ": keys, shift, nearest", ": keys, 0, nearest", CAUSAL),
+    KernelMutant("of real kernels", FORWARD, "lane_number() % 4 == 0 && i < queries", "lane_number() % 4 == 0", PLAIN),
+    KernelMutant("of real kernels", FORWARD, "(batch * heads + head) * queries + i] =", "(head * heads + batch) * queries + i] =", PLAIN),
+    KernelMutant("of real kernels", FORWARD, "exp2_approx(fmaf(old_top, c, -base));\n                old_top = new_top;", "1.0f;\n                old_top = new_top;", BLOCKS),
+    KernelMutant("of real kernels", FORWARD, "int(gridDim.x - 1 - blockIdx.x) * BLOCK_Q", "int(gridDim.x - blockIdx.x) * BLOCK_Q", PLAIN),
+    KernelMutant("of real kernels", FORWARD, "sum > 0.0f ? (EXTRAS ? factor : 1.0f) / sum : 0.0f", "(EXTRAS ? factor : 1.0f) / sum", NO_KEYS),
+    KernelMutant("of real kernels", FORWARD, "value, value_row, k0, pairs.keys, value_dim", "value, key_row, k0, pairs.keys, value_dim", attention(HALF, (40, 70), width=(24, 8))),
+    KernelMutant("of real kernels", FORWARD, "value, value_row, k0, pairs.keys, value_dim", "value, value_row, k0, pairs.keys, head_dim", attention(HALF, (40, 70), width=(64, 8))),
+    KernelMutant("of real kernels", FORWARD, "q0 + warp_row, queries, value_dim, aligned, q_tile", "q0 + warp_row, queries, head_dim, aligned, q_tile", attention(HALF, (40, 70), width=(24, 8))),
+    KernelMutant("of real kernels", FORWARD, "for (int r = row; r < ROWS; r += DOWN, source", "for (int r = row; r < ROWS - DOWN; r += DOWN, source", attention(HALF, (40, 70), width=(5, 7))),
+    KernelMutant("of real kernels", BACKWARD, "const float2* total = totals + stage * BLOCK;", "const float2* total = totals;", attention(HALF, (97, 113))),
+    KernelMutant("of real kernels", BACKWARD, "g += batch * g_batch + head * g_head + i * g_row;", "g += batch * g_batch + head * g_head + i * out_row;", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "row = warp_number() * (BLOCK / WARPS);", "row = 0;", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "own[i * THREADS] * scale,", "own[i * THREADS],", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "(queries + BLOCK - 1) / BLOCK * BLOCK) * D;", "queries) * D;", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "left.put(ds_tile, warp_row);", "left.put(ds_tile, 0);", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "further<AW>(above, 2 * m) + 16 * k * AW", "further<AW>(above, 2 * m) + 16 * k * D", attention(HALF, (97, 113), width=64)),
+    KernelMutant("of real kernels", BACKWARD, "i / 16 * 8 + i % 8, head, call);", "i / 16 * 8 + i % 8, head, 0);", DROPOUT),
+    KernelMutant("of real kernels", BACKWARD, "unsigned(batch * heads + head)", "unsigned(head)", DROPOUT),
+    KernelMutant("of real kernels", BACKWARD, "q0 + i < queries ? delta[q0 + i] : 0.0f", "delta[q0 + i]", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "load_tile<OWNED>(v_tile, value, value_row, k0, pairs.keys, value_dim", "load_tile<OWNED>(v_tile, value, value_row, k0, keys, value_dim", PADDING),
 ]

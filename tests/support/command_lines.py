@@ -75,7 +75,7 @@ def uses() -> Iterator[Case]:
         parser = parser_of(program)
         for name, option in parser._options.items():
             named = {"set": "layers=3", "ema": "0.5", "schedule": "linear", "monitor": "valid_loss"}
-            named["positions"] = "none"
+            named |= {"positions": "none", "table": "none"}
             default = option.default or named.get(name, 1)
             typed = [parser.spelled(name)] if option.option_strings else []
             typed += [f"{default}"] * (option.nargs if isinstance(option.nargs, int) else 1)

@@ -28,12 +28,12 @@ class WithPartOfTheKeys(AttentionKernels):
         self.seen, self.keys_and_values = seen, keys_and_values
         self.launches: list[str] = []  # of kernels that take keys and values
 
-    def _launch(self, which: tuple[str, str, dict[str, int]], blocks: int, shared: int, *arguments: Any) -> None:
+    def _launch(self, which: tuple[str, str, Any], grid: tuple[int, ...], shared: int, *arguments: Any) -> None:
         given = [any(x is array for array in self.keys_and_values) for x in arguments[0]]
         if any(given):
             self.launches.append(which[1])
         first = tuple(x[:, :, : self.seen] if cut else x for x, cut in zip(arguments[0], given, strict=True))
-        super()._launch(which, blocks, shared, first, *arguments[1:])
+        super()._launch(which, grid, shared, first, *arguments[1:])
 
 
 @contextmanager

@@ -174,7 +174,7 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
             ("missing barrier", "    __syncthreads();  // the loss has read its logit\n", ""),
             ("padding counts", "row[i] = narrow(0.0f);", "row[i] = row[i];"),
             ("wrong smoothing", "(p - each - (i == own", "(p - (i == own"),
-            ("wrong smoothing", "- (1.0f - smoothing) * z -", "- z -"),
+            ("wrong smoothing", "(1.0f - smoothing) * (highest - z)", "(highest - z)"),
             ("wrong sign", "= logf(total) +", "= -logf(total) +"),
         ],
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from handloom.autograd.kernels.attention import backward_blocks, backward_shared, forward_blocks, forward_shared
@@ -14,23 +15,23 @@ def _each(name: str, values: range) -> list[dict[str, Any]]:
     return [{**kind, name: value} for kind in _TYPES for value in values]
 
 
-def _attention(half: int, padded: int, extras: int) -> tuple[dict[str, int], dict[str, int]]:
-    """The constants for the forward and the backward kernels."""
+def attention_constants(direction: str, half: int, padded: int, extras: int) -> dict[str, int]:
+    """The constants for the kernels of attention_forward.cu or attention_backward.cu on a GPU with enough memory."""
     constants = {"HALF": half, "D": padded, "EXTRAS": extras}
-    tiles, warps, block_k = forward_blocks(half, padded, extras)[0]
-    forward = {"M_TILES": tiles, "WARPS": warps, "BLOCK_K": block_k, "HOLD_Q": int(half and padded <= 64)}
-    warps, block = backward_blocks(half, padded, extras)[0]
-    return {**constants, **forward}, {**constants, "WARPS": warps, "BLOCK": block}
+    if direction == "forward":
+        tiles, warps, block_k = forward_blocks(half, padded, extras)[0]
+        return {**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block_k}
+    tiles, warps, block = backward_blocks(half, padded, extras)[0]
+    return {**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK": block}
 
 
-_ATTENTION = [_attention(1, padded, extras) for padded in (64, 128) for extras in (0, 1)]
-_ATTENTION += [_attention(1, 96, 0), _attention(0, 64, 1), _attention(0, 128, 1)]
+_ATTENTION = [*product((1,), (64, 128), (0, 1)), (1, 96, 0), (0, 64, 1), (0, 128, 1)]  # half, head_dim, extras
 
 # Every .cu file of autograd/kernels with the sets of constants that the package loads it with.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "adam.cu": _TYPES,
-    "attention_backward.cu": [backward for _, backward in _ATTENTION],
-    "attention_forward.cu": [forward for forward, _ in _ATTENTION],
+    "attention_backward.cu": [attention_constants("backward", *case) for case in _ATTENTION],
+    "attention_forward.cu": [attention_constants("forward", *case) for case in _ATTENTION],
     "columns.cu": _TYPES,
     "cross_entropy.cu": _each("GRADIENT", range(2)),
     "dropout.cu": [*_each("RESIDUAL", range(2)), *_each("ACTIVATION", range(1, 4))],

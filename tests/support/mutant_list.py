@@ -58,7 +58,7 @@ MUTANTS = (
     M("reductions", "sum", "ops.reduction:Sum.backward", "spread(g, self.axis, self.shape)", "spread(g, self.axis, self.shape) * 2"),
     M("reductions", "sum", "ops.reduction:spread", "if a in axes", "if a not in axes"),
     M("reductions", "mean", "ops.reduction:count", "total *= shape[a]", "total = shape[a]"),
-    M("reductions", "prod", "ops.reduction:_others", "return before * behind", "return before"),
+    M("reductions", "prod", "ops.reduction:_others", "return before * after", "return before"),
     M("reductions", "prod", "ops.reduction:_others_recorded", "bool), 1.0", "bool), 0.5"),
     M("reductions", "prod", "ops.reduction:Prod.backward", ".transpose(back)", ".reshape(x.shape)"),
     M("reductions", "max", "ops.reduction:Extremum.backward", "x == spread", "x != spread"),
@@ -87,7 +87,7 @@ MUTANTS = (
     M("joining", "pad", "ops.joining:Pad.backward", "slice(b, size - a)", "slice(a, size - b)"),
     M("joining", "tril", "ops.diagonal:Triangle.triangle", "- self.k", ""),
     M("joining", "triu", "ops.diagonal:Triangle.backward", "self.triangle(g)", "g"),
-    # The wrong place, or a place that is named twice.
+    # The wrong index, or an index that selects an element twice.
     M("indexing", "getitem", "ops.indexing:add_at", "np.add.at(target, index, values)", "target[index] += values"),
     M("indexing", "setitem", "ops.indexing:SetItem.backward", "run(ZeroAt(self.index), g)", "g"),
     M("indexing", "setitem", "ops.indexing:ZeroAt.forward", "out[self.index] = 0", "out[self.index] = 1"),

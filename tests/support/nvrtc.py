@@ -1,6 +1,6 @@
 """NVIDIA's run-time compiler without a GPU: what each kernel needs, and a record of it.
 
-    python -m tests.support.nvrtc  # compile all, print a table, write benchmarks/results/nvrtc_kernels.json
+    python -m tests.support.nvrtc  # compile all for every kind of GPU, write benchmarks/results/nvrtc_kernels.json
 
 The library comes with the wheel nvidia-cuda-nvrtc, the headers with nvidia-cuda-runtime.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import importlib.util
 import json
 import re
@@ -18,12 +19,20 @@ from typing import Any
 
 from handloom.autograd.kernels.loading import compile_options, read_source
 
+OF_CUPY = ("-ftz=true",)  # what cupy.RawModule adds to the options it is given (cupy/cuda/compiler.py)
 RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "nvrtc_kernels.json"
 
 
-def architectures(file: str) -> tuple[str, str]:
-    """The GPUs that a file is compiled for: the oldest that it serves (and NVRTC 13 knows), and a recent one."""
-    return "sm_80" if file.startswith("attention") else "sm_75", "sm_90"
+def architectures(file: str) -> tuple[str, ...]:
+    """The GPUs that a file is compiled for: all it serves and NVRTC 13 knows, but for embedded systems."""
+    recent = "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"
+    return recent if file.startswith("attention") else ("sm_75", *recent)
+
+
+def digest(file: str, constants: dict[str, Any]) -> str:
+    """Changes with whatever the compiler is given."""
+    given = [read_source(file), *compile_options(constants), *OF_CUPY, *architectures(file)]
+    return hashlib.sha256("\n".join(given).encode()).hexdigest()[:16]
 
 
 class NvrtcError(AssertionError):
@@ -82,19 +91,16 @@ def _call(name: str, *arguments: Any) -> None:
         raise NvrtcError(f"{name}: {_library().nvrtcGetErrorString(status).decode()}")
 
 
-def _text(program: ctypes.c_void_p, what: str) -> str:
+def _bytes(program: ctypes.c_void_p, what: str) -> bytes:
     size = ctypes.c_size_t()
     _call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
     buffer = ctypes.create_string_buffer(max(size.value, 1))
     _call(f"nvrtcGet{what}", program, buffer)
-    return buffer.value.decode(errors="replace")
+    return buffer.raw
 
 
-def compile_kernels(source: str, options: tuple[str, ...], architecture: str) -> dict[str, Usage]:
-    """Compile `source` for a real architecture; what each of its kernels needs, by name.
-
-    Raises NvrtcError with the compiler's log, for warnings too.
-    """
+def _compiled(source: str, options: tuple[str, ...], architecture: str) -> tuple[str, str, bytes]:
+    """The compiler's log, the PTX and the machine code. Raises NvrtcError with the log, for warnings too."""
     installed = _installed()
     assert installed is not None, missing()
     words = [*options, f"--gpu-architecture={architecture}", f"-I{installed[1]}", "--ptxas-options=-v"]
@@ -104,12 +110,18 @@ def compile_kernels(source: str, options: tuple[str, ...], architecture: str) ->
         failed = _library().nvrtcCompileProgram(
             program, len(words), (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
         )
-        log = _text(program, "ProgramLog")
+        log = _bytes(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
         if failed or "warning" in log:
             raise NvrtcError(f"{architecture} {' '.join(options)}:\n{log}")
-        return _usage(log, _text(program, "PTX"))
+        return log, _bytes(program, "PTX").rstrip(b"\0").decode(), _bytes(program, "CUBIN")
     finally:
         _call("nvrtcDestroyProgram", ctypes.byref(program))
+
+
+def compile_kernels(source: str, options: tuple[str, ...], architecture: str) -> dict[str, Usage]:
+    """Compile `source` for a real architecture; what each of its kernels needs, by name."""
+    log, ptx, _ = _compiled(source, options, architecture)
+    return _usage(log, ptx)
 
 
 def _usage(log: str, ptx: str) -> dict[str, Usage]:
@@ -135,8 +147,13 @@ def _usage(log: str, ptx: str) -> dict[str, Usage]:
 
 
 def compile_file(file: str, constants: dict[str, Any], architecture: str) -> dict[str, Usage]:
-    """`compile_kernels` for a file of the package, with the options it is loaded with."""
-    return compile_kernels(read_source(file), compile_options(constants), architecture)
+    """`compile_kernels` for a file of the package, with the options it is loaded with, and those that CuPy adds."""
+    return compile_kernels(read_source(file), (*compile_options(constants), *OF_CUPY), architecture)
+
+
+def machine_code(file: str, constants: dict[str, Any], architecture: str) -> bytes:
+    """The cubin of a file of the package."""
+    return _compiled(read_source(file), (*compile_options(constants), *OF_CUPY), architecture)[2]
 
 
 def variant_name(file: str, constants: dict[str, Any]) -> str:
@@ -148,6 +165,7 @@ def measure_all() -> dict[str, Any]:
     from tests.support.kernel_variants import SHARED_MEMORY, VARIANTS
 
     kernels: dict[str, Any] = {}
+    digests = {variant_name(file, x): digest(file, x) for file, variants in VARIANTS.items() for x in variants}
     shared = {
         variant_name(file, constants): bytes_of(constants)
         for file, bytes_of in SHARED_MEMORY.items()
@@ -155,19 +173,24 @@ def measure_all() -> dict[str, Any]:
     }
     for file, variants in VARIANTS.items():
         for constants in variants:
+            of_variant = kernels.setdefault(variant_name(file, constants), {})
             for architecture in architectures(file):
-                of_variant = kernels.setdefault(variant_name(file, constants), {})
                 for name, usage in compile_file(file, constants, architecture).items():
                     of_variant.setdefault(name, {})[architecture] = asdict(usage)
-    return {"nvrtc": version(), "command": "python -m tests.support.nvrtc", "shared": shared, "kernels": kernels}
+    return {
+        "nvrtc": version(),
+        "command": "python -m tests.support.nvrtc",
+        "digests": digests,
+        "shared": shared,
+        "kernels": kernels,
+    }
 
 
 def main() -> None:
     record = measure_all()
     for variant, kernels in record["kernels"].items():
         for name, usages in kernels.items():
-            for architecture, usage in usages.items():
-                print(variant, name, architecture, *(f"{key}={value}" for key, value in usage.items()))
+            print(variant, name, *(f"{kind}: {x['registers']}, {x['spilled']} spilled" for kind, x in usages.items()))
     RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

@@ -108,7 +108,7 @@ def train_example(
     cells: Callable[[Any], Mapping[str, Task[Any, AnyTrained] | AnyTrained]] = lambda task: {},
     init_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Train in a new run folder, or the one to resume, and report; then the same for each cell of a table.
+    """Train in a new run folder, or the one to resume; then each cell of a table, if there is one; and report.
 
     Of several processes all train the run's model together. Of the cells each process trains some, by itself; the
     first one alone writes and reports.
@@ -150,4 +150,4 @@ def train_example(
         if ranks.first:
             text = report(model, task, run, rows, outputs)
             seconds = time.perf_counter() - start
-            print(f"\n{text}\n\n{run.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all")
+            print(f"\n{run.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all\n\n{text}")

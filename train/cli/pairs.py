@@ -29,7 +29,7 @@ def train_pairs(arguments: Any, name: str, data: Any, task: Translation, **optio
 
 def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
     """attention.png: the mean of the last layer's cross-attention. And each head's: of the last layer of the encoder,
-    of the decoder over what it has written, and across.
+    of the decoder over what it has written, and across. Of a model that copies, copied.png: what it copied from where.
     """
     maps, source, written = translator.attention_maps(text)
     config = translator.model.config
@@ -45,3 +45,7 @@ def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
         ("cross_heads", cross, written, source, "cross-attention"),
     ):
         plot_heads(weights, queries, keys, run.picture(name), f"Last layer, {what}")
+    if config.copy:
+        shares, source, written = translator.copied(text)
+        written = [f"{token} {share:.0%}" for token, share in zip(written, shares.sum(axis=1), strict=True)]
+        plot_attention(shares, source, written, run.picture("copied"), "How probably each token was copied, and whence")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd import Parameter, Tensor
-from ...autograd.backend import array_module, is_array, to_device
+from ...autograd.backend import array_module, is_array
 from ...autograd.changes import changes
 from ...autograd.kernels.update import PARTS, STATE, adam, add_parts, new_state, prepare_update, read_state
 from .loss_scaling import holding
@@ -155,29 +155,6 @@ class FlatAdam:
         for number, part in enumerate(self.views(self.gradient)):
             finite[number] = self.xp.isfinite(part).all()
         return ~finite
-
-    def first_overflow(self, named_parameters: Iterable[tuple[str, Parameter]]) -> str | None:
-        """The name of the parameter whose gradient overflowed first: the last one, since gradients come from the end.
-
-        To be asked between `backward` and `step`; waits for the device.
-        """
-        overflowed = to_device(self.overflowed(), "cpu").tolist()
-        found = {id(p) for p, bad in zip(self.parameters, overflowed, strict=True) if bad}
-        return next((name for name, p in reversed(list(named_parameters)) if id(p) in found), None)
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that the next step depends on, on the host."""
-        flat = {name: to_device(getattr(self, name), "cpu") for name in ("weights", "m", "v")}
-        return {**flat, "state": read_state(self.state)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict`. Raises ValueError, and changes nothing, if it is of other parameters."""
-        if state["weights"].shape != self.weights.shape:
-            raise ValueError("FlatAdam: this state belongs to parameters of another number or other shapes")
-        for name in ("weights", "m", "v"):
-            getattr(self, name)[...] = self.xp.asarray(state[name])
-        self.write_state(**state["state"])
-        self.weights_changed()
 
     def weights_changed(self) -> None:
         """To be called when something else has written into the parameters."""

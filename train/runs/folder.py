@@ -212,7 +212,7 @@ class RunFolder:
         return self.path / "table.md"
 
     def picture(self, name: str) -> Path:
-        """Where one of the other pictures belongs: "accuracy", "confusion", "comparison" or "encoder_heads"."""
+        """Where one of the other pictures belongs, such as "accuracy", "confusion", "copied" or "encoder_heads"."""
         if f"{name}.png" not in FILES:
             raise ValueError(f"a run has no picture {name!r}")
         return self.path / f"{name}.png"

@@ -32,6 +32,7 @@ FILES = (
     "timings.jsonl",
     "loss.png",
     "attention.png",
+    "copied.png",
     "encoder_heads.png",
     "decoder_heads.png",
     "cross_heads.png",

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import no_grad
 from ...models import Strategy
-from ..data.batches import TokenBatches
 from ..data.files import Pair
 from ..data.pairs import TranslationData
+from ..distributed import Ranks
 from ..tasks.metrics import bleu
-from ..tasks.translation import Translator, translation_loss
+from ..tasks.translation import Translator, translation_batches, translation_loss
+from ..validation import Validation
 
 LONG_SHARE, LONG_MOST = 0.05, 400
 
@@ -39,23 +39,11 @@ def set_long_apart(data: TranslationData) -> tuple[TranslationData, list[Pair]]:
 
 def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
     """Cross-entropy of the targets in nats per token, <eos> included and padding not."""
-    tokenizer = translator.tokenizer
-    batches = TokenBatches(
-        tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
-        tokenizer.encode_batch([target for _, target in pairs]),
-        tokens_per_batch=max(2048, translator.model.config.max_length),
-        seed=0,
-        max_length=translator.model.config.max_length,
-        shuffle=False,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        eos_id=tokenizer.eos_id,
+    limit, loss = translator.model.config.max_length, translation_loss(0.0, translator.tokenizer.pad_id)
+    batches = translation_batches(
+        pairs, translator.tokenizer, tokens_per_batch=max(2048, limit), max_length=limit, seed=0, shuffle=False
     )
-    loss = translation_loss(0.0, tokenizer.pad_id)
-    translator.model.eval()
-    with no_grad():
-        values = [loss(translator.model, batch) for batch in batches.epoch(0)]
-    return sum(value.item() * tokens for value, tokens, *_ in values) / sum(tokens for _, tokens, *_ in values)
+    return Validation(batches.epoch(0)).measure(translator.model, loss, Ranks())["valid_loss"]
 
 
 def figures(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ...errors import InputError
@@ -11,7 +11,9 @@ from ...nn import Module, MultiHeadAttention, checkpoint_activations
 from ..distributed import local_device
 from ..optim.optimizers import SGD, Adam, AdamW, Optimizer
 from ..optim.schedules import Plateau, Schedule, constant, cosine, linear, noam
+from ..trainer import Record
 from ..updates import UpdateOptions
+from ..validation import Validation
 
 AnyModel = TypeVar("AnyModel", bound=Module)
 
@@ -62,4 +64,28 @@ def update_options(preset: Preset) -> UpdateOptions:
         precision=preset.precision,
         name_overflows=preset.name_overflows,
         graphs=preset.graphs,
+    )
+
+
+def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: int) -> Validation:
+    """What decides which weights are best, on these batches; `epoch` is the number of batches in one."""
+    return Validation(
+        batches,
+        every=min(preset.validate_every or epoch, steps),
+        monitor=preset.monitor,
+        higher_is_better=preset.monitor.endswith("accuracy"),
+        patience=preset.patience,
+        average=preset.average,
+    )
+
+
+def make_record(preset: Preset, dropout: float, unit: str) -> Record:
+    """What is written down. The picture says why the training loss differs from the validation loss."""
+    smoothing = f", label smoothing {preset.label_smoothing}" if preset.label_smoothing else ""
+    return Record(
+        every=preset.log_every,
+        keep=preset.keep,
+        gradient_norms=preset.gradient_norms,
+        label=f"training (dropout {dropout}{smoothing})",
+        unit=unit,
     )

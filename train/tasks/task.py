@@ -21,11 +21,10 @@ from ...tokenizer import Tokenizer, load_tokenizer
 from ..data.prefetch import PrefetchedBatches
 from ..distributed import Ranks, find_ranks, local_device
 from ..runs.folder import RunFolder
-from ..trainer import Batches, Loss, Record, Trainer
-from ..validation import Validation
+from ..trainer import Batches, Loss, Trainer
 from .foreign import is_foreign
 from .loading import Trained, load_trained, trained_config
-from .parts import make_model, make_optimizer, make_schedule, update_options
+from .parts import make_model, make_optimizer, make_record, make_schedule, make_validation, update_options
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 AnyTrained = TypeVar("AnyTrained", bound="TrainedModel")
@@ -198,27 +197,12 @@ def train(
         make_optimizer(preset, model),
         make_schedule(preset, steps),
         PrefetchedBatches(batches.train, preset.prefetch) if preset.prefetch else batches.train,
-        Validation(
-            batches.valid,
-            every=min(preset.validate_every or len(batches.train), steps),
-            monitor=preset.monitor,
-            higher_is_better=preset.monitor.endswith("accuracy"),
-            patience=preset.patience,
-            average=preset.average,
-        ),
+        make_validation(preset, batches.valid, len(batches.train), steps),
         run,
-        config=ranks.from_first(
-            lambda: trained_config(task.name, run.tokenizer_path, config, **task.saved(config))
-        ),
+        config=ranks.from_first(lambda: trained_config(task.name, run.tokenizer_path, config, **task.saved(config))),
         steps=steps,
         updates=update_options(preset),
-        record=Record(
-            every=preset.log_every,
-            keep=preset.keep,
-            gradient_norms=preset.gradient_norms,
-            label=_label(preset, config),
-            unit=task.unit,
-        ),
+        record=make_record(preset, config.dropout, task.unit),
         observe=observe,
         ranks=ranks,
     )
@@ -272,9 +256,3 @@ def _summary(
         f"{at_most}{steps:,} steps of {task.step_words(together)}, {steps * together / len(batches.train):.1f} epochs"
         f"{batches.words}"
     )
-
-
-def _label(preset: Preset, config: Any) -> str:
-    """What the picture calls the training loss: why it differs from the validation loss."""
-    smoothing = f", label smoothing {preset.label_smoothing}" if preset.label_smoothing else ""
-    return f"training (dropout {config.dropout}{smoothing})"

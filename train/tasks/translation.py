@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -139,32 +140,48 @@ class Translator(TrainedModel):
         Queries and keys of the encoder are source tokens; those of the decoder's self-attention are the tokens that it
         has read, <bos> first, of which query t wrote target token t.
         """
-        source = np.array(self.source_ids([sentence], too_long="truncate"))
+        source, inputs, written = self._with_translation(sentence, target)
+        with no_grad(), attention_maps(self.model) as maps:
+            self.model(source, inputs)
+        names = [self.tokenizer.token_strings(ids[0].tolist()) for ids in (source, written)]
+        return {layer: weights[0][0] for layer, weights in maps.items()}, names[0], names[1]
+
+    def copied(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
+        """What a model that copies has copied: probabilities, source tokens, target tokens, these two as `attention`.
+
+        Of the probabilities (target tokens, source tokens), row t says how probably token t was copied, and from where.
+        """
+        source, inputs, written = self._with_translation(sentence, target)
+        shares = to_device(self.model.copied(source, inputs, written), "cpu")[0]
+        return shares, *(self.tokenizer.token_strings(ids[0].tolist()) for ids in (source, written))
+
+    def _with_translation(self, sentence: str, target: Sequence[int] | None) -> tuple[np.ndarray, ...]:
+        """A batch of one sentence and its translation, the best one if None: source, decoder's inputs, and outputs."""
+        source = self.source_ids([sentence], too_long="truncate")
         if target is None:
             target = self.hypotheses([sentence], too_long="truncate")[0][0].ids
         inputs = [self.tokenizer.bos_id, *target][: self.model.config.max_length]
         self.model.eval()
-        with no_grad(), attention_maps(self.model) as maps:
-            self.model(source, np.array([inputs]))
-        names = [
-            self.tokenizer.token_strings(ids)
-            for ids in (source[0].tolist(), [*target, self.tokenizer.eos_id][: len(inputs)])
-        ]
-        return {layer: weights[0][0] for layer, weights in maps.items()}, names[0], names[1]
+        return np.array(source), np.array([inputs]), np.array([[*target, self.tokenizer.eos_id][: len(inputs)]])
 
 
-def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None = None) -> Loss:
+def translation_loss(
+    label_smoothing: float, pad_id: int, teacher: Module | None = None, coverage: float = 0.0
+) -> Loss:
     """The Trainer's loss: cross-entropy in nats per target token, without padding; smoothed only in training.
 
     In validation the accuracy is measured as well, the share of tokens that are the most probable. With a `teacher`,
-    training minimises the mean of this loss and of `distillation_loss` against the teacher.
+    training minimises the mean of this loss and of `distillation_loss` against the teacher; without one, `coverage`
+    times the `coverage_loss` of a model that copies may be added to it.
     """
 
     def loss(model: Any, batch: Batch) -> tuple[Tensor, int, dict[str, float]]:
         inputs = (batch.source, batch.target_input, batch.source_lengths)
         if model.training and teacher is None:  # nothing else needs the logits
             source, target, lengths = inputs
-            value = model.loss(source, target, batch.target_output, lengths, label_smoothing=label_smoothing)
+            value = model.loss(
+                source, target, batch.target_output, lengths, label_smoothing=label_smoothing, coverage=coverage
+            )
             return value, batch.target_tokens, {}
         logits = model(*inputs)
         smoothing = label_smoothing if model.training else 0.0
@@ -180,28 +197,18 @@ def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None
 
 
 def translation_batches(
-    pairs: Sequence[Pair],
-    tokenizer: Tokenizer,
-    preset: TranslationPreset,
-    *,
-    seed: int,
-    shuffle: bool = True,
-    curriculum: int = 0,
-    pad_to: int = 1,
+    pairs: Sequence[Pair], tokenizer: Tokenizer, *, tokens_per_batch: int, max_length: int, **options: Any
 ) -> TokenBatches:
-    """The pairs as batches of the preset's size, see `TokenBatches`."""
+    """The pairs as batches; `options` are those of `TokenBatches`, seed and order."""
     return TokenBatches(
         tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
         tokenizer.encode_targets([target for _, target in pairs]),
-        tokens_per_batch=preset.tokens_per_batch,
-        seed=seed,
-        max_length=preset.max_length,
-        shuffle=shuffle,
-        curriculum=curriculum,
-        pad_to=pad_to,
+        tokens_per_batch=tokens_per_batch,
+        max_length=max_length,
         pad_id=tokenizer.pad_id,
         bos_id=tokenizer.bos_id,
         eos_id=tokenizer.eos_id,
+        **options,
     )
 
 
@@ -215,6 +222,7 @@ class Translation(Task[TranslationPreset, Translator]):
     trained = Translator
 
     def limited_to(self, init: Translator) -> Translation:
+        self._check_coverage(init.model.config)
         return self.with_preset(max_length=min(self.preset.max_length, init.model.config.max_length))
 
     def make_tokenizer(self) -> Tokenizer:
@@ -222,21 +230,35 @@ class Translation(Task[TranslationPreset, Translator]):
 
     def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
         preset = self.preset
-        train = translation_batches(
-            self.train, tokenizer, preset, seed=seed, curriculum=preset.curriculum, pad_to=preset.pad_to
+        make = partial(
+            translation_batches,
+            tokenizer=tokenizer,
+            tokens_per_batch=preset.tokens_per_batch,
+            max_length=preset.max_length,
+            seed=seed,
         )
-        valid = translation_batches(self.valid, tokenizer, preset, seed=seed, shuffle=False)
+        train = make(self.train, curriculum=preset.curriculum, pad_to=preset.pad_to)
+        valid = make(self.valid, shuffle=False)
         words = f", {train.padding_fraction:.0%} padding"
         return TaskBatches(train, valid.epoch(0), [train.note(), valid.note()], words)
 
     def config(self, tokenizer: Tokenizer) -> Seq2SeqConfig:
-        return self.preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
+        config = self.preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
+        self._check_coverage(config)
+        return config
+
+    def _check_coverage(self, config: Seq2SeqConfig) -> None:
+        if self.preset.coverage_loss and not config.copy:
+            raise InputError("--set coverage_loss: only a model that copies has one. Add --set copy=true.")
 
     def build(self, config: Seq2SeqConfig) -> Seq2SeqTransformer:
         return Seq2SeqTransformer(config)
 
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
-        return translation_loss(self.preset.label_smoothing, tokenizer.pad_id, teacher)
+        preset = self.preset
+        if teacher is not None and preset.coverage_loss:
+            raise InputError("--set coverage_loss has no effect beside a --teacher: leave out one of them.")
+        return translation_loss(preset.label_smoothing, tokenizer.pad_id, teacher, preset.coverage_loss)
 
     def finish(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, init: Translator | None) -> Translator:
         return Translator(model, tokenizer, None if init is None else init.own)

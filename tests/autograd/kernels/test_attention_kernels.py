@@ -64,8 +64,8 @@ def test_some_blocks_fit_into_every_gpu_that_is_served() -> None:
         constants = {"HALF": half, "D": padded, "EXTRAS": extras}
         tiles, warps, block = forward_blocks(half, padded, extras)[-1]
         assert forward_shared({**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block}) <= 99 * 1024
-        warps, block = backward_blocks(half, padded, extras)[-1]
-        assert backward_shared({**constants, "WARPS": warps, "BLOCK": block}) <= 99 * 1024
+        tiles, warps, block = backward_blocks(half, padded, extras)[-1]
+        assert backward_shared({**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK": block}) <= 99 * 1024
 
 
 @pytest.mark.parametrize(("size", "largest_score"), [(10.0, 300.0), (1e-3, 0.0)])
@@ -128,7 +128,7 @@ def test_what_may_not_be_attended_to_is_never_multiplied() -> None:
     rng = np.random.default_rng(0)
     query, key, value = (rng.standard_normal((1, 2, 300, 32)).astype(HALF) for _ in range(3))
     lengths = np.array([77])
-    for dirty, options in ((slice(77, None), {"key_lengths": lengths}), (slice(0, 128), {"window": 30, "rows": 171})):
+    for dirty, options in ((slice(77, None), {"key_lengths": lengths}), (slice(0, 128), {"window": 30, "rows": 256})):
         rows = slice(options.pop("rows", 0), None)
         spoiled = key.copy(), value.copy()
         for array in spoiled:
@@ -143,7 +143,7 @@ def test_what_may_not_be_attended_to_is_never_multiplied() -> None:
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
 def test_what_a_mask_hides_as_a_whole_is_not_even_loaded(dtype, deterministic) -> None:
     """Gradients and output are those of the keys that some query may see, and no others are read."""
-    seen, rng = 64, np.random.default_rng(0)
+    seen, rng = 128, np.random.default_rng(0)
     arrays = [rng.standard_normal((1, 1, length, 32)).astype(dtype) for length in (150, 203, 203)]
     g, mask = rng.standard_normal(arrays[0].shape).astype(dtype), rng.random((150, 203)) < 0.7
     mask[:, seen:] = False
@@ -213,9 +213,9 @@ def test_heads_split_off_a_projection_are_not_copied() -> None:
     seen: list[np.ndarray] = []
 
     class Watching(AttentionKernels):
-        def _launch(self, which: Any, blocks: int, shared: int, *arguments: Any) -> None:
+        def _launch(self, which: Any, grid: Any, shared: int, *arguments: Any) -> None:
             seen.extend(x for group in arguments for x in group if isinstance(x, np.ndarray))
-            super()._launch(which, blocks, shared, *arguments)
+            super()._launch(which, grid, shared, *arguments)
 
     fused = np.random.default_rng(0).standard_normal((2, 40, 3 * 2 * 16)).astype(HALF)
     with in_place(Watching(emulated_loader(), SHARED_MEMORY)):
@@ -265,6 +265,7 @@ def test_every_access_is_in_order(dtype, chosen) -> None:
     [
         ([np.zeros((1, 1, 2, 4))] * 3, "float64"),
         ([np.zeros((1, 1, 2, 129), SINGLE)] * 3, "head_dim up to 128"),
+        ([np.zeros((65536, 1, 1, 4), SINGLE)] * 3, "up to 65535 batch rows"),
     ],
 )
 def test_what_the_kernels_can_not_take_is_refused_with_its_reason(arrays, said) -> None:

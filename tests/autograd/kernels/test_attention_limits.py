@@ -19,6 +19,10 @@ def test_dropout_over_more_keys_and_queries_than_a_few_blocks() -> None:
     limits.dropout_over_long_rows(kernels())
 
 
+def test_padding_may_hold_anything() -> None:
+    limits.padding_of_any_kind(kernels())
+
+
 @pytest.mark.parametrize("options", [{}, EXTRAS], ids=["lean", "extras"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_scores_beyond_float16(dtype, options) -> None:

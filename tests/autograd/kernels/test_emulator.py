@@ -37,16 +37,22 @@ MATRIX_PRODUCT = (
 extern "C" __global__ void k(const __half* a, const __half* b, float* c, int transposed) {
     extern __shared__ __half shared[];  // A (16, 16), then B (16, 8) or its transpose (8, 16)
     int lane = threadIdx.x;
-    cp_async_16(shared + 8 * lane, a + 8 * lane);
-    if (lane < 16) cp_async_16(shared + 256 + 8 * lane, b + 8 * lane);
+    cp_async_16(shared_address(shared + 8 * lane), a + 8 * lane);
+    if (lane < 16) cp_async_16(shared_address(shared + 256 + 8 * lane), b + 8 * lane);
     cp_async_commit();
     cp_async_wait<0>();
     __syncwarp();
     unsigned x[4], y[2];
-    ldmatrix_x4(x, shared + lane % 16 * 16 + lane / 16 * 8);
-    const __half* second = shared + 256;
-    if (transposed) ldmatrix_x2(y, second + lane % 8 * 16 + lane / 8 % 2 * 8);
-    else ldmatrix_x2_trans(y, second + lane % 16 * 8);
+    ldmatrix_x4(x, shared_address(shared + lane % 16 * 16 + lane / 16 * 8));
+    unsigned second = shared_address(shared + 256), place = second + 2 * (lane % 8 * 16 + lane / 8 % 2 * 8);
+    if (transposed) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(y[0]), "=r"(y[1]) : "r"(place) : "memory");
+    } else {
+        place = second + 2 * (lane % 16 * 8);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                     : "=r"(y[0]), "=r"(y[1]) : "r"(place) : "memory");
+    }
     float sum[4] = {1.0f, 1.0f, 1.0f, 1.0f};
     mma_m16n8k16(sum, x, y[0], y[1]);
     int row = lane / 4, column = lane % 4 * 2;
@@ -76,7 +82,7 @@ def test_ldmatrix_x4_trans_gives_the_transposed_blocks() -> None:
         for (int i = 0; i < 8; ++i) shared[threadIdx.x * 8 + i] = a[threadIdx.x * 8 + i];
         __syncwarp();
         unsigned r[4];
-        ldmatrix_x4_trans(r, shared + threadIdx.x * 8);
+        ldmatrix_x4_trans(r, shared_address(shared + threadIdx.x * 8));
         for (int i = 0; i < 4; ++i) out[threadIdx.x * 4 + i] = r[i];
     }"""
     )
@@ -191,7 +197,7 @@ def test_bank_conflicts_of_ldmatrix_are_counted() -> None:
         for (int i = threadIdx.x; i < 256; i += 32) tile[i] = make_uint4(0, 0, 0, 0);
         __syncwarp();
         unsigned r[4];
-        ldmatrix_x4(r, tile + rows[threadIdx.x]);
+        ldmatrix_x4(r, shared_address(tile + rows[threadIdx.x]));
         out[threadIdx.x] = r[0];
     }"""
     )
@@ -281,8 +287,8 @@ def async_kernel(wait: str) -> str:
         + r"""
     extern "C" __global__ void k(const float* x, float* out, int n) {
         extern __shared__ float shared[];
-        int i = threadIdx.x * 4, valid = min(max(n - i, 0), 4);
-        cp_async_16(shared + i, x + (valid ? i : 0), 4 * valid);
+        int i = threadIdx.x * 4;
+        cp_async_16(shared_address(shared + i), x + i, i < n);
         cp_async_commit();
         WAIT
         __syncthreads();
@@ -294,10 +300,10 @@ def async_kernel(wait: str) -> str:
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_asynchronous_copies_arrive_at_their_wait_and_fill_with_zeros(checked) -> None:
-    x, out = np.arange(1, 203, dtype=np.float32), np.full(256, 7, dtype=np.float32)
-    args = (x, out, np.int32(202))
+    x, out = np.arange(1, 201, dtype=np.float32), np.full(256, 7, dtype=np.float32)
+    args = (x, out, np.int32(200))
     run(async_kernel("cp_async_wait<0>();"), (1,), (64,), args, shared_mem=1024, checked=checked)
-    np.testing.assert_array_equal(out, np.roll(np.pad(x, (0, 54)), -64))
+    np.testing.assert_array_equal(out, np.roll(np.pad(x, (0, 56)), -64))
     if checked:
         assert problem(async_kernel(""), (1,), (64,), args, shared_mem=1024, checked=True).kind == "cp.async in flight"
     else:

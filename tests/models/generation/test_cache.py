@@ -27,9 +27,10 @@ def small_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     activation=st.sampled_from(["relu", "gelu", "swiglu"]),
     pattern=st.sampled_from(["full", "full", "local:2", "strided:2"]),
     packed=st.booleans(),
+    copy=st.booleans(),
 )
-def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, activation, pattern, packed) -> None:
-    model = build(seed, layers=2, norm_first=norm_first, activation=activation, pattern=pattern)
+def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, activation, pattern, packed, copy) -> None:
+    model = build(seed, layers=2, norm_first=norm_first, activation=activation, pattern=pattern, copy=copy)
     rng = np.random.default_rng(seed)
     source = random_source(rng, lengths)
     decoder = model.raw_decoder() if packed else None

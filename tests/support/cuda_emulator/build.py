@@ -13,6 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from .ptx import PtxError, translate
+
 FOLDER = Path(__file__).parent
 _FLAGS = ["-std=c++17", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"]
 
@@ -110,6 +112,10 @@ def build_kernels(source: str, defines: list[str], checked: bool) -> Path:
     if not names:
         raise CompileError('the source has no kernel of the form: extern "C" __global__ void name(')
     exports = "".join(f"\nEMULATOR_EXPORT({name})" for name in names)
+    try:
+        text = translate(text)
+    except PtxError as error:
+        raise CompileError(f"inline PTX: {error}") from None
     mode = ["-O1", "-g1", "-gdwarf-4", *(["-fsanitize=thread"] if checked else _poison())]
     text = f'#include "emulator.hpp"\n#line 1 "kernel.cu"\n{text}\n#line 1 "exports"{exports}\n'
     return _compile("kernel", text, [*mode, *defines])

@@ -236,6 +236,17 @@ void fail(const char* kind, const char* format, ...) {
 
 void* shared_memory() { return launch->shared.low; }
 
+char* shared_pointer(unsigned address, unsigned bytes, const char* what, Place place) {
+    auto size = size_t(launch->shared.high - launch->shared.low), offset = size_t(address) - shared_window;
+    if (address % bytes)
+        fail("misaligned", "%s of %u bytes at %s:%d: both addresses must be multiples of %u", what, bytes, place.file,
+             place.line, bytes);
+    if (address < shared_window || offset + bytes > size)
+        fail("out of bounds", "%s at %s:%d goes outside of shared memory, to byte %td of %zu", what, place.file, place.line,
+             ptrdiff_t(offset), size);
+    return launch->shared.low + offset;
+}
+
 unsigned lane_number() { return current->lane; }
 
 unsigned active_lanes() {
@@ -272,15 +283,11 @@ void sync_warp(unsigned mask, const char* name, Place place, Combine combine, vo
 }
 
 void copy_async(void* shared, const void* global, unsigned bytes, unsigned valid_bytes, Place place) {
-    auto* low = static_cast<char*>(shared);
-    if (uintptr_t(shared) % bytes || uintptr_t(global) % bytes)
+    if (uintptr_t(global) % bytes)
         fail("misaligned", "cp.async of %u bytes at %s:%d: both addresses must be multiples of %u", bytes, place.file,
              place.line, bytes);
     if (valid_bytes > bytes)
         fail("bad cp.async", "%u valid bytes of %u at %s:%d", valid_bytes, bytes, place.file, place.line);
-    if (low < launch->shared.low || low + bytes > launch->shared.high)
-        fail("out of bounds", "cp.async at %s:%d writes outside of shared memory, to byte %td of %td", place.file,
-             place.line, low - launch->shared.low, launch->shared.high - launch->shared.low);
     if (checking) {
         const void* counter = __builtin_return_address(0);
         if (valid_bytes) checker.access(global, valid_bytes, false, false, counter);
@@ -289,7 +296,7 @@ void copy_async(void* shared, const void* global, unsigned bytes, unsigned valid
         volatile char touched = static_cast<const char*>(global)[valid_bytes - 1];  // fault here, not at the wait
         (void)touched;
     }
-    current->copies.push_back({low, static_cast<const char*>(global), bytes, valid_bytes, current->group});
+    current->copies.push_back({static_cast<char*>(shared), static_cast<const char*>(global), bytes, valid_bytes, current->group});
 }
 
 void copy_async_commit() { ++current->group; }

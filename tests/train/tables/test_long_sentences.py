@@ -26,7 +26,9 @@ def test_long_sentences_are_in_no_other_part() -> None:
     assert len(data.train) == 95
 
 
-def test_the_loss_is_that_of_one_sentence_at_a_time() -> None:
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_loss_is_that_of_one_sentence_at_a_time(backwards: bool, monkeypatch) -> None:
+    """In the tokens that targets have, which may be others than those of sources: here they are turned round."""
     manual_seed(0)
     pairs = [("the cat", "le chat"), ("the old dog runs", "le vieux chien court"), ("a", "un")]
     tokenizer = BPETokenizer.train([text for pair in pairs for text in pair], 280)
@@ -37,7 +39,7 @@ def test_the_loss_is_that_of_one_sentence_at_a_time() -> None:
     nats = tokens = 0.0
     translator.model.eval()
     for source, target in pairs:
-        ids = tokenizer.encode(target)
+        ids = tokenizer.encode(target)[:: -1 if backwards else 1]
         with no_grad():
             logits = translator.model(
                 np.array([tokenizer.encode(source, add_eos=True)]), np.array([[tokenizer.bos_id, *ids]])
@@ -45,4 +47,6 @@ def test_the_loss_is_that_of_one_sentence_at_a_time() -> None:
         wanted = np.array([[*ids, tokenizer.eos_id]])
         nats += ops.cross_entropy(logits, wanted, reduction="sum").item()
         tokens += wanted.size
+    if backwards:
+        monkeypatch.setattr(tokenizer, "encode_targets", lambda texts: [tokenizer.encode(text)[::-1] for text in texts])
     assert mean_loss(translator, pairs) == pytest.approx(nats / tokens, rel=1e-5)

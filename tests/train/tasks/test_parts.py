@@ -10,11 +10,11 @@ import pytest
 
 from handloom.errors import InputError
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
-from handloom.models.presets import SMOKE
+from handloom.models.presets import CLASSIFIER_PRESETS, SMOKE
 from handloom.nn import MultiHeadAttention
 from handloom.train.optim.optimizers import SGD, Adam, AdamW
 from handloom.train.optim.schedules import Plateau
-from handloom.train.tasks.parts import make_model, make_optimizer, make_schedule
+from handloom.train.tasks.parts import make_model, make_optimizer, make_record, make_schedule, make_validation
 from handloom.train.tasks.task import fit
 
 CONFIG = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)
@@ -60,6 +60,21 @@ def test_schedules() -> None:
     assert make_schedule(SMOKE, 100)(100) == pytest.approx(SMOKE.d_model**-0.5 * 0.1)
     with pytest.raises(InputError, match="add --lr"):
         make_schedule(changed(schedule="cosine"), 10)
+
+
+def test_validations() -> None:
+    found = make_validation(changed(validate_every=50, monitor="valid_accuracy", patience=4, average=3), [], 7, 40)
+    assert (found.every, found.monitor, found.higher_is_better, found.patience, found.average) == (
+        40, "valid_accuracy", True, 4, 3,
+    )  # fmt: skip
+    assert make_validation(changed(validate_every=10), [], 7, 40).every == 10
+    assert make_validation(CLASSIFIER_PRESETS["smoke"], [], 7, 40).every == 7, "once an epoch"
+
+
+def test_the_picture_says_what_only_training_has() -> None:
+    smoothed = make_record(changed(label_smoothing=0.1), 0.2, "token")
+    assert smoothed.label == "training (dropout 0.2, label smoothing 0.1)"
+    assert make_record(changed(label_smoothing=0.0), 0.2, "token").label == "training (dropout 0.2)"
 
 
 @pytest.mark.parametrize(

@@ -221,26 +221,7 @@ EMULATOR_UNSEEN T atomicCAS(T* address, std::common_type_t<T> compare, std::comm
 
 #include "intrinsics.hpp"
 
-// -- what ptx.cuh calls in place of its instructions -------------------------------------------------------------------
-
-namespace emulator {
-
-inline void mma_m16n8k16(float (&accumulator)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, Place place) {
-    MmaCall call{a, {b0, b1}, accumulator};
-    sync_warp(0xffffffffu, "mma.sync", place, combine_mma_m16n8k16, &call, false);
-}
-
-inline void ldmatrix(unsigned* registers, int count, bool transposed, const void* row, Place place) {
-    if (int(lane_number()) < 8 * count) {
-        if (uintptr_t(row) % 16) fail("misaligned", "ldmatrix at %s:%d: a row starts at no multiple of 16 bytes",
-                 place.file, place.line);
-        note_read(row, 16);
-    }
-    MatrixCall call{row, registers, count, transposed};
-    sync_warp(0xffffffffu, "ldmatrix", place, combine_ldmatrix, &call, false);
-}
-
-}  // namespace emulator
+#include "ptx.hpp"
 
 // -- launching -------------------------------------------------------------------------------------------------------
 

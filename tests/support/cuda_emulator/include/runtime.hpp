@@ -29,6 +29,9 @@ struct LaneCall {
 using Combine = void (*)(LaneCall* const* calls);
 
 void* shared_memory();
+constexpr unsigned shared_window = 1024;  // where shared memory begins for instructions that take its own addresses
+// What lies there, `bytes` of it. Fails if it is not all in the block's shared memory, at a multiple of `bytes`.
+char* shared_pointer(unsigned address, unsigned bytes, const char* what, Place place);
 void sync_block(Place place);
 int sync_block_count(bool predicate, Place place);  // __syncthreads_count
 // Waits until every lane in `mask` has called the same operation at the same place; the last to come combines.
@@ -46,8 +49,7 @@ void note_access(const void* address, size_t size, bool write, bool atomic, cons
 [[noreturn]] void fail(const char* kind, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 struct MmaCall {
-    const unsigned* a;
-    unsigned b[2];
+    const unsigned *a, *b;
     float* accumulator;
 };
 void combine_mma_m16n8k16(LaneCall* const* calls);

@@ -1,0 +1,134 @@
+"""Build a Transformer in fourteen chapters, every step checked.
+
+python -m handloom.course start DIR       a folder with the texts and the files to write in
+python -m handloom.course check           what is done, and where to go on
+python -m handloom.course check 1         one chapter
+python -m handloom.course hint 1          help with it, a little more each time; the fourth shows the solution
+python -m handloom.course watch           checks a chapter again whenever its file is saved
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from pathlib import Path
+
+from ..train.cli.command_line import run_main
+from .chapter import Chapter, chapters
+from .checking import Report, bar, check, show
+from .folder import Folder, digest, start
+from .watching import saved
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m handloom.course", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    one = commands.add_parser("start", help="make the folder, or add what is missing in it; nothing is overwritten")
+    one.add_argument("dir", type=Path, metavar="DIR")
+    numbers = [chapter.number for chapter in chapters()]
+    inside = argparse.ArgumentParser(add_help=False)
+    inside.add_argument("--dir", type=Path, default=Path(), help="the folder of the course (default: this one)")
+    one = commands.add_parser("check", parents=[inside], help="run a chapter's file and say what is right and what not")
+    one.add_argument(
+        "chapter", type=int, nargs="?", choices=numbers, metavar="CHAPTER", help="1, 2, ... (default: all)"
+    )
+    one = commands.add_parser("hint", parents=[inside], help="help with the first exercise that does not pass yet")
+    one.add_argument("chapter", type=int, choices=numbers, metavar="CHAPTER", help="1, 2, ...")
+    one.add_argument("--exercise", metavar="NAME", help="help with this one")
+    commands.add_parser("watch", parents=[inside], help="check again whenever a file is saved, until Ctrl-C")
+    arguments = parser.parse_args()
+    if arguments.command is None:
+        parser.print_help()
+        return
+    if arguments.command == "start":
+        _start(arguments.dir)
+        return
+    folder = Folder(arguments.dir)
+    if arguments.command == "hint":
+        exercises = [exercise.name for exercise in _chapter(arguments.chapter).exercises]
+        if arguments.exercise not in (None, *exercises):
+            parser.error(f"chapter {arguments.chapter} has the exercises {', '.join(exercises)}")
+        _hint(folder, _chapter(arguments.chapter), arguments.exercise)
+    elif arguments.command == "watch":
+        _watch(folder)
+    else:
+        done = _check_all(folder) if arguments.chapter is None else _check(folder, _chapter(arguments.chapter)).done
+        sys.exit(0 if done else 1)
+
+
+def _chapter(number: int) -> Chapter:
+    return next(chapter for chapter in chapters() if chapter.number == number)
+
+
+def _start(path: Path) -> None:
+    written, kept = start(path)
+    print(f"{path}: {len(written)} files written{f', {len(kept)} were there and stay as they are' if kept else ''}.")
+    print(f"Read {path / 'README.md'}, then {path / chapters()[0].stem}.md. Then:")
+    print(f"    cd {path}\n    python -m handloom.course check")
+
+
+def _check(folder: Folder, chapter: Chapter) -> Report:
+    file = digest(folder.file(chapter))
+    report = check(chapter, folder.file(chapter))
+    folder.keep(chapter, report.passed, file)
+    show(report, folder)
+    return report
+
+
+def _check_all(folder: Folder) -> bool:
+    """Check the chapters in order up to the first that is not done; what passed and is unchanged is not run again."""
+    for chapter in chapters():
+        if not folder.is_done(chapter) and not _check(folder, chapter).done:
+            break
+    return _overview(folder)
+
+
+def _overview(folder: Folder) -> bool:
+    """Print what is done and where to go on."""
+    print()
+    for chapter in chapters():
+        count = len(folder.passed(chapter))
+        print(f"  {chapter.number:2}. {chapter.title:40} {bar(count, len(chapter.exercises))}")
+    left = [chapter for chapter in chapters() if not folder.is_done(chapter)]
+    if left:
+        print(f"\nGo on with chapter {left[0].number}: read {left[0].stem}.md, write in {left[0].stem}.py.")
+    else:
+        print("\nAll chapters are done: you have built every part of a Transformer.")
+    return not left
+
+
+def _hint(folder: Folder, chapter: Chapter, name: str | None) -> None:
+    passed = folder.passed(chapter)
+    left = [exercise for exercise in chapter.exercises if exercise.name not in passed]
+    if name:
+        left = [exercise for exercise in chapter.exercises if exercise.name == name]
+    if not left:
+        print(f"Chapter {chapter.number} is done. For another look: --exercise NAME.")
+        return
+    exercise = left[0]
+    count = folder.next_hint(chapter, exercise.name)
+    print(f"Chapter {chapter.number}, `{exercise.name}`:\n")
+    for number, hint in enumerate(exercise.hints[:count], 1):
+        print(textwrap.fill(hint, 100, initial_indent=f"  {number}. ", subsequent_indent="     ") + "\n")
+    if count > len(exercise.hints):
+        print("  The solution:\n")
+        print(textwrap.indent(chapter.solution_of(exercise.name), "    ") + "\n")
+    else:
+        more = "the solution" if count == len(exercise.hints) else "more"
+        print(f"  The same command once more shows {more}.")
+
+
+def _watch(folder: Folder) -> None:
+    _check_all(folder)
+    print("\nWatching: save a file, and its chapter is checked. Ctrl-C ends.", flush=True)
+    for chapter in saved(folder, chapters()):
+        if _check(folder, chapter).done:
+            _overview(folder)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,168 @@
+"""The chapters as they are found beside `chapters/__init__.py`, and what is made of their files for a learner.
+
+A chapter `c01_gradient` has the text `c01_gradient.md`, the solution `c01_gradient_solution.py`, of which the learner's
+file is cut, the exercises `c01_gradient.py`, and the pictures, drawn by `c01_gradient_pictures.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .exercise import Exercise
+from .stub import HEAD, stub, without_marks
+
+FOLDER = Path(__file__).parent / "chapters"
+IMAGES = FOLDER / "images"
+ROOT = FOLDER.parents[1]
+#: The views of the explorer, by the end of their address.
+VIEWS = {
+    "translate": "Translate",
+    "head": "One head",
+    "beam": "Beam",
+    "graph": "Graph",
+    "check": "Gradient check",
+    "bpe": "BPE",
+    "tiles": "Three ways",
+    "training": "Training",
+}
+WORDS_A_MINUTE = 150  # of a text with formulas and code
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter. `stem` is the name of its files, as c01_gradient."""
+
+    stem: str
+
+    @property
+    def number(self) -> int:
+        return int(self.stem[1:3])
+
+    @cached_property
+    def text(self) -> str:
+        """As it is written, with roles for links: see `with_links`."""
+        return (FOLDER / f"{self.stem}.md").read_text(encoding="utf-8")
+
+    @property
+    def title(self) -> str:
+        """The question, as "What is a gradient?"."""
+        return self.text.partition("\n")[0].partition(". ")[2]
+
+    @property
+    def minutes(self) -> int:
+        """To read it."""
+        return max(1, round(len(self.text.split()) / WORDS_A_MINUTE))
+
+    @cached_property
+    def solution_source(self) -> str:
+        return (FOLDER / f"{self.stem}_solution.py").read_text(encoding="utf-8")
+
+    @property
+    def _stub(self) -> tuple[str, list[str], int]:
+        return stub(self.solution_source, HEAD.format(number=self.number, title=self.title, stem=self.stem))
+
+    @property
+    def stub(self) -> str:
+        """The learner's file as it is given."""
+        return self._stub[0]
+
+    @property
+    def messages(self) -> list[str]:
+        """What the stubs say."""
+        return self._stub[1]
+
+    @property
+    def lines(self) -> int:
+        """Lines of code that the learner writes, by the solution's count."""
+        return self._stub[2]
+
+    @property
+    def solution(self) -> ModuleType:
+        return self._module("_solution")
+
+    @property
+    def exercises(self) -> list[Exercise]:
+        return self._module("").EXERCISES
+
+    @property
+    def drawings(self) -> dict[str, Any]:
+        """The functions that draw the pictures, by the name of the file in `images`."""
+        functions = vars(self._module("_pictures"))
+        drawn = {name: function for name, function in functions.items() if name.startswith("draw_")}
+        return {f"{self.stem[:3]}_{name.removeprefix('draw_')}.png": function for name, function in drawn.items()}
+
+    @property
+    def views(self) -> list[str]:
+        """The views of the explorer that the text sends to."""
+        return list(dict.fromkeys(re.findall(r"\{explorer\}`([^`]+)`", self.text)))
+
+    def _module(self, kind: str) -> ModuleType:
+        return importlib.import_module(f".chapters.{self.stem}{kind}", __package__)
+
+    def solution_of(self, name: str) -> str:
+        """The solution's lines of one function or class."""
+        for node in ast.parse(self.solution_source).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+                lines = self.solution_source.split("\n")[node.lineno - 1 : node.end_lineno]
+                return without_marks("\n".join(lines))
+        raise KeyError(name)
+
+
+@cache
+def chapters() -> list[Chapter]:
+    """All there are, in order."""
+    return [Chapter(path.stem) for path in sorted(FOLDER.glob("c[0-9][0-9]_*.md"))]
+
+
+def definition(name: str) -> tuple[Path, str, int]:
+    """The file, the name in it and the line of something in the package, as "autograd.ops.softmax.Softmax.backward".
+
+    Raises KeyError if there is no such function, class or module.
+    """
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        file = ROOT.joinpath(*parts[:length]).with_suffix(".py")
+        if file.is_file():
+            node: Any = ast.parse(file.read_text(encoding="utf-8"))
+            line = 1
+            for part in parts[length:]:
+                inner = [one for one in node.body if getattr(one, "name", None) == part]
+                if not inner:
+                    raise KeyError(name)
+                node, line = inner[0], inner[0].lineno
+            return file, ".".join(parts[length:]), line
+    raise KeyError(name)
+
+
+def source_link(name: str) -> str:
+    """Where something is defined, for a terminal: file:line and the name."""
+    file, inside, line = definition(name)
+    return f"{file}:{line} ({inside})" if inside else str(file)
+
+
+def explorer_link(view: str) -> str:
+    """How to get to a view of the explorer."""
+    return f"`python -m handloom.explorer`, view {VIEWS[view]} (its address ends in `#{view}`)"
+
+
+def with_links(text: str, up: str | None = None) -> str:
+    """A chapter's text with its roles made into links: {source}`module.name` and {explorer}`view`.
+
+    Sources are linked by `up`, the way from the text to the repository's root, or as files of this installation.
+    """
+
+    def source(match: re.Match[str]) -> str:
+        file, inside, line = definition(match[1])
+        path = file.relative_to(ROOT).as_posix()
+        target = f"{file}#L{line}" if up is None else f"{up}/{path}"
+        return f"[{inside or path}]({target})" if not inside else f"[{inside} in {path}]({target})"
+
+    text = re.sub(r"\{source\}`([^`]+)`", source, text)
+    return re.sub(r"\{explorer\}`([^`]+)`", lambda match: explorer_link(match[1]), text)

@@ -1,0 +1,73 @@
+"""Chapter 3, the pictures: errors of numeric derivatives by their step, and a mistake that g = 1 does not see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..drawing import BLUE, GREEN, GREY, ORANGE, new_figure, plain
+from .c03_checker_solution import RIGHT, WRONG, central, complex_step
+
+
+def draw_steps() -> Any:
+    """Of exp(sin x) at 0.6, whose derivative is cos(x) exp(sin x)."""
+    figure = new_figure(3.3)
+    axes = plain(figure.subplots(), "error of the derivative of exp(sin x) at x = 0.6, by the step h")
+
+    def f(x: Any) -> Any:
+        return np.exp(np.sin(x)).sum()
+
+    x = np.array([0.6])
+    right = np.cos(x) * f(x)
+    steps = 10.0 ** np.arange(0, -20.5, -0.5)
+    ways = {
+        "forward difference": (ORANGE, lambda h: (f(x + h) - f(x)) / h),
+        "central difference": (BLUE, lambda h: central(f, x, h)),
+        "complex step": (GREEN, lambda h: np.imag(f(x + 1j * h)) / h),
+    }
+    for name, (colour, derivative) in ways.items():
+        errors = [max(float(np.abs(derivative(h) / right - 1).max()), 3e-17) for h in steps]
+        axes.loglog(steps, errors, color=colour, linewidth=1.8, label=name)
+    assert np.allclose(complex_step(f, x), right, rtol=1e-15)
+    axes.invert_xaxis()
+    axes.set_xlabel("h", fontsize=9)
+    axes.set_ylabel("relative error", fontsize=9)
+    axes.annotate("h too large:\nTaylor's next term", (3e-2, 1e-1), fontsize=8.5, color=GREY, va="bottom")
+    axes.annotate("h too small:\nrounding, 1e-16 / h", (1e-8, 1e-5), fontsize=8.5, color=GREY, va="bottom", ha="center")
+    axes.legend(fontsize=8.5, frameon=False, loc="center right")
+    axes.set_ylim(1e-17, 30)
+    return figure
+
+
+def signed(axes: Any, array: np.ndarray, title: str, names: list[str], top: float) -> None:
+    """Numbers shaded from orange (negative) to blue (positive)."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("signed", [ORANGE, "white", BLUE])
+    axes.imshow(array, cmap=colours, vmin=-top, vmax=top)
+    for (i, j), value in np.ndenumerate(array):
+        axes.text(
+            j, i, f"{value:+.2f}".replace("-0.00", "0").replace("+0.00", "0"), ha="center", va="center", fontsize=9
+        )
+    axes.set_xticks(range(array.shape[1]), names, fontsize=9)
+    axes.set_yticks(range(len(array)), [f"$x_{i}$" for i in range(1, len(array) + 1)], fontsize=9)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_title(title, fontsize=10, loc="left", color="#111827")
+
+
+def draw_blind() -> Any:
+    _, right, x = RIGHT["softmax"]
+    x = x / 2
+    _, wrong, _ = WRONG["softmax, with the mean of g"]
+    units = np.eye(len(x))
+    difference = np.stack([wrong(x, unit) - right(x, unit) for unit in units], axis=1)
+    g = np.random.default_rng(0).standard_normal((len(x), 2))
+    seen = difference @ np.column_stack([np.ones(len(x)), g])
+    figure = new_figure(2.7)
+    left, middle = figure.subplots(1, 2, width_ratios=[4, 3])
+    top = 0.25
+    signed(left, difference, "D: the wrong rule minus the right one", [f"$g_{i}$" for i in range(1, 5)], top)
+    signed(middle, seen, "D g: what the check sees", ["g = 1", "random", "again"], top)
+    return figure

@@ -1,0 +1,96 @@
+"""Chapter 4, the pictures: a sentence cut by more and more merges, and how often the pairs occur."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+from ...tokenizer.pre_tokenizer import PreTokenizer
+from ..drawing import BLUE, GREY, ORANGE, empty, new_figure, plain
+from .c04_tokens_solution import count_pairs, encode, merge, train
+
+TEXT = """The weaver sets up the loom in the morning. First the long threads are drawn through the loom, one beside the
+other, then the shuttle carries the cross thread from the left to the right and from the right to the left. With each
+throw of the shuttle the cloth grows by the breadth of a thread. The older weavers say that a good weaver never counts
+the threads, but every weaver counts them in the end. When a thread breaks, the weaver stops the loom, finds both ends,
+ties them together and goes on weaving. Nobody who looks at the finished cloth sees where the thread broke. In winter,
+when the light is short, the weavers work together at the largest loom and tell each other of other winters, of longer
+threads, of lighter looms and of a cloth that was so fine that it could be drawn through a ring. Whether there ever was
+such a cloth nobody knows, but whoever weaves wants to weave it. The youngest weaver counts the threads twice: whatever
+was counted once was counted wrong, the others say, and whatever was counted twice is at least wrong in the same way."""
+SENTENCE = "The weaver counts the longest threads"
+MERGES = 160
+
+
+@cache
+def trained() -> tuple[dict[tuple[int, ...], int], list[tuple[int, int]]]:
+    words = Counter(tuple(word.encode()) for word in PreTokenizer().split(" ".join(TEXT.split())))
+    return dict(words), train(words, MERGES)
+
+
+def spelt(tokens: Any, merges: Any) -> list[str]:
+    texts = {byte: bytes([byte]) for byte in range(256)}
+    for number, (left, right) in enumerate(merges):
+        texts[256 + number] = texts[left] + texts[right]
+    return [texts[token].decode() for token in tokens]
+
+
+def draw_cuts() -> Any:
+    from matplotlib.patches import FancyBboxPatch
+
+    _, merges = trained()
+    figure = new_figure(2.3)
+    rows = [0, 10, 40, MERGES]
+    axes = empty(figure.subplots(), 50, 4 * len(rows) + 1.4)
+    axes.text(1.0, 4 * len(rows) + 0.3, "merges", fontsize=9, color=GREY, ha="center")
+    axes.text(48.6, 4 * len(rows) + 0.3, "tokens", fontsize=9, color=GREY, ha="center")
+    for row, count in enumerate(rows):
+        y, x = 4 * (len(rows) - row) - 2.4, 4.0
+        words = PreTokenizer().split(SENTENCE)
+        tokens = [token for word in words for token in spelt(encode(tuple(word.encode()), merges[:count]), merges)]
+        for token in tokens:
+            long = len(token.strip()) > 1
+            shape = FancyBboxPatch(
+                (x + 0.08, y - 1.2), len(token) * 1.12 - 0.16, 2.4, boxstyle="round,pad=0,rounding_size=0.25",
+                facecolor="#cfe0f4" if long else "white", edgecolor=BLUE, linewidth=0.8,
+            )  # fmt: skip
+            axes.add_patch(shape)
+            for place, letter in enumerate(token):
+                shown = "␣" if letter == " " else letter
+                colour = GREY if letter == " " else "#111827"
+                axes.text(
+                    x + (place + 0.5) * 1.12, y, shown, family="DejaVu Sans Mono", fontsize=10, ha="center",
+                    va="center", color=colour,
+                )  # fmt: skip
+            x += len(token) * 1.12
+        axes.text(1.0, y, str(count), fontsize=10, ha="center", va="center", color="#111827")
+        axes.text(48.6, y, str(len(tokens)), fontsize=10, ha="center", va="center", color=ORANGE)
+    return figure
+
+
+def draw_counts() -> Any:
+    words, merges = trained()
+    often, lengths = [], []
+    for number, pair in enumerate(merges):
+        lengths.append(sum(len(tokens) * count for tokens, count in words.items()))
+        often.append(count_pairs(words)[pair])
+        words = {merge(tokens, pair, 256 + number): count for tokens, count in words.items()}
+    figure = new_figure(2.6)
+    left, right = figure.subplots(1, 2)
+    plain(left, "how often the pair of each merge occurred")
+    left.step(range(len(often)), often, where="post", color=BLUE, linewidth=1.6)
+    left.set_yscale("log", base=2)
+    left.set_yticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
+    ties = Counter(often).most_common(1)[0]
+    first = often.index(ties[0])
+    left.annotate(
+        f"{ties[1]} pairs, {ties[0]} times each", (first + ties[1] / 2, ties[0]), xytext=(0, 18),
+        textcoords="offset points", fontsize=8.5, color=ORANGE, ha="center",
+        arrowprops={"arrowstyle": "-", "color": ORANGE},
+    )  # fmt: skip
+    left.set_xlabel("merges", fontsize=9)
+    plain(right, "tokens that the text needs").plot(lengths, color=BLUE, linewidth=1.8)
+    right.set_ylim(0, None)
+    right.set_xlabel("merges", fontsize=9)
+    return figure

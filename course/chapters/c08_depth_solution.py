@@ -1,0 +1,53 @@
+"""What chapter 8 builds: layer norm with its rule, the feed-forward network, and a whole pre-norm layer."""
+
+import numpy as np
+
+
+def self_attention(x, w_in, w_out, heads):
+    """Chapter 7's layer without positions and mask: x (length, d), w_in (3 d, d), w_out (d, d) -> (length, d)."""
+    q, k, v = (part.reshape(len(x), heads, -1).swapaxes(0, 1) for part in np.split(x @ w_in.T, 3, axis=1))
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    out = e / e.sum(axis=-1, keepdims=True) @ v
+    return out.swapaxes(0, 1).reshape(x.shape) @ w_out.T
+
+
+def layer_norm(x, weight, bias, eps=1e-5):
+    """Each row of x (length, d) to mean 0 and variance 1, times weight (d,), plus bias (d,)."""
+    # your turn: Mean and variance of each row (which axis?), both as a column, so that they are lined up with x. eps
+    # stands inside the square root.
+    centred = x - x.mean(axis=1, keepdims=True)
+    variance = (centred * centred).mean(axis=1, keepdims=True)
+    return centred / np.sqrt(variance + eps) * weight + bias
+
+
+def layer_norm_rule(x, weight, g, eps=1e-5):
+    """For layer_norm(x, weight, bias) and its gradient g (length, d): the gradients (of x, of weight, of bias)."""
+    # your turn: You need x_hat and r of the text again, and h = g * weight. Then the gradient of x is one line: which
+    # two things are taken off h? For weight and bias think of chapter 2: one row serves all words.
+    centred = x - x.mean(axis=1, keepdims=True)
+    r = 1 / np.sqrt((centred * centred).mean(axis=1, keepdims=True) + eps)
+    x_hat, h = centred * r, g * weight
+    dx = r * (h - h.mean(axis=1, keepdims=True) - x_hat * (h * x_hat).mean(axis=1, keepdims=True))
+    return dx, (g * x_hat).sum(axis=0), g.sum(axis=0)
+
+
+def feed_forward(x, w1, b1, w2, b2):
+    """Each word for itself: x (length, d), w1 (n, d), b1 (n,), w2 (d, n), b2 (d,) -> (length, d)."""
+    # your turn: Up by w1 and b1, nothing below 0, back by w2 and b2. Weights are stored as (out, in).
+    return np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
+
+
+def block(x, weights, heads):
+    """A pre-norm layer: x (length, d) -> (length, d). `weights` is a dictionary with PyTorch's names:
+
+    self_attn.in_proj_weight, self_attn.out_proj.weight, linear1.weight, linear1.bias, linear2.weight, linear2.bias,
+    norm1.weight, norm1.bias, norm2.weight, norm2.bias.
+    """
+    # your turn: Two times the same form: x plus something, made of a normed copy of x. First attention after norm1,
+    # then the feed-forward network (linear1, linear2) after norm2.
+    normed = layer_norm(x, weights["norm1.weight"], weights["norm1.bias"])
+    x = x + self_attention(normed, weights["self_attn.in_proj_weight"], weights["self_attn.out_proj.weight"], heads)
+    normed = layer_norm(x, weights["norm2.weight"], weights["norm2.bias"])
+    linear = [weights[f"linear{number}.{kind}"] for number in (1, 2) for kind in ("weight", "bias")]
+    return x + feed_forward(normed, *linear)

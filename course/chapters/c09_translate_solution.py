@@ -1,0 +1,98 @@
+"""What chapter 9 builds: the layers of encoder and decoder, and the translator; the learner's file is cut from this."""
+
+import numpy as np
+
+from ...nn.positional import sinusoidal_table
+
+# The blocks of chapters 6 to 8, for a dictionary `w` of weights by name, such as w["output.bias"].
+
+
+def linear(x, w, name):
+    return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+
+def norm(x, w, name):
+    """Each row to mean 0 and variance 1, then scaled and shifted."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    std = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+    return centred / std * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+
+def attention(x, memory, w, name, heads, mask):
+    """Each row of x (batch, queries, d) looks at the rows of memory (batch, keys, d), with several heads.
+
+    mask is boolean, True = may look, and broadcasts to (batch, heads, queries, keys).
+    """
+    weights, biases = (np.split(w[f"{name}.in_proj_{kind}"], 3) for kind in ("weight", "bias"))
+    q, k, v = (
+        (rows @ weight.T + bias).reshape(len(rows), rows.shape[1], heads, -1).swapaxes(1, 2)
+        for rows, weight, bias in zip((x, memory, memory), weights, biases, strict=True)
+    )
+    scores = np.where(mask, q @ k.swapaxes(2, 3) / np.sqrt(q.shape[3]), -np.inf)
+    e = np.exp(scores - scores.max(axis=3, keepdims=True))
+    mixed = (e / e.sum(axis=3, keepdims=True) @ v).swapaxes(1, 2)
+    return linear(mixed.reshape(x.shape), w, f"{name}.out_proj")
+
+
+def feed_forward(x, w, name):
+    return linear(np.maximum(linear(x, w, f"{name}.linear1"), 0), w, f"{name}.linear2")
+
+
+def shifted(sentences, pad, bos, eos):
+    """What the decoder reads, and what it should say: two arrays (batch, longest + 1) of ids, filled up with `pad`.
+
+    sentences: lists of ids, without `bos` and `eos`.
+    """
+    # your turn: When the decoder has read <bos> and the first n words, what should it say? Write down both rows for
+    # the sentence [5, 6, 7]; they have the same length.
+    longest = max(map(len, sentences))
+    fill = [[pad] * (longest - len(ids)) for ids in sentences]
+    read = [[bos, *ids, *more] for ids, more in zip(sentences, fill, strict=True)]
+    say = [[*ids, eos, *more] for ids, more in zip(sentences, fill, strict=True)]
+    return np.array(read), np.array(say)
+
+
+def embed(ids, table):
+    """ids (batch, length) -> vectors (batch, length, d): rows of the table (vocabulary, d), and where they stand."""
+    # your turn: The row of the table for each id, times sqrt(d); then add sinusoidal_table(length, d), whose row t
+    # belongs to the position t.
+    d = table.shape[1]
+    return table[ids] * np.sqrt(d) + sinusoidal_table(ids.shape[1], d)
+
+
+def encoder_layer(x, w, name, heads, mask):
+    """x (batch, length, d) -> the same shape. The weights have names such as f"{name}.self_attn", f"{name}.norm1"."""
+    # your turn: Two steps, and each of them is norm(what there was + what is new): first the words look at each other,
+    # then each goes through feed_forward(..., name) by itself.
+    x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, mask), w, f"{name}.norm1")
+    return norm(x + feed_forward(x, w, name), w, f"{name}.norm2")
+
+
+def decoder_layer(x, memory, w, name, heads, own_mask, memory_mask):
+    """x (batch, length, d) -> the same shape; memory (batch, source length, d) is what the encoder made."""
+    # your turn: Three steps now, each norm(what there was + what is new): look at the words said so far, look at the
+    # source (weights f"{name}.multihead_attn"), think it over.
+    x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
+    x = norm(x + attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
+    return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
+
+
+def transformer(source, target, w, heads, layers, pad=0):
+    """Logits (batch, target length, vocabulary) of the word after each word of `target`.
+
+    source (batch, source length), target (batch, target length): ids. `layers`: how many each stack has; their names
+    are "encoder.layers.0", ..., "decoder.layers.0", ... The tables are w["source_embedding.weight"] and
+    w["target_embedding.weight"], the last layer is "output".
+    """
+    # your turn: Two masks: nobody looks at padding of the source, and no word of the target looks ahead. Then the
+    # encoder's layers over the embedded source; the decoder's over the embedded target, each of which is given what the
+    # *last* encoder layer made; and the linear layer "output".
+    seen = (source != pad)[:, None, None, :]
+    causal = np.tri(target.shape[1], dtype=bool)
+    memory = embed(source, w["source_embedding.weight"])
+    for i in range(layers):
+        memory = encoder_layer(memory, w, f"encoder.layers.{i}", heads, seen)
+    x = embed(target, w["target_embedding.weight"])
+    for i in range(layers):
+        x = decoder_layer(x, memory, w, f"decoder.layers.{i}", heads, causal, seen)
+    return linear(x, w, "output")

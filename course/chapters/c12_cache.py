@@ -1,0 +1,432 @@
+"""Chapter 12, the exercises: attention with a cache, the start, a step, and the choice of a beam's sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...autograd import Tensor, no_grad
+from ...models import Seq2SeqTransformer
+from ...models.generation.cache import TreeCache
+from ...models.generation.raw_layers import RawAttention
+from ...models.generation.raw_layers import attend as raw_attend
+from ..exercise import Exercise, Mistake, need
+from .c09_translate import HEADS, LAYERS, model
+from .c12_cache_solution import State, attend, attend_new, linear, merge, project, select, start, step
+from .c12_cache_solution import feed_forward as feed
+from .c12_cache_solution import norm as normed
+
+SOURCE = np.array([[5, 6, 10, 3], [8, 2, 0, 0]])
+SAID = np.array([[1, 8, 4, 12], [1, 5, 5, 7]])
+
+
+def encoded(source: np.ndarray = SOURCE) -> tuple[Seq2SeqTransformer, np.ndarray]:
+    made = model()
+    with no_grad():
+        return made, made.encode(source)[0].data
+
+
+def probe_attend_new(attend_new: Any) -> dict[str, Any]:
+    q, k, v = np.random.default_rng(12).standard_normal((3, 2, 2, 4, 3))
+    last = (x[:, :, 3:] for x in (q, k, v))
+    first = need(attend_new(q[:, :, :1], k[:, :, :1], v[:, :, :1], k[:, :, :0], v[:, :, :0]), tuple, "attend_new(...)")
+    names = "what it gets", "the keys", "the values"
+    found = {f"{name}, of the first word": x for name, x in zip(names, first, strict=True)}
+    later = attend_new(*last, k[:, :, :3], v[:, :, :3])
+    return found | {f"{name}, of the fourth word": x for name, x in zip(names, later, strict=True)}
+
+
+def probe_start(start: Any) -> dict[str, Any]:
+    made, memory = encoded()
+    state = start(memory, SOURCE, made.state_dict(), HEADS, LAYERS)
+    if not hasattr(state, "memory_keys"):
+        need(state, State, "start(...)")  # the learner's State is a class of its own
+    mask = np.broadcast_to(state.memory_mask, (2, 1, 1, 4))
+    return {
+        "the first layer's keys of the source": state.memory_keys[0],
+        "the first layer's values of the source": state.memory_values[0],
+        "the keys of all layers": np.stack(state.memory_keys),
+        "the values of all layers": np.stack(state.memory_values),
+        "the mask of the source": mask,
+    }
+
+
+def probe_step(step: Any) -> dict[str, Any]:
+    def logits(source: np.ndarray, said: np.ndarray) -> list[Any]:
+        made, memory = encoded(source)
+        state = start(memory, source, made.state_dict(), HEADS, LAYERS)
+        state.source = source  # for `real`
+        return [step(ids, state, made.state_dict(), HEADS) for ids in said.T]
+
+    one, two = logits(SOURCE[:1], SAID[:1]), logits(SOURCE, SAID)
+    return {
+        "the logits after <bos>": one[0],
+        "the logits after two words": one[1],
+        "the logits after four words": one[3],
+        "the logits of two sentences, one with padding": two[3],
+    }
+
+
+def probe_select(select: Any) -> dict[str, Any]:
+    def after(rows: list[int], source: np.ndarray = SOURCE) -> Any:
+        made, memory = encoded(source)
+        w = made.state_dict()
+        state = start(memory, source, w, HEADS, LAYERS)
+        state.source = source
+        say = real_step if select is real_select else step
+        for ids in SAID.T[:2]:
+            say(ids, state, w, HEADS)
+        select(state, np.array(rows))
+        return say(np.array([9, 3]), state, w, HEADS)
+
+    return {
+        "the next logits when all stay": after([0, 1]),
+        "the next logits when two sentences, of one source, change places": after([1, 0], SOURCE[[0, 0]]),
+        "the next logits when sentences of two sources change places": after([1, 0]),
+        "the next logits when one goes on twice": after([1, 1]),
+    }
+
+
+# -- handloom's own ------------------------------------------------------------------------------------------------
+
+
+def real_attend_new(q, k, v, keys, values):
+    batch, heads, past, e = keys.shape
+    cache = TreeCache(1, batch, heads, e, keys.dtype, np)
+    if past:
+        cache.extend(0, past)
+        cache.append(0, keys, values)
+    cache.extend(past)
+    keys, values = cache.append(0, k, v)
+    merged, _ = raw_attend(q * e**-0.5, keys, values, None)
+    return merged.swapaxes(1, 2), keys, values
+
+
+def real_start(memory, source, w, heads, layers, pad=0):
+    made = model()
+    made.load_state_dict(w)
+    cross = [RawAttention(layer.multihead_attn, memory_too=True).memory(memory) for layer in made.decoder.layers]
+    return State([keys for keys, _ in cross], [values for _, values in cross], (source != pad)[:, None, None, :])
+
+
+def real_step(ids, state, w, heads):
+    if not hasattr(state, "twin"):
+        made = model()
+        made.load_state_dict(w)
+        state.twin = made.start(state.source)
+    return state.twin.step(ids[:, None]).copy()
+
+
+def real_select(state, rows):
+    state.twin.select(rows)
+
+
+# -- typical mistakes ----------------------------------------------------------------------------------------------
+
+
+def not_at_itself(q, k, v, keys, values):
+    _, longer, more = attend_new(q, k, v, keys, values)
+    return attend(q, keys, values), longer, more
+
+
+def past_lost(q, k, v, keys, values):
+    return attend(q, k, v), k, v
+
+
+def not_kept(q, k, v, keys, values):
+    return attend_new(q, k, v, keys, values)[0], keys, values
+
+
+def put_in_front(q, k, v, keys, values):
+    keys, values = np.concatenate([k, keys], axis=2), np.concatenate([v, values], axis=2)
+    return attend(q, keys, values), keys, values
+
+
+def along_the_heads(q, k, v, keys, values):
+    return attend(q, np.concatenate([keys, k], axis=1), np.concatenate([values, v], axis=1)), keys, values
+
+
+def made(memory, source, w, heads, layers, *, name="multihead_attn", which=(1, 2), only=False, mask="word"):
+    """A state with something wrong in it."""
+    names = [f"decoder.layers.{0 if only else i}.{name}" for i in range(layers)]
+    keys, values = ([project(memory, w, name, number, heads) for name in names] for number in which)
+    masks = {"word": source != 0, "pad": source == 0, "all": source == source}
+    return State(keys, values, masks[mask][:, None, None, :])
+
+
+def queries_too(memory, source, w, heads, layers, pad=0):
+    return made(memory, source, w, heads, layers, which=(0, 1))
+
+
+def keys_for_values(memory, source, w, heads, layers, pad=0):
+    return made(memory, source, w, heads, layers, which=(2, 1))
+
+
+def weights_of_the_other(memory, source, w, heads, layers, pad=0):
+    return made(memory, source, w, heads, layers, name="self_attn")
+
+
+def first_layer_for_all(memory, source, w, heads, layers, pad=0):
+    return made(memory, source, w, heads, layers, only=True)
+
+
+def padding_is_true(memory, source, w, heads, layers, pad=0):
+    return made(memory, source, w, heads, layers, mask="pad")
+
+
+def all_is_true(memory, source, w, heads, layers, pad=0):
+    return made(memory, source, w, heads, layers, mask="all")
+
+
+def stepped(ids, state, w, heads, *, position=None, keep=True, cache=None, masked=True, layer_input=False):
+    """A step with something left out."""
+    from ...nn.positional import sinusoidal_table
+
+    table = w["target_embedding.weight"]
+    d = table.shape[1]
+    at = state.length if position is None else position
+    x = table[ids][:, None] * np.sqrt(d) + sinusoidal_table(state.length + 2, d)[at]
+    first = x
+    for i in range(len(state.keys)):
+        name, slot = f"decoder.layers.{i}", i if cache is None else cache
+        q, k, v = (project(x, w, f"{name}.self_attn", which, heads) for which in range(3))
+        mixed, keys, values = attend_new(q, k, v, state.keys[slot], state.values[slot])
+        if keep:
+            state.keys[slot], state.values[slot] = keys, values
+        x = normed(x + merge(mixed, w, f"{name}.self_attn"), w, f"{name}.norm1")
+        q = project(first if layer_input else x, w, f"{name}.multihead_attn", 0, heads)
+        mask = state.memory_mask if masked else np.True_
+        mixed = attend(q, state.memory_keys[i], state.memory_values[i], mask)
+        x = normed(x + merge(mixed, w, f"{name}.multihead_attn"), w, f"{name}.norm2")
+        x = normed(x + feed(x, w, name), w, f"{name}.norm3")
+    return linear(x, w, "output")[:, 0]
+
+
+def always_at_the_start(ids, state, w, heads):
+    return stepped(ids, state, w, heads, position=0)
+
+
+def one_place_late(ids, state, w, heads):
+    return stepped(ids, state, w, heads, position=state.length + 1)
+
+
+def forgets(ids, state, w, heads):
+    return stepped(ids, state, w, heads, keep=False)
+
+
+def one_cache_for_all_layers(ids, state, w, heads):
+    return stepped(ids, state, w, heads, cache=0)
+
+
+def looks_at_padding(ids, state, w, heads):
+    return stepped(ids, state, w, heads, masked=False)
+
+
+def query_from_the_embedding(ids, state, w, heads):
+    return stepped(ids, state, w, heads, layer_input=True)
+
+
+def nothing_moves(state, rows):
+    pass
+
+
+def keys_alone(state, rows):
+    state.keys[:] = [array[rows] for array in state.keys]
+
+
+def said_words_alone(state, rows):
+    for arrays in (state.keys, state.values):
+        arrays[:] = [array[rows] for array in arrays]
+
+
+def mask_stays(state, rows):
+    mask = state.memory_mask
+    select(state, rows)
+    state.memory_mask = mask
+
+
+def first_layer_alone(state, rows):
+    for arrays in (state.keys, state.values, state.memory_keys, state.memory_values):
+        arrays[0] = arrays[0][rows]
+    state.memory_mask = state.memory_mask[rows]
+
+
+def each_only_once(state, rows):
+    select(state, np.unique(rows))
+
+
+# -- right, and written differently --------------------------------------------------------------------------------
+
+
+def in_new_arrays(q, k, v, keys, values):
+    batch, heads, past, e = keys.shape
+    longer, more = (np.empty((batch, heads, past + 1, e)) for _ in range(2))
+    longer[:, :, :past], more[:, :, :past], longer[:, :, past:], more[:, :, past:] = keys, values, k, v
+    return attend(q, longer, more), longer, more
+
+
+def layer_by_layer(memory, source, w, heads, layers, pad=0):
+    both = [
+        [project(memory, w, f"decoder.layers.{i}.multihead_attn", which, heads) for i in range(layers)]
+        for which in (1, 2)
+    ]
+    return State(*both, np.where(source == pad, False, True)[:, None, None])
+
+
+def sentence_by_sentence(ids, state, w, heads):
+    """Each for itself, with Tensors for the embedding."""
+    rows = np.arange(len(ids))
+    parts, logits = [], []
+    for row in rows:
+        part = State(
+            [x[[row]] for x in state.memory_keys], [x[[row]] for x in state.memory_values], state.memory_mask[[row]]
+        )
+        part.keys, part.values = [x[[row]] for x in state.keys], [x[[row]] for x in state.values]
+        logits.append(stepped(Tensor(ids[[row]]).data, part, w, heads))
+        parts.append(part)
+    for name in ("keys", "values"):
+        layers = zip(*(getattr(part, name) for part in parts), strict=True)
+        setattr(state, name, [np.concatenate(arrays) for arrays in layers])
+    return np.concatenate(logits)
+
+
+def by_copies(state, rows):
+    for name in ("keys", "values", "memory_keys", "memory_values"):
+        setattr(state, name, [np.stack([array[row] for row in rows]) for array in getattr(state, name)])
+    state.memory_mask = np.take(state.memory_mask, rows, axis=0)
+
+
+EXERCISES = [
+    Exercise(
+        name="attend_new",
+        real=real_attend_new,
+        probe=probe_attend_new,
+        mistakes=[
+            Mistake(
+                not_at_itself,
+                "The new word looks at those before it and not at itself: put its key and value there first, then "
+                "attend. (The first word would have nothing to look at.)",
+            ),
+            Mistake(
+                past_lost,
+                "The new word looks at itself alone. What was before has to stay: the new key goes behind the others.",
+            ),
+            Mistake(not_kept, "What it gets is right; but its key and value are not among those that are returned."),
+            Mistake(
+                put_in_front,
+                "The new key stands in front of the others. Attention does not mind, but whoever wants to know which "
+                "word is looked at does: the oldest comes first.",
+            ),
+            Mistake(
+                along_the_heads,
+                "The new keys are put beside the others as further heads (axis 1). The words are on axis 2.",
+            ),
+        ],
+        hints=(
+            "np.concatenate([keys, k], axis=...) with the axis on which the words stand, of (batch, heads, words, e).",
+            "The same for the values; then attend(q, keys, values) with all of them.",
+            "Return three things: attend(q, keys, values), keys, values.",
+        ),
+        another=in_new_arrays,
+        source="models.generation.cache.TreeCache.append",
+    ),
+    Exercise(
+        name="start",
+        real=real_start,
+        probe=probe_start,
+        mistakes=[
+            Mistake(queries_too, "These are queries and keys (which = 0 and 1). Kept are keys and values: 1 and 2."),
+            Mistake(keys_for_values, "Keys and values are exchanged: which = 1 are the keys, 2 the values."),
+            Mistake(
+                weights_of_the_other,
+                "These are made with the weights of self_attn. The look at the source has its own: multihead_attn.",
+            ),
+            Mistake(
+                first_layer_for_all,
+                "Right for the first layer; each layer has weights of its own, so keys and values of its own too.",
+            ),
+            Mistake(padding_is_true, "The mask is True at the padding; it should be True where a word stands."),
+            Mistake(all_is_true, "Nobody may look at the padding of the source: the mask is False there."),
+        ],
+        hints=(
+            "The decoder's layers are 'decoder.layers.0', 'decoder.layers.1' and so on; behind that comes "
+            "'.multihead_attn'.",
+            "[project(memory, w, f'decoder.layers.{i}.multihead_attn', 1, heads) for i in range(layers)] are the keys.",
+            "The same with 2 for the values; the mask is (source != pad)[:, None, None, :]. State takes all three.",
+        ),
+        another=layer_by_layer,
+        source="models.generation.raw_layers.RawAttention.memory",
+    ),
+    Exercise(
+        name="step",
+        real=real_step,
+        probe=probe_step,
+        mistakes=[
+            Mistake(
+                always_at_the_start,
+                "Right for the first word. All later ones stand at position 0 in yours; the new word stands behind "
+                "the state.length words that there are.",
+            ),
+            Mistake(
+                one_place_late,
+                "The new word stands one place too far: the first one is at position 0, where state.length is 0.",
+            ),
+            Mistake(
+                forgets,
+                "The new keys and values are not put into the state, so the next word does not see this one.",
+            ),
+            Mistake(
+                one_cache_for_all_layers,
+                "All layers share one list of keys. Each layer's are made of other vectors by another matrix: "
+                "state.keys[i], state.values[i].",
+            ),
+            Mistake(
+                looks_at_padding,
+                "Right without padding in the source: attend(...) needs state.memory_mask for the second step.",
+            ),
+            Mistake(
+                query_from_the_embedding,
+                "The second query is made of the word's embedding. It should be made of x as it is after the first "
+                "step.",
+            ),
+        ],
+        hints=(
+            "The new word stands at the position state.length (0 for the first): sinusoidal_table(state.length + 1, "
+            "d)[-1]. With [:, None] the ids' rows of the table become (batch, 1, d).",
+            "A layer: project three times, attend_new with state.keys[i] and state.values[i], put both back into the "
+            "state, norm(x + merge(...)). Then the source, then feed_forward, as in chapter 9.",
+            "The source: attend(project(x, w, f'{name}.multihead_attn', 0, heads), state.memory_keys[i], "
+            "state.memory_values[i], state.memory_mask). At the end linear(x, w, 'output')[:, 0].",
+        ),
+        another=sentence_by_sentence,
+        source="models.generation.cached.CachedState.step",
+    ),
+    Exercise(
+        name="select",
+        real=real_select,
+        probe=probe_select,
+        mistakes=[
+            Mistake(nothing_moves, "Nothing moves yet: the state stays as it was."),
+            Mistake(
+                keys_alone,
+                "The keys move, the values stay: then the weights belong to one sentence and what is mixed to another.",
+            ),
+            Mistake(
+                said_words_alone,
+                "What was said moves along, the source does not: right as long as all sentences are of one source. "
+                "memory_keys, memory_values and memory_mask have a row for each sentence too.",
+            ),
+            Mistake(mask_stays, "All moves but memory_mask: then a sentence gets the padding of another one."),
+            Mistake(first_layer_alone, "The first layer's arrays move, those of the other layers stay."),
+            Mistake(each_only_once, "A row that is named twice has to go on twice."),
+        ],
+        hints=(
+            "array[rows] takes the rows in this order, and one that is named twice comes twice.",
+            "Five things: keys, values, memory_keys and memory_values, which are lists of arrays, and memory_mask.",
+            "For a list of arrays: arrays[:] = [array[rows] for array in arrays].",
+        ),
+        another=by_copies,
+        source="models.generation.cache.TreeCache.select",
+    ),
+]

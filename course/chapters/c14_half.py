@@ -1,0 +1,392 @@
+"""Chapter 14, the exercises: what 16 bits lose, the dynamic loss scale, and a training step that survives overflows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...autograd import Parameter, Tensor
+from ...train.optim.loss_scaling import LossScaler
+from ...train.optim.optimizers import SGD, clip_grad_norm
+from ..exercise import Exercise, Mistake, need
+from .c14_half_solution import Scaler, lost
+
+GradientsOf = Callable[[list[np.ndarray], float], list[np.ndarray]]
+
+
+def regression(rows: int = 64) -> tuple[list[np.ndarray], GradientsOf, Callable[[list[np.ndarray]], float]]:
+    """Weights to begin with, the gradients in 16 bits, and the loss in 32, of fitting a plane to points."""
+    rng = np.random.default_rng(14)
+    x = rng.standard_normal((rows, 5)).astype(np.float32)
+    y = x @ rng.standard_normal((5, 1)).astype(np.float32) * 3 + 1
+
+    def gradients_of(halves: list[np.ndarray], scale: float) -> list[np.ndarray]:
+        w, b = (Tensor(half, requires_grad=True) for half in halves)
+        miss = Tensor(x.astype(np.float16)) @ w + b - Tensor(y.astype(np.float16))
+        (miss * miss).mean().backward(np.array(scale, np.float16))
+        return [w.grad, b.grad]
+
+    def loss(weights: list[np.ndarray]) -> float:
+        return float(((x @ weights[0] + weights[1] - y) ** 2).mean())
+
+    return [np.zeros((5, 1), np.float32), np.zeros(1, np.float32)], gradients_of, loss
+
+
+def probe_lost(lost: Any) -> dict[str, Any]:
+    rng = np.random.default_rng(4)
+    gradients = (rng.standard_normal(1000) * 2.0 ** rng.integers(-34, -4, 1000)).astype(np.float32)
+    gradients[::10] = 0
+
+    def shares(scale: float) -> np.ndarray:
+        return np.array(need(lost(gradients.copy(), scale), tuple, "lost(...)"), dtype=float)
+
+    return {
+        "the shares with the scale 1": shares(1.0),
+        "the shares with the scale 2^12": shares(2.0**12),
+        "the shares with the scale 2^21": shares(2.0**21),
+    }
+
+
+def probe_scaler(Scaler: Any) -> dict[str, Any]:  # noqa: N803 - a class
+    def run(steps: str, **options: float) -> tuple[np.ndarray, list[int]]:
+        """The scales after steps such as "++-", and the counts at the end."""
+        scaler, scales = Scaler(**options), []
+        for step in steps:
+            scaler.update(step == "+")
+            scales.append(float(scaler.scale))
+        return np.array(scales), [int(scaler.good), int(scaler.skipped)]
+
+    grown, _ = run("+++++++", initial=8.0, interval=3)
+    mixed, counts = run("++-+++--++", initial=1024.0, interval=3)
+    return {
+        "the scale after each of two overflows": run("--", initial=1024.0)[0],
+        "the scale after each of seven good steps, with an interval of 3": grown,
+        "the scale after each of ten steps, some of which overflow": mixed,
+        "the counts of good and of skipped steps": counts,
+        "the scale after overflows at the least scale": run("---", initial=4.0, least=2.0)[0],
+    }
+
+
+def probe_half_step(half_step: Any) -> dict[str, Any]:
+    start, gradients_of, _ = regression()
+
+    def after(steps: int, initial: float, gradients: GradientsOf = gradients_of, lr: float = 0.05) -> tuple[Any, Any]:
+        weights, scaler = [w.copy() for w in start], LossScaler(initial, interval=10)
+        for _ in range(steps):
+            weights = need(half_step(weights, gradients, scaler, lr), list, "half_step(...)")
+        return weights, scaler
+
+    def tiny(halves: list[np.ndarray], scale: float) -> list[np.ndarray]:
+        return [(np.float32(3.3e-7 * scale) * np.ones(half.shape)).astype(np.float16) for half in halves]
+
+    def partly(halves: list[np.ndarray], scale: float) -> list[np.ndarray]:
+        return [np.ones(halves[0].shape, np.float16), np.full(halves[1].shape, np.inf, np.float16)]
+
+    one, _ = after(1, 16.0)
+    many, scaler = after(40, 2.0**15)
+    return {
+        "the weights after one good step": one[0],
+        "the type of the weights": str(one[0].dtype),
+        "the weights after three steps with gradients that are tiny": after(3, 2.0**12, tiny, 1e4)[0][0],
+        "the weights after an overflow of the second gradient": after(1, 4.0, partly)[0][0],
+        "the scale after 40 steps, the first ones of which overflow": float(scaler.scale),
+        "the number of skipped steps": int(scaler.skipped),
+        "the weights after 40 steps": many[0],
+    }
+
+
+# -- handloom's own ------------------------------------------------------------------------------------------------
+
+
+def real_lost(gradients, scale):
+    """What float16 leaves, from the limits of the type."""
+    size = np.abs(gradients[gradients != 0]).astype(np.float64) * scale
+    info = np.finfo(np.float16)
+    below = size <= float(info.smallest_subnormal) / 2
+    return float(below.mean()), float((size >= float(info.max) + 16).mean())
+
+
+def real_half_step(weights, gradients_of, scaler, lr):
+    parameters = [Parameter(w.copy()) for w in weights]
+    scale = float(scaler.scale)
+    for parameter, gradient in zip(
+        parameters, gradients_of([w.astype(np.float16) for w in weights], scale), strict=True
+    ):
+        parameter.grad = gradient.astype(np.float32)
+    finite = bool(np.isfinite(clip_grad_norm(parameters, None, scale=1 / scale)))
+    scaler.update(finite)
+    if finite:
+        SGD(parameters, lr).step()
+    return [parameter.data for parameter in parameters]
+
+
+# -- typical mistakes ----------------------------------------------------------------------------------------------
+
+
+def zeros_counted(gradients, scale):
+    with np.errstate(over="ignore"):
+        halves = (gradients * np.float32(scale)).astype(np.float16)
+    return float((halves == 0).mean()), float(np.isinf(halves).mean())
+
+
+def scaled_too_late(gradients, scale):
+    halves = gradients[gradients != 0].astype(np.float16) * np.float16(min(scale, 65504))
+    return float((halves == 0).mean()), float(np.isinf(halves).mean())
+
+
+def never_in_half(gradients, scale):
+    wide = gradients[gradients != 0] * np.float32(scale)
+    return float((wide == 0).mean()), float(np.isinf(wide).mean())
+
+
+def counted_not_shared(gradients, scale):
+    count = np.count_nonzero(gradients)
+    zero, infinite = lost(gradients, scale)
+    return zero * count, infinite * count
+
+
+def other_way_round(gradients, scale):
+    return lost(gradients, scale)[::-1]
+
+
+class GrowsEachTime(Scaler):
+    def update(self, finite):
+        if not finite:
+            self.scale, self.good, self.skipped = max(self.scale / 2, self.least), 0, self.skipped + 1
+            return
+        self.good += 1
+        if self.good >= self.interval:
+            self.scale *= 2
+
+
+class NeverGrows(Scaler):
+    def update(self, finite):
+        if finite:
+            self.good += 1
+        else:
+            self.scale, self.good, self.skipped = max(self.scale / 2, self.least), 0, self.skipped + 1
+
+
+class GoodOnesAddUp(Scaler):
+    """Good steps are counted on across an overflow."""
+
+    def update(self, finite):
+        good = self.good
+        super().update(finite)
+        if not finite:
+            self.good = good
+
+
+class NoLeast(Scaler):
+    def update(self, finite):
+        half = self.scale / 2
+        super().update(finite)
+        if not finite:
+            self.scale = half
+
+
+class OneTooLate(Scaler):
+    def update(self, finite):
+        if finite and self.good < self.interval:
+            self.good += 1
+        elif finite:
+            self.scale, self.good = self.scale * 2, 0
+        else:
+            self.scale, self.good, self.skipped = max(self.scale / 2, self.least), 0, self.skipped + 1
+
+
+class TheOtherWay(Scaler):
+    def update(self, finite):
+        super().update(not finite)
+
+
+def stepping(*, kept=np.float32, wide=True, skip=True, told=True, divide=True, zero=False, late=False, only=False):
+    """A step with something wrong in it."""
+
+    def step(weights, gradients_of, scaler, lr):
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = np.float32(float(scaler.scale))
+            scaled = gradients_of([w.astype(np.float16) for w in weights], float(scaler.scale))
+            finite = all(bool(np.isfinite(g).all()) for g in (scaled[:1] if only else scaled))
+            if told:
+                scaler.update(finite)
+            if late:
+                scale = np.float32(float(scaler.scale))
+            if wide:
+                gradients = [g.astype(np.float32) / (scale if divide else 1) for g in scaled]
+            else:
+                gradients = [(g / np.float16(scale)).astype(np.float32) for g in scaled]
+            if zero:
+                gradients = [np.where(np.isfinite(g), g, 0) for g in gradients]
+            if skip and not finite and not zero:
+                return weights
+            stepped = [w - lr * g for w, g in zip(weights, gradients, strict=True)]
+            return [w.astype(np.float16).astype(kept) for w in stepped] if kept is not np.float32 else stepped
+
+    return step
+
+
+def half_weights(weights, gradients_of, scaler, lr):
+    return stepping(kept=np.float16)(weights, gradients_of, scaler, lr)
+
+
+# -- right, and written differently --------------------------------------------------------------------------------
+
+
+def one_by_one(gradients, scale):
+    real = [float(g) * scale for g in gradients.ravel() if g]
+    with np.errstate(over="ignore"):
+        halves = [np.float16(np.float32(g)) for g in real]
+    return sum(half == 0 for half in halves) / len(real), sum(abs(half) > 65504 for half in halves) / len(real)
+
+
+class CountsDown:
+    def __init__(self, initial=2.0**15, interval=1000, least=1.0):
+        self.exponent, self.skipped, self.interval, self.least = np.log2(initial), 0, interval, least
+        self.left = interval
+
+    @property
+    def scale(self):
+        return max(2.0**self.exponent, self.least)
+
+    @property
+    def good(self):
+        return self.interval - self.left
+
+    def update(self, finite):
+        self.left = self.left - 1 if finite else self.interval
+        if not finite:
+            self.skipped += 1
+            self.exponent = max(self.exponent - 1, np.log2(self.least))
+        elif not self.left:
+            self.exponent, self.left = self.exponent + 1, self.interval
+
+
+def by_the_norm(weights, gradients_of, scaler, lr):
+    scale = float(scaler.scale)
+    found = gradients_of([np.float16(w) for w in weights], scale)
+    norm = sum(float((g.astype(np.float64) ** 2).sum()) for g in found)
+    scaler.update(bool(np.isfinite(norm)))
+    if not np.isfinite(norm):
+        return list(weights)
+    return [(w - (lr / scale) * g.astype(np.float64)).astype(np.float32) for w, g in zip(weights, found, strict=True)]
+
+
+EXERCISES = [
+    Exercise(
+        name="lost",
+        real=real_lost,
+        probe=probe_lost,
+        mistakes=[
+            Mistake(
+                zeros_counted,
+                "Gradients that are 0 anyway are among the lost. Leave them out first: gradients[gradients != 0].",
+            ),
+            Mistake(
+                scaled_too_late,
+                "The gradients are made 16 bits wide first and scaled then: what has vanished stays 0, whatever it is "
+                "multiplied by. Scale in 32 bits.",
+            ),
+            Mistake(never_in_half, "Nothing is lost in yours: it stays in 32 bits. Convert with .astype(np.float16)."),
+            Mistake(counted_not_shared, "These are counts. A share is the mean of the True and False."),
+            Mistake(other_way_round, "The two shares are exchanged: first what becomes 0."),
+        ],
+        hints=(
+            "gradients[gradients != 0] are those that can be lost.",
+            "Multiply them with np.float32(scale), then .astype(np.float16): what is too small is 0, what is too large "
+            "is infinite.",
+            "The mean of a boolean array is the share of True: (halves == 0).mean() and np.isinf(halves).mean().",
+        ),
+        another=one_by_one,
+        source="train.optim.loss_scaling",
+    ),
+    Exercise(
+        name="Scaler",
+        real=LossScaler,
+        probe=probe_scaler,
+        mistakes=[
+            Mistake(
+                GrowsEachTime,
+                "After the first `interval` good steps it grows at every step. When it has grown, counting begins "
+                "anew.",
+            ),
+            Mistake(NeverGrows, "It halves, and never grows again: after `interval` good steps in a row it doubles."),
+            Mistake(
+                GoodOnesAddUp,
+                "Good steps before and after an overflow are counted together. They should be good *in a row*: an "
+                "overflow sets the count to 0.",
+            ),
+            Mistake(NoLeast, "The scale falls below `least`: max(..., self.least)."),
+            Mistake(
+                OneTooLate,
+                "It grows one step too late: with an interval of 3, the third good step in a row doubles it.",
+            ),
+            Mistake(
+                TheOtherWay,
+                "It is the other way round: `finite` says that the step was good. An overflow (not finite) halves.",
+            ),
+        ],
+        hints=(
+            "Two cases. Not finite: three things change. Finite: one thing changes, and two more at the interval.",
+            "Not finite: scale = max(scale / 2, least), good = 0, skipped + 1.",
+            "Finite: good + 1, and if good is the interval then: scale * 2, good = 0.",
+        ),
+        another=CountsDown,
+        source="train.optim.loss_scaling.LossScaler.update",
+    ),
+    Exercise(
+        name="half_step",
+        real=real_half_step,
+        probe=probe_half_step,
+        rtol=1e-5,
+        mistakes=[
+            Mistake(
+                half_weights,
+                "The weights come back in 16 bits. They have to stay in 32, or small steps are rounded away: the "
+                "copies "
+                "are for the passes alone.",
+            ),
+            Mistake(
+                stepping(wide=False),
+                "The division by the scale is done in 16 bits: what the scale has saved is lost again. First "
+                ".astype(np.float32), then divide.",
+            ),
+            Mistake(
+                stepping(skip=False),
+                "After an overflow the weights are infinite or NaN, for ever. Leave them as they were in such a step.",
+            ),
+            Mistake(
+                stepping(zero=True),
+                "What overflowed is taken as 0, and the rest of the step is done. But the largest gradients are just "
+                "those that overflow: skip the whole step.",
+            ),
+            Mistake(
+                stepping(divide=False),
+                "The gradients are those of the loss times the scale: divide by it before the step.",
+            ),
+            Mistake(
+                stepping(told=False),
+                "The scaler is not told how the step went, so the scale stays as it is, and every step overflows.",
+            ),
+            Mistake(
+                stepping(late=True),
+                "The gradients are divided by the scale as it is after update(), which may have changed it: divide by "
+                "the one that they were made with.",
+            ),
+            Mistake(stepping(only=True), "Only the first gradient is looked at. One number in any of them is enough."),
+        ],
+        hints=(
+            "halves = [w.astype(np.float16) for w in weights]; gradients_of(halves, scaler.scale) gives their "
+            "gradients, "
+            "which are too large by the factor scaler.scale.",
+            "g.astype(np.float32) / scaler.scale for each of them, before scaler.update. All finite? "
+            "all(np.isfinite(g).all() for g in gradients).",
+            "scaler.update(finite); then return [w - lr * g for w, g in zip(weights, gradients)] if finite, else "
+            "weights.",
+        ),
+        another=by_the_norm,
+        source="train.optim.loss_scaling.HalfPrecision",
+    ),
+]

@@ -1,0 +1,87 @@
+"""Chapter 14, the pictures: where gradients lie in the range of 16 bits, and a loss scale at work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..drawing import BLUE, GREEN, GREY, ORANGE, RED, new_figure, plain
+from .c14_half import regression
+from .c14_half_solution import Scaler, half_step, lost
+
+
+def logits_gradient() -> np.ndarray:
+    """Of the mean loss over 4096 words of a vocabulary of 4000, where the logits are noise: 64 of its rows."""
+    rng = np.random.default_rng(0)
+    logits = rng.standard_normal((64, 4000))
+    p = np.exp(logits)
+    p /= p.sum(axis=1, keepdims=True)
+    p[:, 0] -= 1
+    return (p / 4096).astype(np.float32)
+
+
+def draw_range() -> Any:
+    figure = new_figure(2.9)
+    axes = plain(figure.subplots(), "gradients of the logits, and what 16 bits can hold")
+    gradients = logits_gradient()
+    edges = np.arange(-34, 18, 0.5)
+    for scale, colour, name in ((1.0, BLUE, "as they are"), (2.0**15, GREEN, "times 32768")):
+        size = np.log2(np.abs(gradients) * scale).ravel()
+        zero, infinite = lost(gradients, scale)
+        axes.hist(size, edges, color=colour, alpha=0.65, label=f"{name}: {zero:.0%} become 0, {infinite:.0%} infinite")
+    top = axes.get_ylim()[1] * 1.25
+    for left, right, colour, name in (
+        (-34, -25, RED, "becomes 0"),
+        (-25, -14, ORANGE, "loses digits"),
+        (-14, 16, GREEN, "11 good binary digits"),
+        (16, 18, RED, "∞"),
+    ):
+        axes.axvspan(left, right, color=colour, alpha=0.08, linewidth=0)
+        axes.text((left + right) / 2, top * 0.93, name, ha="center", va="center", fontsize=8.5, color=colour)
+    axes.set_ylim(0, top)
+    axes.set_xlim(-34, 18)
+    axes.grid(False)
+    axes.set_yticks([])
+    axes.set_xlabel("size of the number, as a power of two", fontsize=8.5)
+    axes.legend(fontsize=8, loc="center right")
+    return figure
+
+
+def draw_scale() -> Any:
+    figure = new_figure(3.2)
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    weights, gradients_of, loss = regression()
+    wide, scaler = weights, Scaler(interval=20)
+    scales, skipped, losses, others = [], [], [], []
+    for step in range(160):
+        before = scaler.skipped
+        scales.append(np.log2(scaler.scale))
+        weights = half_step(weights, gradients_of, scaler, 0.02)
+        wide = half_step_in_32(wide, gradients_of)
+        losses.append(loss(weights))
+        others.append(loss(wide))
+        if scaler.skipped > before:
+            skipped.append(step)
+    plain(top, "the loss scale; crosses: steps that overflowed and were skipped")
+    top.step(range(160), scales, where="post", color=BLUE, linewidth=1.5)
+    top.plot(skipped, [scales[step] for step in skipped], "x", color=RED, markersize=7, markeredgewidth=1.8)
+    top.set_yticks(range(11, 18), [f"2^{n}" for n in range(11, 18)])
+    plain(bottom, "the loss")
+    bottom.semilogy(others, color=GREY, linewidth=3, alpha=0.5, label="in 32 bits")
+    bottom.semilogy(losses, color=ORANGE, linewidth=1.3, label="in 16 bits, with the scale above")
+    bottom.set_xlabel("step", fontsize=8.5)
+    bottom.legend(fontsize=8)
+    return figure
+
+
+def half_step_in_32(weights: list[np.ndarray], gradients_of: Any) -> list[np.ndarray]:
+    """The same step with nothing rounded: a scale at which nothing is lost, and no scaler."""
+
+    class Fixed:
+        scale = 64.0
+
+        def update(self, finite: bool) -> None:
+            assert finite
+
+    return half_step(weights, gradients_of, Fixed(), 0.02)

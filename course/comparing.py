@@ -1,0 +1,73 @@
+"""A learner's result beside the right one, and in words how they differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def difference(yours: Any, right: Any, rtol: float) -> str | None:
+    """How `yours` differs from `right`, to go on after its name ("... has the shape (2,)"); None if it does not.
+
+    Arrays and numbers are equal to rounding: `rtol` of the largest number, with NaN equal to NaN. An array of booleans
+    must hold booleans. Anything else must be equal (`==`).
+    """
+    if isinstance(right, (np.ndarray, float, np.number)):
+        return _of_arrays(yours, np.asarray(right), rtol)
+    try:
+        equal = bool(yours == right) and (isinstance(yours, bool) == isinstance(right, bool))
+    except ValueError:  # an array has no one truth
+        equal = False
+    if equal:
+        return None
+    if isinstance(right, (list, tuple)) and isinstance(yours, (list, tuple)) and not _short(right):
+        return _of_lists(yours, right)
+    return f"is {brief(yours)}; it should be {brief(right)}."
+
+
+def _of_arrays(yours: Any, right: np.ndarray, rtol: float) -> str | None:
+    if yours is None:
+        return "is None: is a `return` missing?"
+    try:
+        array = np.asarray(yours)
+        numbers = array if right.dtype.kind == "b" else array.astype(right.dtype)
+    except (TypeError, ValueError):
+        return f"is a {type(yours).__name__}; it should be numbers of the shape {right.shape}."
+    if array.shape != right.shape:
+        return f"has the shape {array.shape}; it should be {right.shape}."
+    if right.dtype.kind == "b" and array.dtype.kind != "b":
+        return f"holds {array.dtype} numbers; it should hold True and False."
+    if right.dtype.kind in "biu":
+        wrong = array != right
+    else:
+        finite = np.abs(right[np.isfinite(right)])
+        allowed = rtol * float(finite.max(initial=1e-6))
+        wrong = ~np.isclose(numbers, right, rtol=0.0, atol=allowed, equal_nan=True)
+    if not wrong.any():
+        return None
+    where = tuple(int(i) for i in np.argwhere(wrong)[0])
+    place = f"at {list(where)} " if where else ""
+    count = f" ({int(wrong.sum())} of {wrong.size} numbers differ)" if wrong.size > 1 else ""
+    return f"is {place}{brief(array[where])}; it should be {brief(right[where])}{count}."
+
+
+def _of_lists(yours: Any, right: Any) -> str:
+    for number, (one, other) in enumerate(zip(yours, right, strict=False)):
+        if one != other:
+            return f"is right up to number {number}, where it is {brief(one)}; it should be {brief(other)} there."
+    return f"has {len(yours)} items; it should have {len(right)}."
+
+
+def _short(value: Any) -> bool:
+    return len(repr(value)) <= 100
+
+
+def brief(value: Any) -> str:
+    """A value in at most 100 characters."""
+    if isinstance(value, (float, np.floating)):
+        return f"{value:.9g}"
+    if isinstance(value, np.ndarray) and value.size > 4:
+        return f"an array of the shape {value.shape}"
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -1,0 +1,109 @@
+"""What the pictures of the chapters have in common: colours, panels, arrows; no display, no global state.
+
+python -m handloom.course.draw 1        draws those of chapter 1 anew, into chapters/images
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BLUE, ORANGE, GREEN, RED, GREY, PALE = "#2f6db3", "#e07b2a", "#3a8f5a", "#c0392b", "#6b7280", "#e5e7eb"
+WIDTH = 7.2  # inches, of every picture
+DPI = 110
+
+
+def new_figure(height: float) -> Any:
+    """An empty figure of the course's width, `height` in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def plain(axes: Any, title: str = "") -> Any:
+    """Axes with a light grid, left and bottom lines only, and small type."""
+    axes.set_title(title, fontsize=10, loc="left", color="#111827")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color=PALE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8, colors=GREY)
+    return axes
+
+
+def empty(axes: Any, width: float, height: float, title: str = "") -> Any:
+    """Axes to draw boxes and arrows in: x from 0 to `width`, y from 0 to `height`, nothing else."""
+    axes.set_xlim(0, width)
+    axes.set_ylim(0, height)
+    axes.axis("off")
+    axes.set_title(title, fontsize=10, loc="left", color="#111827")
+    return axes
+
+
+def box(
+    axes: Any, x: float, y: float, text: str, *, width: float = 1.2, height: float = 0.6, colour: str = BLUE
+) -> None:
+    """A rounded box around the point (x, y) with a text in it; lines of it apart by a line end."""
+    from matplotlib.patches import FancyBboxPatch
+
+    corner = (x - width / 2, y - height / 2)
+    style = "round,pad=0,rounding_size=0.08"
+    axes.add_patch(
+        FancyBboxPatch(corner, width, height, boxstyle=style, facecolor="white", edgecolor=colour, linewidth=1.4)
+    )
+    axes.text(x, y, text, ha="center", va="center", fontsize=9, color="#111827")
+
+
+def arrow(
+    axes: Any,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    text: str = "",
+    *,
+    colour: str = GREY,
+    bend: float = 0,
+) -> None:
+    """An arrow from one point to another, with a text beside its middle."""
+    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.3, "connectionstyle": f"arc3,rad={bend}"}
+    axes.annotate("", end, start, arrowprops=style)
+    if text:
+        middle = (np.add(start, end)) / 2
+        axes.annotate(text, middle, xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8.5, color=colour)
+
+
+def heat(
+    axes: Any, array: Any, *, rows: Any, columns: Any, title: str = "", numbers: str = "{:.2f}", top: Any = None
+) -> None:
+    """A matrix as shades of blue with its numbers; NaN is drawn hatched: not allowed. `top` is the darkest number."""
+    array = np.asarray(array, dtype=float)
+    shown = np.ma.masked_invalid(array)
+    top = float(shown.max()) if top is None else top
+    axes.imshow(shown, cmap="Blues", vmin=0 if shown.min() >= 0 else None, vmax=top * 1.15 or 1)
+    for (i, j), value in np.ndenumerate(array):
+        if np.isnan(value):
+            axes.add_patch(_hatched(j - 0.5, i - 0.5))
+        elif numbers:
+            dark = value > 0.6 * top
+            axes.text(
+                j, i, numbers.format(value), ha="center", va="center", fontsize=8, color="white" if dark else "#111827"
+            )
+    axes.set_xticks(range(array.shape[1]), columns, fontsize=8.5)
+    axes.set_yticks(range(array.shape[0]), rows, fontsize=8.5)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_title(title, fontsize=10, loc="left", color="#111827")
+
+
+def _hatched(x: float, y: float) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x, y), 1, 1, facecolor="#f3f4f6", edgecolor="#cbd5e1", hatch="///", linewidth=0)
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a PNG that depends on the drawing alone."""
+    figure.savefig(path, format="png", metadata={"Software": None})

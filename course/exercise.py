@@ -1,0 +1,219 @@
+"""An exercise, and the verdict on a learner's answer to it.
+
+An answer is probed: called with fixed inputs, which gives named results. They are compared with those of the real
+module. If they are exactly those of a typical mistake, the answer is that mistake, and its own hint is told.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .comparing import brief, difference
+
+
+class Wrong(Exception):  # noqa: N818 - as the verdict
+    """Raised by a probe: the text says to the learner what is wrong with a result, so that it can't be compared."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A typical wrong answer: what somebody would write, and the hint that helps just then."""
+
+    answer: Any
+    hint: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """Something that the learner builds, a function or a class of the chapter's file.
+
+    Attributes:
+        name: of the function or class.
+        real: what handloom has for it, with the same signature.
+        probe: gives, for an answer, its results by name: arrays, numbers, texts, lists. Called with the learner's, with
+            `real` and with each mistake. It makes its inputs anew each time and always the same. The names are shown
+            ("the gradient of x"), in this order; what is easier to get right comes first.
+        mistakes: at least three.
+        hints: three, each says more than the one before; the solution comes after them.
+        another: a right answer that is written differently; the tests hold that it passes.
+        source: what does it in handloom, as "autograd.ops.trigonometric.Tanh.backward".
+        rtol: the relative difference that is rounding.
+    """
+
+    name: str
+    real: Any
+    probe: Callable[[Any], Mapping[str, Any]]
+    mistakes: Sequence[Mistake]
+    hints: tuple[str, str, str]
+    another: Any
+    source: str
+    rtol: float = 1e-9
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of an answer: passed, unwritten, mistake (a known one), wrong, error, missing or stopped."""
+
+    state: str
+    text: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.state == "passed"
+
+
+def need(value: Any, kind: Any, what: str) -> Any:
+    """`value` if it is a `kind` (a type or several); else raises Wrong, naming `what` was expected, as "tanh(x)"."""
+    if isinstance(value, kind):
+        return value
+    kinds = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+    if value is None:
+        raise Wrong(f"{what} gave None where a {kinds} belongs: is a `return` missing?")
+    raise Wrong(f"{what} gave {brief(value)}, of the type {type(value).__name__}, where a {kinds} belongs.")
+
+
+def results(exercise: Exercise, answer: Any) -> Mapping[str, Any] | Exception:
+    """What the probe finds of an answer, or what was raised meanwhile. NumPy's warnings are not told."""
+    return _probed(exercise.probe, answer)
+
+
+def _probed(probe: Any, answer: Any) -> Mapping[str, Any] | Exception:
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return probe(answer)
+    except Exception as error:
+        return error
+
+
+@cache
+def _known(probe: Any, answer: Any) -> Mapping[str, Any] | Exception:
+    """What is found of `real` or of a mistake, which is always the same."""
+    return _probed(probe, answer)
+
+
+def judge(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> Verdict:
+    """The verdict on an answer.
+
+    Args:
+        answer: the learner's function or class.
+        solution: the one whose parameters it must have.
+        file: the learner's, to name its lines.
+    """
+    if problem := _unlike(exercise.name, answer, solution):
+        return Verdict("wrong", problem)
+    found = results(exercise, answer)
+    if isinstance(found, NotImplementedError):
+        return Verdict("unwritten", str(found))
+    right = _known(exercise.probe, exercise.real)
+    if isinstance(right, Exception):
+        raise right
+    differs = None if isinstance(found, Exception) else differing(found, right, exercise.rtol)
+    if not isinstance(found, Exception) and differs is None:
+        return Verdict("passed")
+    for mistake in exercise.mistakes:
+        if same(found, _known(exercise.probe, mistake.answer), exercise.rtol):
+            return Verdict("mistake", mistake.hint)
+    if isinstance(found, Wrong):
+        return Verdict("wrong", str(found))
+    if isinstance(found, Exception):
+        return Verdict("error", describe(found, file))
+    first = _first_wrong(found, right, exercise.rtol)
+    alike = [mistake for mistake in exercise.mistakes if _begins_as(mistake, exercise, found, first, right)]
+    if len(alike) == 1:  # and something else is wrong too, which comes next
+        return Verdict("mistake", alike[0].hint)
+    return Verdict("wrong", str(differs))
+
+
+def _first_wrong(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -> str:
+    return next(name for name in right if difference(found[name], right[name], rtol))
+
+
+def _begins_as(
+    mistake: Mistake, exercise: Exercise, found: Mapping[str, Any], first: str, right: Mapping[str, Any]
+) -> bool:
+    """Whether a mistake's first wrong result is the same one with the same numbers: at least two, so that it is no
+    chance."""
+    known = _known(exercise.probe, mistake.answer)
+    if isinstance(known, Exception) or not isinstance(right[first], np.ndarray) or right[first].size < 2:
+        return False
+    return (
+        right[first].dtype.kind == "f"
+        and not np.isnan(known[first]).any()
+        and _first_wrong(known, right, exercise.rtol) == first
+        and difference(found[first], np.asarray(known[first]), exercise.rtol) is None
+    )
+
+
+def same(found: Mapping[str, Any] | Exception, other: Mapping[str, Any] | Exception, rtol: float) -> bool:
+    """Whether two answers do the same on the probes: the same results, or the same error."""
+    if isinstance(found, Exception) or isinstance(other, Exception):
+        return type(found) is type(other) and str(found) == str(other)
+    return differing(found, other, rtol) is None
+
+
+def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -> str | None:
+    """In words the first result that is not as it should be, and which are right; None if all are."""
+    problems = {name: difference(found[name], right[name], rtol) for name in right}
+    wrong = [name for name, problem in problems.items() if problem]
+    if not wrong:
+        return None
+    first = wrong[0]
+    fine = [name for name in right if name not in wrong]
+    text = f"{first[0].upper()}{first[1:]} {problems[first]}"
+    return text + (f"\nRight already: {'; '.join(fine)}." if fine else "")
+
+
+def _unlike(name: str, answer: Any, solution: Any) -> str:
+    """How an answer can't be called as the checks do; empty if it can."""
+    kind = "class" if inspect.isclass(solution) else "function"
+    if not callable(answer) or inspect.isclass(answer) != inspect.isclass(solution):
+        what = "class" if inspect.isclass(answer) else type(answer).__name__
+        return f"`{name}` should be a {kind}, as in the file that you were given; it is of the kind {what}."
+    try:
+        inspect.signature(answer).bind(*[None] * _required(solution))
+    except TypeError:
+        ours, yours = inspect.signature(solution), inspect.signature(answer)
+        names = ", ".join(ours.parameters)
+        return f"`{name}` takes ({', '.join(yours.parameters)}); it is called with ({names}): keep these parameters."
+    except ValueError:  # something of Python's own that tells no signature
+        return ""
+    return ""
+
+
+def _required(function: Any) -> int:
+    parameters = inspect.signature(function).parameters.values()
+    return sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)
+
+
+_ADVICE = {
+    RecursionError: "It calls itself without an end.",
+    NameError: "Is the name spelt right, and is what it stands for made above?",
+    AttributeError: "What is the object just there? `print(type(...))` in your file shows it.",
+    IndexError: "Print the index and the shape, or the length, just before that line.",
+    ZeroDivisionError: "Which input makes it zero?",
+    MemoryError: "Does something grow in a loop without an end?",
+    EOFError: "Nobody can type while it is checked: do without input().",
+}
+
+
+def describe(error: BaseException, file: str) -> str:
+    """An error in one paragraph: what, where in the learner's file, and what may help."""
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename == file:
+        shown = f", `{error.text.strip()}`" if error.text else ""
+        return f"Python can't read line {error.lineno}{shown}: {error.msg}."
+    if not lines:
+        return f"What it gave can't be used: {text}. Does it return what the docstring says?"
+    text = f"Line {lines[-1].lineno}, `{lines[-1].line}`, raises {text}{'' if text[-1] in '.?!' else '.'}"
+    advice = next((advice for kind, advice in _ADVICE.items() if isinstance(error, kind)), "")
+    return f"{text} {advice}".strip()

@@ -1,0 +1,115 @@
+"""A learner's folder: the texts, the files to write in, and what has been reached."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..train.runs.atomic_files import atomic_path, read_json, write_json
+from ..train.runs.checkpoints import make_folder
+from .chapter import FOLDER, IMAGES, Chapter, chapters, with_links
+
+PROGRESS = "progress.json"
+
+
+class Folder:
+    """What `start` made in `path`. Raises InputError if there is no course in it."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        if not (path / PROGRESS).is_file():
+            raise InputError(
+                f"There is no course in {path.resolve()}. Make one: python -m handloom.course start DIR; then go there "
+                "(cd DIR) or name it with --dir DIR."
+            )
+        self.progress = read_json(path / PROGRESS)
+        if not all(isinstance(self.progress.get(key), dict) for key in ("chapters", "hints")):
+            raise InputError(f"{path / PROGRESS} is damaged. Delete it, then: python -m handloom.course start {path}")
+
+    def file(self, chapter: Chapter) -> Path:
+        """The one that the learner writes in."""
+        return self.path / f"{chapter.stem}.py"
+
+    def passed(self, chapter: Chapter) -> list[str]:
+        """The exercises that passed when the chapter was last checked."""
+        known = self.progress["chapters"].get(chapter.stem, {})
+        return [exercise.name for exercise in chapter.exercises if exercise.name in known.get("passed", [])]
+
+    def is_done(self, chapter: Chapter) -> bool:
+        """Whether all exercises passed, with the file as it is now."""
+        known = self.progress["chapters"].get(chapter.stem, {})
+        all_passed = len(self.passed(chapter)) == len(chapter.exercises)
+        return all_passed and known.get("file") == digest(self.file(chapter))
+
+    def keep(self, chapter: Chapter, passed: list[str], file: str) -> None:
+        """Remember what passed, of a file with this digest."""
+        self.progress["chapters"][chapter.stem] = {"passed": passed, "file": file}
+        self._save()
+
+    def next_hint(self, chapter: Chapter, exercise: str) -> int:
+        """How many hints are to be shown now: one more each time."""
+        key = f"{chapter.stem}.{exercise}"
+        count = self.progress["hints"].get(key, 0)
+        count = min(count + 1, 4) if isinstance(count, int) else 1
+        self.progress["hints"][key] = count
+        self._save()
+        return count
+
+    def _save(self) -> None:
+        write_json(self.path / PROGRESS, self.progress)
+
+
+def digest(path: Path) -> str:
+    """Of a file's bytes; "" if there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def start(path: Path) -> tuple[list[str], list[str]]:
+    """Make the folder, or add what is missing; what is there stays as it is.
+
+    Returns the names of the files that were written, and of those that were there. Raises InputError if the folder
+    holds something else, or can't be written.
+    """
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file. Name a folder.")
+    ours = (PROGRESS, *(f"{chapter.stem}.py" for chapter in chapters()))
+    if path.is_dir() and any(path.iterdir()) and not any((path / name).exists() for name in ours):
+        raise InputError(f"{path} holds other things already. Name a new folder, or an empty one.")
+    make_folder(path / "images")
+    written, kept = [], []
+    for name, content in files().items():
+        if (path / name).exists():
+            kept.append(name)
+            continue
+        with atomic_path(path / name) as temporary:
+            temporary.write_bytes(content)
+        written.append(name)
+    if not (path / PROGRESS).exists():
+        write_json(path / PROGRESS, {"chapters": {}, "hints": {}})
+    return written, kept
+
+
+def files() -> dict[str, bytes]:
+    """All that a learner is given, by the path in the folder."""
+    found: dict[str, Any] = {"README.md": introduction()}
+    for chapter in chapters():
+        found[f"{chapter.stem}.md"] = with_links(chapter.text)
+        found[f"{chapter.stem}.py"] = chapter.stub
+        for name in chapter.drawings:
+            found[f"images/{name}"] = (IMAGES / name).read_bytes()
+    return {name: text if isinstance(text, bytes) else text.encode() for name, text in found.items()}
+
+
+def introduction() -> str:
+    """What stands first in the folder, with the table of the chapters."""
+    rows = [
+        f"| [{chapter.number}. {chapter.title}]({chapter.stem}.md) | {len(chapter.exercises)} | {chapter.minutes} | "
+        f"{chapter.lines} |"
+        for chapter in chapters()
+    ]
+    minutes, lines = (sum(getattr(chapter, name) for chapter in chapters()) for name in ("minutes", "lines"))
+    text = (FOLDER.parent / "introduction.md").read_text(encoding="utf-8")
+    text = text.replace("{time}", f"about {round(minutes / 60, 1):g} hours" if minutes > 90 else f"{minutes} minutes")
+    return text.replace("{table}", "\n".join(rows)).replace("{lines}", str(lines))

@@ -1,0 +1,73 @@
+"""The learner's file, cut from the solution: what stands below a mark is left out, and its text is the stub's message.
+
+# your turn: What is the derivative of tanh, written with y = tanh(x) itself?
+return ...                    cut, down to the end of the block, or to a line `# given:`
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import textwrap
+
+MARK, GIVEN = "# your turn:", "# given:"
+
+HEAD = '''"""Chapter {number}: {title} Read {stem}.md, then write what is missing here.
+
+    python -m handloom.course check {number}        checks this file
+    python -m handloom.course hint {number}         helps; a little more each time
+"""
+'''
+
+
+def stub(source: str, head: str) -> tuple[str, list[str], int]:
+    """The learner's file, the messages of its stubs, and how many lines of code the solution has in their place.
+
+    `head` takes the place of the module's docstring. Imports from the package (`from ...nn import`) become absolute.
+    """
+    first = ast.parse(source).body[0]
+    lines = head.rstrip("\n").split("\n") + source.split("\n")[first.end_lineno :]
+    out: list[str] = []
+    messages, cut, number = [], 0, 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        if not line.strip().startswith(MARK):
+            out.append(line)
+            continue
+        indent = line[: len(line) - len(line.lstrip())]
+        words = [line.strip().removeprefix(MARK)]
+        while lines[number].startswith(f"{indent}# "):
+            words.append(lines[number].strip()[2:])
+            number += 1
+        messages.append(" ".join(" ".join(words).split()))
+        out += _raises(messages[-1], indent)
+        begin = number
+        while number < len(lines) and _inside(lines[number], indent):
+            number += 1
+        while not lines[number - 1].strip():  # blank lines below the block stay
+            number -= 1
+        cut += sum(bool(re.match(r"\s*[^\s#]", one)) for one in lines[begin:number])
+        if number < len(lines) and lines[number].strip() == GIVEN:
+            number += 1
+    return re.sub(r"^from \.\.\.(\w*)", _absolute, "\n".join(out), flags=re.MULTILINE), messages, cut
+
+
+def without_marks(source: str) -> str:
+    """The solution to show: without the marks and the messages."""
+    return re.sub(rf"^( *){MARK}.*\n(\1# .*\n)*|^ *{GIVEN}\n", "", source, flags=re.MULTILINE)
+
+
+def _absolute(match: re.Match[str]) -> str:
+    return f"from handloom.{match[1]}" if match[1] else "from handloom"
+
+
+def _inside(line: str, indent: str) -> bool:
+    return not line.strip() or (line.startswith(indent) and line.strip() != GIVEN)
+
+
+def _raises(message: str, indent: str) -> list[str]:
+    rows = textwrap.wrap(message, 100 - len(indent))
+    texts = [f"{indent}    {json.dumps(row + ' ' * (row is not rows[-1]), ensure_ascii=False)}" for row in rows]
+    return [f"{indent}raise NotImplementedError(", *texts, f"{indent})"]

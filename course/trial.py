@@ -1,0 +1,128 @@
+"""A learner's file, run and judged in a process of its own: python -m handloom.course.trial NUMBER FILE RESULTS
+
+What the file does can't harm the course: it may loop, exit or crash. The results are lines of JSON in a file, so that
+those before the end are there. What the file prints is kept apart, the beginning of it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from .chapter import Chapter, chapters
+from .exercise import Verdict, describe, judge
+
+SECONDS = 10  # of processor time; all checks of a chapter take well under one
+BYTES = 4 << 30  # of address space
+HEARD = 2000  # characters of what the file prints
+
+
+class Bounded(io.StringIO):
+    """Keeps the beginning of what is written to it."""
+
+    def write(self, text: str) -> int:
+        super().write(text[: max(0, HEARD - self.tell())])
+        return len(text)
+
+
+def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, Verdict | None]]:
+    """The exercises in order, each first with None (begun) and then with its verdict; nothing after one that fails.
+
+    The name is "" as long as the file is read.
+    """
+    yield "", None
+    try:
+        module = load(path)
+    except (Exception, SystemExit) as error:
+        text = _left(error) if isinstance(error, SystemExit) else describe(error, str(path))
+        yield "", Verdict("error", text)
+        return
+    for exercise in chapter.exercises:
+        yield exercise.name, None
+        if not hasattr(module, exercise.name):
+            text = f"There is no `{exercise.name}` in the file. Was it renamed? `hint` shows how it begins."
+            yield exercise.name, Verdict("missing", text)
+            return
+        answer = getattr(module, exercise.name)
+        try:
+            verdict = judge(exercise, answer, getattr(chapter.solution, exercise.name), str(path))
+        except SystemExit as error:
+            verdict = Verdict("error", _left(error))
+        yield exercise.name, verdict
+        if not verdict.passed:
+            return
+
+
+def load(path: Path) -> ModuleType:
+    """The learner's file as a module; modules beside it can be imported."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _left(error: SystemExit) -> str:
+    return f"The file ends the program (exit code {error.code}): take out exit(), quit() or sys.exit()."
+
+
+def _limit(when_over: Callable[[int | None], None], file: str) -> None:
+    """Call `when_over` with the line of the file that runs when the processor time is used up; bound the memory."""
+    if not hasattr(signal, "setitimer"):  # Windows: the process that waits for this one has a limit too
+        return
+
+    def over(number: int, frame: FrameType | None) -> None:
+        while frame is not None and frame.f_code.co_filename != file:
+            frame = frame.f_back
+        when_over(frame.f_lineno if frame else None)
+
+    signal.signal(signal.SIGPROF, over)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    import resource
+
+    with suppress(ValueError, OSError):  # it may be lower already
+        resource.setrlimit(resource.RLIMIT_AS, (BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def main() -> None:
+    number, path, results = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+    chapter = next(one for one in chapters() if one.number == number)
+    heard, now = Bounded(), ""
+    assert chapter.solution and chapter.exercises  # noqa: PT018 - imported before the limits count
+    with results.open("a", encoding="utf-8") as out:
+
+        def tell(**what: Any) -> None:
+            out.write(json.dumps(what) + "\n")
+            out.flush()
+
+        def when_over(line: int | None) -> None:
+            where = f"line {line} of your file" if line else "something that your file calls"
+            text = f"After {SECONDS} s of computing {where} is still at work: does a loop there have an end?"
+            tell(exercise=now, state="stopped", text=text, heard=heard.getvalue())
+            os._exit(0)
+
+        _limit(when_over, str(path))
+        with redirect_stdout(heard), redirect_stderr(heard):
+            for now, verdict in run(chapter, path):
+                if verdict is None:
+                    tell(exercise=now, state="begun")
+                else:
+                    tell(exercise=now, state=verdict.state, text=verdict.text)
+        tell(exercise="", state="end", heard=heard.getvalue())
+    os._exit(0)  # threads that the file started don't keep the process
+
+
+if __name__ == "__main__":
+    main()

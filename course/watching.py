@@ -1,0 +1,34 @@
+"""Check a chapter again whenever its file is saved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from .chapter import Chapter
+from .folder import Folder
+
+PAUSE = 0.5  # seconds between two looks
+
+
+def saved(folder: Folder, chapters: list[Chapter], pause: Callable[[float], None] = time.sleep) -> Iterator[Chapter]:
+    """Each chapter whose file is saved from now on. A file that is gone for a moment, as while an editor replaces it,
+    is none."""
+    before = {chapter: stamp(folder.file(chapter)) for chapter in chapters}
+    while True:
+        pause(PAUSE)
+        for chapter in chapters:
+            now = stamp(folder.file(chapter))
+            if now is not None and now != before[chapter]:
+                before[chapter] = now
+                yield chapter
+
+
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is saved; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,0 +1,91 @@
+"""Copying from the source: the next token is drawn from the vocabulary, or from the source by where the decoder looks.
+
+With p = s(z), s the sigmoid and z the gate, with the decoder's own distribution v = softmax(l) and its attention a over
+the source's tokens x, the pointer-generator's probability of a token w is
+
+    P(w) = p v(w) + (1 - p) c(w),    c(w) = sum of a_i over the i with x_i = w
+
+Divided by p and by exp(-lse), lse = log sum exp(l), P is proportional to exp(l_w) + c(w) exp(lse - z). So the mixture
+is softmax(l') with l'_w = l_w + log(1 + exp(lse - z + log c(w) - l_w)), which differs from l at the source's tokens
+alone: losses and searches take l' as they take l, and no probability that underflows has its logarithm taken.
+
+Source: See, Liu and Manning 2017, arXiv 1704.04368, sections 2.2 and 2.3. There a word that the vocabulary lacks gets a
+number of its own; subwords lack none, so one vocabulary serves both sides. Their gate sees context, state and input of
+the decoder; here it sees the decoder's output, in which a Transformer has added up all three.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Tensor, ops
+from ..autograd.backend import array_module
+from ..autograd.graphs import constant
+from ..autograd.ops.reduction import widened
+
+#: A share below it counts as none: neither its logarithm nor the gradient of that can overflow.
+_TINY = 1e-20
+
+
+def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any) -> Tensor:
+    """The logits l' of the mixture, (batch, length, vocab_size); of float16 in float32.
+
+    Args:
+        logits: l, of the vocabulary, (batch, length, vocab_size).
+        gate: z, (batch, length, 1); the larger, the less is copied.
+        weights: a, attention to the source, (batch, length, source_length): each row sums to 1, or is all zeros where
+            there is no source, and then nothing is copied.
+        source: x, (batch, source_length) ids; those with no weight, such as padding, don't count.
+    """
+    logits, gate, weights = (widened(x) for x in (logits, gate, weights))
+    xp = array_module(logits.data)
+    source, (batch, length, _) = xp.asarray(source), logits.shape
+    index = xp.arange(batch)[:, None, None], xp.arange(length)[:, None], source[:, None]
+    shares = weights @ _first_of_each(source, logits.dtype)
+    none = shares.data < _TINY
+    copied = ops.log(ops.where(none, _TINY, shares)) - gate + ops.logsumexp(logits, axis=-1, keepdims=True)
+    added = ops.where(none, 0.0, ops.softplus(copied - logits[index]))
+    return ops.scatter_add(logits, index, added)
+
+
+def _first_of_each(source: Any, dtype: Any) -> Any:
+    """(batch, source_length, source_length) of zeros and ones: by it a row of weights becomes c at the first position
+    of each token, and zero at the others.
+    """
+    xp = array_module(source)
+    same = source[:, :, None] == source[:, None]
+    earlier = same & constant(xp, np.tri(source.shape[1], k=-1, dtype=bool))
+    return (same & ~earlier.any(axis=2)[:, None]).astype(dtype)
+
+
+def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
+    """How often the decoder looks where it has looked before: the sum of min(a_i, what a_i came to in earlier steps).
+
+    Args:
+        weights: a, (batch, length, source_length).
+        counted: (batch, length) booleans, True for the target's tokens and False for padding.
+
+    Returns the mean over the tokens that count, from 0 (each source token got its attention in one step) to 1. Source:
+    as above, section 2.3, equation 12; there the coverage is an input of the attention as well, which takes one step
+    after the other and so has no place in a Transformer's training.
+    """
+    weights = widened(weights)
+    counted = array_module(weights.data).asarray(counted).astype(weights.dtype)
+    before = ops.cumsum(weights, axis=1) - weights
+    losses = ops.minimum(weights, before).sum(axis=-1) * counted
+    return losses.sum() / counted.sum().clip(1)
+
+
+def copied_shares(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, written: Any) -> Any:
+    """How probably each written token was copied, and from where: (batch, length, source_length), an array.
+
+    Arguments as in `copy_logits`; `written` (batch, length) ids. A row sums to the probability that the token was
+    copied at all, given that it was written: (1 - p) c(w) / P(w).
+    """
+    log_p = ops.log_softmax(copy_logits(logits, gate, weights, source)).data
+    xp, written = array_module(log_p), array_module(log_p).asarray(written)
+    of_written = xp.take_along_axis(log_p, written[..., None], axis=-1)
+    log_copy = ops.log_sigmoid(-gate).data
+    return weights.data * xp.exp(log_copy - of_written) * (xp.asarray(source)[:, None] == written[..., None])

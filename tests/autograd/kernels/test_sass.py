@@ -1,0 +1,101 @@
+"""What the attention kernels issue, read from their machine code, is within its budget and as the docs have it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from tests.support import attention_budget as budget
+from tests.support import nvrtc, sass
+from tests.support.kernel_variants import attention_constants
+from tests.support.ladder import RUNGS
+
+PAGE = Path(__file__).parents[3] / "docs" / "flash_attention.md"
+RECORDED = json.loads(budget.RECORD.read_text(encoding="utf-8"))
+missing = nvrtc.missing() or sass.missing()
+reads = pytest.mark.skipif(missing is not None, reason=str(missing))
+
+
+def test_the_tables_of_the_docs_are_those_of_the_record() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for name, write in budget.TABLES.items():
+        found = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", page, re.DOTALL)
+        assert found is not None
+        assert found[1] == write(RECORDED), f"run: {RECORDED['command']}"
+
+
+@pytest.mark.parametrize(("direction", "width"), budget.CASES)
+def test_the_record_is_of_the_kernels_as_they_are_and_keeps_the_budget(direction, width) -> None:
+    digest = nvrtc.digest(f"attention_{direction}.cu", attention_constants(direction, 1, width, 0))
+    assert RECORDED["digests"][f"{direction} {width}"] == digest, f"run: {RECORDED['command']}"
+    for gpu in budget.GPUS:
+        x = sass.Pass(**RECORDED["passes"][f"{direction} {width} {gpu.architecture}"])
+        slots, loads = budget.ALLOWED[direction]
+        assert x.issued <= slots * x.products
+        assert x.fragment_loads <= loads * x.products
+
+
+@reads
+@pytest.mark.parametrize(("direction", "width"), budget.CASES)
+def test_the_machine_code_is_what_the_record_says(direction, width) -> None:
+    x = budget.measure(direction, width, "sm_90")
+    slots, loads = budget.ALLOWED[direction]
+    assert x.issued <= slots * x.products
+    assert x.fragment_loads <= loads * x.products
+    if RECORDED["nvrtc"] == nvrtc.version():
+        assert asdict(x) == RECORDED["passes"][f"{direction} {width} sm_90"], f"run: {RECORDED['command']}"
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_the_ladder_s_figures_are_of_its_kernels_as_they_are(rung) -> None:
+    assert RECORDED["digests"][rung.name] == nvrtc.digest(rung.file, {}), f"run: {RECORDED['command']}"
+    if missing is None and RECORDED["nvrtc"] == nvrtc.version():
+        assert budget.slots_of_rung(rung) == RECORDED["ladder"][rung.name], f"run: {RECORDED['command']}"
+
+
+@reads
+def test_instructions_of_ptx_are_those_of_the_machine() -> None:
+    """Every LDSM of V is transposed, none of K; copies take 16 bytes and go past L1; products are of 16 x 8 x 16."""
+    constants = attention_constants("forward", 1, 128, 0)
+    code = sass.disassemble(nvrtc.machine_code("attention_forward.cu", constants, "sm_80"))["attention_forward"]
+    way = sass.inner_loop(code)
+    opcodes = [x.opcode for x in way]
+    assert opcodes.count("LDSM.16.MT88.4") == 32
+    assert opcodes.count("LDSM.16.M88.4") == 48
+    assert {x for x in opcodes if x.startswith("HMMA")} == {"HMMA.16816.F32"}
+    assert {x for x in opcodes if x.startswith("LDGSTS")} == {"LDGSTS.E.BYPASS.128"}
+
+
+LISTING = """
+        /*0000*/                   MOV R1, R2 ;
+.L_x_1:
+        /*0010*/                   HMMA.16816.F32 R0, R1, R2, R0 ;
+        /*0020*/              @!P0 BRA `(.L_x_2) ;
+        /*0030*/                   FADD R1, R2, R3 ;
+        /*0040*/                   BRA `(.L_x_3) ;
+.L_x_2:
+        /*0050*/                   LDGSTS.E.BYPASS.128 [R4], [R2.64], P1 ;
+        /*0060*/               @P2 EXIT ;
+        /*0070*/                   NOP ;
+.L_x_3:
+        /*0080*/               @P0 BRA `(.L_x_1) ;
+        /*0090*/                   HMMA.16816.F32 R0, R1, R2, R0 ;
+        /*00a0*/                   EXIT ;
+"""
+
+
+def test_the_way_through_a_loop_takes_all_copies_and_as_little_else_as_can_be() -> None:
+    way = sass.inner_loop(sass.read(LISTING))
+    assert [x.address for x in way] == [0x10, 0x20, 0x50, 0x60, 0x70, 0x80]
+    x = sass.count(way)
+    assert (x.products, x.issued, x.copies, x.floats) == (1, 6, 1, 0)
+
+
+def test_a_loop_inside_the_loop_is_not_counted_as_if_it_were_none() -> None:
+    inner = LISTING.replace("/*0070*/                   NOP ;", "/*0070*/               @P3 BRA `(.L_x_2) ;")
+    with pytest.raises(AssertionError, match="a loop inside the loop, at 0x50"):
+        sass.inner_loop(sass.read(inner))

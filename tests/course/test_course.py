@@ -1,0 +1,280 @@
+"""The commands of the course: the learner's folder, whatever a file may do, hints, progress, watching."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from handloom.course import __main__ as command
+from handloom.course import checking
+from handloom.course.chapter import chapters, definition
+from handloom.course.checking import check
+from handloom.course.comparing import difference
+from handloom.course.exercise import Exercise, Mistake, judge
+from handloom.course.folder import Folder, start
+from handloom.course.stub import stub
+from handloom.course.trial import run
+from handloom.course.watching import saved
+from handloom.errors import InputError
+
+FIRST = chapters()[0]
+
+
+@pytest.fixture
+def folder(tmp_path) -> Folder:
+    start(tmp_path / "course")
+    return Folder(tmp_path / "course")
+
+
+def solution() -> str:
+    return FIRST.solution_source.replace("from ...", "from handloom.")
+
+
+def write(folder: Folder, body: str) -> None:
+    """The learner's file with this as the body of `multiply`, and the rest as it was given."""
+    text = FIRST.stub
+    begin, end = text.index("    raise NotImplementedError"), text.index("def tanh")
+    folder.file(FIRST).write_text(f"{text[:begin]}    {body}\n\n\n{text[end:]}", encoding="utf-8")
+
+
+def call(monkeypatch, capsys, *arguments: str) -> tuple[int, str]:
+    monkeypatch.setattr(sys, "argv", ["course", *arguments])
+    code = 0
+    try:
+        command.main()
+    except SystemExit as done:
+        code = done.code
+    return code, capsys.readouterr().out
+
+
+# -- the folder ----------------------------------------------------------------------------------------------------
+
+
+def test_start_adds_what_is_missing_and_overwrites_nothing(folder) -> None:
+    names = {str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if path.is_file()}
+    assert {"README.md", "progress.json", "c01_gradient.md", "c01_gradient.py", "images/c01_tanh.png"} <= names
+    folder.file(FIRST).write_text("mine", encoding="utf-8")
+    (folder.path / "README.md").unlink()
+    written, kept = start(folder.path)
+    assert written == ["README.md"]
+    assert set(kept) == names - {"README.md", "progress.json"}
+    assert folder.file(FIRST).read_text(encoding="utf-8") == "mine"
+
+
+def test_start_refuses_what_is_no_course(tmp_path) -> None:
+    (tmp_path / "diary.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="holds other things"):
+        start(tmp_path)
+    with pytest.raises(InputError, match="is a file"):
+        start(tmp_path / "diary.txt")
+    with pytest.raises(InputError, match="no course in"):
+        Folder(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["diary.txt"]
+    (tmp_path / "progress.json").write_text('{"chapters": []}', encoding="utf-8")
+    with pytest.raises(InputError, match="damaged"):
+        Folder(tmp_path)
+
+
+# -- what a file may do --------------------------------------------------------------------------------------------
+
+FILES = {
+    "return None": "multiply(x, y) gave None where a Scalar belongs: is a `return` missing?",
+    "return 7": "multiply(x, y) gave 7, of the type int, where a Scalar belongs",
+    "return x.value": "raises AttributeError: 'Scalar' object has no attribute 'value'",
+    "return multiply(x, y)": "It calls itself without an end",
+    "raise SystemExit(3)": "The file ends the program (exit code 3)",
+    "return input()": "do without input()",
+    "return 3 +* 4": "Python can't read line 32, `return 3 +* 4`: invalid syntax",
+    "pass\nmultiply = 3": "`multiply` should be a function",
+    "pass\ndef multiply(x): pass": "`multiply` takes (x); it is called with (x, y)",
+    "pass\ndel multiply": "There is no `multiply` in the file",
+    "pass\n1 / 0": "`1 / 0`, raises ZeroDivisionError",
+    "return Scalar(x.data * y.data, (x, y), lambda g: (9.0, g))": "What goes back to x is at [0] 9; it should be 0.9",
+    "return Scalar(x.data * y.data, (x, y), lambda g: (g, g * x.data))": "This is the rule of the sum.",
+    "return Scalar(x.data * y.data, (y, x), lambda g: (g, g))": "its `inputs` should be the 2 Scalars",
+}
+
+
+@pytest.mark.parametrize("body", FILES)
+def test_what_goes_wrong_is_told_in_one_message(folder, body, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    write(folder, body)
+    verdict = [verdict for _, verdict in run(FIRST, folder.file(FIRST)) if verdict][-1]
+    assert FILES[body] in verdict.text
+    assert not verdict.passed
+    assert len(verdict.text) < 300
+
+
+def test_prints_are_shown_apart_and_what_ends_the_process_is_told(folder, capsys) -> None:
+    write(folder, "import os\n    print('hello')\n    os._exit(4)")
+    report = check(FIRST, folder.file(FIRST))
+    assert "ended itself (exit code 4" in report.verdicts["multiply"].text
+    write(folder, "print('hello' * 10_000)")
+    report = check(FIRST, folder.file(FIRST))
+    assert report.heard.startswith("hello")
+    assert len(report.heard) <= 2000
+    checking.show(report, folder)
+    assert "your file prints:\n  | hello" in capsys.readouterr().out
+
+
+def test_what_waits_is_stopped(folder) -> None:
+    write(folder, "import time; time.sleep(1000)")
+    report = check(FIRST, folder.file(FIRST), wait=3)
+    assert "Nothing came for 3 s" in next(iter(report.verdicts.values())).text
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="without setitimer the waiting process stops it")
+def test_an_endless_loop_is_stopped_and_its_line_told(folder, monkeypatch) -> None:
+    """Even one that catches everything. One second of processor time is enough to find it."""
+    body = "while True:\n        try:\n            x = x\n        except BaseException:\n            pass"
+    write(folder, body)
+    code = "import handloom.course.trial as trial; trial.SECONDS = 0.5; trial.main()"
+    results = folder.path / "results"
+    command = [sys.executable, "-P", "-c", code, "1", str(folder.file(FIRST)), str(results)]
+    subprocess.run(command, check=True, timeout=300)
+    assert "of your file is still at work: does a loop there have an end?" in results.read_text(encoding="utf-8")
+
+
+def test_ctrl_c_ends_the_check_and_says_where(folder, monkeypatch) -> None:
+    class Interrupted(subprocess.Popen):
+        times = 0
+
+        def communicate(self, *arguments, **options):
+            Interrupted.times += 1
+            if Interrupted.times == 1:
+                raise KeyboardInterrupt
+            return super().communicate(*arguments, **options)
+
+    write(folder, "while True: pass")
+    monkeypatch.setattr(checking.subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt, match="does a loop there have an end"):
+        check(FIRST, folder.file(FIRST))
+    assert Interrupted.times == 2, "the other process is waited for"
+
+
+# -- the commands --------------------------------------------------------------------------------------------------
+
+
+def test_from_the_first_stub_to_a_chapter_that_is_done(folder, monkeypatch, capsys) -> None:
+    at = ("--dir", str(folder.path))
+    code, out = call(monkeypatch, capsys, "check", *at)
+    assert code == 1
+    assert "now   multiply\n        Not written yet. Look at `add` above." in out
+    assert "Go on with chapter 1: read c01_gradient.md" in out
+
+    for count in (1, 2, 3, 4, 4):
+        _, out = call(monkeypatch, capsys, "hint", "1", *at)
+        assert sum(hint[:30] in out for hint in FIRST.exercises[0].hints) == min(count, 3)
+        assert ("The solution:" in out) == (count == 4)
+
+    folder.file(FIRST).write_text(solution(), encoding="utf-8")
+    code, out = call(monkeypatch, capsys, "check", "1", *at)
+    assert code == 0
+    assert "[###] 3 of 3" in out
+    path, _, line = definition("autograd.ops.trigonometric.Tanh.backward")
+    assert f"{path}:{line} (Tanh.backward)" in out
+    assert "view Graph (its address ends in `#graph`)" in out
+    assert "is done" in call(monkeypatch, capsys, "hint", "1", *at)[1]
+
+    monkeypatch.setattr(
+        command, "check", lambda chapter, path: checking.Report(chapter)
+    )  # what passed is not run again
+    code, out = call(monkeypatch, capsys, "check", *at)
+    assert code == 1
+    assert "1. What is a gradient?                      [###] 3 of 3" in out
+    assert f"Go on with chapter {chapters()[1].number}:" in out
+    assert Folder(folder.path).is_done(FIRST)
+    folder.file(FIRST).write_text("changed", encoding="utf-8")
+    assert not Folder(folder.path).is_done(FIRST)
+
+
+def test_help_and_wrong_words(monkeypatch, capsys, folder) -> None:
+    assert "watch" in call(monkeypatch, capsys)[1]
+    assert call(monkeypatch, capsys, "check", "99")[0] == 2
+    assert call(monkeypatch, capsys, "hint", "1", "--exercise", "nothing", "--dir", str(folder.path))[0] == 2
+
+
+def test_an_error_is_one_line(tmp_path) -> None:
+    program = [sys.executable, "-m", "handloom.course", "check"]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: There is no course in ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_watching_sees_what_is_saved(folder) -> None:
+    chapter, other = chapters()[:2]
+    looks = []
+
+    def pause(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:
+            folder.file(other).unlink()  # as while an editor replaces it
+        if len(looks) == 3:
+            folder.file(other).write_text("saved, other", encoding="utf-8")
+        if len(looks) == 4:
+            folder.file(chapter).write_text("saved", encoding="utf-8")
+
+    watching = saved(folder, chapters(), pause)
+    assert next(watching) is other
+    assert len(looks) == 3
+    assert next(watching) is chapter
+    assert len(looks) == 4
+
+
+# -- the parts -----------------------------------------------------------------------------------------------------
+
+
+def test_a_stub_is_cut_from_the_solution() -> None:
+    source = '"""Ours."""\n\nfrom ...nn import Linear\n\n\ndef f(x):\n    y = x\n'
+    source += "    # your turn: Why\n    # not?\n    z = y\n\n    z += 1\n    # given:\n    return z\n"
+    source += "\n\nclass C:\n    def g(self):\n        # your turn: Go on.\n        pass\n"
+    text, messages, lines = stub(source, '"""Theirs."""\n')
+    assert messages == ["Why not?", "Go on."]
+    assert lines == 3
+    assert text == (
+        '"""Theirs."""\n\nfrom handloom.nn import Linear\n\n\ndef f(x):\n    y = x\n    raise NotImplementedError(\n'
+        '        "Why not?"\n    )\n    return z\n\n\nclass C:\n    def g(self):\n        raise NotImplementedError(\n'
+        '            "Go on."\n        )\n'
+    )
+
+
+def test_how_results_differ() -> None:
+    import numpy as np
+
+    two = np.array([1.0, np.nan])
+    assert difference([1.0, np.nan], two, 1e-9) is None
+    assert difference(two + 1e-12, two, 1e-9) is None
+    assert "is at [0] 2; it should be 1 (1 of 2" in difference([2, np.nan], two, 1e-9)
+    assert "has the shape (2, 1); it should be (2,)" in difference(two[:, None], two, 1e-9)
+    assert "is a `return` missing?" in difference(None, two, 1e-9)
+    assert "it should be numbers" in difference("text", two, 1e-9)
+    assert "should hold True and False" in difference([1, 0], np.array([True, False]), 1e-9)
+    assert difference((3, "a"), (3, "a"), 1e-9) is None
+    assert "is 1; it should be True" in difference(1, True, 1e-9)
+    long = list(range(100))
+    assert "up to number 99, where it is 0; it should be 99" in difference([*long[:99], 0], long, 1e-9)
+    assert "has 99 items; it should have 100" in difference(long[:99], long, 1e-9)
+
+
+def test_a_mistake_is_known_by_its_error_too() -> None:
+    def divides(x):
+        return x / 0
+
+    exercise = Exercise(
+        name="f",
+        real=lambda x: x,
+        probe=lambda f: {"f": f(1.0)},
+        mistakes=[Mistake(divides, "Nobody divides by zero.")],
+        hints=("", "", ""),
+        another=None,
+        source="errors",
+    )
+    assert judge(exercise, lambda x: x / 0, lambda x: x).text == "Nobody divides by zero."
+    assert judge(exercise, lambda x: [][1], lambda x: x).state == "error"
+    with pytest.raises(KeyError):
+        definition("autograd.ops.trigonometric.Tanh.sideways")

@@ -1,0 +1,151 @@
+"""The mixture of writing and copying is the paper's, its gradients are right, and the cache changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Tensor, no_grad, ops
+from handloom.autograd.gradcheck import gradcheck
+from handloom.errors import InputError
+from handloom.models import Rules, Seq2SeqConfig, beam_search, greedy_search, pretrained
+from handloom.models.copying import copied_shares, copy_logits, coverage_loss
+from handloom.models.generation import sample
+from tests.support.decoding import BOS, EOS, build, random_source
+
+SOURCE = np.array([[3, 1, 3, 3, 2], [4, 6, 4, 0, 0]])  # repeated tokens, and padding
+
+
+def inputs(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Logits over 7 tokens, gates and attention for 2 sentences of 4 tokens."""
+    rng = np.random.default_rng(seed)
+    weights = rng.random((2, 4, 5)) * (SOURCE != 0)[:, None]
+    return rng.normal(size=(2, 4, 7)), rng.normal(size=(2, 4, 1)), weights / weights.sum(axis=-1, keepdims=True)
+
+
+def plain_mixture(logits: np.ndarray, gate: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """P(w) = p v(w) + (1 - p) sum of a_i over the source's positions with w, by loops."""
+    p = 1 / (1 + np.exp(-gate))
+    mixed = p * np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    for b, t, i in np.ndindex(weights.shape):
+        mixed[b, t, SOURCE[b, i]] += (1 - p[b, t, 0]) * weights[b, t, i]
+    return mixed
+
+
+def test_it_is_the_mixture_of_the_paper() -> None:
+    logits, gate, weights = inputs()
+    found = ops.softmax(copy_logits(Tensor(logits), Tensor(gate), Tensor(weights), SOURCE)).data
+    np.testing.assert_allclose(found, plain_mixture(logits, gate, weights), rtol=1e-12)
+
+
+def test_without_a_source_nothing_is_copied() -> None:
+    logits, gate, weights = inputs()
+    found = copy_logits(Tensor(logits), Tensor(gate), Tensor(0 * weights), SOURCE).data
+    np.testing.assert_array_equal(found, logits)
+
+
+def test_gradients_of_the_mixture() -> None:
+    """By random output gradients, once and twice."""
+    assert gradcheck(lambda *operands: copy_logits(*operands, SOURCE), list(inputs()))
+    target = np.array([[3, 5, 2, 0], [6, 1, 0, 0]])
+
+    def loss(*operands: Tensor) -> Tensor:
+        mixed = copy_logits(*operands, SOURCE)
+        nats = ops.cross_entropy(mixed, target, ignore_index=0, label_smoothing=0.1)
+        return nats + 0.5 * coverage_loss(operands[2], target != 0)
+
+    assert gradcheck(loss, list(inputs(1)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_nothing_overflows(dtype) -> None:
+    """Tokens that are all but impossible to write, to copy, or both, and gates that are shut or open."""
+    for scale, size in ((1e4, 1), (30, 500), (30, -500)):
+        logits, gate, weights = inputs()
+        weights[0, :, 1], weights[0, :, 4] = 1e-30, 0
+        logits, gate, weights = (x.astype(dtype) for x in (logits * scale, gate * 0 + size, weights))
+        operands = [Tensor(x, requires_grad=True) for x in (logits, gate, weights)]
+        mixed = copy_logits(*operands, SOURCE)
+        assert mixed.dtype == np.float32
+        loss = ops.cross_entropy(mixed, np.array([[3, 1, 2, 5]] * 2), label_smoothing=0.1)
+        loss.backward()
+        assert np.isfinite(loss.data)
+        assert all(np.isfinite(x.grad).all() for x in operands)
+
+
+def test_coverage_counts_what_was_looked_at_before() -> None:
+    weights, counted = inputs()[2], np.array([[1, 1, 1, 1], [1, 1, 0, 0]], bool)
+    expected = 0.0
+    for b, t in zip(*np.nonzero(counted), strict=True):
+        expected += np.minimum(weights[b, t], weights[b, :t].sum(axis=0)).sum()
+    np.testing.assert_allclose(coverage_loss(Tensor(weights), counted).data, expected / 6)
+    once = np.eye(4)[None]  # each source token in one step
+    assert coverage_loss(Tensor(once), np.ones((1, 4), bool)).data == 0
+
+
+def test_what_was_copied_is_the_part_of_copying_in_the_mixture() -> None:
+    logits, gate, weights = inputs()
+    written = np.array([[3, 1, 5, 2], [6, 4, 4, 5]])
+    shares = copied_shares(*map(Tensor, (logits, gate, weights)), SOURCE, written)
+    mixed, p = plain_mixture(logits, gate, weights), 1 / (1 + np.exp(-gate))
+    for b, t, i in np.ndindex(shares.shape):
+        token = written[b, t]
+        of_source = (1 - p[b, t, 0]) * weights[b, t, i] * (SOURCE[b, i] == token)
+        np.testing.assert_allclose(shares[b, t, i], of_source / mixed[b, t, token], atol=1e-12)
+
+
+def test_the_loss_of_the_model_and_its_gradients() -> None:
+    """Smoothed, with padding and coverage; the loss is that of the logits of `forward`."""
+    model, rng = build(0, copy=True, share_embeddings=True).train(), np.random.default_rng(0)
+    source, target = random_source(rng, [3, 5]), random_source(rng, [4, 3])
+    labels = np.array([[5, 4, 6, 3], [7, 3, 0, 0]])
+    plain = ops.cross_entropy(model(source, target), labels, ignore_index=0, label_smoothing=0.1)
+    np.testing.assert_allclose(model.loss(source, target, labels, label_smoothing=0.1).data, plain.data, rtol=1e-12)
+    for parameter in (model.copy_gate.weight, model.decoder.layers[-1].multihead_attn.in_proj_weight):
+        original = parameter.data
+
+        def of(value: Tensor, parameter=parameter, original=original) -> Tensor:
+            parameter.data, parameter._origin = value.data, value.origin if value.requires_grad else None
+            try:
+                return model.loss(source, target, labels, label_smoothing=0.1, coverage=0.7)
+            finally:
+                parameter.data, parameter._origin = original, None
+
+        assert gradcheck(of, [original.copy()])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_searches_find_the_same_with_a_cache(packed: bool) -> None:
+    model, rng = build(3, layers=2, copy=True), np.random.default_rng(1)
+    model.copy_gate.bias.data[...] = -1
+    source, rules = random_source(rng, [3, 5, 1]), Rules(BOS, EOS, max_length=8)
+    for search in (greedy_search, lambda *args: sample(*args, seed=4), lambda *args: beam_search(*args, width=3)[0]):
+        decoder = model.raw_decoder(packed)
+        cached, plain = (search(state, rules) for state in (model.start(source, decoder=decoder),
+                                                           model.start_uncached(source)))  # fmt: skip
+        assert [one.ids for one in cached] == [one.ids for one in plain]
+        np.testing.assert_allclose([one.score for one in cached], [one.score for one in plain], rtol=1e-9)
+
+
+def test_the_weights_are_those_of_a_model_that_does_not_copy() -> None:
+    """With the gate open to the vocabulary alone the model is the plain one; it starts from the same weights."""
+    plain, copying = build(0), build(0, copy=True)
+    copying.copy_gate.weight.data[...], copying.copy_gate.bias.data[...] = 0, 60
+    copying.output.bias.data[...] = plain.output.bias.data
+    copying.load_state_dict({**copying.state_dict(), **plain.state_dict()})
+    source, target = np.array([[4, 5]]), np.array([[2, 6]])
+    with no_grad():
+        np.testing.assert_allclose(copying(source, target).data, plain(source, target).data, rtol=1e-12)
+
+
+def test_where_copying_makes_no_sense(tmp_path) -> None:
+    with pytest.raises(ValueError, match="copy needs one vocabulary, not 9 and 8 ids"):
+        Seq2SeqConfig(9, 8, copy=True)
+    model = build(0, copy=True)
+    assert Seq2SeqConfig(**model.config.to_dict()) == model.config
+    with pytest.raises(ValueError, match="give the ids as source="), no_grad():
+        model.decode(np.array([[2]]), *model.encode(np.array([[4, 5]])))
+    with pytest.raises(ValueError, match="coverage is of a model that copies"):
+        build(0).loss(SOURCE, SOURCE, SOURCE, coverage=1.0)
+    with pytest.raises(InputError, match=r"can't be saved as Marian: .*it copies from its source"):
+        pretrained.save(model.astype(np.float32), None, tmp_path / "marian")

@@ -1,0 +1,150 @@
+"""What the attention kernels issue for each tensor-core instruction, and what share of a GPU's peak that allows.
+
+    python -m tests.support.attention_budget  # read the machine code, write the record, print the tables of the docs
+
+The tables stand in docs/flash_attention.md, where the model is explained. No number here was measured on a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support import nvrtc, sass
+from tests.support.kernel_variants import SHARED_MEMORY, attention_constants
+from tests.support.ladder import RUNGS, Rung
+
+RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "attention_budget.json"
+KERNELS = {"forward": "attention_forward", "backward": "attention_backward_keys"}
+CASES = [(direction, width) for direction in KERNELS for width in (64, 128)]
+#: The same before the kernels were rewritten for their budget: products, issued, fragment loads, copies, additions.
+BEFORE = {
+    ("forward", 64): (128, 1095, 32, 8, 0),
+    ("forward", 128): (128, 1045, 72, 8, 0),
+    ("backward", 64): (160, 1270, 96, 4, 32),
+    ("backward", 128): (160, 1250, 104, 4, 32),
+}
+#: At most: issue slots and LDSM a product.
+ALLOWED = {"forward": (5.0, 0.3125), "backward": (5.0, 0.55)}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One of a multiprocessor's four parts: cycles that it needs for an instruction of a warp."""
+
+    name: str
+    architecture: str
+    product: float  # mma.m16n8k16, at the peak that NVIDIA states
+    reached: float  # the same, as mma.sync was measured to reach it
+    floats: float
+
+    def units(self, x: sass.Pass) -> dict[str, float]:
+        """Cycles for each product that each unit is busy. A part has a quarter of shared memory's 128 bytes a cycle."""
+        return {
+            "tensor cores": self.reached,
+            "issue": x.issued / x.products,
+            "shared memory": (x.fragment_bytes + 512 * x.copies) / 32 / x.products,
+            "exponentials": 8 * x.special / x.products,
+            "float32": self.floats * x.floats / x.products,
+        }
+
+    def ceiling(self, x: sass.Pass) -> float:
+        """The share of the peak if all units work side by side: the busiest one decides."""
+        return self.product / max(self.units(x).values())
+
+    def alone(self, x: sass.Pass) -> float:
+        """The share if a warp's other instructions never overlap with its products or with another warp."""
+        return min(self.ceiling(x), self.product / (self.reached + x.issued / x.products - 1))
+
+
+# Peaks in fp16, dense: 312 TFLOP/s on 432 parts at 1.41 GHz, 989 on 528 at 1.83 GHz: 512 and 1024 operations a cycle.
+GPUS = (Gpu("A100", "sm_80", 8.0, 8.0, 2.0), Gpu("H100", "sm_90", 4.0, 4.0 / 0.63, 1.0))
+
+
+def measure(direction: str, width: int, architecture: str) -> sass.Pass:
+    """One pass of a kernel's inner loop, float16, nothing but causal, window and lengths."""
+    file, constants = f"attention_{direction}.cu", attention_constants(direction, 1, width, 0)
+    code = sass.disassemble(nvrtc.machine_code(file, constants, architecture))
+    return sass.count(sass.inner_loop(code[KERNELS[direction]]))
+
+
+def table(record: dict[str, Any]) -> str:
+    """What a pass issues."""
+    passes = record["passes"]
+    lines = [
+        "| sm_90 | warps x rows, columns | shared memory | HMMA | LDSM | copies | RED | slots | slots a HMMA "
+        "| LDSM a HMMA | before |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for direction, width in CASES:
+        x = sass.Pass(**passes[f"{direction} {width} sm_90"])
+        constants = attention_constants(direction, 1, width, 0)
+        columns = constants.get("BLOCK_K", constants.get("BLOCK"))
+        rows = 16 * constants.get("M_TILES", 1)
+        shared = SHARED_MEMORY[f"attention_{direction}.cu"](constants) / 1024
+        products, issued, loads, _, _ = BEFORE[direction, width]
+        lines.append(
+            f"| {direction} d {width} | {constants['WARPS']} x {rows}, {columns} | {shared:g} KB | {x.products} "
+            f"| {x.fragment_loads} | {x.copies} | {x.additions} | {x.issued} | {x.issued / x.products:.1f} "
+            f"| {x.fragment_loads / x.products:.2f} | {issued / products:.1f} and {loads / products:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def model(record: dict[str, Any]) -> str:
+    """How busy each unit is, and the shares of the peak."""
+    passes = record["passes"]
+    first = sass.Pass(**passes["forward 64 sm_90"])
+    units = list(GPUS[0].units(first))
+    lines = ["| | " + " | ".join(units) + " | ceiling | nothing overlaps |", "|---" * (len(units) + 3) + "|"]
+    for gpu in GPUS:
+        for direction, width in CASES:
+            x = sass.Pass(**passes[f"{direction} {width} {gpu.architecture}"])
+            busy = " | ".join(f"{cycles:.1f}" for cycles in gpu.units(x).values())
+            lines.append(f"| {gpu.name}, {direction} d {width} | {busy} | {gpu.ceiling(x):.0%} | {gpu.alone(x):.0%} |")
+    return "\n".join(lines)
+
+
+def slots_of_rung(rung: Rung) -> float:
+    """Issue slots for a tensor-core instruction, or for the 2,048 multiplications and additions that it would do."""
+    code = sass.disassemble(nvrtc.machine_code(rung.file, {}, "sm_90"))[rung.name]
+    main = "HMMA" if rung.uses_tensor_cores else "FFMA"
+    way = sass.inner_loop(code, main)
+    found = sum(x.name == main for x in way)
+    return round(len(way) / (found if main == "HMMA" else found / 64), 1)
+
+
+def ladder(record: dict[str, Any]) -> str:
+    """The table of the five kernels for learners."""
+    lines = ["| kernel | what is new | issue slots |", "|---|---|---|"]
+    for rung in RUNGS:
+        link = f"[{rung.name}.cu](../autograd/kernels/{rung.file})"
+        lines.append(f"| {link} | {rung.new} | {record['ladder'][rung.name]:.1f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    passes = {
+        f"{direction} {width} {gpu.architecture}": asdict(measure(direction, width, gpu.architecture))
+        for direction, width in CASES
+        for gpu in GPUS
+    }
+    digests = {
+        f"{direction} {width}": nvrtc.digest(f"attention_{direction}.cu", attention_constants(direction, 1, width, 0))
+        for direction, width in CASES
+    }
+    digests |= {rung.name: nvrtc.digest(rung.file, {}) for rung in RUNGS}
+    slots = {rung.name: slots_of_rung(rung) for rung in RUNGS}
+    command = "python -m tests.support.attention_budget"
+    record = {"nvrtc": nvrtc.version(), "command": command, "digests": digests, "passes": passes, "ladder": slots}
+    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(*(write(record) for write in TABLES.values()), sep="\n\n")
+
+
+#: What stands between the page's marks, by their names.
+TABLES = {"table": table, "model": model, "ladder": ladder}
+
+if __name__ == "__main__":
+    main()
