@@ -12,11 +12,7 @@ from typing import Any
 
 import pytest
 
-<<<<<<< HEAD
-from handloom.models.hyperparameters import Preset
-=======
 from handloom.models.hyperparameters import TranslationPreset
->>>>>>> main
 from handloom.train.cli import command_line
 from handloom.train.cli.examples import example_parser, parse_example
 
@@ -65,10 +61,6 @@ def test_an_example_shows_its_run_while_it_trains(tmp_path: Path, started: list[
 def test_an_example_shows_an_earlier_run(monkeypatch: pytest.MonkeyPatch, started: list[list[str]]) -> None:
     monkeypatch.setattr("sys.argv", ["example", "--checkpoint", "runs/x", "--explore"])
     with pytest.raises(SystemExit) as ended:
-<<<<<<< HEAD
-        parse_example(example_parser("", Preset, data="", texts="texts"))
-=======
         parse_example(example_parser("", TranslationPreset, data="", texts="texts"))
->>>>>>> main
     assert not ended.value.code
     assert started == [[sys.executable, "-m", "handloom.explorer", "runs/x"]]
