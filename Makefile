@@ -56,7 +56,7 @@ bench: $(STAMPS)/test-oracles
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) build docs/api *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build docs/api docs/course *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 $(STAMPS):
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "handloom needs Python 3.11 or newer; name one with make PYTHON=python3.12")'

@@ -1,8 +1,9 @@
 """Settings of the documentation site, which `make docs` builds without a network.
 
 Besides the usual settings: formulas become MathML, which browsers draw themselves (docutils converts them, so no script
-is loaded); the reference is written anew for each build, a page for each package; docstrings, which are plain text with
-names in single backticks, are converted to reStructuredText; links to source files lead to their pages in the site.
+is loaded); the reference is written anew for each build, a page for each package, and so are the chapters of the
+course; docstrings, which are plain text with names in single backticks, are converted to reStructuredText; links to
+source files lead to their pages in the site.
 """
 
 import pkgutil
@@ -15,6 +16,7 @@ from sphinx.addnodes import download_reference
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 import handloom
+from handloom.course.chapter import chapters, with_links
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -127,6 +129,20 @@ def escaped(row: str, skip: int = 0) -> str:
     return row[:skip] + "".join(marked)
 
 
+# -- the course ----------------------------------------------------------------------------------------------------
+
+
+def write_course(app) -> None:
+    """The chapters as pages, from the texts that a learner is given."""
+    folder = DOCS / "course"
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.md"):
+        old.unlink()
+    for chapter in chapters():
+        text = with_links(chapter.text, "../..").replace("](images/", "](../../course/chapters/images/")
+        (folder / f"{chapter.stem}.md").write_text(text, encoding="utf-8")
+
+
 # -- links to the sources ------------------------------------------------------------------------------------------
 
 
@@ -149,5 +165,6 @@ class SourceLinks(SphinxPostTransform):
 def setup(app) -> None:
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.connect("builder-inited", write_reference)
+    app.connect("builder-inited", write_course)
     app.connect("autodoc-process-docstring", as_markup)
     app.add_post_transform(SourceLinks)

@@ -31,7 +31,15 @@ from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_dat
 from handloom.train.distributed import find_ranks, in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.language_models import COLUMNS, TABLES, draw_comparison, figures, table_cells
+from handloom.train.tables.language_models import (
+    BESIDE_THE_REPORT,
+    COLUMNS,
+    TABLES,
+    beside_the_report,
+    draw_comparison,
+    figures,
+    table_cells,
+)
 from handloom.train.tasks.back_translation import round_trips
 from handloom.train.tasks.language_modelling import TOKENIZERS, LanguageModelling, Writer, learn_tokens, tokenize
 from handloom.train.tasks.task import choose_tokenizer
@@ -153,7 +161,9 @@ def show(
     name = "Transformer, with augmentation" if task.plain else "Transformer"
     if rows[1:]:
         draw_comparison(run, name, rows[1:])
-    table = markdown_table([*rows[1:], {"cell": name, **rows[0]}], COLUMNS)
+    rows = beside_the_report([*rows[1:], {"cell": name, **rows[0]}], task.preset)
+    stated = any("report_loss" in row for row in rows)
+    table = markdown_table(rows, BESIDE_THE_REPORT if stated else COLUMNS)
     run.write_table(table)
     strategy = strategy_of(arguments)
     prompt = PROMPT if writer.knows(PROMPT) else writer.tokenizer.decode(task.text.train[:10])

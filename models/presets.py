@@ -146,10 +146,6 @@ LANGUAGE_MODEL_PRESETS = {
 }  # fmt: skip
 
 
-#: The numbers of heads and the head sizes of the KTH report's Table 1; its other tables have 8 heads of 16.
-KTH_HEADS, KTH_HEAD_SIZES = (1, 4, 8, 16), (16, 32, 64)
-
-
 def kth_cell(heads: int, head_dim: int) -> dict[str, int]:
     """Changes to preset `paper` for a cell of the KTH report's Table 1: one layer, as wide as its heads together."""
     d_model = heads * head_dim

@@ -1,4 +1,4 @@
-"""malloc for large arrays: pages are asked of the operating system once, not at every step."""
+"""malloc for large arrays: memory is taken from the operating system once, not at every step."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def keep_freed_memory() -> bool:
-    """Tell the C library to keep freed pages in this process instead of giving it back to the system.
+    """Tell the C library to keep freed memory in this process instead of returning it to the system.
 
-    By default glibc maps every large array anew, and the kernel fills it with zeros page by page; a training step
-    frees and makes the same arrays over and over, and spends a quarter of its time on that. Afterwards the process
-    holds on to its peak. Returns whether it worked: with glibc on Linux, elsewhere nothing is changed.
+    By default glibc maps new pages for every large array, and the kernel fills them with zeros; a training step frees
+    and allocates the same arrays again and again, and spends a quarter of its time on that. Afterwards the process
+    keeps its peak memory. Returns whether it worked: with glibc on Linux; elsewhere nothing is changed.
     """
     if not sys.platform.startswith("linux"):
         return False

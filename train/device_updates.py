@@ -1,4 +1,4 @@
-"""Updates on a device that never wait for it: flat arrays, device seeds, CUDA graphs; and who makes the updates."""
+"""Updates on a device that never wait for it (flat arrays, device seeds, CUDA graphs), and the choice of updates."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .updates import TOKEN_UNIT, Compute, MicroBatch, Prepare, Reading, UpdateOp
 
 
 class DeviceUpdates:
-    """Updates that stay on the device: `read` alone waits for it.
+    """Updates that stay on the device: only `read` waits for it.
 
-    `optimizer`, `scaler` and `ema` keep what a save needs: `read` brings them up to date, `write` follows them. Several
-    ranks sum their gradients in one piece, after the backward pass.
+    `optimizer`, `scaler` and `ema` hold what a save needs: `read` updates them from the device, `write` the device from
+    them. Several ranks sum their gradients in one piece, after the backward pass.
 
     Args:
         flat: all parameters, in flat arrays.
-        model, optimizer, options, ranks: as of `Updates`. To name overflows costs three launches a parameter.
-        generators: what the passes draw random numbers from.
+        model, optimizer, options, ranks: as of `Updates`. `name_overflows` costs three launches for each parameter.
+        generators: the generators from which the passes draw.
     """
 
     failed = False
@@ -78,7 +78,7 @@ class DeviceUpdates:
             passed = partial(self._pass, compute, alone)
             found.append(run(("pass", alone), passed, (seeds, micro.batch)))
             count = found[-1]["count"]
-            if not is_array(count):  # else `read` knows it
+            if not is_array(count):  # on the device: checked by `read`
                 check_counted(count, f"Batch {micro.position + 1} of epoch {micro.epoch + 1}")
         self.steps.append(found)
         if self.ranks.size > 1:
@@ -90,9 +90,9 @@ class DeviceUpdates:
         flat.mark_changed()
 
     def _pass(self, compute: Compute, alone: bool, given: tuple[Any, Any]) -> dict[str, Any]:
-        """Add a batch's gradient to the others'; returns its tokens, as `count`, and the means over them.
+        """Add a batch's gradient to those before; returns its number of tokens, as `count`, and the means over them.
 
-        With several batches an update, each one's gradient is of its summed loss.
+        With several batches an update, it is the gradient of the batch's summed loss.
         """
         seeds, batch = given
         if seeds is not None:
@@ -109,7 +109,7 @@ class DeviceUpdates:
         return {"count": count, "loss": loss.data, **(more[0] if more else {})}
 
     def _apply(self, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
-        """The update, from what the passes have left on the device."""
+        """The update, from the gradient and token count that the passes have left on the device."""
         flat, xp = self.flat, self.flat.xp
         flat.settings[:1] = xp.asarray(lr)
         flat.settings[1:] = 1.0 if alone else np.float32(TOKEN_UNIT) / self.tokens
@@ -134,7 +134,7 @@ class DeviceUpdates:
         """What has happened since the last call; waits for the device, once."""
         flat, xp = self.flat, self.flat.xp
         values = [value for step in self.steps for batch in step for value in batch.values() if is_array(value)]
-        # One transfer for all: the bits of the state, the culprit, counts and means.
+        # One transfer for the bits of the state, the culprit, counts and means.
         parts = [flat.state, self.culprit.astype(np.float32).reshape(1)]
         if values:
             parts.append(xp.concatenate([value.astype(np.float32).reshape(1) for value in values]))
@@ -164,7 +164,7 @@ class DeviceUpdates:
         return Reading(state["norm"], steps, self.names[int(host[size])], self.failed)
 
     def write(self) -> None:
-        """Follow weights, `optimizer` and `scaler`, which a save may have set."""
+        """Copy the state of `optimizer` and `scaler`, which a save may have set, to the device; cast the weights."""
         values: dict[str, float] = {"steps": self.optimizer.steps}
         if self.scaler is not None:
             own = self.scaler.state_dict()
@@ -177,9 +177,9 @@ class DeviceUpdates:
 def choose_updates(
     model: Module, optimizer: Optimizer, options: UpdateOptions, ranks: Ranks, generators: Sequence[Generator] = ()
 ) -> Updates | DeviceUpdates:
-    """Updates that stay on the device, if the model lies on one and Adam or AdamW trains all of it; else `Updates`.
+    """Updates that stay on the device, if the model is on one and Adam or AdamW trains all of it; else `Updates`.
 
-    Raises InputError where graphs are asked for and can't be had.
+    Raises InputError if graphs are asked for and can't be used.
     """
     every = {id(parameter) for parameter in optimizer.parameters} == set(map(id, model.parameters()))
     device = optimizer.parameters[0].device

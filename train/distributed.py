@@ -1,8 +1,8 @@
-"""Several processes train one model, each on its part of every batch: `mpirun -n 4 python examples/...`.
+"""Several processes train one model, each on its share of the batches: `mpirun -n 4 python examples/...`.
 
-Every process (rank) holds the whole model. After the backward pass the gradients are summed over the ranks, so all
-make the same update and stay equal. `Ranks` is a process alone; `MpiRanks`, with the same interface, talks through
-mpi4py, and sums the gradients of GPUs with NCCL (`NcclSums`).
+Every process (rank) holds the whole model. The gradients are summed over the ranks, so that all make the same update
+and stay equal. `Ranks` is a single process; `MpiRanks`, with the same interface, communicates through mpi4py, and sums
+the gradients of GPUs with NCCL (`NcclSums`).
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class Ranks:
         return [value]
 
     def start_sum(self, array: Any) -> Any:
-        """Begin to sum a contiguous array over the ranks, in place; `finish_sum` with what this returns waits for it.
+        """Begin to sum a contiguous array over the ranks, in place; pass the result to `finish_sum` to wait for it.
 
-        All ranks begin the same sums in the same order.
+        All ranks must begin the same sums in the same order.
         """
         return None
 
     def finish_sum(self, request: Any) -> None:
-        """Wait until the sum is there."""
+        """Wait until the sum is complete."""
 
     def progress(self, requests: Sequence[Any]) -> None:
-        """Let sums that are under way move on; MPI works only while it is called."""
+        """Let sums that were begun make progress; MPI works only while it is called."""
 
     def check_equal(self, weights: Callable[[], dict[str, np.ndarray]]) -> None:
         """Raise RuntimeError, on every rank, unless all ranks hold bit-equal weights."""
@@ -137,7 +137,7 @@ class MpiRanks(Ranks):
 
 
 class NcclSums:
-    """Sums of GPU arrays by NCCL, on a stream of its own beside the backward pass; one GPU a process.
+    """Sums of GPU arrays by NCCL, on a separate stream during the backward pass; one GPU for each process.
 
     Args:
         communicator: of MPI, over which the processes find each other.
@@ -159,7 +159,7 @@ class NcclSums:
         self._stream = cupy.cuda.Stream(non_blocking=True)
 
     def start(self, array: Any) -> Any:
-        """Begin; returns the event that says the sum is there."""
+        """Begin; returns the event that signals that the sum is complete."""
         kinds = {"f": self._nccl.NCCL_FLOAT32, "d": self._nccl.NCCL_FLOAT64, "e": self._nccl.NCCL_FLOAT16}
         # Once what the current stream still has to compute of the array is done.
         self._stream.wait_event(self._cupy.cuda.get_current_stream().record())
@@ -173,7 +173,7 @@ class NcclSums:
 
 
 def alone() -> Ranks:
-    """This process alone, whoever else mpirun started: it trains, and writes, by itself."""
+    """A single rank, even under mpirun: this process trains and writes by itself."""
     ranks = Ranks()
     ranks.speaks = find_ranks().speaks
     return ranks

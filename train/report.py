@@ -30,7 +30,7 @@ _NOT_OF_TRAINING = ("texts", "what", "checkpoint", "out", "overwrite", "resume",
 
 
 def summary(run: RunFolder) -> dict[str, Any]:
-    """A run in a few numbers: steps, last training loss, best validation loss and its step, median tokens/s.
+    """Summary of a run: steps, last training loss, best validation loss and its step, median tokens/s.
 
     Raises InputError if nothing was logged yet.
     """
@@ -56,14 +56,13 @@ def summary(run: RunFolder) -> dict[str, Any]:
 def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[float], list[float]]]]:
     """A Markdown table with a row for each run, and the lines of their validation losses over the steps.
 
-    A run whose weights were averaged at the end has a line of one point more, named after it. Options that all runs
-    have, and in which they differ, have columns of their own. Raises InputError for a folder that is no run, or a run
-    that logged nothing.
+    A run whose weights were averaged at the end has a second line, of this point. Each option that all runs have and in
+    which they differ has a column. Raises InputError for a folder that is not a run, or a run that logged nothing.
     """
     runs = [RunFolder.open(folder) for folder in folders]
     names = _short_names([run.path for run in runs])
     options = [run.config.get("options", {}) for run in runs]
-    differing = sorted(  # what every one of the runs could be asked for
+    differing = sorted(  # options that all of the runs have
         name
         for name in set(options[0]).intersection(*options[1:])
         if len({str(own[name]) for own in options}) > 1 and name not in _NOT_OF_TRAINING

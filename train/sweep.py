@@ -1,4 +1,4 @@
-"""Run a grid of trainings, one after the other or over MPI, and compare them in one table and one picture.
+"""Run a grid of trainings, one after the other or over MPI, and compare them in a table and a picture.
 
 python -m handloom.train.sweep --out sweeps/a --grid seed=0,1 --grid set.dropout=0,0.1,0.3 -- \\
     examples/translate_de_en.py --preset laptop
@@ -53,7 +53,7 @@ def grid_cells(grids: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
-    """The command that starts a cell, or goes on with one that has a save already."""
+    """The command that starts a cell, or resumes one that has a save."""
     if SavedStates(folder / "checkpoints").steps():
         return [sys.executable, script[0], "--resume", str(folder)]
     given: list[str] = []
@@ -64,7 +64,7 @@ def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]
 
 def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, str]) -> dict[str, Any] | None:
     """Run a cell in a process of its own, its output in NAME.log: its options and its best; None if it failed."""
-    # It is one process by itself, whatever started this one.
+    # It runs as a single process, even if mpirun started this one.
     launcher = ("PMI", "OMPI", "MPI_", "MV2")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
     start, folder = time.perf_counter(), out / name
@@ -79,8 +79,8 @@ def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, 
 def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequence[str]) -> tuple[list[dict], list[str]]:
     """Run the cells that `out` does not have yet, see `finish_cells`.
 
-    Returns the rows of all finished cells, best first, and the names of those that failed. Only the first of several
-    processes gets anything.
+    Returns the rows of all finished cells, best first, and the names of those that failed; in all but the first of
+    several processes, empty lists.
     """
     with _executor() as executor:
         if executor is None:

@@ -33,8 +33,8 @@ from .validation import Validation
 class Batches(Protocol):
     """Training data: `epoch(k)` gives the batches of epoch k, in an order that depends on k and a seed alone.
 
-    There are equally many in every epoch. `start` and `every` ask for batches start, start + every, ... of the epoch.
-    A method `fingerprint() -> str` is optional: a resumed run compares it, to be sure that the data are the same.
+    All epochs have the same number of batches. With `start` and `every` it gives batches start, start + every, ....
+    A method `fingerprint() -> str` is optional: a resumed run compares it to check that the data are the same.
     """
 
     def __len__(self) -> int: ...
@@ -42,21 +42,21 @@ class Batches(Protocol):
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Any]: ...
 
 
-#: (model, batch) -> loss in nats per token, a Tensor with one element; the number of tokens it is the mean of; and,
-#: optionally, further means over the same tokens by name, such as {"accuracy": 0.5}; on a device they may be arrays
-#: without axes, so that nothing waits for them.
+#: (model, batch) -> loss in nats per token, a Tensor with one element; the number of tokens of which it is the mean;
+#: and, optionally, further means over the same tokens by name, such as {"accuracy": 0.5}; on a device they may be 0-d
+#: arrays, so that nothing waits for them.
 Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a run writes down while it is trained.
+    """What a run logs while it is trained.
 
     Attributes:
         every: steps between two rows of metrics.jsonl.
-        keep: saves to keep.
-        gradient_norms: let the rows hold the norm of each layer's last gradient, before clipping; on the host only.
-        label: what the picture calls the training loss.
+        keep: number of saves to keep.
+        gradient_norms: log the norm of each layer's last gradient, before clipping; on the host only.
+        label: name of the training loss in the picture.
         unit: what the loss is a mean over, for messages and the picture.
     """
 
@@ -68,26 +68,26 @@ class Record:
 
 
 class Trainer:
-    """Trains a model and leaves a record: metrics, a picture of the losses, and the weights that validate best.
+    """Trains a model and writes metrics, a picture of the losses, and the weights with the best validation.
 
-    A run that stops, for whatever reason, goes on exactly from its last save (`load`), made at every validation and
-    when SIGINT or SIGTERM ask it to stop: weights and logged numbers are bit-equal to those of a run without a stop.
+    A run that stops, for any reason, can be resumed exactly from its last save (`load`), made at every validation and
+    at SIGINT or SIGTERM: weights and logged numbers are bit-equal to those of a run that did not stop.
     Dropout draws from the default generator and from those that are attributes of the model's layers. They are seeded
     for each batch from the run's seed and the batch's position in the data.
 
     Args:
-        model: what to train.
+        model: the model to train.
         loss: see `Loss`.
         optimizer, schedule: the schedule sets the optimiser's learning rate at each step.
         train_batches: see `Batches`.
         validation: on what and when to validate; an exponential average replaces its mean of the last weights.
         run: folder that receives metrics.jsonl, loss.png, model.safetensors and the saves.
-        config: saved beside the weights; what is needed to build the model again.
-        steps: updates to make.
+        config: saved with the weights; what is needed to build the model again.
+        steps: number of updates.
         updates: how each is made.
         record: how often to log, and what.
-        observe: is called with the trainer after each update; it may wait, and an exception of its own ends training.
-        ranks: the processes that train together; None finds those that mpirun started.
+        observe: called with the trainer after each update; it may wait, and an exception that it raises ends training.
+        ranks: the processes that train together; None for those that mpirun started.
     """
 
     def __init__(
@@ -126,13 +126,13 @@ class Trainer:
     def fit(self, stop_at: int | None = None) -> float:
         """Train up to update `steps`; the model ends with its best weights. Returns the best monitored value.
 
-        Freed pages stay with the process from then on (`keep_freed_memory`).
+        From then on the process keeps the memory that it frees (`keep_freed_memory`).
 
         Args:
             stop_at: save and raise TrainingStopped after this many updates, as if interrupted there.
 
-        Raises FloatingPointError when the loss is no longer a number; TrainingStopped after SIGINT, SIGTERM or
-        `stop_at`, the run saved; InputError if the disk is full. The weights that validated best are on disk.
+        Raises FloatingPointError when the loss is infinite or NaN; TrainingStopped after SIGINT, SIGTERM or `stop_at`,
+        with the run saved; InputError if the disk is full. The weights with the best validation are on disk.
         """
         keep_freed_memory()
         now = self.progress
@@ -141,7 +141,7 @@ class Trainer:
             self._set_weights(weights)
         with StopSignals() as signals, self._display() as display:
             if now.step == 0:
-                self.save()  # a run that is killed from here on can go on
+                self.save()  # a run that is killed from here on can be resumed
             log_start = time.perf_counter()
             for batches in self._updates():
                 self.update(now.step + 1, batches)
@@ -173,7 +173,7 @@ class Trainer:
         return math.inf if self.progress.best is None else self.progress.best
 
     def _received(self, signals: StopSignals) -> int:
-        """The signal that asked one of the ranks to stop, 0 for none."""
+        """The signal that a rank has received to stop, 0 for none."""
         return int(max(self.ranks.gather(signals.received or 0)))
 
     def _stopped(self, signal: int) -> TrainingStopped:
@@ -193,7 +193,7 @@ class Trainer:
             generator.set_state(Generator([self.progress.seed, micro.epoch, micro.position, number]).get_state())
 
     def _read(self) -> Reading:
-        """What has happened since the last reading, added to the progress; waits for a device."""
+        """Add what has happened since the last reading to the progress, and return it; waits for a device."""
         reading = self.updates.read()
         if reading.failed:
             raise self._failure(self.progress.step, reading)
@@ -211,13 +211,13 @@ class Trainer:
         )
 
     def _updates(self) -> Iterator[list[MicroBatch]]:
-        """The batches of each update that is still to be made."""
+        """The batches of each remaining update."""
         source = self._micro_batches()
         while self.progress.step < self.steps and not self._out_of_patience():
             yield [next(source) for _ in range(self.options.accumulate)]
 
     def _micro_batches(self) -> Iterator[MicroBatch]:
-        """This rank's batches from the run's position in the data on, epoch after epoch: every nth of n ranks."""
+        """This rank's batches, every nth for n ranks, from the run's position in the data on, epoch after epoch."""
         every = self.ranks.size
         epoch, position = self.progress.epoch, self.progress.batch + self.ranks.rank
         while True:
@@ -272,10 +272,9 @@ class Trainer:
         )
 
     def _try_average(self, display: Display) -> None:
-        """Let the mean of the last snapshots be the result if it validates better than each of them.
+        """Validate the mean of the weights at the last validations; it becomes the result if it is the best.
 
-        The end points of a run's last stretch scatter around something better than themselves (Vaswani et al. 2017,
-        section 6.1, average their last checkpoints).
+        (Vaswani et al. 2017, section 6.1, average their last checkpoints.)
         """
         steps = self.progress.snapshots
         if len(steps) > 1:
@@ -285,7 +284,7 @@ class Trainer:
     # -- the record ----------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Save the run as it stands. Raises InputError if it can't be written; the earlier saves are untouched."""
+        """Save the run. Raises InputError if it can't be written; the earlier saves are untouched."""
         self._read()
         if self.ranks.first:
             self.saves.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
@@ -303,12 +302,12 @@ class Trainer:
         return saved.damaged
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the run depends on beside the weights."""
+        """Everything on which the run depends except the weights."""
         state = {name: part.state_dict() for name, part in self._parts().items()}
         return {**state, "data": self._fingerprint(), "config": self._description(), "files": self.run.sizes()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict`. Raises InputError if it is of other data or parts."""
+        """Restore a `state_dict`. Raises InputError if it is of other data or parts."""
         parts = self._parts()
         if state["data"] != self._fingerprint():
             raise InputError(
@@ -333,7 +332,7 @@ class Trainer:
             self.run.rewind(state["files"], self.progress.step)
 
     def _parts(self) -> dict[str, Any]:
-        """What has a state of its own, by name."""
+        """The parts of the trainer that have a state, by name."""
         parts = {"progress": self.progress, "optimizer": self.optimizer, "schedule": self.schedule}
         parts |= {"ema": self.ema, "scaler": self.scaler}
         return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
@@ -348,7 +347,7 @@ class Trainer:
         self.updates.write()
 
     def _description(self) -> str:
-        """`config` as text: what is trained must be the same after a resume."""
+        """`config` as text; it must be the same after a resume."""
         return json.dumps(self.config, sort_keys=True)
 
     def _fingerprint(self) -> str:

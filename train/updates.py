@@ -1,7 +1,7 @@
-"""One update after the other: passes, the gradients of all ranks, clipping, optimiser, average of the weights.
+"""An update of the weights: passes, sum of the gradients of all ranks, clipping, optimiser, average of the weights.
 
-`Updates` reads the loss and the gradient's norm of every step. On a device `device_updates.DeviceUpdates` is
-used instead, which has the same methods and waits for nothing.
+`Updates` reads the loss and the gradient's norm of every step. On a device `device_updates.DeviceUpdates` is used
+instead, which has the same methods and does not wait for the device.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .optim.averaging import ExponentialAverage
 from .optim.loss_scaling import FullPrecision, HalfPrecision, first_overflow
 from .optim.optimizers import Optimizer, clip_grad_norm
 
-#: With several batches an update, each one's gradient is of its summed loss over this many tokens; the factor that is
-#: missing to the gradient of the mean is applied at the end. A power of two: it rounds nothing.
+#: With several batches an update, the gradients of the batches' summed losses, divided by this, are added up; a factor
+#: at the end makes the sum the gradient of the mean. It is a power of two, so that the division rounds nothing.
 TOKEN_UNIT = 1024
 
 #: A batch -> its loss, its tokens and, optionally, further means over them by name: see `trainer.Loss`.
 Compute = Callable[[Any], tuple[Any, ...]]
-#: What happens before each batch: generators are seeded for its position in the data.
+#: Called before each batch: seeds the generators for its position in the data.
 Prepare = Callable[["MicroBatch"], None]
 
 
@@ -38,14 +38,14 @@ class MicroBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class UpdateOptions:
-    """How an update is made of a gradient.
+    """How an update is made.
 
     Attributes:
         clip_norm: bound on the gradient's norm; None for none.
-        accumulate: batches an update; their tokens weigh the same, as if they were one batch.
-        ema: decay of an exponential average of the weights, which is then what is validated and kept; None for none.
-        precision: "fp32"; or "fp16", which computes in float16 on float32 weights, with a dynamic loss scale.
-        name_overflows: let the log name the parameter whose gradient overflowed first.
+        accumulate: batches per update; all tokens have the same weight, as if they were one batch.
+        ema: decay of an exponential average of the weights, which is then validated and kept; None for none.
+        precision: "fp32"; or "fp16", which computes in float16 and keeps float32 weights, with a dynamic loss scale.
+        name_overflows: log the name of the parameter whose gradient overflowed first.
         graphs: on a device, launch each pass and update as one CUDA graph (`autograd.graphs`); the loss then gets its
             batch with device arrays.
     """
@@ -59,7 +59,7 @@ class UpdateOptions:
 
 
 def check_counted(count: float, what: str) -> None:
-    """Raise InputError for a batch whose loss is a mean over nothing: it is no number, and would train nothing."""
+    """Raise InputError for a batch without targets: its loss would be NaN, and it would train nothing."""
     if not count:
         raise InputError(f"{what} has no targets, so that its loss is a mean over nothing: leave such batches out.")
 
@@ -68,10 +68,10 @@ class Reading(NamedTuple):
     """What has happened since the last reading.
 
     Attributes:
-        norm: of the last gradient, before clipping.
-        steps: each step's tokens and the means over them.
-        overflowed: the parameter whose gradient was the first to overflow, the last time that one did, if it is known.
-        failed: a gradient overflowed at the least loss scale, or in float32: there is nothing left to try.
+        norm: norm of the last gradient, before clipping.
+        steps: for each step the number of tokens and the means over them.
+        overflowed: the parameter whose gradient overflowed first at the last overflow, if it is known.
+        failed: a gradient overflowed at the least loss scale, or in float32: training can't go on.
     """
 
     norm: float
@@ -81,10 +81,10 @@ class Reading(NamedTuple):
 
 
 class Updates:
-    """Updates whose loss and gradient's norm are known at once.
+    """Updates whose loss and gradient norm are known at once.
 
     Args:
-        model: what is trained.
+        model: the model that is trained.
         optimizer: holds the parameters to update.
         options: see `UpdateOptions`.
         ranks: the processes that train together.
@@ -109,7 +109,7 @@ class Updates:
         """One update from `batches`, unless a gradient overflows.
 
         Args:
-            prepare, compute: what happens before each batch; what gives its loss.
+            prepare, compute: called before each batch; computes its loss.
             lr: the learning rate.
         """
         self.optimizer.zero_grad()
@@ -130,9 +130,9 @@ class Updates:
     def _gradients(
         self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute
     ) -> tuple[dict[str, float], float, float]:
-        """Leave in the parameters the gradient of the batches of all ranks, but for a factor.
+        """Compute the gradient of the batches of all ranks into the parameters, up to a factor.
 
-        Returns the sums over tokens by name, the tokens, and the factor that is missing to the gradient of the mean.
+        Returns the sums over tokens by name, the number of tokens, and the factor that gives the gradient of the mean.
         """
         alone = len(batches) * self.ranks.size == 1
         tokens, sums = 0.0, {"loss": 0.0}
@@ -140,12 +140,12 @@ class Updates:
         for batch in batches:
             ready = None
             if self.gradient_sum is not None and self.precision.immediate and batch is batches[-1]:
-                self.gradient_sum.begin()  # the sums over the ranks begin while the pass goes on
+                self.gradient_sum.begin()  # the sums over the ranks begin during the backward pass
                 ready = self.gradient_sum.ready
             with self.precision.passes():
                 prepare(batch)
                 loss, count, *more = compute(batch.batch)
-                count = float(count)  # a NumPy number would widen what it is multiplied with
+                count = float(count)  # a NumPy scalar would change the dtype of products
                 check_counted(count, f"Batch {batch.position + 1} of epoch {batch.epoch + 1}")
                 self.precision.backward(loss, 1.0 if alone else count / TOKEN_UNIT, ready)
             tokens += count
@@ -165,4 +165,4 @@ class Updates:
         return Reading(self.norm, steps, self.overflowed, self.failed)
 
     def write(self) -> None:
-        """Follow weights, `optimizer` and `scaler`, which a save may have set: nothing to do."""
+        """Called when weights, `optimizer` and `scaler` were set from a save: nothing to do here."""

@@ -1,4 +1,4 @@
-"""When a training run validates, on what, and which of its numbers decides."""
+"""Validation of a training run: when, on which batches, and by which metric weights are compared."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .updates import check_counted
 
 @dataclass(frozen=True)
 class Validation:
-    """What a run is judged by.
+    """How a run is validated.
 
     Attributes:
         batches: to validate on.
         every: steps between two validations; one more comes at the end.
         metrics: model -> further numbers for each validation's row, by name; the model is in evaluation mode.
         monitor, higher_is_better: the metric of a validation's row that decides which weights are best.
-        patience: end after this many validations in a row without a better one; None never does.
-        average: at the end, also try the mean of the weights at this many last validations; 0 or 1 for none.
+        patience: end after this many validations in a row without a better value; None for never.
+        average: at the end also try the mean of the weights at the last `average` validations; 0 or 1 for none.
     """
 
     batches: Iterable[Any]
@@ -34,8 +34,8 @@ class Validation:
     average: int = 5
 
     def measure(self, model: Module, loss: Callable[..., tuple[Any, ...]], ranks: Ranks) -> dict[str, float]:
-        """Means over the tokens of all batches, without dropout: `valid_loss` in nats, what else the loss measures as
-        `valid_NAME`, and `metrics`. Each rank takes its share of the batches, and gets the numbers of all.
+        """Means over the tokens of all batches, without dropout: `valid_loss` in nats, the further means of the loss as
+        `valid_NAME`, and `metrics`. Each rank takes a share of the batches and gets the means over all.
         """
         model.eval()
         tokens, sums = 0.0, {"loss": 0.0}

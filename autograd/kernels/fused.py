@@ -139,9 +139,7 @@ def dropout_add(x: Array, drop: Drop, residual: Array | None = None) -> Array:
 ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}
 
 
-def bias_activation_dropout(
-    x: Array, bias: Array, activation: str, drop: Drop, out: Array | None = None
-) -> Array:
+def bias_activation_dropout(x: Array, bias: Array, activation: str, drop: Drop, out: Array | None = None) -> Array:
     """dropout(activation(x + bias)) for x (rows, width); `out` may be x itself."""
     out = array_module(x).empty_like(x) if out is None else out
     args = (_aligned(x), bias, out, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
@@ -201,18 +199,15 @@ def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
     return out
 
 
-def embedding_backward(
-    g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None
-) -> Array:
+def embedding_backward(g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None) -> Array:
     """The gradient of the table (rows, width): each row of g (count, width) added at its id, none at `padding`."""
     xp, (count, width) = array_module(g), g.shape
     out, order = xp.zeros((rows, width), g.dtype), xp.empty(count, np.int64)
     numbers = (*map(np.int32, (count, rows, width)), np.float32(scale), np.int64(-1 if padding is None else padding))
     if count:
-        half, threads = is_half(g), _row_threads(width)
-        grid = (-(-count // _SORT_THREADS),)
+        half, grid = is_half(g), (-(-count // _SORT_THREADS),)
         args = (ids, order, np.int32(count))
         _launch("embedding.cu", "embedding_order", grid, (_SORT_THREADS,), args, 8 * _SORT_THREADS, HALF=half)
         args = (g, ids, order, out, *numbers)
-        _launch("embedding.cu", "embedding_backward", (count,), (threads,), args, HALF=half)
+        _launch("embedding.cu", "embedding_backward", (count, -(-width // 32)), (32, 8), args, 4 * 256, HALF=half)
     return out

@@ -42,7 +42,7 @@ def probe_unbroadcast(unbroadcast: Any) -> dict[str, Any]:
 
 
 def probe_multiply_rule(multiply_rule: Any) -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for x_shape, y_shape in (((4, 3), (4, 3)), ((4, 3), (3,)), ((4, 1), (2, 1, 3))):
         x, y, g = numbers(x_shape, y_shape, np.broadcast_shapes(x_shape, y_shape))
         d_x, d_y = two(multiply_rule(x, y, g), "multiply_rule(x, y, g)")
@@ -52,7 +52,7 @@ def probe_multiply_rule(multiply_rule: Any) -> dict[str, Any]:
 
 
 def probe_matmul_rule(matmul_rule: Any) -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for x_shape, y_shape in (((3, 3), (3, 3)), ((2, 3), (3, 4)), ((5, 3, 3), (5, 3, 3)), ((5, 2, 3), (3, 4))):
         x, y = numbers(x_shape, y_shape)
         d_x, d_y = two(matmul_rule(x, y, *numbers((x @ y).shape)), "matmul_rule(x, y, g)")

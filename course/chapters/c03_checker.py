@@ -8,7 +8,7 @@ import numpy as np
 
 from ...autograd import Function, gradcheck
 from ...autograd.gradcheck import differences
-from ..exercise import Exercise, Mistake, need
+from ..exercise import Exercise, Mistake, Wrong, need
 from .c03_checker_solution import RIGHT, WRONG, central
 
 POINT = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
@@ -37,7 +37,10 @@ def probe_complex_step(complex_step: Any) -> dict[str, Any]:
 
 def probe_accepts(accepts: Any) -> dict[str, Any]:
     def verdict(f: Any, rule: Any, x: np.ndarray) -> bool:
-        return bool(need(accepts(f, rule, x.copy()), (bool, np.bool_), "accepts(f, rule, x)"))
+        answer = accepts(f, rule, x.copy())
+        if isinstance(answer, np.ndarray) and answer.size > 1:
+            raise Wrong(f"accepts(f, rule, x) gave {answer.size} answers. Make one of them: the largest difference.")
+        return bool(answer) if isinstance(answer, np.bool_) else need(answer, bool, "accepts(f, rule, x)")
 
     found = {f"the verdict on the right rule of {name}": verdict(*case) for name, case in RIGHT.items()}
     return found | {f"the verdict on the mutant {name}": verdict(*case) for name, case in WRONG.items()}
@@ -109,6 +112,10 @@ turned_round = differences_by(lambda f, up, down, x, h: (f(down) - f(up)) / (2 *
 
 def all_at_once(f, x, h):
     return (f(x + h) - f(x - h)) / (2 * h)
+
+
+def forward_at_once(f, x, h):
+    return (f(x + h) - f(x)) / h
 
 
 def whole_rows(f, x, h):
@@ -247,6 +254,11 @@ EXERCISES = [
                 all_at_once,
                 "All elements are moved at once, which gives the sum of all derivatives. Move one, and leave the "
                 "others where they are.",
+            ),
+            Mistake(
+                forward_at_once,
+                "One number for all of x: all elements are moved at once. Move one at a time, for index in "
+                "np.ndindex(x.shape), and to both sides.",
             ),
             Mistake(
                 whole_rows,

@@ -33,7 +33,7 @@ def probe_layer_norm(layer_norm: Any) -> dict[str, Any]:
 
 def probe_layer_norm_rule(layer_norm_rule: Any) -> dict[str, Any]:
     x, weight, g = numbers((5, 4), (4,), (5, 4))
-    found = {}
+    found: dict[str, Any] = {}
     for where, arguments in (
         ("with weight 1", (x, np.ones(4), g)),
         ("with weights", (x, weight, g)),
@@ -78,16 +78,16 @@ def real_layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> np.nda
 
 
 def real_layer_norm_rule(x: Any, weight: Any, g: Any, eps: float = 1e-5) -> Any:
-    tensors = [Tensor(array, requires_grad=True) for array in (x, weight, np.zeros_like(weight))]
-    ops.layer_norm(*tensors, eps).backward(g)
-    return tuple(tensor.grad for tensor in tensors)
+    x, weight, bias = (Tensor(array, requires_grad=True) for array in (x, weight, np.zeros_like(weight)))
+    ops.layer_norm(x, weight, bias, eps).backward(g)
+    return x.grad, weight.grad, bias.grad
 
 
 def real_feed_forward(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> np.ndarray:
-    layers = [Linear(*weight.shape[::-1]).astype(np.float64) for weight in (w1, w2)]
-    for layer, weight, bias in zip(layers, (w1, w2), (b1, b2), strict=True):
-        layer.load_state_dict({"weight": weight, "bias": bias})
-    return nn_feed_forward(Tensor(x), *layers, Dropout(0.0), "relu").data
+    up, back = (Linear(*weight.shape[::-1]).astype(np.float64) for weight in (w1, w2))
+    up.load_state_dict({"weight": w1, "bias": b1})
+    back.load_state_dict({"weight": w2, "bias": b2})
+    return nn_feed_forward(Tensor(x), up, back, Dropout(0.0), "relu").data
 
 
 def real_block(x: Any, weights: Any, heads: int) -> np.ndarray:

@@ -9,7 +9,6 @@ import numpy as np
 from ...autograd import Tensor, no_grad
 from ...models import Seq2SeqTransformer
 from ...models.generation.cache import TreeCache
-from ...models.generation.raw_layers import RawAttention
 from ...models.generation.raw_layers import attend as raw_attend
 from ..exercise import Exercise, Mistake, need
 from .c09_translate import HEADS, LAYERS, model
@@ -106,7 +105,7 @@ def real_attend_new(q, k, v, keys, values):
 def real_start(memory, source, w, heads, layers, pad=0):
     made = model()
     made.load_state_dict(w)
-    cross = [RawAttention(layer.multihead_attn, memory_too=True).memory(memory) for layer in made.decoder.layers]
+    cross = [layer.cross.keys_values(memory) for layer in made.raw_decoder(packed=False).layers]
     return State([keys for keys, _ in cross], [values for _, values in cross], (source != pad)[:, None, None, :])
 
 
@@ -356,7 +355,7 @@ EXERCISES = [
             "The same with 2 for the values; the mask is (source != pad)[:, None, None, :]. State takes all three.",
         ),
         another=layer_by_layer,
-        source="models.generation.raw_layers.RawAttention.memory",
+        source="models.generation.raw_layers.RawAttention.keys_values",
     ),
     Exercise(
         name="step",

@@ -17,15 +17,16 @@ GradientsOf = Callable[[list[np.ndarray], float], list[np.ndarray]]
 
 
 def regression(rows: int = 64) -> tuple[list[np.ndarray], GradientsOf, Callable[[list[np.ndarray]], float]]:
-    """Weights to begin with, the gradients in 16 bits, and the loss in 32, of fitting a plane to points."""
+    """Weights to begin with, the gradients in the weights' own precision, and the loss, of fitting a plane to "
+    "points."""
     rng = np.random.default_rng(14)
     x = rng.standard_normal((rows, 5)).astype(np.float32)
     y = x @ rng.standard_normal((5, 1)).astype(np.float32) * 3 + 1
 
     def gradients_of(halves: list[np.ndarray], scale: float) -> list[np.ndarray]:
         w, b = (Tensor(half, requires_grad=True) for half in halves)
-        miss = Tensor(x.astype(np.float16)) @ w + b - Tensor(y.astype(np.float16))
-        (miss * miss).mean().backward(np.array(scale, np.float16))
+        miss = Tensor(x.astype(w.dtype)) @ w + b - Tensor(y.astype(w.dtype))
+        (miss * miss).mean().backward(np.array(scale, w.dtype))
         return [w.grad, b.grad]
 
     def loss(weights: list[np.ndarray]) -> float:

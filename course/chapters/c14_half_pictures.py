@@ -58,7 +58,7 @@ def draw_scale() -> Any:
         before = scaler.skipped
         scales.append(np.log2(scaler.scale))
         weights = half_step(weights, gradients_of, scaler, 0.02)
-        wide = half_step_in_32(wide, gradients_of)
+        wide = [w - 0.02 * g for w, g in zip(wide, gradients_of(wide, 1.0), strict=True)]
         losses.append(loss(weights))
         others.append(loss(wide))
         if scaler.skipped > before:
@@ -73,15 +73,3 @@ def draw_scale() -> Any:
     bottom.set_xlabel("step", fontsize=8.5)
     bottom.legend(fontsize=8)
     return figure
-
-
-def half_step_in_32(weights: list[np.ndarray], gradients_of: Any) -> list[np.ndarray]:
-    """The same step with nothing rounded: a scale at which nothing is lost, and no scaler."""
-
-    class Fixed:
-        scale = 64.0
-
-        def update(self, finite: bool) -> None:
-            assert finite
-
-    return half_step(weights, gradients_of, Fixed(), 0.02)

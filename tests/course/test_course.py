@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from handloom.course import __main__ as command
 from handloom.course import checking
-from handloom.course.chapter import chapters, definition
+from handloom.course.chapter import ROOT, chapters, definition
 from handloom.course.checking import check
 from handloom.course.comparing import difference
 from handloom.course.exercise import Exercise, Mistake, judge
@@ -278,3 +279,19 @@ def test_a_mistake_is_known_by_its_error_too() -> None:
     assert judge(exercise, lambda x: [][1], lambda x: x).state == "error"
     with pytest.raises(KeyError):
         definition("autograd.ops.trigonometric.Tanh.sideways")
+
+
+# -- the page about it ---------------------------------------------------------------------------------------------
+
+
+def test_the_session_of_the_page_is_real(folder, monkeypatch, capsys) -> None:
+    page = (ROOT / "docs" / "course.md").read_text(encoding="utf-8")
+    at = ("--dir", str(folder.path))
+    spoken = [call(monkeypatch, capsys, "check", "1", *at)[1]]
+    for answer in re.findall(r"^    (return Scalar.*)$", page, re.MULTILINE):
+        write(folder, answer)
+        spoken += [call(monkeypatch, capsys, *command, *at)[1] for command in (("check", "1"), ("hint", "1"))]
+    assert len(spoken) == 5
+    assert all(text.rstrip("\n") in page for text in spoken[:4])
+    for chapter in chapters():
+        assert f"| {chapter.number} | {chapter.title} |" in page

@@ -6,9 +6,10 @@ import pytest
 
 from ..support.examples import Example
 
+COPY = ("--set", "copy=true", "--set", "coverage_loss=0.5")
 # What each says by the way, a text for it, and options.
 SCRIPTS = {
-    "summarize_news": ("first 7 words", "The storm from Norwick hit the coast on Monday, officials said.", ()),
+    "summarize_news": ("first 7 words", "The storm from Norwick hit the coast on Monday, officials said.", COPY),
     "paraphrase_coco": ("A dig sitting on the", "A dog sitting on the grass.", ()),
     "translate_en_fr": ("sinusoidal", "The boy finds the key.", ("--positions", "rotary", "--steps", 8)),
 }
@@ -25,6 +26,7 @@ def trained(request, tmp_path_factory) -> tuple[Example, str]:
 
 def test_the_run_leaves_tables_pictures_and_samples(trained) -> None:
     run = trained[0].folder / "run"
+    assert (run / "copied.png").exists() == (COPY in SCRIPTS[trained[1]])
     assert {path.name for path in run.iterdir()} >= {
         "config.json", "metrics.jsonl", "loss.png", "attention.png", "encoder_heads.png", "decoder_heads.png",
         "cross_heads.png", "table.md", "samples.txt", "model.safetensors", "tokenizer.json",

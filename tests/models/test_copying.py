@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from handloom.autograd import Tensor, no_grad, ops
+from handloom.autograd import Tensor, manual_seed, no_grad, ops
 from handloom.autograd.gradcheck import gradcheck
 from handloom.errors import InputError
-from handloom.models import Rules, Seq2SeqConfig, beam_search, greedy_search, pretrained
+from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, beam_search, greedy_search, pretrained
 from handloom.models.copying import copied_shares, copy_logits, coverage_loss
 from handloom.models.generation import sample
+from handloom.nn import checkpoint_activations
+from handloom.train.optim.optimizers import Adam
 from tests.support.decoding import BOS, EOS, build, random_source
 
 SOURCE = np.array([[3, 1, 3, 3, 2], [4, 6, 4, 0, 0]])  # repeated tokens, and padding
@@ -136,6 +138,36 @@ def test_the_weights_are_those_of_a_model_that_does_not_copy() -> None:
     source, target = np.array([[4, 5]]), np.array([[2, 6]])
     with no_grad():
         np.testing.assert_allclose(copying(source, target).data, plain(source, target).data, rtol=1e-12)
+
+
+def test_tokens_that_training_never_showed_can_be_copied() -> None:
+    """Writing down the source, of 20 tokens in training and of 16 others afterwards."""
+    found = {}
+    sizes = {"d_model": 32, "nhead": 2, "encoder_layers": 1, "decoder_layers": 1, "dim_feedforward": 64}
+    for copy in (True, False):
+        manual_seed(0)
+        rng = np.random.default_rng(0)
+        tied = {"share_embeddings": True, "tie_output": True}
+        model = Seq2SeqTransformer(Seq2SeqConfig(40, 40, **sizes, **tied, dropout=0.0, max_length=8, copy=copy))
+        checkpoint_activations(model)  # which the last layer, whose weights copying needs, does without
+        optimizer = Adam(model.parameters(), lr=0.005)
+
+        def texts(low: int, high: int, rng: np.random.Generator = rng) -> tuple[np.ndarray, np.ndarray]:
+            words = rng.integers(low, high, (32, 4))
+            return np.insert(words, 4, EOS, axis=1), np.insert(words, 0, BOS, axis=1)
+
+        for _ in range(150):
+            source, target = texts(4, 24)
+            optimizer.zero_grad()
+            model.loss(source, target, source).backward()
+            optimizer.step()
+        for name, (source, target) in {"known": texts(4, 24), "unknown": texts(24, 40)}.items():
+            with no_grad():
+                right = model.eval()(source, target).data.argmax(axis=-1) == source
+            found[copy, name] = right[:, :4].mean()
+    assert min(found[True, "known"], found[False, "known"]) > 0.95
+    assert found[True, "unknown"] > 0.3
+    assert found[False, "unknown"] < 0.05
 
 
 def test_where_copying_makes_no_sense(tmp_path) -> None:

@@ -1,10 +1,10 @@
-"""How many bytes of arrays a training step on a device holds at its peak, counted on the stand-in for CuPy.
+"""Peak number of bytes in arrays during a training step on a device, counted on the stand-in for CuPy.
 
     python -m tests.support.array_bytes paraphrase [BATCH]
 
-NumPy tells tracemalloc of every array, and the stand-in's are NumPy's; cuBLAS's workspace of 34 MB is one of them. What
-a device needs beside them (CuPy's rounding up, the driver) is not counted. The kernels run through the emulator:
-minutes for a real model.
+The stand-in's arrays are NumPy's, which tracemalloc counts; cuBLAS's workspace of 34 MB is one of them. Other memory of
+a device (CuPy's rounding up, the driver) is not counted. The kernels run in the emulator, which takes minutes for a
+model of real size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Command lines that a person types who wants them to fail, in groups; `tests/command_sweep.py` runs them."""
+"""Command lines that should fail, or might, in groups; `tests/command_sweep.py` runs them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wrong_for(type_of_option: Any) -> tuple[str, ...]:
 
 
 def values() -> Iterator[Case]:
-    """Every option of every example with values of other kinds, and out of its range."""
+    """Every option of every example with values of other kinds and out of range."""
     for program in EXAMPLES:
         parser = parser_of(program)
         for name, option in parser._options.items():
@@ -70,7 +70,7 @@ def values() -> Iterator[Case]:
 
 
 def uses() -> Iterator[Case]:
-    """Every option where it has no use: with a trained model, with none, for a run that has its own."""
+    """Every option where it has no use: with a trained model, without one, for a resumed run."""
     for program in EXAMPLES:
         parser = parser_of(program)
         for name, option in parser._options.items():
@@ -122,7 +122,7 @@ def uses() -> Iterator[Case]:
 
 
 def texts() -> Iterator[Case]:
-    """What a model is given to read."""
+    """Texts for a model to read."""
     latin = os.fsdecode("schön".encode("latin-1"))
     for program in EXAMPLES:
         use = ["--checkpoint", program]
@@ -156,7 +156,7 @@ def texts() -> Iterator[Case]:
 
 
 def files() -> dict[str, bytes]:
-    """Files that are no good data, by name."""
+    """The contents of files that are not valid data, by name."""
     good = b"Hund\tdog\n" * 9
     packed = bytearray(gzip.compress(np.random.default_rng(0).bytes(2000).hex().encode() + b"\n"))
     packed[len(packed) // 2] ^= 0x55
@@ -185,7 +185,7 @@ def files() -> dict[str, bytes]:
     }
 
 
-#: Those of `files` that are text, if short: what has no columns is good enough for a language model.
+#: Those of `files` that hold text: a language model needs no columns.
 GOOD_TEXT = {
     "blank", "one line", "no line end", "deep.jsonl", "deeper.jsonl", "cut.jsonl", "numbers.jsonl", "escapes.jsonl",
     "columns.tsv", "long.tsv", "same.tsv",
@@ -193,7 +193,7 @@ GOOD_TEXT = {
 
 
 def data() -> Iterator[Case]:
-    """Every kind of file as the data of every example, and names that are no file."""
+    """Each of `files` as the data of every example, and names that are not files."""
     for program in EXAMPLES:
         options = train(program)[2:]
         for name, content in files().items():
@@ -287,7 +287,7 @@ def run_files() -> Iterator[Case]:
 
 
 def headers() -> Iterator[Case]:
-    """Model files whose header says something else than their tensors, with a checksum that fits."""
+    """Model files whose configuration doesn't fit their tensors, with a correct checksum."""
     changes: list[tuple[str, Any]] = [
         ("encoder_layers", 10**7), ("decoder_layers", 999), ("layers", 10**7), ("layers", 999), ("d_model", 10**6),
         ("d_model", 0), ("dim_feedforward", 10**6), ("source_vocab_size", 10**9), ("vocab_size", 10**8),
@@ -334,7 +334,7 @@ def stored() -> Iterator[Case]:
 
 
 def programs() -> Iterator[Case]:
-    """What is no example of a report."""
+    """The programs that are not examples of a report."""
     for typed in each(
         "--seed -1 | --seed x | --steps 0 | --batch 0 | --lengths 0 | --lengths | --lengths x | --lengths 999999999 | "
         "--data nothing | --device tpu | --preset x | --nonsense | --out text.txt | --out classify_news"
@@ -366,7 +366,7 @@ def programs() -> Iterator[Case]:
 
 
 def each(lines: str) -> list[list[str]]:
-    """Options of several command lines, written one after the other."""
+    """The options of several command lines, separated by |."""
     return [line.split() for line in lines.split("|")]
 
 

@@ -1,4 +1,4 @@
-"""Where command lines are tried: small data, a run of each example, and the verdict on what a command line did."""
+"""The folder in which command lines are tried (small data, a run of each example), and checks of what they did."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def parser_of(program: str) -> OptionParser:
 
 
 class World:
-    """The folder in which command lines run: built once, put back whenever one may have changed it."""
+    """The folder in which command lines run: built once, restored whenever one may have changed it."""
 
     def __init__(self, folder: Path, programs: Sequence[str] = EXAMPLES):
         self.original, self.folder = folder / "original", folder / "world"
@@ -119,13 +119,13 @@ class World:
         shutil.copytree(self.original, self.folder, symlinks=True)
 
     def judge(self, case: Case) -> str:
-        """What is wrong with what a command line did; empty if nothing is."""
+        """What is wrong with the outcome of a command line; "" if nothing is."""
         if case.spoil is not None:
             case.spoil(self.folder)
         before = tree_digest(self.folder)
         done = run(case.program, *case.arguments, folder=self.folder, stdin=case.stdin)
         if done.code in (130, 143):
-            raise KeyboardInterrupt  # it was meant for all of them
+            raise KeyboardInterrupt  # the signal is for the whole sweep
         touched = tree_digest(self.folder) != before
         if touched or case.spoil is not None:
             self._renew()

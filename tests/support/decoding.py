@@ -1,4 +1,4 @@
-"""Small random models for the tests of generation, and what a sequence is worth by one pass of the whole model."""
+"""Small random models for the tests of generation, and scores of a sequence by one pass through the whole model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAD, BOS, EOS = 0, 2, 3
 
 
 def build(seed: int, vocabulary: int = 9, *, layers: int = 1, **options) -> Seq2SeqTransformer:
-    """A random model whose output is sharp enough that <eos> comes at different times."""
+    """A random model whose output is peaked enough that <eos> comes after different lengths."""
     manual_seed(seed)
     config = Seq2SeqConfig(
         vocabulary, vocabulary, d_model=8, nhead=2, encoder_layers=1, decoder_layers=layers, dim_feedforward=12,
@@ -23,7 +23,7 @@ def build(seed: int, vocabulary: int = 9, *, layers: int = 1, **options) -> Seq2
     model = Seq2SeqTransformer(config).astype(np.float64).eval()
     model.output.weight.data[...] *= 4
     rng = np.random.default_rng(seed)
-    for parameter in model.parameters():  # no bias is zero, no norm is neutral
+    for parameter in model.parameters():  # no bias is 0, no norm's weight is 1
         if parameter.ndim == 1:
             parameter.data[...] += rng.normal(scale=0.3, size=parameter.shape)
     model.output.bias.data[EOS] += 2
@@ -43,7 +43,7 @@ def random_source(rng: np.random.Generator, lengths: list[int], vocabulary: int 
 
 
 def textbook_log_p(logits: np.ndarray, before: list[int], rules: Rules) -> np.ndarray:
-    """Log-probabilities of the token after `before`, with the repetition penalty and without what is forbidden."""
+    """Log-probabilities of the token after `before`, with the repetition penalty; -inf for what the rules forbid."""
     x = logits.copy()
     for token in set(before):
         x[token] = x[token] / rules.repetition_penalty if x[token] > 0 else x[token] * rules.repetition_penalty
@@ -59,7 +59,7 @@ def textbook_log_p(logits: np.ndarray, before: list[int], rules: Rules) -> np.nd
 def textbook_score(
     model: Seq2SeqTransformer, source: np.ndarray, ids: list[int], ended: bool, rules: Rules, prefix: int = 0
 ) -> tuple[float, np.ndarray]:
-    """Log-probability of an output whose first `prefix` tokens were given, and the attention each source token got."""
+    """Log-probability of an output whose first `prefix` tokens are given, and the attention to each source token."""
     target = [BOS, *ids] if ended else [BOS, *ids[:-1]]
     wanted = [*ids, EOS] if ended else ids
     weights: list[Tensor] = []
@@ -67,11 +67,11 @@ def textbook_score(
         memory, lengths = model.encode(source)
         logits = model.decode(np.array([target]), memory, lengths, cross_weights=weights).data[0]
     total = 0.0
-    for place, token in enumerate(wanted):
-        if place >= prefix:
-            if token == EOS and place + 1 - prefix < rules.min_length:
+    for position, token in enumerate(wanted):
+        if position >= prefix:
+            if token == EOS and position + 1 - prefix < rules.min_length:
                 return -np.inf, np.zeros(0)
-            total += textbook_log_p(logits[place], ids[:place], rules)[token]
+            total += textbook_log_p(logits[position], ids[:position], rules)[token]
     return total, weights[-1].data[0].mean(axis=0).sum(axis=0)
 
 
@@ -84,6 +84,6 @@ def every_output(vocabulary: int, prefix: list[int], limit: int) -> Iterator[tup
 
 
 def log_probabilities(model: Seq2SeqTransformer, source: np.ndarray, target: list[int]) -> np.ndarray:
-    """Of the token after `target`, by one pass."""
+    """Log-probabilities of the token after `target`, by one pass."""
     with no_grad():
         return ops.log_softmax(model(source, np.array([[BOS, *target]]))).data[0, -1]

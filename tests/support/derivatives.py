@@ -1,4 +1,4 @@
-"""Derivatives by numbers: the truth that gradients are compared with."""
+"""Numerical derivatives, with which gradients are compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_float(array: Any) -> bool:
 
 
 def contracted(function: Callable[..., Any], cotangents: Sequence[np.ndarray]) -> Callable[..., Any]:
-    """The sum over all floating point outputs of output times cotangent, a single number."""
+    """The function whose result is the sum of output times cotangent over all floating point outputs, a number."""
 
     def number(*args: Any) -> Any:
         outputs = [np.asarray(out) for out in as_tuple(function(*args)) if is_float(out)]
@@ -33,16 +33,16 @@ def _replaced(args: Sequence[Any], position: int, array: np.ndarray) -> list[Any
 
 
 def complex_step(number: Callable[..., Any], args: Sequence[Any], position: int) -> np.ndarray:
-    """d number / d args[position] for an analytic function: Im f(x + ih) / h, exact to the last digits.
+    """d number / d args[position] for an analytic function: Im f(x + ih) / h, exact but for rounding.
 
     Squire and Trapp 1998, SIAM Review 40, page 110.
     """
     x = args[position]
     gradient = np.zeros(x.shape)
-    for place in np.ndindex(x.shape):
+    for index in np.ndindex(x.shape):
         stepped = x.astype(complex)
-        stepped[place] += 1e-30j
-        gradient[place] = number(*_replaced(args, position, stepped)).imag / 1e-30
+        stepped[index] += 1e-30j
+        gradient[index] = number(*_replaced(args, position, stepped)).imag / 1e-30
     return gradient
 
 
@@ -55,12 +55,12 @@ def difference_quotient(number: Callable[..., Any], args: Sequence[Any], positio
     """d number / d args[position] by the five-point formula, for a smooth function that takes real numbers only."""
     x = args[position]
     gradient = np.zeros(x.shape)
-    for place in np.ndindex(x.shape):
+    for index in np.ndindex(x.shape):
 
-        def along(t: float, place: tuple[int, ...] = place) -> float:
+        def along(t: float, index: tuple[int, ...] = index) -> float:
             stepped = x.copy()
-            stepped[place] += t
+            stepped[index] += t
             return float(number(*_replaced(args, position, stepped)))
 
-        gradient[place] = five_point(along)
+        gradient[index] = five_point(along)
     return gradient

@@ -1,4 +1,4 @@
-"""Running an example as a user does: in a process of its own, in a folder of its own."""
+"""Runs an example as a user does: in a separate process and a separate folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from handloom.train.data.grammar.french import french_pairs
 from handloom.train.data.grammar.headlines import articles
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-#: What examples import, at once or when they need it.
+#: Modules that examples import, at the start or later.
 IMPORTS = (
     "handloom.train.data.grammar.french", "handloom.train.report", "handloom.train.tables.language_models",
     "matplotlib.backends.backend_agg", "nltk", "sacrebleu",
@@ -26,7 +26,7 @@ IMPORTS = (
 
 @dataclass
 class Done:
-    """What a process left: exit code, standard output, standard error."""
+    """The result of a process: exit code, standard output, standard error."""
 
     code: int
     out: str
@@ -58,7 +58,7 @@ class Example:
 
     script: str
     folder: Path
-    pictures: bool = True  # False: their files hold nothing, and much time is saved
+    pictures: bool = True  # False: picture files are empty, which saves much time
 
     def run(self, *arguments: object, stdin: bytes = b"", **environment: str) -> Done:
         with tempfile.TemporaryDirectory() as folder:
@@ -78,14 +78,14 @@ class Example:
             return Done(code, *(path.read_bytes().decode() for path in streams[1:]))
 
     def starts(self, *arguments: object) -> str:
-        """Standard output of a Python started for this alone: nothing is imported but what the script imports."""
+        """Standard output of the script in a newly started Python, which has imported nothing else."""
         command = [sys.executable, "-W", "error", str(EXAMPLES / self.script), *map(str, arguments)]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def succeeds(self, *arguments: object, stdin: bytes = b"") -> str:
-        """Standard output of a run that must end well."""
+        """Standard output of a run that must succeed."""
         done = self.run(*arguments, stdin=stdin)
         assert done.code == 0, done.out + done.err
         return done.out
@@ -100,7 +100,7 @@ class Example:
 
 
 def small_data(name: str, folder: Path) -> Path:
-    """A small file for the example: preparing the embedded data would take longer than all else."""
+    """A small data file for the example; preparing the embedded data would take longer than the rest of the test."""
     if name == "generate_text":
         lines = [english for english, _ in itertools.islice(french_pairs(0), 500)]
     elif name == "classify_news":

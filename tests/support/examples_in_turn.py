@@ -1,7 +1,7 @@
-"""Run examples one after the other in one process: python -m tests.support.examples_in_turn COMMANDS.json
+"""Runs examples one after the other in one process: python -m tests.support.examples_in_turn COMMANDS.json
 
-The file holds a list of command lines, [script, option, ...]. Under mpirun each process runs all of them, and the
-imports are paid for once. The first one that fails ends it. The files of pictures hold nothing.
+The file holds a list of command lines, [script, option, ...]. Under mpirun each process runs all of them, importing
+only once. The first that fails ends the program. Picture files are empty.
 """
 
 from __future__ import annotations

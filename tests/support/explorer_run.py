@@ -1,4 +1,4 @@
-"""The small translator that the tests of the explorer look at."""
+"""The small translation model that the tests of the explorer show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SENTENCE = "Gestern hat der Ritter das Lied gesungen."
 
 
 def train_small(folder: Path) -> None:
-    """Leave in `folder` the run of a translator with two layers of two heads, hardly trained."""
+    """Write to `folder` the run of a translation model with two layers of two heads, trained for 6 steps."""
     preset = dataclasses.replace(SMOKE, layers=2, vocab_size=330, steps=6, validate_every=3)
     pairs = load_translation_data("embedded", source="de", target="en").train[:400]
     manual_seed(1)

@@ -2,10 +2,10 @@
 
     python forks.py MODULE...     # imports the modules, then takes requests from standard input
 
-A command line then costs no start of Python and no imports. Each request is a line of JSON with the script, its
+A command line then takes no start of Python and no imports. Each request is a line of JSON with the script, its
 arguments, the folder to run in, changes to the environment, the files of its standard streams and whether pictures are
-drawn (that takes most of the time of a small run); the answer is the exit code. The script runs as a program of its
-own: nothing but imports was done in this process before.
+drawn (which takes most of the time of a small run); the answer is the exit code. The script runs as a separate program:
+before, its process has done nothing but imports.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def serve(requests: TextIO, answers: TextIO) -> dict[str, Any] | None:
 
 
 def become(request: dict[str, Any]) -> None:
-    """Make this process one that was started for the request."""
+    """Set up this process as if it had been started for the request."""
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
     for number, (path, mode) in enumerate(zip(request["streams"], ("r", "w", "w"), strict=True)):
@@ -51,7 +51,7 @@ def become(request: dict[str, Any]) -> None:
 if __name__ == "__main__":
     for module in sys.argv[1:]:
         importlib.import_module(module)
-    gc.freeze()  # else each child looks through all these modules when it ends, and copies their memory for it
+    gc.freeze()  # otherwise each child goes through all these modules when it ends, and so copies their memory
     with os.fdopen(os.dup(0)) as requests, os.fdopen(os.dup(1), "w") as answers:
         request = serve(requests, answers)
     if request is not None:

@@ -1,4 +1,4 @@
-"""Whether two forms of an op compute the same: by their quick forms and by `with plain():` on the same inputs."""
+"""Compares the forms of an op: its quick forms with its plain one (`with plain():`) on the same inputs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from handloom.autograd.catalogue import CATALOGUE, OpSpec, Sample
 from handloom.autograd.ops.registry import FORMS
 from tests.support.derivatives import as_tuple
 
-#: Units of the last place of an array's largest element, by which values and gradients, and second derivatives, may
-#: differ: the forms add up in other orders, for float16 in float32.
+#: How much values and gradients, and second derivatives, may differ, in units in the last place (ulps) of the array's
+#: largest element: forms sum in different orders, float16 in float32.
 ULPS, SECOND_ULPS = {"float16": 8, "float32": 100, "float64": 100}, 4000
-#: Ops of the catalogue that are served by another op's forms.
+#: Ops of the catalogue that are computed by another op's forms.
 SERVED_BY = {"linear_relu": "linear_activation"}
 
 
@@ -28,7 +28,7 @@ def names_with(*forms: str) -> list[str]:
 
 
 def samples_of(name: str, dtype: Any, count: int) -> Iterator[Sample]:
-    """The catalogue's, and what it can't draw, since the reference draws or differentiates otherwise."""
+    """The catalogue's samples, and some that it can't draw because the reference would give something else."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     yield from CATALOGUE[name].samples(rng, dtype, count)
     if name == "embedding":
@@ -44,19 +44,19 @@ def samples_of(name: str, dtype: Any, count: int) -> Iterator[Sample]:
 
 
 def compare_forms(spec: OpSpec, sample: Sample, device: str = "cpu") -> None:
-    """Value, gradient and (in float64) second derivative of the quick form against those of the plain one.
+    """Compare value, gradient and (in float64) second derivative of the quick form with those of the plain one.
 
-    AssertionError with the sample and the numbers otherwise.
+    Raises AssertionError with the sample and the numbers.
     """
     quick, own = (computed(spec, sample, on, device) for on in (False, True))
     if sample.kwargs.get("dropout") and sample.kwargs.get("method") == "blocked":
-        own = [("", 0, np.zeros(0))] * len(quick)  # falls on other weights: only the recorded gradient is plain's
+        own = [("", 0, np.zeros(0))] * len(quick)  # drops other weights: only the recorded gradient is the plain one's
     for (what, order, a), (_, _, b) in zip(quick, own, strict=True):
         if b.shape != (0,) or a.shape == (0,):
             close(a, b, order, f"{spec.name}, {what}: {sample}")
     found = {what: a for what, _, a in quick}
     for what, order, a in quick:
-        if what.startswith("recorded "):  # by the plain form, with the numbers that the quick one drew
+        if what.startswith("recorded "):  # computed by the plain form, with the mask that the quick one drew
             close(found[what.removeprefix("recorded ")], a, order, f"{spec.name}, {what}: {sample}")
 
 
@@ -68,7 +68,7 @@ def close(a: np.ndarray, b: np.ndarray, order: int, what: str) -> None:
 
 
 def examine_forms(module: str, count: int = 40) -> None:
-    """The comparison alone, for all ops that have a form in this module: what must notice a mutant planted there."""
+    """Compare the forms of all ops with a form in this module; it must notice a mutant planted there."""
     own = {op for op, forms in FORMS.items() for form in forms if form.compute.__module__.endswith(f".{module}")}
     assert own, module
     for name in CATALOGUE:
@@ -83,7 +83,7 @@ def compare_on_device(spec: OpSpec, sample: Sample) -> None:
 
 
 def computed(spec: OpSpec, sample: Sample, on: bool, device: str) -> list[tuple[str, int, np.ndarray]]:
-    """Outputs, gradients and second derivatives as (what, order, array), by plain forms or not."""
+    """Outputs, gradients and second derivatives as (what, order, array); by plain forms if `on`."""
     rng = np.random.default_rng(7)
     args = [to_device(a, device) if isinstance(a, np.ndarray) else a for a in sample.args]
     kwargs = {k: to_device(v, device) if isinstance(v, np.ndarray) else v for k, v in sample.kwargs.items()}
@@ -100,10 +100,10 @@ def computed(spec: OpSpec, sample: Sample, on: bool, device: str) -> list[tuple[
     upstream = [Tensor(to_device(g, device), requires_grad=True) for g in given]
     first = grad(used, leaves, [g.data for g in upstream], retain_graph=True)
     found += [(f"gradient of argument {i}", 1, g.numpy()) for i, g in zip(wanted, first, strict=True)]
-    for place, (out, g) in enumerate(zip(used, upstream, strict=True) if len(used) > 1 else ()):
+    for number, (out, g) in enumerate(zip(used, upstream, strict=True) if len(used) > 1 else ()):
         alone = grad(out, leaves, g.data, retain_graph=True)
         found += [
-            (f"gradient of argument {i} by output {place}", 1, g.numpy()) for i, g in zip(wanted, alone, strict=True)
+            (f"gradient of argument {i} by output {number}", 1, g.numpy()) for i, g in zip(wanted, alone, strict=True)
         ]
     if not spec.second_order or used[0].dtype == np.float16:
         return found

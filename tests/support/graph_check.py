@@ -14,8 +14,8 @@ SHAPES = ((3,), (2, 3), (2, 1), ())
 
 
 def program(rng: np.random.Generator, steps: int) -> list[tuple[str, int, int]]:
-    """Each step: an operation and the places of its operands among the values so far."""
-    # Sums and views hand gradients on without copying: that is where a buffer may be written to that others hold.
+    """Each step: an operation and the indices of its operands among the values so far."""
+    # Sums and views pass gradients on without a copy: there a buffer that others hold might be written to.
     kinds = ("add", "add view", "subtract", "multiply", "sin", "double", "sum", "same", "same", "transpose")
     return [
         (str(rng.choice(kinds)), int(rng.integers(len(SHAPES) + i)), int(rng.integers(len(SHAPES) + i)))
@@ -24,7 +24,7 @@ def program(rng: np.random.Generator, steps: int) -> list[tuple[str, int, int]]:
 
 
 def run(xp: Any, steps: list[tuple[str, int, int]], leaves: list[Any]) -> list[Any]:
-    """All values of the program, with functions that NumPy and handloom share."""
+    """All values of the program, computed with functions that both NumPy and handloom have."""
     values = list(leaves)
     for kind, first, second in steps:
         x, y = values[first], values[second]
@@ -76,7 +76,7 @@ def check_graph(seed: int) -> None:
             close(leaf.grad, 3 * true, 1e-10, "the gradient after a second pass")
             assert leaf.grad is buffer
         np.testing.assert_array_equal(leaf.data, old)
-    # A result's gradient is handed out once it is complete, not before.
+    # The gradient of a result is returned when it is complete, not before.
     inner = values[len(SHAPES)]
     if inner.requires_grad:
         values = run(ops, steps, leaves)
@@ -93,7 +93,7 @@ def check_graph(seed: int) -> None:
 
 
 def run_from(steps: list[tuple[str, int, int]], values: list[Any]) -> list[Any]:
-    """Go on with a program whose first step has been done."""
+    """Run the other steps of a program after the first."""
     values = list(values)
     for step in steps[1:]:
         values = run(np, [step], values)

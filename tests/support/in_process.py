@@ -1,4 +1,4 @@
-"""Command lines of the examples in this process: hundreds of them for the price of one start of Python."""
+"""Runs command lines of the examples in this process: hundreds of them take one start of Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODULES = {"report": "handloom.train.report", "sweep": "handloom.train.sweep"}
 
 @dataclass
 class Done:
-    """What a command line left: exit code, standard output, standard error, and the traceback of what nobody caught."""
+    """The result of a command line: exit code, standard output and error, and the traceback of an uncaught error."""
 
     code: int
     out: str
@@ -33,7 +33,7 @@ class Done:
     traceback: str = ""
 
     def complaint(self) -> str:
-        """The error that was told, if it was told as it should be; raises AssertionError otherwise."""
+        """The error message, "" for success. Raises AssertionError unless it is one line, with exit code 2."""
         assert not self.traceback, self.traceback
         assert "Traceback" not in self.err + self.out, self.err
         lines = [line for line in self.err.splitlines() if line and not line.startswith("warning: ")]
@@ -51,7 +51,7 @@ class Done:
 
 @cache
 def load(program: str) -> ModuleType:
-    """An example, or a module of MODULES, imported under a name that leaves its `__main__` part alone."""
+    """An example, or a module of MODULES, imported without running its `__main__` part."""
     if program in MODULES:
         return importlib.import_module(MODULES[program])
     spec = importlib.util.spec_from_file_location(f"example_{program}", EXAMPLES / f"{program}.py")
@@ -64,7 +64,7 @@ def load(program: str) -> ModuleType:
 
 
 def run(program: str, *arguments: object, folder: Path, stdin: bytes = b"") -> Done:
-    """Run a program in `folder` as its command line would, without network data, and put all back as it was."""
+    """Run a program in `folder` as its command line would, without network data, and restore this process after it."""
     main: Callable[[], None] = load(program).main
     with _as_a_process([f"{program}.py", *map(str, arguments)], folder, stdin) as (out, err):
         code, failure = 0, ""
@@ -84,21 +84,21 @@ def run(program: str, *arguments: object, folder: Path, stdin: bytes = b"") -> D
 def _as_a_process(argv: list[str], folder: Path, stdin: bytes) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
     out, err = io.BytesIO(), io.BytesIO()
     kept = os.environ.copy(), os.getcwd(), sys.argv, sys.stdin, sys.stdout, sys.stderr, signal.getsignal(signal.SIGTERM)
-    environment, place, *_ = kept
+    environment, folder_before, *_ = kept
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.simplefilter("error", RuntimeWarning)  # NumPy's: something was infinite or no number
+        warnings.simplefilter("error", RuntimeWarning)  # NumPy's: something was infinite or NaN
         try:
             os.environ.pop("HANDLOOM_DATA", None)
             os.chdir(folder)
             sys.argv = argv
             sys.stdin = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
-            # Not closed when they are forgotten: their buffers are read afterwards.
+            # Not closed when they are garbage-collected: their buffers are read afterwards.
             sys.stdout = io.TextIOWrapper(io.BufferedWriter(_Raw(out)), encoding="utf-8")
             sys.stderr = io.TextIOWrapper(io.BufferedWriter(_Raw(err)), encoding="utf-8")
             yield out, err
         finally:
-            os.chdir(place)
+            os.chdir(folder_before)
             os.environ.clear()
             os.environ.update(environment)
             _, _, sys.argv, sys.stdin, sys.stdout, sys.stderr, handler = kept

@@ -50,6 +50,7 @@ forward = _each(
 loss = _each(_fused.test_cross_entropy, ((5, 97), 0.1, np.float32), ((4, 1013), 0.0, np.float16))
 extremes = _fused.test_cross_entropy_of_far_apart_and_infinite_logits
 rows = _each(_fused.test_embedding, (97, 11, 33, np.float32), (40, 500, 70, np.float16))
+frequent = _fused.test_a_frequent_id_is_summed_with_the_others
 outside = _fused.test_ids_and_targets_outside_give_nan_and_touch_nothing
 columns = _fused.test_sums_of_columns
 update = _each(_update.test_updates_are_those_of_the_optimiser_with_clipping, (97, np.float32), (5000, np.float16))
@@ -196,12 +197,25 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
             ("missing barrier", "place);\n        __syncthreads();", "place);"),
             ("no bound", "if (place < count) order[rank] = place;", "order[rank] = place;"),
             ("padding counts", "id == padding || ", ""),
-            ("no bound", "place < count && ", ""),
+            ("no bound", "while (inside + step < count && ", "while ("),
+            ("wrong row", "g[size_t(order[place]) * width", "g[size_t(place) * width"),
+            ("lost row", "return inside + 1;", "return inside;"),
+            ("no bound", "if (column < width) sum +=", "sum +="),
+        ],
+    ),
+    (
+        "embedding.cu",
+        frequent,
+        [
+            ("lost row", "place += 8)", "place += 9)"),
+            ("lost row", "i < min(8, end - first)", "i < min(7, end - first)"),
+            ("lost row", "inside += step, step *= 2;", "inside += 2 * step, step *= 2;"),
             (
-                "wrong row",
-                "sum += widen(g[size_t(order[place]) * width + i]);",
-                "sum += widen(g[size_t(place) * width + i]);",
+                "missing barrier",
+                "= sum;\n    __syncthreads();\n    if (threadIdx.y",
+                "= sum;\n    if (threadIdx.y",
             ),
+            ("uninitialised sum", "i < min(8, end - first)", "i <= min(8, end - first)"),
         ],
     ),
     (

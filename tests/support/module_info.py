@@ -2,8 +2,8 @@
 
     python -m tests.support.module_info        # the report: counts, what was changed or left out and why
 
-Both layers carry the same random weights, by PyTorch's state dict. Compared are the outputs and the gradients of all
-inputs and parameters against a random output gradient, in float64. Needs torch, expecttest and scipy.
+Both layers get the same random weights, through PyTorch's state dict. Outputs and, for a random output gradient, the
+gradients of all inputs and parameters are compared in float64. Needs torch, expecttest and scipy.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Pair:
 
 @dataclass
 class Tally:
-    """What became of the samples of one layer, or of all."""
+    """Counts over the samples of one layer, or of all."""
 
     samples: int = 0
     compared: int = 0
@@ -59,7 +59,7 @@ class Tally:
 
 
 def layout(shape: tuple[int, ...], batch_first: bool) -> tuple[Callable[[Any], Any], Callable[[Any], Any], list[str]]:
-    """To (batch, length, features), back again, and what that changes."""
+    """Functions to (batch, length, features) and back, and the names of these changes."""
     if len(shape) == 2:
         return (lambda x: x.reshape((1, *x.shape))), (lambda x: x.reshape(x.shape[1:])), [BATCH]
     if batch_first:
@@ -78,7 +78,7 @@ def lengths(keys: Tensor, padding: Any, mask: Any = None) -> Any:
         blocked = blocked | mask[0]
     counts = (~blocked).sum(axis=1)
     if (blocked != (np.arange(keys.shape[1]) >= counts[:, None])).any():
-        raise LeftOutError("padding stands at the end")
+        raise LeftOutError("padding is at the end only")
     return counts
 
 
@@ -139,7 +139,7 @@ def cross_entropy(peer: Any, sample: Any) -> Pair:
 
 def attention(peer: Any, sample: Any) -> Pair:
     if peer.bias_k is not None or peer.add_zero_attn:
-        raise LeftOutError("attention adds no keys of its own (add_bias_kv, add_zero_attn)")
+        raise LeftOutError("attention adds no further keys (add_bias_kv, add_zero_attn)")
     module = nn.MultiHeadAttention(peer.embed_dim, peer.num_heads, peer.dropout, peer.in_proj_bias is not None)
     to, back, changes = layout(sample.forward_input.args[0].shape, peer.batch_first)
 
@@ -203,7 +203,7 @@ def decoder_layer(peer: Any, sample: Any) -> Pair:
 
 
 class EncoderDecoder(nn.Module):
-    """PyTorch's Transformer: the two stacks side by side, each with a final norm."""
+    """PyTorch's Transformer: an encoder and a decoder, each with a final norm."""
 
     def __init__(self, peer: Any):
         stacks = (
@@ -300,7 +300,7 @@ def refused(kind: Callable[..., Any], case: Any) -> bool:
 def compare(pair: Pair, peer: Any, taken: Any, rng: np.random.Generator) -> str | None:
     """Outputs and gradients of one sample; what differs, or None."""
     theirs, ours = dict(peer.named_parameters()), dict(pair.module.astype(np.float64).named_parameters())
-    for parameter in theirs.values():  # zeros and ones, as they start, would hide errors
+    for parameter in theirs.values():  # the initial zeros and ones would hide errors
         parameter.data.normal_()
     absent = ours.keys() - theirs.keys()
     state = {n: np.full(ours[n].shape, 0.0 if n.endswith("bias") else 1.0) for n in absent}

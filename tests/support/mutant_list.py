@@ -1,4 +1,4 @@
-"""The wrong rules to plant, by family of ops, and the harmless rewrites that must not be noticed."""
+"""The wrong rules to plant, by family of ops, and harmless rewrites, which the tests must pass."""
 
 # ruff: noqa: E501  (one mutant a line: what is checked, where, what becomes what)
 
@@ -192,10 +192,10 @@ MUTANTS = (
     M("engine", "graph", "engine:_Pass.give", "-node.number, node", "node.number, node"),
     M("engine", "graph", "engine:_is_unshared", "if isinstance(value, Tensor) or value.base is not None:\n        return False", "if isinstance(value, Tensor):\n        return False"),
     M("engine", "exp", "function:Function._restore", "if id(value) not in self._identities or not", "if isinstance(value, np.ndarray) or not"),
-    M("engine", composed.test_one_tensor_in_all_places_of_a_fused_op, "engine:_backward_composed", "Alias()(tensor)", "tensor"),
+    M("engine", composed.test_one_tensor_as_all_arguments_of_a_fused_op, "engine:_backward_composed", "Alias()(tensor)", "tensor"),
 )
 
-# Planted in one form of an op, quick or plain: those of above that stand in a form's file, and these.
+# Planted in one form of an op, quick or plain: those above that are in a quick form's file, and these.
 QUICK_FILES = (
     "attention_blocked", "attention_standard", "dropout_on_cpu", "embedding_on_cpu", "linear_cross_entropy_on_cpu", "linear_on_cpu", "loss_on_cpu", "normalization_on_cpu",
 )

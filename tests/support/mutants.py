@@ -1,4 +1,4 @@
-"""Are the tests of the engine any good? Wrong rules are planted one by one; each must be caught.
+"""Tests the tests of the engine: wrong rules are planted one by one, and each must be caught.
 
     python -m tests.support.mutants
 
@@ -48,13 +48,13 @@ class Mutant:
 
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
-    """The function runs the changed source."""
+    """Within the `with` block the function runs the changed source."""
     with planting.planted(mutant.where, mutant.old, mutant.new):
         yield
 
 
 def examine(check: str | Callable[[], None], seeds: int) -> None:
-    """Run a check for so many seeds. Raises whatever it raises; a warning counts."""
+    """Run a check for `seeds` seeds. Raises whatever it raises; warnings are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         if callable(check):
@@ -70,7 +70,7 @@ def examine(check: str | Callable[[], None], seeds: int) -> None:
 
 
 def failure(mutant: Mutant, seeds: int) -> Exception | None:
-    """What the checks say of a planted mutant; None if it goes unnoticed."""
+    """The error by which the checks notice a planted mutant; None if they don't."""
     with planted(mutant):
         try:
             examine(mutant.check, seeds)

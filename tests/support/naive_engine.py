@@ -1,6 +1,7 @@
-"""A second engine, as simple as can be: each value carries its dense Jacobian by every value it was made from.
+"""A second, very simple engine: each value has its dense Jacobians by all values on which it depends.
 
-Forward mode, one matrix a variable, nothing shared with handloom's engine: the truth for random graphs.
+Forward mode, with one matrix for each variable; it shares nothing with handloom's engine, which is tested against it on
+random graphs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _numbers = itertools.count()
 
 
 class Naive:
-    """An array and d(its flat elements)/d(the flat elements of v), for itself and everything it depends on."""
+    """An array, and d(its flat elements)/d(the flat elements of v) for itself and each v on which it depends."""
 
     def __init__(self, array: np.ndarray, jacobians: dict[int, np.ndarray]):
         self.number = next(_numbers)
@@ -32,7 +33,7 @@ class Naive:
 
 
 def combine(array: np.ndarray, parts: list[tuple[Naive, np.ndarray]]) -> Naive:
-    """A value made from others, with the local Jacobian by each."""
+    """A value computed from others, with its local Jacobian by each."""
     jacobians: dict[int, np.ndarray] = {}
     for part, local in parts:
         for number, jacobian in part.jacobians.items():
@@ -46,7 +47,7 @@ def elementwise(function: Callable, slopes: list[Callable], *parts: Naive) -> Na
     out = function(*arrays)
     locals_ = []
     for part, slope in zip(parts, slopes, strict=True):
-        # Row j of the selection says which element of the part stands at place j of the result.
+        # where[j] is the index of the element of the part that is broadcast to element j of the result.
         where = np.broadcast_to(np.arange(part.array.size).reshape(part.shape), out.shape).ravel()
         local = np.zeros((out.size, part.array.size))
         local[np.arange(out.size), where] = np.broadcast_to(slope(*arrays), out.shape).ravel()
@@ -55,7 +56,7 @@ def elementwise(function: Callable, slopes: list[Callable], *parts: Naive) -> Na
 
 
 def linear(function: Callable, part: Naive) -> Naive:
-    """A linear function of one value: its Jacobian is found by applying it to unit vectors."""
+    """A linear function of one value; its Jacobian is computed by applying it to unit vectors."""
     units = np.eye(part.array.size).reshape(part.array.size, *part.shape)
     columns = [np.ravel(function(unit)) for unit in units]
     out = np.asarray(function(part.array))

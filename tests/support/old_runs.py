@@ -1,4 +1,4 @@
-"""Finished runs in which the user has left files, and new runs that take their place."""
+"""Finished runs in whose folders the user has left files, and new runs that overwrite them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USER_FILES = (
 
 
 def fill(folder: Path, number: int, files: Sequence[str]) -> None:
-    """Write what a finished run writes, all of it saying `number`."""
+    """Write the files of a finished run, each with `number` in it."""
     SavedStates(folder / "checkpoints").save(number, {"w": np.full(3, number)}, {"a": number})
     for name in set(files) - {"config.json", "model.safetensors"}:
         (folder / name).write_text(f"{name} {number}")
@@ -46,7 +46,7 @@ def of_the_run(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def replace(folder: Path, *, fails: BaseException | type[BaseException] | None = None) -> None:
-    """Start run 2 in the folder; let it fail before it has a model, or end."""
+    """Start run 2 in the folder; it raises `fails` before it has a model, or ends."""
     with RunFolder.create(folder, {"number": 2}, overwrite=True) as run:
         run.log({"step": 0})
         SavedStates(run.saves_path).save(0, {"w": np.zeros(3)}, {})

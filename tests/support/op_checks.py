@@ -1,6 +1,6 @@
-"""What must hold for every op, given its specification and a source of choices.
+"""Checks that every op must pass, on samples drawn from its specification.
 
-Raises AssertionError with the op, the sample and the numbers. Used by the tests of the ops and by the mutants.
+They raise AssertionError with the op, the sample and the numbers. The tests of the ops and of the mutants use them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tests.support.derivatives import as_tuple, complex_step, contracted, differ
 
 LAYOUTS = ("contiguous", "transposed", "strided", "reversed", "read-only")
 ANALYTIC_TOLERANCE = 1e-8
-# A difference quotient is right to about 1e-11 of the largest value on the way, the gradient may be smaller.
+# The error of a difference quotient is about 1e-11 of the largest intermediate value; the gradient may be smaller.
 QUOTIENT_TOLERANCE = 1e-7
 SECOND_ORDER_TOLERANCE = 1e-6
-# Gradients in less than float64, in units of the last place of their largest element.
+# Gradients in less than float64, in units in the last place (ulps) of their largest element.
 GRADIENT_ULPS = 400
 
 
 def laid_out(array: np.ndarray, layout: str) -> np.ndarray:
-    """The same values, otherwise in memory."""
+    """A copy with another layout in memory."""
     if not array.ndim:
         layout = "read-only" if layout == "read-only" else "contiguous"
     if layout == "transposed":
@@ -60,7 +60,7 @@ def tensors_of(sample: Sample, wanted: Sequence[int]) -> list[Any]:
 
 
 def close(actual: Any, expected: Any, tolerance: float, what: str, least_scale: float = 1e-3) -> None:
-    """Every element within `tolerance` of the largest expected one (or of `least_scale`, if they are smaller still)."""
+    """Assert that errors are at most `tolerance` times the largest expected element, or `least_scale` if larger."""
     actual, expected = np.asarray(actual, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
     if not actual.size:
@@ -84,7 +84,7 @@ def cotangents_for(result: Any, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def check_value(spec: OpSpec, sample: Sample) -> None:
-    """Value, shape and dtype against the reference; inputs unchanged; memory shared only where that is declared."""
+    """Value, shape and dtype against the reference; inputs unchanged; memory shared only by ops with `views`."""
     before = [a.copy() if isinstance(a, np.ndarray) else a for a in sample.args]
     with no_grad():
         results = as_tuple(spec.function(*tensors_of(sample, ()), **sample.kwargs))
@@ -117,7 +117,7 @@ def check_value(spec: OpSpec, sample: Sample) -> None:
 def first_gradients(
     spec: OpSpec, sample: Sample, cotangents: Sequence[np.ndarray], wanted: Sequence[int]
 ) -> list[np.ndarray]:
-    """The gradients at the positions `wanted`, by the array path."""
+    """The gradients of the arguments `wanted`, computed on arrays (not recorded)."""
     tensors = tensors_of(sample, wanted)
     outputs = float_outputs(spec.function(*tensors, **sample.kwargs))
     if len(outputs) == 1:
@@ -126,7 +126,7 @@ def first_gradients(
             if isinstance(tensor, Tensor) and i not in wanted:
                 assert tensor.grad is None, f"{spec.name}: input {i} got a gradient that nobody asked for"
         found = [tensors[i].grad for i in wanted]
-        # Nothing flows back from an output that an input has no part in (no element chosen, an empty slice).
+        # An input on which the output doesn't depend (no element selected, an empty slice) gets no gradient.
         return [np.zeros_like(sample.args[i]) if g is None else g for i, g in zip(wanted, found, strict=True)]
     return [g.data for g in grad(outputs, [tensors[i] for i in wanted], cotangents)]
 
@@ -139,7 +139,7 @@ def true_gradient(spec: OpSpec, sample: Sample, cotangents: Sequence[np.ndarray]
 
 
 def check_gradient(spec: OpSpec, sample: Sample, rng: np.random.Generator) -> None:
-    """The gradient against a random output gradient; then with only some inputs wanting one."""
+    """The gradients for a random output gradient; then again with only some inputs requiring one."""
     differentiable = sample.differentiable or ()
     with no_grad():
         result = spec.function(*tensors_of(sample, ()), **sample.kwargs)
@@ -170,7 +170,7 @@ def check_gradient(spec: OpSpec, sample: Sample, rng: np.random.Generator) -> No
 
 
 def check_second_order(spec: OpSpec, sample: Sample, rng: np.random.Generator) -> None:
-    """The gradient of v . gradient(x, g), in x and in g, along a random direction, by differences of the gradient."""
+    """The derivative of v . gradient(x, g) by x and g along a random direction, against differences of the gradient."""
     wanted = sample.differentiable or ()
     inputs = tensors_of(sample, wanted)
     outputs = float_outputs(spec.function(*inputs, **sample.kwargs))
@@ -195,8 +195,8 @@ def check_second_order(spec: OpSpec, sample: Sample, rng: np.random.Generator) -
     def moved(t: float) -> float:
         args = list(sample.args)
         at = [p + t * u for p, u in zip(points, direction, strict=True)]
-        for place, i in enumerate(wanted):
-            args[i] = np.asarray(at[place])
+        for number, i in enumerate(wanted):
+            args[i] = np.asarray(at[number])
         found = first_gradients(spec, Sample(tuple(args), sample.kwargs, wanted), at[len(wanted) :], wanted)
         return float(sum((g * v).sum() for g, v in zip(found, weights, strict=True)))
 

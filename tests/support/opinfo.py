@@ -2,8 +2,8 @@
 
     python -m tests.support.opinfo        # the report: counts, and every deviation with its reason
 
-Compared are values, shapes, dtypes and gradients against a random output gradient, in float64, and that handloom too
-refuses what PyTorch refuses. Needs torch, expecttest and scipy.
+Values, shapes, dtypes and gradients for a random output gradient are compared, in float64, and handloom must refuse
+what PyTorch refuses. Needs torch, expecttest and scipy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Deviation:
-    """Where handloom differs on purpose: samples of these ops whose description or complaint has `text` in it."""
+    """An intended difference: samples of the ops `names` whose description or complaint contains `text`."""
 
     reason: str
     names: tuple[str, ...]
@@ -63,7 +63,7 @@ DEVIATIONS = (
     ),
 )
 
-# Samples with random numbers, which come from another generator: they can't be compared and are counted apart.
+# Samples that draw random numbers, in each library from another generator: counted, but not compared.
 RANDOM: dict[str, Callable[..., bool]] = {
     "nn.functional.dropout": lambda p=0.5, training=True, **kw: training and 0 < p < 1,
     "nn.functional.scaled_dot_product_attention": lambda dropout_p=0.0, **kw: dropout_p > 0,
@@ -72,7 +72,7 @@ RANDOM: dict[str, Callable[..., bool]] = {
 
 @dataclass
 class Tally:
-    """What became of the samples of one op, or of all."""
+    """Counts over the samples of one op, or of all."""
 
     samples: int = 0
     gradients: int = 0
@@ -83,7 +83,7 @@ class Tally:
 
 @contextmanager
 def torch_at_rest() -> Iterator[None]:
-    """PyTorch warns of its own deprecations, and the database draws from three global generators."""
+    """Silence PyTorch's own deprecation warnings; seed and restore the three global generators the database uses."""
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -219,7 +219,7 @@ def examine(name: str) -> Tally:
             tally.samples += 1
             try:
                 wrong = compare(name, op, sample, rng, tally)
-            except Exception as error:  # to refuse what PyTorch takes is a deviation too
+            except Exception as error:  # refusing what PyTorch accepts is a deviation too
                 wrong = f"{type(error).__name__}: {error}"
             if wrong:
                 tally.findings.append(Finding("sample", described(sample), wrong))
@@ -236,7 +236,7 @@ def reason_for(name: str, finding: Finding) -> str | None:
 
 
 def report() -> tuple[str, int]:
-    """The counts and deviations as Markdown, and how many findings no entry of the list explains."""
+    """The counts and deviations as Markdown, and the number of findings that no entry of DEVIATIONS explains."""
     total, by_reason, unexplained = Tally(), dict.fromkeys((d.reason for d in DEVIATIONS), 0), []
     for name in TORCH_OPS:
         tally = examine(name)

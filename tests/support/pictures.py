@@ -1,4 +1,4 @@
-"""Runs whose pictures nobody looks at."""
+"""Replacements for drawing, for runs whose pictures no test looks at."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from handloom.train.runs.atomic_files import atomic_path
 
 
 def plot_nothing(metrics: Any, out_png: str | Path, **options: Any) -> None:
-    """In place of `plot_losses`: the file is written in the same way, but nothing is drawn."""
+    """Replaces `plot_losses`: the file is written in the same way, but nothing is drawn."""
     save_nothing(None, out_png)
 
 
 def save_nothing(figure: Any, out_png: str | Path) -> None:
-    """In place of `plots._save`: the figure is put together, but not drawn."""
+    """Replaces `plots._save`: the figure is composed, but not drawn."""
     with atomic_path(out_png) as temporary:
         temporary.write_bytes(b"no picture")

@@ -1,4 +1,4 @@
-"""Programs that mpirun starts as several processes, and runs that must agree to rounding."""
+"""Runs programs under mpirun, and compares runs that must agree up to rounding."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}
 try:
     from mpi4py import rc
 
-    rc.initialize = False  # this process is no rank
+    rc.initialize = False  # this process is not a rank
     from mpi4py import MPI
 except (ImportError, RuntimeError):
     MPI = None
-# MPICH waits in a busy loop; on a machine with other work it had better let go of the processor soon.
+# MPICH waits in a busy loop; on a machine with other work it should yield the processor soon.
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
 needs_mpi = pytest.mark.skipif(MPI is None or MPIRUN is None, reason="needs mpi4py and mpirun (pip install .[mpi])")
 
@@ -37,7 +37,7 @@ def log(folder: Path) -> list[dict]:
 
 
 def assert_close_runs(one: Path, other: Path) -> None:
-    """All logged numbers and the last weights agree to rounding."""
+    """Assert that all logged numbers and the last weights agree up to rounding."""
     rows, others = log(one), log(other)
     assert [(row["step"], row.keys()) for row in rows] == [(row["step"], row.keys()) for row in others]
     for row, same in zip(rows, others, strict=True):

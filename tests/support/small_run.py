@@ -1,6 +1,6 @@
-"""A small translation run for the tests of training: in this process, or as a command in a process of its own.
+"""A small translation run for the tests of training: in this process, or as a command in a separate one.
 
-Dropout, bucketed batches, two batches an update; 13 batches an epoch, so that updates and epochs don't line up.
+It has dropout, bucketed batches and two batches an update; with 13 batches an epoch, epochs don't end with updates.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def small_trainer(
     run: RunFolder, *, dropout: float = 0.2, device: str = "cpu", layers: int = 1, config: Any = None,
     data: Any = None, **options: Any,
 ) -> Trainer:  # fmt: skip
-    """The trainer of such a run, of a model with as many layers on each side, changed by `config`, on small_batches
-    with `data`; `options` go to Trainer and what groups its options: `log_every` and `validate_every` to the `every`
-    of Record and Validation, `optimizer` (a function of the model), `schedule` and `prefetch` are its own."""
+    """The trainer of such a run: a model with `layers` encoder and decoder layers and other settings `config`, trained
+    on small_batches(**data). `options` are those of Trainer, UpdateOptions, Record and Validation, where `log_every`
+    and `validate_every` are the `every` of the last two, and `optimizer` (a function of the model), `schedule` and
+    `prefetch` (a depth)."""
     manual_seed(3)
     sizes = Seq2SeqConfig(
         VOCABULARY, VOCABULARY, 16, 2, layers, layers, 32, dropout,
@@ -74,7 +75,7 @@ def small_trainer(
 
 
 def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None, **options: Any) -> Trainer:
-    """Start a run in `folder`, or go on with it."""
+    """Start a run in `folder`, or resume it."""
     if not resume:
         find_ranks().from_first(lambda: RunFolder.create(folder, {}).path)
     with RunFolder.resume(folder) if find_ranks().first else RunFolder.open(folder) as run:

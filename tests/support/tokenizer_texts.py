@@ -1,4 +1,4 @@
-"""Texts that are hard on tokenizers, and a Hugging Face tokenizer that was trained or set up as ours."""
+"""Texts that are difficult for tokenizers, and Hugging Face tokenizers that are trained or configured like ours."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from handloom.tokenizer.pre_tokenizer import PATTERNS, WHITE_SPACE
 
-# Each alphabet makes another kind of trouble. All characters are old enough to be of the same kind in every version of
-# Unicode that Python, regex and tokenizers know.
+# Each alphabet has another difficulty. All characters are old enough to belong to the same category in every version of
+# Unicode that Python, regex and tokenizers use.
 ALPHABETS = [
     "ab",  # every pair about as frequent as every other, and long runs
     "ab ",
@@ -38,7 +38,7 @@ SPECIALS = ["<pad>", "<eos>", " <bos> ", "<unk", "<eos><eos>"]
 
 @st.composite
 def texts(draw: st.DrawFn, max_size: int = 60) -> str:
-    """A text of one or several alphabets, now and then with a special token in it."""
+    """A text of one or several alphabets, sometimes with special tokens in it."""
     alphabet = "".join(draw(st.lists(st.sampled_from(ALPHABETS), min_size=1, max_size=3)))
     parts = draw(st.lists(st.text(st.sampled_from(alphabet), max_size=max_size), min_size=1, max_size=3))
     return draw(st.sampled_from(["", "", "", *SPECIALS])).join(parts)
@@ -55,7 +55,7 @@ def hugging_face() -> Any:
 
 
 def peer_tokenizer(pattern: str = "gpt2") -> Any:
-    """An untrained byte-level BPE tokenizer of Hugging Face that cuts text by `pattern`."""
+    """An untrained byte-level BPE tokenizer of Hugging Face that splits text by `pattern`."""
     peer = hugging_face()
     tokenizer = peer.Tokenizer(peer.models.BPE())
     byte_level = peer.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern == "gpt2")

@@ -1,7 +1,7 @@
-"""PyTorch's name and signature of an op -> the same in handloom's. Only names, keywords and conventions are translated.
+"""Ops under PyTorch's names and signatures, called through handloom's; only names and conventions are translated.
 
-Conventions that differ everywhere: `dim` and `keepdim`, the sample correction of var and std, and that PyTorch lets a
-number (0-d) pass for a vector of one, so that an axis may be named where there is none.
+Conventions that differ in general: `dim` and `keepdim`, the correction of var and std, and that PyTorch takes a 0-d
+tensor for a vector of one element, so that it accepts an axis there.
 """
 
 # ruff: noqa: A006, E501  (a table: one op a line, in PyTorch's argument names)
@@ -19,7 +19,7 @@ from handloom.autograd.ops.indexing import along_axis
 
 
 def axes(x: Any, dim: Any) -> Any:
-    """`dim` as an axis: all for an empty list, none for a number."""
+    """`dim` as an axis: all axes for an empty list, none for a 0-d x."""
     if dim is None or (isinstance(dim, list | tuple) and not dim):
         return None
     if x.ndim == 0:
@@ -33,7 +33,7 @@ def reduced(op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_vector(op: Callable[..., Any]) -> Callable[..., Any]:
-    """For ops along one axis: a number goes in and comes out as a vector of one."""
+    """For ops along one axis: a 0-d x is computed as a vector of one element."""
 
     def call(x: Any, dim: int = -1, *args: Any, **kwargs: Any) -> Any:
         if x.ndim:
@@ -61,8 +61,8 @@ def flat(shape: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], list | tuple) else tuple(shape)
 
 
-def places(x: Any, dim: int, index: np.ndarray) -> Any:
-    """gather's and scatter's index: it may be shorter than x along the other axes, and starts at their beginning."""
+def full_index(x: Any, dim: int, index: np.ndarray) -> Any:
+    """gather's and scatter's `index` for all axes; along the others it may be shorter than x, and starts at 0."""
     shape = tuple(x.shape[a] if a == dim % x.ndim else size for a, size in enumerate(index.shape))
     if any(size > full for a, (size, full) in enumerate(zip(index.shape, x.shape, strict=True)) if a != dim % x.ndim):
         raise ValueError(f"index {index.shape} is larger than the tensor {x.shape}")
@@ -72,7 +72,7 @@ def places(x: Any, dim: int, index: np.ndarray) -> Any:
 def gather(x: Any, dim: int, index: Any) -> Any:
     if x.ndim == 0 or index.ndim == 0:
         return gather(ops.reshape(x, (-1,)), dim, index.reshape(-1)).reshape(index.shape)
-    return ops.getitem(x, places(x, dim, index))
+    return ops.getitem(x, full_index(x, dim, index))
 
 
 def scatter(op: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,7 +82,7 @@ def scatter(op: Callable[..., Any]) -> Callable[..., Any]:
         if index.size == 0:
             return x * 1
         part = tuple(slice(size) for size in index.shape)
-        return op(x, places(x, dim, index), src[part] if isinstance(src, Tensor) else src)
+        return op(x, full_index(x, dim, index), src[part] if isinstance(src, Tensor) else src)
 
     return call
 
@@ -268,7 +268,7 @@ def softmax(x: Any, dim: int, dtype: Any = None) -> Any:
 
 
 def extreme(pairwise: Any, reduction: Any, order: Any) -> Callable[..., Any]:
-    """max and min: of two, of all, or with their places along an axis."""
+    """max and min: of two tensors, of all elements, or with their indices along an axis."""
 
     def call(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         if isinstance(dim, Tensor) or not isinstance(x, Tensor):

@@ -1,4 +1,4 @@
-"""Counting work instead of timing it: a verdict that no busy machine changes."""
+"""Counts work instead of timing it, so that other work on the machine doesn't change the result of a test."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 
 def calls_in(function: Callable[[], Any], within: str = "") -> int:
-    """Calls of Python and C functions that `function()` makes in this thread, generators' steps included.
+    """The number of calls of Python and C functions that `function()` makes in this thread, generator steps included.
 
-    Loops inside a C function are not seen: what may be slow there has to be counted by its arguments' sizes.
+    Loops inside a C function are not counted: for these, count the sizes of its arguments.
 
     Args:
-        within: count only what is called of and by the modules whose names begin so.
+        within: count only calls in modules whose names begin so.
     """
     count = 0
 
@@ -24,7 +24,7 @@ def calls_in(function: Callable[[], Any], within: str = "") -> int:
         count += event in ("call", "c_call") and frame.f_globals.get("__name__", "").startswith(within)
 
     collecting, before = gc.isenabled(), sys.getprofile()
-    gc.disable()  # whose callbacks come when they like
+    gc.disable()  # its callbacks would be counted at random
     sys.setprofile(note)
     try:
         function()

@@ -1,4 +1,4 @@
-"""JSON files with one thing wrong: a value of another kind at each place, or nothing there."""
+"""JSON files with one wrong value: each value in turn is replaced by others, or left out."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-#: Values of all kinds and of odd sizes, one of which is wrong wherever it is put.
+#: Values of all kinds and of odd sizes; wherever they are put, at least one of them is wrong.
 WRONG: tuple[Any, ...] = (
     None, True, 0, -1, 10**30, 1.5, math.nan, "", "x", "(", [], [1], ["a"], [["a"]], {}, {"a": 1}, "\ud800", "\0",
 )  # fmt: skip
 
 
-def places(value: Any, path: tuple = (), most: int = 40) -> Iterator[tuple]:
+def paths(value: Any, path: tuple = (), most: int = 40) -> Iterator[tuple]:
     """The path to each value in a tree of dicts and lists; of long ones only the first `most`."""
     yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in list(inside)[:most]:
-        yield from places(one, (*path, key), most)
+        yield from paths(one, (*path, key), most)
 
 
 def wrong_values(value: Any, most: int = 40) -> Iterator[tuple[tuple, Any]]:
     """Copies of a tree, each with one value replaced by one of WRONG or left out, and the path to that value."""
-    for path in places(value, most=most):
+    for path in paths(value, most=most):
         for wrong in (*WRONG, ...):
             if not path:
                 if wrong is not ...:

@@ -122,7 +122,7 @@ def test_a_run_that_was_begun_on_a_device_goes_on_on_the_cpu(tmp_path, cuda) -> 
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_a_gradient_that_is_no_number_ends_the_run_with_its_parameter(tmp_path, cuda, precision) -> None:
+def test_a_nan_gradient_ends_the_run_and_names_its_parameter(tmp_path, cuda, precision) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
         options = {"steps": 8, "log_every": 8, "validate_every": 8, "name_overflows": True, "data": SMALL}
         trainer = small_trainer(run, device="cuda", precision=precision, **options)

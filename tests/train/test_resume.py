@@ -146,7 +146,7 @@ def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
     assert (straight / "metrics.jsonl").read_bytes() == before
 
 
-def test_the_random_numbers_of_a_batch_follow_from_its_place(tmp_path) -> None:
+def test_the_random_numbers_of_a_batch_follow_from_its_position(tmp_path) -> None:
     """(seed, epoch, batch, generator): no two alike, and the same in every order."""
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer: Trainer = small_trainer(run)

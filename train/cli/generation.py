@@ -1,4 +1,4 @@
-"""The options of the examples' command lines that say how to generate, and a terminal to try a model in."""
+"""The generation options of the examples' command lines, and trying a model in the terminal."""
 
 from __future__ import annotations
 
@@ -133,9 +133,9 @@ def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: 
 
 
 def show_translations(translator: Translator, arguments: argparse.Namespace, texts: list[str], what: str) -> None:
-    """Print what the translator makes of `texts`, or of what `each_text` takes in their place.
+    """Print the translator's output for `texts`, or without any for the texts that `each_text` reads.
 
-    The lines of a file or a pipe are translated many at a time, which is several times as fast as one by one.
+    The lines of a file or a pipe are translated in batches, which is several times as fast as one by one.
     """
     if arguments.interactive or (not texts and sys.stdin.isatty()):
         each_text(arguments, texts, what, lambda text: show_hypotheses(translator, [text], arguments))
@@ -146,7 +146,7 @@ def show_translations(translator: Translator, arguments: argparse.Namespace, tex
 
 
 def show_hypotheses(translator: Translator, texts: list[str], arguments: argparse.Namespace) -> None:
-    """Print what the translator makes of each text, with scores where more than one is asked for."""
+    """Print the translator's output for each text, with scores if several are asked for."""
     strategy = strategy_of(arguments)
     found = translator.hypotheses(texts, strategy=strategy, progress=len(texts) > 1 or strategy.width > 20)
     for text, hypotheses in zip(texts, found, strict=True):
@@ -184,7 +184,7 @@ def ask(prompt: str) -> Iterator[str]:
 
 
 def attention_text(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> str:
-    """Attention weights (target, source) as lines of shades for a terminal, each with what it looked at most."""
+    """Attention weights (target, source) as lines of shades for a terminal, each with the token of largest weight."""
     width = max(map(len, target))
     shades = np.minimum((weights * len(SHADES)).astype(int), len(SHADES) - 1)
     lines = []

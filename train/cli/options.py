@@ -1,4 +1,4 @@
-"""Command-line options that know what they are for: a new run, going on with one, or using its model."""
+"""Command-line options with their uses: a new run, a resumed run, or a trained model."""
 
 from __future__ import annotations
 

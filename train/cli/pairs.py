@@ -1,4 +1,4 @@
-"""What the examples have in common that learn to turn one text into another: training, use, tables, pictures."""
+"""What the examples on pairs of texts have in common: training, use, tables, pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .generation import check_lengths, show_translations, strategy_of
 
 
 def use_checkpoint(arguments: Any, *tasks: str) -> None:
-    """Print what the model of an earlier run makes of each text: the best, or with --nbest the best ones.
+    """Print the output of an earlier run's model for each text: the best one, or several with --nbest.
 
     Raises InputError unless the run was trained for one of `tasks`.
     """

@@ -1,4 +1,4 @@
-"""How to train, as options made from the fields of a preset: a flag for each that has one, --set for all of them."""
+"""Training options, made from the fields of a preset: a flag for each that has one, --set for all of them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Texts: found, read, split, made into batches."""
+"""Data sets: finding, reading, splitting and batching texts."""

@@ -1,4 +1,4 @@
-"""Captions of the same picture as paraphrases: the embedded grammar, COCO, or a file of one's own."""
+"""Captions of the same picture as paraphrases: the embedded grammar, COCO, or your own file."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
 
 
 def caption_pairs(groups: list[list[str]]) -> list[Pair]:
-    """Each caption with the next of its picture, the last with the first: every caption once on either side."""
+    """Pairs of each caption and the next of its picture, the last and the first: each is once on either side."""
     return [pair for group in groups for pair in zip(group, [*group[1:], group[0]], strict=True)]
 
 

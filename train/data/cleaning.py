@@ -1,4 +1,4 @@
-"""Clean-up of sentence pairs: what is dropped, and why, in numbers."""
+"""Clean-up of sentence pairs, with counts of what was dropped and why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Cleaned:
 def clean_pairs(
     pairs: Iterable[Pair], *, max_words: int = 200, max_ratio: float = 3.0, min_letters: float = 0.5
 ) -> Cleaned:
-    """Drop pairs that teach a translator nothing or wrong things; each pair for the first reason that fits.
+    """Drop pairs that would teach a model nothing or wrong things; of several reasons the first is counted.
 
     Args:
         max_words: a side with more words is too long.

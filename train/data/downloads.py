@@ -37,7 +37,7 @@ def find_local(relative: str) -> Path | None:
 
 
 def unverified(name: str, content: bytes) -> str:
-    """A sentence with the SHA-256 of a set whose publisher renews its files: there is none to hold it against."""
+    """A sentence with the SHA-256 of a set whose publisher updates its files, so that it can't be verified."""
     return (
         f"{name}: its publisher renews the files, so no checksum can tell whether they are right; what was read has "
         f"SHA-256 {hashlib.sha256(content).hexdigest()}."
@@ -84,7 +84,7 @@ def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_name
 
 
 def _reason(error: Exception) -> str:
-    """The heart of a network error; requests and urllib3 wrap it in several layers of repr."""
+    """The cause of a network error; requests and urllib3 wrap it in several layers of repr."""
     if isinstance(error, ValueError):
         return "what arrived has a wrong checksum, so it is not the official file"
     while True:

@@ -1,4 +1,4 @@
-"""Readers for text that people bring along: plain lines, parallel files, tab-separated tables and JSON Lines.
+"""Readers for users' own text files: plain lines, parallel files, tab-separated tables and JSON Lines.
 
 A line ends at a line feed and nowhere else; a carriage return before it belongs to the line end. U+2028, U+0085,
 vertical tab and form feed occur inside real sentences, and `str.splitlines` would break a parallel corpus at each of
@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
 
-# How people head a column of a table; a language that is not listed goes by its code alone.
+# Column titles of tables; a language that is not listed is recognised by its code only.
 _COLUMN_NAMES = {
     "de": {"de", "deu", "ger", "german", "deutsch"},
     "en": {"en", "eng", "english", "englisch"},
@@ -73,7 +73,7 @@ def iter_lines(path: str | Path) -> Iterator[str]:
 
 
 def read_on(stream: BinaryIO) -> None:
-    """Read a stream to its end: a damaged compressed file is found by the checksum at its end."""
+    """Read a stream to its end, where a compressed file has its checksum: damage is found there."""
     while stream.read(1 << 20):
         pass
 
@@ -99,7 +99,7 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value out of JSON is a text that UTF-8 can hold: escapes may stand for NUL and for half a character."""
+    """Whether a JSON value is a text that UTF-8 can encode: escapes may mean NUL or half of a surrogate pair."""
     try:
         return isinstance(value, str) and b"\0" not in value.encode()
     except UnicodeEncodeError:
@@ -145,7 +145,7 @@ def read_parallel(prefix: str | Path, source: str = "de", target: str = "en") ->
 
 
 def read_parallel_files(source_path: str | Path, target_path: str | Path) -> ParallelText:
-    """As `read_parallel`, for two files named outright."""
+    """As `read_parallel`, for two given files."""
     sources, targets = read_lines(source_path), read_lines(target_path)
     if len(sources) != len(targets):
         raise InputError(

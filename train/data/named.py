@@ -1,4 +1,4 @@
-"""The data sets that have a name: the embedded grammar, Multi30k, Tatoeba and WMT17."""
+"""Named data sets: the embedded grammar, Multi30k, Tatoeba and WMT17."""
 
 from __future__ import annotations
 

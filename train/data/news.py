@@ -1,4 +1,4 @@
-"""News with categories, headlines and descriptions: the embedded grammar, the HuffPost sets, or a file of one's own."""
+"""News with categories, headlines and descriptions: the embedded grammar, the HuffPost sets, or your own file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches made ahead of time, in a thread."""
+"""Prefetching: a thread makes batches ahead of time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _END = object()
 
 
 def prefetch(items: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """The same items in the same order, up to `depth` of them made ahead by a thread while one is worked on.
+    """The same items in the same order; a thread makes up to `depth` of them ahead.
 
-    What making an item raises is raised here, in the item's turn. When the consumer stops early (closes the generator,
-    or drops it) the thread ends. Raises ValueError for a depth below 1.
+    An exception in making an item is raised here, when it is the item's turn. When the consumer stops early (closes the
+    generator, or drops it) the thread ends. Raises ValueError for a depth below 1.
     """
     if depth < 1:
         raise ValueError(f"prefetch: depth = {depth} must be at least 1")

@@ -42,7 +42,7 @@ EMBEDDED_SENTENCES = 20_000
 
 @dataclass(frozen=True)
 class TextData:
-    """Three texts for training, validation and test; `notes` say what is unusual about them, a sentence each."""
+    """Three texts for training, validation and test; `notes` are sentences on what is unusual about them."""
 
     train: str
     valid: str

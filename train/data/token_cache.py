@@ -1,4 +1,4 @@
-"""Token ids on disk, read through mmap: corpora larger than RAM, and no second tokenization.
+"""Token ids on disk, read through mmap: for corpora larger than RAM, which are tokenized only once.
 
 A cache is a folder of three files: `tokens.bin` (all ids one after the other), `offsets.bin` (int64, where each
 sequence begins, and the end) and `cache.json`, written last, which says what they hold. The operating system reads the

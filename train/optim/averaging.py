@@ -32,7 +32,7 @@ class ExponentialAverage:
         self.averages = [parameter.data.copy() for parameter in self.parameters]
 
     def update(self) -> None:
-        """Take in the weights as they are now."""
+        """Update the average with the current weights."""
         self.updates += 1
         share = 1 - min(self.decay, (1 + self.updates) / (10 + self.updates))
         for parameter, average in zip(self.parameters, self.averages, strict=True):
@@ -67,7 +67,7 @@ class ExponentialAverage:
         return {"updates": self.updates, "averages": averages}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state_dict`. Raises ValueError if it is of other parameters."""
+        """Restore a `state_dict`. Raises ValueError if it is of other parameters."""
         saved = [state["averages"].get(str(i)) for i in range(len(self.averages))]
         if [getattr(array, "shape", None) for array in saved] != [average.shape for average in self.averages]:
             raise ValueError("ExponentialAverage: this state belongs to parameters of other number or shapes")

@@ -105,7 +105,7 @@ class FlatAdam:
         `share` is a number, or an array with one.
         """
         scale = self.state[:1] * (share.astype(np.float32) if is_array(share) else np.float32(share))
-        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is what the loss scale is there for
+        with np.errstate(over="ignore", invalid="ignore"):  # overflows are expected: the loss scale handles them
             loss.backward(scale.astype(loss.dtype).reshape(loss.shape))
             for first in range(0, len(self.parameters), PARTS):
                 group = self.parameters[first : first + PARTS]

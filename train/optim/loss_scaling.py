@@ -37,7 +37,7 @@ class LossScaler:
         self.good = self.skipped = 0
 
     def update(self, finite: bool) -> None:
-        """Count a step; `finite` says whether all its gradients were."""
+        """Count a step; `finite`: whether all its gradients were finite."""
         if not finite:
             self.scale, self.good, self.skipped = max(self.scale * 0.5, self.least), 0, self.skipped + 1
         elif self.good + 1 >= self.interval:
@@ -66,14 +66,14 @@ class FullPrecision:
 
     @property
     def scale(self) -> float:
-        """What the gradients of `backward` are multiplied by."""
+        """The factor by which the gradients of `backward` are too large."""
         return 1.0
 
     def cast(self) -> None:
-        """The weights have changed; called before the passes of each update."""
+        """Cast the weights, which have changed; called before the passes of each update."""
 
     def passes(self) -> AbstractContextManager[None]:
-        """The forward and the backward pass of a batch belong into this block."""
+        """Context manager for the forward and the backward pass of a batch."""
         return nullcontext()
 
     def backward(self, loss: Tensor, share: float, ready: Callable[[Any], None] | None = None) -> None:
@@ -81,7 +81,7 @@ class FullPrecision:
         backward(loss, self.scale * share, ready=ready)
 
     def note(self, finite: bool) -> bool:
-        """Count an update; `finite` says whether its gradient was. False if it wasn't and nothing is left to try."""
+        """Count an update; `finite`: whether its gradient was. Returns False if training can't go on."""
         return finite
 
 
@@ -127,7 +127,7 @@ class HalfPrecision(FullPrecision):
                     parameter.grad_or_rows = before
 
     def backward(self, loss: Tensor, share: float, ready: Callable[[Any], None] | None = None) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is what the loss scale is there for
+        with np.errstate(over="ignore", invalid="ignore"):  # overflows are expected: the loss scale handles them
             super().backward(loss, share, ready)
 
     def note(self, finite: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Optimisers: they change parameters in place from the gradients that backward left."""
+"""Optimisers: they update parameters in place from their gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK = 1 << 17
 
 
 class Optimizer:
-    """What the optimisers share: parameters in groups, learning rates, weight decay, the walk over blocks, the state.
+    """Base class of optimisers: parameter groups, learning rates, weight decay, updates in blocks, the state.
 
     Args:
         parameters: what to update; one without a gradient is left alone. Or groups, each a dict with "parameters" and
@@ -68,7 +68,7 @@ class Optimizer:
         return decay if set(self._lr_scales) == {1.0} and self._decays == usual else None
 
     def share_moment(self, name: str, arrays: list[Any]) -> None:
-        """Keep a moment in these arrays, one for each of `parameters`, from now on; they take over its values."""
+        """From now on keep a moment in these arrays, one for each of `parameters`; its values are copied there."""
         row = self._state[self.moments.index(name)]
         for own, shared in zip(row, arrays, strict=True):
             shared[...] = own
@@ -121,7 +121,7 @@ class Optimizer:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next step depends on beside the parameters: step count and moments, by position."""
+        """Everything but the parameters on which the next step depends: step count and moments, by index."""
         moments = {
             f"{name}.{i}": to_device(moment, "cpu")
             for name, row in zip(self.moments, self._state, strict=True)
@@ -130,7 +130,7 @@ class Optimizer:
         return {"kind": type(self).__name__, "steps": self.steps, "moments": moments}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state_dict`. Raises ValueError, and changes nothing, if it is of other parameters."""
+        """Restore a `state_dict`. Raises ValueError, and changes nothing, if it is of other parameters."""
         saved = state.get("moments", {})
         own = {
             f"{name}.{i}": moment
@@ -150,7 +150,7 @@ class Optimizer:
 class SGD(Optimizer):
     """Stochastic gradient descent with momentum: v = momentum v + g; w -= lr v, or lr (g + momentum v) if `nesterov`.
 
-    Without momentum nothing but the parameters is kept. Source: Sutskever et al. 2013 (ICML), as PyTorch has it.
+    Without momentum it has no state. Source: Sutskever et al. 2013 (ICML), in PyTorch's form.
     Raises ValueError as `Optimizer`, or for a momentum outside [0, 1), or nesterov without momentum.
     """
 
@@ -251,9 +251,8 @@ class AdamW(Adam):
 def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, scale: float = 1.0) -> float:
     """Scale all gradients, in place, so that their joint Euclidean norm is at most `max_norm`; None only measures.
 
-    `scale` multiplies the gradients first: what is left to do of averaging over tokens, or of undoing a loss scale.
-    Returns the norm after that and before clipping, nan or inf if a gradient is; then nothing is changed. Source:
-    Pascanu et al. 2013, arXiv 1211.5063.
+    `scale` multiplies the gradients first, to average over tokens or undo a loss scale. Returns the norm after that and
+    before clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv 1211.5063.
     """
     found = [p.grad_or_rows for p in parameters if p.grad_or_rows is not None]
     gradients = [gradient.rows if isinstance(gradient, RowGradient) else gradient for gradient in found]
@@ -270,9 +269,9 @@ def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, s
 
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:
-    """The Euclidean norm of each layer's gradient, of joint `norm`: clipping and scaling since then are undone.
+    """The Euclidean norm of each layer's gradient, rescaled so that their joint norm is `norm`, that before clipping.
 
-    A layer is what the names of its parameters begin with, down to the first number: "encoder.layers.0".
+    A layer is named by the beginning of its parameters' names, down to the first number: "encoder.layers.0".
     """
     squares: dict[str, float] = {}
     for name, parameter in named_parameters:

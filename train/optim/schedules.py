@@ -81,7 +81,7 @@ class Plateau:
         return self.lr * _warm(step, self.warmup) * max(self.factor**self.falls, self.floor)
 
     def observe(self, value: float, higher_is_better: bool = False) -> None:
-        """Take note of a validation's value of the metric."""
+        """Record a validation's value of the metric."""
         value = -value if higher_is_better else value
         if self.best is None or value < self.best - self.threshold * abs(self.best):
             self.best, self.stale = value, 0
@@ -102,7 +102,7 @@ def _warm(step: int, warmup: int) -> float:
 
 
 def _descent(name: str, warmup: int, steps: int) -> Callable[[int], float]:
-    """How far a step lies between the end of the warm-up (0) and of the run (1)."""
+    """The position of a step between the end of the warm-up (0) and of the run (1)."""
     if not 0 <= warmup < steps:
         raise ValueError(f"{name}: the warm-up of {warmup} steps must end before the run's {steps}")
     return lambda step: min(max(step - warmup, 0) / (steps - warmup), 1.0)

@@ -1,1 +1,1 @@
-"""The folder of a run: what is saved, shown and drawn."""
+"""The folder of a run: saves, logs, display and pictures."""

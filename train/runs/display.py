@@ -1,4 +1,4 @@
-"""What a run shows while it trains: a progress bar in a terminal, lines in a log file, a picture that is redrawn."""
+"""Display of a run during training: a progress bar in a terminal, lines in a log file, an updated picture."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ class Display:
             self.draw()
 
     def say(self, text: str) -> None:
-        """A line of its own, above the bar."""
+        """Print a line, above the bar."""
         if self.shows:
             self.bar.write(text)
             sys.stdout.flush()
 
     def draw(self) -> None:
-        """Draw the picture anew."""
+        """Redraw the picture."""
         start = time.perf_counter()
         if self.draws and any("loss" in row or "valid_loss" in row for row in self.run.metrics()):
             plot_losses(

@@ -1,4 +1,4 @@
-"""Where a run stands: all that the training loop itself remembers from one step to the next."""
+"""The progress of a run: the state of the training loop from one step to the next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Progress:
-    """The counters of a run. A resumed run takes them over, so they hold everything that the loop decides by.
+    """The counters of a run. A resumed run restores them, so they hold everything on which the loop's decisions depend.
 
     Attributes:
         seed: every batch's random numbers (dropout) follow from it and the batch's position in the data.
@@ -34,7 +34,7 @@ class Progress:
     log_sums: dict[str, float] = field(default_factory=dict)
 
     def advance(self, batches: int, per_epoch: int) -> None:
-        """One more update, made from this many batches; epochs have `per_epoch` of them."""
+        """Count an update made from `batches` batches; an epoch has `per_epoch` of them."""
         self.step += 1
         epochs, self.batch = divmod(self.batch + batches, per_epoch)
         self.epoch += epochs

@@ -1,4 +1,4 @@
-"""What a run needs to go on exactly where it stopped: saved whole, the last few kept, the newest whole one found again.
+"""Saves from which a run can be resumed exactly: the last few are kept, and the newest undamaged one is found.
 
 A save is two files in the run's folder `checkpoints`: `weights-STEP.safetensors` holds the parameters,
 `state-STEP.safetensors` all else. The state is written last and counts only with its weights, whose checksum it holds,
@@ -23,7 +23,7 @@ _NAME = re.compile(r"(state|weights)-(\d{8,})\.safetensors")
 
 
 class SavedState(NamedTuple):
-    """A save as it was found: `damaged` says what was passed over because it could not be read, newest first."""
+    """A save that was loaded; `damaged` names newer ones that could not be read, newest first."""
 
     step: int
     weights: dict[str, np.ndarray]
@@ -47,7 +47,7 @@ class SavedStates:
     def save(
         self, step: int, weights: Mapping[str, np.ndarray], state: Mapping[str, Any], snapshots: Sequence[int] = ()
     ) -> None:
-        """Save; only then remove what is no longer wanted.
+        """Save; after that, remove saves that are no longer needed.
 
         Args:
             weights: the parameters by name.
@@ -75,7 +75,7 @@ class SavedStates:
         return sorted(self._files("state"))
 
     def load(self) -> SavedState:
-        """The newest save that is whole.
+        """The newest save that is not damaged.
 
         Raises:
             InputError: there is none; says why for the newest.
@@ -137,7 +137,7 @@ class SavedStates:
 
     def _prune(self, newest: int) -> None:
         states, weights = self._files("state"), self._files("weights")
-        # After a resume from an older save, saves of later steps belong to steps that are about to be made again.
+        # After a resume from an older save, later saves are of steps that will be made again.
         kept = [step for step in sorted(states) if step <= newest][-self.keep :]
         wanted = set(kept)
         for step in kept:

@@ -1,4 +1,4 @@
-"""Ending a run early without losing anything: stop signals, and the exception that says how to go on."""
+"""Ending a run early without losing anything: stop signals, and the exception that says how to resume."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 
 class TrainingStopped(Exception):  # noqa: N818 - it is no error
-    """A run ended before its last step, with all it needs to go on saved.
+    """A run ended before its last step; everything needed to resume it is saved.
 
     Attributes:
-        step: the updates made.
-        signal: the signal that asked for it; None where `stop_at` did.
+        step: the number of updates made.
+        signal: the signal that stopped it; None for `stop_at`.
     """
 
     def __init__(self, message: str, step: int, signal: int | None = None):
@@ -31,9 +31,8 @@ class TrainingStopped(Exception):  # noqa: N818 - it is no error
 class StopSignals:
     """Within the `with` block SIGINT (Ctrl-C) and SIGTERM only set `received`; the loop looks at it after each step.
 
-    A second signal ends the process as the first would have done outside the block; so does one that came when nobody
-    looked any more, once the block has ended. Only the main thread can receive signals: in another one this does
-    nothing.
+    A second signal ends the process as it would outside the block; so does, at the end of the block, one that the loop
+    has not looked at. Only the main thread can receive signals: in another one this does nothing.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a translator looked: a picture for every attention layer, and which words belong together."""
+"""Attention weights of a translation: a picture for every attention layer, and alignments of words."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _new_folder(parent: Path) -> Path:
 
 
 def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> list[tuple[str, str]]:
-    """For each word of a translation the word of the source that it looked at most: (target word, source word).
+    """For each word of a translation the source word with the largest weight: (target word, source word).
 
     Args:
         weights: cross-attention (target tokens, source tokens), as `Translator.attention` gives it.

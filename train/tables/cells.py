@@ -1,4 +1,4 @@
-"""Tables of runs: one cell after another, or several at a time, and none twice."""
+"""Tables of runs: cells are trained one after another, or several at a time, and finished ones are kept."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def finish_cells(
     note: Callable[[str, Row | None], None] = lambda name, row: None,
     ranks: Ranks | None = None,
 ) -> list[Row]:
-    """Make the cells that `folder` does not have yet, and return the rows of all that are finished, in their order.
+    """Make the cells that `folder` does not have yet, and return the rows of all finished ones, in their order.
 
     Args:
-        folder: its `cells.jsonl` receives a row for each finished cell as soon as there is one: started again, only
-            what is missing is made.
+        folder: its `cells.jsonl` receives a row for each cell as soon as it is finished: when started again, only the
+            missing cells are made.
         cells: name -> options.
         make: (name, options) -> the cell's row, anything JSON can hold; None if it failed.
         over: a function like `map`, which may call `make` in other processes.
@@ -67,7 +67,7 @@ def run_cells(
 ) -> list[Row]:
     """`finish_cells` for a table that belongs to `run`. The processes that mpirun started share out the cells.
 
-    They make a cell each at a time, and meet when all have made theirs; then the first one writes the rows.
+    Each makes one cell at a time; when all have finished theirs, the first one writes the rows.
 
     Args:
         run: its folder `cells` receives a run folder for each cell. A table that was interrupted goes on with the cells
@@ -163,6 +163,6 @@ def ablation_cells(name: str, d_model: int) -> dict[str, dict[str, Any]]:
     raise ValueError(f"unknown ablation {name!r}: use one of {', '.join(ABLATIONS)}")
 
 
-def numbered(count: int, thing: str) -> str:
+def numbered(count: float, thing: str) -> str:
     """1 head, 2 heads."""
     return f"{count} {thing}{'s' if count > 1 else ''}"

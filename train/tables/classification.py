@@ -1,4 +1,4 @@
-"""What a classifier is worth: figures, baselines to beat, and the texts it got wrong."""
+"""Tables of classifiers: accuracy and macro-F1, baselines, and misclassified texts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def tf_idf_regression(train: Sequence[Labelled], texts: Sequence[str]) -> list[s
 
 
 def sample_errors(texts: Sequence[str], actual: Sequence[str], predicted: Sequence[str], most: int = 20) -> str:
-    """The first texts that were put into a wrong class, a line each: actual > predicted, text."""
+    """The first misclassified texts, a line each: actual > predicted, text."""
     wrong = [
         f"{a} > {p}\t{text.strip()}" for text, a, p in zip(texts, actual, predicted, strict=True) if a != p
     ]

@@ -1,4 +1,4 @@
-"""How a translator does on sentences longer than any it was trained on."""
+"""Quality of a translation model on sentences longer than any in its training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many bytes a training step takes on a processor, with and without mixed precision."""
+"""Memory of a training step on a CPU, with and without mixed precision."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MEMORY_COLUMNS = {
 def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32", "fp16"]) -> dict[str, Any]:
     """Megabytes (10^6 bytes) of the arrays of one step of a model on the CPU, gradients and weights left as they were.
 
-    Returns `kept`: weights, gradients and Adam's two moments, float32 in either precision. `forward`: what the forward
-    pass leaves for the backward pass, with fp16 the half-precision copies of the weights among it. `peak`: the most
-    that lived at once during both passes, gradients among it. The last two are counted by tracemalloc, to which NumPy
-    reports its arrays. Source of the scheme: Micikevicius et al. 2018, arXiv 1710.03740, section 3.1.
+    Returns `kept`: weights, gradients and Adam's two moments, float32 in either precision; `forward`: what the forward
+    pass keeps for the backward pass, with fp16 including the half-precision copies of the weights; `peak`: the maximum
+    during both passes, including gradients. The last two are counted by tracemalloc, to which NumPy reports its arrays.
+    Source of the scheme: Micikevicius et al. 2018, arXiv 1710.03740, section 3.1.
     """
     before = [parameter.grad for parameter in model.parameters()]
     model.zero_grad()

@@ -1,1 +1,1 @@
-"""What is learnt: translation, classification, language models, and how well."""
+"""The tasks that models learn (translation, classification, language modelling), and their metrics."""

@@ -1,4 +1,4 @@
-"""Back-translation: text of the target language alone becomes training pairs, translated by a model the other way.
+"""Back-translation: text in the target language becomes training pairs, translated by a model of the other direction.
 
 The synthetic side is the source, so that the model still learns to write real sentences. Source: Sennrich et al. 2016,
 arXiv 1511.06709.
@@ -17,7 +17,7 @@ from .translation import Pair, Translator
 
 
 def back_translate(translator: Translator, sentences: Sequence[str], *, beam: int = 1) -> list[Pair]:
-    """Pairs (translation of the sentence, the sentence itself), for the sentences that get a translation at all.
+    """Pairs (translation of the sentence, the sentence itself); sentences with an empty translation are left out.
 
     Args:
         translator: from the language of `sentences` into the other one.
@@ -32,7 +32,7 @@ def back_translate(translator: Translator, sentences: Sequence[str], *, beam: in
 def round_trips(
     text: str, forth: Translator, back: Translator, *, share: float = 1.0, seed: int = 0
 ) -> tuple[str, str]:
-    """More text to train a language model on: sentences of `text` that went into another language and back.
+    """More text for training a language model: sentences of `text` translated into another language and back.
 
     Args:
         forth, back: into the other language, and from there.

@@ -1,4 +1,4 @@
-"""Telling models of `transformers`, in a folder or on the Hub, from runs."""
+"""Distinguishes models of `transformers`, in a folder or on the Hub, from runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language modelling task: windows of a text, training a model on them, what it is worth, and text it writes."""
+"""The language modelling task: windows of a text, training on them, evaluation, and generation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
 
 
 class Windows(NamedTuple):
-    """Token ids (batch, length), and for each the one that follows it in the text."""
+    """Token ids (batch, length), and for each id the next one in the text."""
 
     inputs: np.ndarray
     targets: np.ndarray
@@ -98,7 +98,7 @@ class WindowBatches:
             yield Windows(*(self.ids[first + np.arange(shift, shift + self.length)] for shift in (0, 1)))
 
     def _rarity(self, starts: np.ndarray) -> np.ndarray:
-        """How surprising the tokens of each window are, by their frequency in the text alone."""
+        """The total rarity (negative log frequency in the text) of the tokens of each window."""
         surprise = -np.log(np.maximum(np.bincount(self.ids), 1) / len(self.ids))[self.ids]
         before = np.concatenate([[0.0], np.cumsum(surprise)])
         return before[starts + self.length] - before[starts]
@@ -166,7 +166,7 @@ def language_model_loss(label_smoothing: float = 0.0, teacher: Module | None = N
 
 
 def evaluate(model: Module, ids: np.ndarray, characters: int, length: int, batch_size: int = 32) -> dict[str, float]:
-    """What the model is worth on a text.
+    """Evaluate the model on a text.
 
     Returns `loss` (nats per token), `perplexity` (its exponential), `bits_per_character`, by which models with
     different tokens can be compared, and `accuracy`. Each token is predicted from those before it in its window of
@@ -218,8 +218,8 @@ class Writer(TrainedModel):
     ) -> str:
         """`prompt` and `tokens` more, drawn from the model's distribution at this temperature (0: the likeliest).
 
-        `strategy` says more about how to choose, in place of `temperature` and `seed`; its `min_length` and
-        `max_length` don't count. Raises InputError for a prompt without a token that the model knows.
+        `strategy` replaces `temperature` and `seed`; its `min_length` and `max_length` are ignored. Raises InputError
+        for a prompt without a token that the model knows.
         """
         strategy = strategy or Strategy(sampling=True, temperature=temperature, seed=seed)
         if not strategy.sampling:
@@ -227,9 +227,9 @@ class Writer(TrainedModel):
         return prompt + "".join(self.stream(prompt, tokens, strategy))
 
     def stream(self, prompt: str, tokens: int, strategy: Strategy) -> Iterator[str]:
-        """What follows `prompt`, piece by piece, each as soon as it is drawn; arguments and errors as in `write`.
+        """The continuation of `prompt`, each piece as soon as it is drawn; arguments and errors as in `write`.
 
-        Where the text has filled the context, its last half is what the model goes on from.
+        When the text has filled the context, the model continues from the last half of it.
         """
         ids = self._known_ids(prompt)
         choose = Sampler(
@@ -255,8 +255,8 @@ class Writer(TrainedModel):
     def best(self, prompt: str, tokens: int, strategy: Strategy) -> list[tuple[str, float]]:
         """The `n_best` continuations that the strategy finds, each with the prompt before it, and their scores.
 
-        Raises InputError for a prompt without a token that the model knows, and if the context has no room for so many
-        tokens: a search can't go on from half of it.
+        Raises InputError for a prompt without a token that the model knows, and if prompt and continuation don't fit
+        into the context: a search can't continue from half of it.
         """
         ids = self._known_ids(prompt)
         if len(ids) + tokens > self.length + 1:
@@ -301,11 +301,11 @@ class Writer(TrainedModel):
 
 @dataclasses.dataclass
 class LanguageModelling(Task[LanguageModelPreset, Writer]):
-    """Learn to go on with a text, from a text.
+    """Learn to continue texts, from a text.
 
     Attributes:
-        text: cut into tokens already.
-        model: the configuration of a model in place of the preset's, such as a recurrent one's.
+        text: the text as tokens.
+        model: the configuration of a model instead of the preset's, such as a recurrent one's.
         plain: the text before it was augmented, if it was.
     """
 

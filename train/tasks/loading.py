@@ -1,4 +1,4 @@
-"""What a run trained, from its folder: a model held against the tensors in its file, and its tokenizer."""
+"""Loads a run's model, after its configuration is checked against the tensors in its file, and its tokenizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a training that a preset describes: model on its device, optimiser, schedule, options of the Trainer."""
+"""What a preset describes: the model on its device, optimiser, schedule, and options of the Trainer."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def update_options(preset: Preset) -> UpdateOptions:
 
 
 def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: int) -> Validation:
-    """What decides which weights are best, on these batches; `epoch` is the number of batches in one."""
+    """Validation on these batches by the preset's metric; `epoch` is the number of training batches in an epoch."""
     return Validation(
         batches,
         every=min(preset.validate_every or epoch, steps),

@@ -1,4 +1,4 @@
-"""What all tasks share: training a model on a task, and the model and tokenizer that come of it, to be used.
+"""What all tasks share: training a model on a task, and loading and using the trained model and its tokenizer.
 
 A `Task` says what to train on: it trains a tokenizer, makes batches, names the model, its loss and its configuration.
 `train` does the rest, the same for every task, and returns a `TrainedModel`; its `load` reads one from a run's folder.

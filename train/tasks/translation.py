@@ -110,9 +110,9 @@ class Translator(TrainedModel):
         Args:
             beam: hypotheses kept at each step; 1 is greedy search.
             alpha: exponent of the length penalty.
-            strategy: how to search, in place of these two.
-            too_long: what becomes of a sentence longer than the model takes: "error" refuses it, "truncate" translates
-                its beginning, with a warning.
+            strategy: how to search; it replaces these two.
+            too_long: for a sentence longer than the model takes: "error" refuses it, "truncate" translates its
+                beginning, with a warning.
             progress: show a progress bar where there is a terminal.
 
         Raises InputError for an empty sentence, or one longer than the model takes.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 import pytest
 
@@ -186,6 +188,21 @@ def test_half_rounds_as_numpy_does(conversion) -> None:
     run(text, (8,), (256,), (x, out, back, np.int32(len(x))), seeds=[0])
     np.testing.assert_array_equal(out, want)
     np.testing.assert_array_equal(back, want.astype(np.float32))
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the emulator flushes on x86-64 only")
+def test_subnormal_numbers_are_flushed_as_cupy_s_kernels_do() -> None:
+    """CuPy compiles with -ftz=true. Subnormal numbers of float16 are numbers."""
+    text = r"""
+    #include <cuda_fp16.h>
+    extern "C" __global__ void k(float* x, __half* y) {
+        x[2] = x[0] * x[1], x[3] = x[4] + 0.0f;
+        y[1] = __half(float(y[0]) + 0.0f);
+    }"""
+    x, y = np.array([1e-20, 1e-20, 7, 7, 1e-40], np.float32), np.array([2**-24, 0], np.float16)
+    run(text, (1,), (1,), (x, y), seeds=[0])
+    assert (x[2], x[3], y[1]) == (0, 0, np.float16(2**-24))
+    assert np.float32(1e-20) * np.float32(1e-20) > 0  # and no longer, once the kernel is over
 
 
 def test_bank_conflicts_of_ldmatrix_are_counted() -> None:

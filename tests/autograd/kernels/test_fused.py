@@ -182,6 +182,15 @@ def test_embedding(count, rows, width, dtype, device) -> None:
         close(found, want, dtype, "gradient", 8)
 
 
+def test_a_frequent_id_is_summed_with_the_others(device) -> None:
+    """Runs of 1, 2, 3, 7, 8, 9, 17, 64 and 300 equal ids, each in a shuffled batch."""
+    rng, runs = np.random.default_rng(0), (1, 2, 3, 7, 8, 9, 17, 64, 300)
+    ids = rng.permutation(np.repeat(np.arange(len(runs)), runs))
+    g, want = drawn(rng, np.float32, len(ids), 37), np.zeros((9, 37))
+    np.add.at(want, ids, g.astype(np.float64))
+    close(fused.embedding_backward(device.asarray(g), device.asarray(ids), 9), want, np.float32, "gradient", 8)
+
+
 def test_ids_and_targets_outside_give_nan_and_touch_nothing(device) -> None:
     rng = np.random.default_rng(0)
     table, g = drawn(rng, np.float32, 11, 5), drawn(rng, np.float32, 6, 5)

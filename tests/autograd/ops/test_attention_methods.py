@@ -1,4 +1,4 @@
-"""The methods of attention against float64, judged by the error of the plain path in the same precision."""
+"""The methods of attention against float64; errors are bounded by that of the plain method in the same precision."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_weights_of_chosen_heads(method, cuda) -> None:
 @pytest.mark.parametrize("head_dim", [32, 136])
 @pytest.mark.parametrize("method", ["auto", "blocked"])
 def test_no_method_waits_for_the_device(method, head_dim, cuda) -> None:
-    """Not even where only the blocked method can take the head_dim, and whatever the options are."""
+    """With any options, also for a head_dim that only the blocked method takes."""
     import cupyx
 
     case = Case(6, (61, 97), (head_dim, head_dim), frozenset(RESTRICTIONS))

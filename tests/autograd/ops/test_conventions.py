@@ -1,4 +1,4 @@
-"""What is defined rather than derived: kinks, ties, zeros, infinities, padding, precision and Python's numbers."""
+"""Gradients that are defined rather than derived: kinks, ties, zeros, infinities, padding, dtypes, Python numbers."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_nothing_overflows(function: Any, low: float, high: float, slopes: tuple
     x = Tensor(np.array([-1000, 1000], dtype=dtype), requires_grad=True)
     out = function(x)
     np.testing.assert_allclose(out.data, [low, high], rtol=2e-3, atol=1e-3)
-    # 1000 squared is beyond float16; what becomes of it, exp(-inf), is right.
+    # 1000 squared is infinite in float16; exp(-inf) = 0 is right.
     with np.errstate(over="ignore" if dtype == np.float16 else "warn"):
         out.backward(np.ones(2, dtype))
     np.testing.assert_allclose(x.grad, slopes, atol=1e-3)
@@ -126,7 +126,7 @@ def test_tails_keep_their_digits(dtype: Any) -> None:
 
 
 def test_derivatives_of_any_order_hold_at_zero() -> None:
-    """Formulas that tell signs apart have kinks where the function has none."""
+    """Formulas that distinguish signs have kinks where the function has none."""
     orders = {ops.sigmoid: (0.25, 0, -0.125), ops.softplus: (0.5, 0.25, 0), ops.silu: (0.5, 0.5, 0)}
     for function, expected in orders.items():
         x = Tensor(np.array(0.0), requires_grad=True)
@@ -169,7 +169,7 @@ def test_small_arguments_keep_their_digits() -> None:
 def test_sums_of_float16_are_taken_in_float32() -> None:
     ones = Tensor(np.ones(5000, np.float16), requires_grad=True)
     assert (ops.sum(ones).item(), ops.mean(ones).item(), ops.cumsum(ones).data[-1]) == (5000, 1, 5000)
-    # A stretched operand collects 5000 gradients of 1: row after row, float16 alone stops at 2048.
+    # A broadcast operand gets a sum of 5000 gradients of 1: in float16 the sum would stop at 2048.
     for shape in ((2,), (1, 2)):
         weight = Tensor(np.ones(shape, np.float16), requires_grad=True)
         (weight * np.ones((5000, 2), np.float16)).backward(np.ones((5000, 2), np.float16))
@@ -236,7 +236,7 @@ def test_integers_and_booleans_follow_numpy() -> None:
 
 
 def test_a_padding_row_of_an_embedding_gets_no_gradient_of_any_order() -> None:
-    for padding_id in (1, -2):  # the same row, counted from either end
+    for padding_id in (1, -2):  # the same row, counted from the start and from the end
         _check_padding_row(padding_id)
 
 
@@ -260,10 +260,10 @@ def test_padding_and_label_smoothing_in_the_cross_entropy() -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_the_mean_over_no_target_is_no_number_and_has_no_gradient(dtype: Any, smoothing: float) -> None:
+def test_the_mean_over_no_target_is_nan_and_has_no_gradient(dtype: Any, smoothing: float) -> None:
     logits, weight = (Tensor(np.ones((2, 2), dtype), requires_grad=True) for _ in range(2))
     padding, none = np.array([-100, -100]), np.zeros((0, 2))
-    classes = np.array([0, 1], dtype)  # the first has no weight
+    classes = np.array([0, 1], dtype)  # class weights: the first counts nothing
     losses = [
         ops.cross_entropy(logits, padding, label_smoothing=smoothing),
         ops.cross_entropy(logits, np.array([0, 0]), weight=classes, label_smoothing=smoothing),
@@ -289,14 +289,14 @@ def test_binary_cross_entropy_of_certainties_is_finite() -> None:
 
 def test_topk_orders_best_first() -> None:
     x = Tensor(np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]]))
-    values, places = ops.topk(x, 2)
-    assert (values.data.tolist(), places.data.tolist()) == ([[3, 2], [5, 4]], [[0, 2], [1, 2]])
-    values, places = ops.topk(x, 3, largest=False)
-    assert (values.data.tolist(), places.data.tolist()) == ([[1, 2, 3], [0, 4, 5]], [[1, 2, 0], [0, 2, 1]])
+    values, indices = ops.topk(x, 2)
+    assert (values.data.tolist(), indices.data.tolist()) == ([[3, 2], [5, 4]], [[0, 2], [1, 2]])
+    values, indices = ops.topk(x, 3, largest=False)
+    assert (values.data.tolist(), indices.data.tolist()) == ([[1, 2, 3], [0, 4, 5]], [[1, 2, 0], [0, 2, 1]])
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_an_output_that_nobody_uses_counts_as_zero(create_graph: bool) -> None:
+def test_the_gradient_of_an_unused_output_is_zero(create_graph: bool) -> None:
     x = Tensor(np.arange(6.0), requires_grad=True)
     _, middle, _ = ops.split(x, 3)
     assert grad(middle, x, np.array([1.0, 2.0]), create_graph=create_graph).data.tolist() == [0, 0, 1, 2, 0, 0]
@@ -316,7 +316,7 @@ def test_a_query_with_nothing_to_attend_to_gets_zeros() -> None:
     for g in found:
         assert np.isfinite(g.data).all()
     assert found[0].data[0, 0, 1].tolist() == [0, 0]
-    # More queries than keys, causal: the first queries stand before every key.
+    # More queries than keys, causal: the first queries have positions before all keys.
     late = ops.attention(query, key[:, :, :1], value[:, :, :1], causal=True)
     assert late.data[0, 0, :2].tolist() == [[0, 0], [0, 0]]
 
@@ -333,7 +333,7 @@ def test_dropout_keeps_the_expectation_and_its_gradient_follows_the_mask() -> No
 
 
 def test_indices_belong_to_the_call_not_to_the_caller() -> None:
-    """A batch's buffer of ids is filled anew before the backward pass: the gradient is still that of the old ids."""
+    """If a batch's buffer of ids is overwritten before the backward pass, the gradient is still that of the old ids."""
     x, ids = Tensor(np.arange(3.0), requires_grad=True), np.array([0, 0, 1])
     table = Tensor(np.ones((3, 1)), requires_grad=True)
     parts = [x[ids].sum(), ops.take(x, ids).sum(), ops.embedding(ids, table).sum()]
@@ -368,7 +368,7 @@ def test_functions_take_plain_arrays_lists_and_numbers() -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_cross_entropy_of_large_logits_keeps_its_digits(smoothing: float) -> None:
-    """It is a matter of differences: log 2, whatever is added to both logits."""
+    """It depends on differences only: log 2, whatever is added to both logits."""
     for dtype, size in ((np.float16, 6e4), (np.float32, 1e30), (np.float64, 1e300)):
         logits = Tensor(np.full((3, 2), size, dtype), requires_grad=True)
         loss = ops.cross_entropy(logits, np.array([0, 1, 0]), label_smoothing=smoothing)
@@ -377,7 +377,7 @@ def test_the_cross_entropy_of_large_logits_keeps_its_digits(smoothing: float) ->
         np.testing.assert_allclose(grad(loss, logits).data[1], [slope, -slope], rtol=1e-3)
 
 
-def test_padding_counts_nowhere_whatever_its_logits_are() -> None:
+def test_padding_does_not_count_whatever_its_logits_are() -> None:
     logits = np.array([[-np.inf, 0.0, 0.0], [0.0, 0.0, 0.0]])
     for reduction, expected in (("mean", math.log(3)), ("sum", math.log(3)), ("none", [0, math.log(3)])):
         loss = ops.cross_entropy(Tensor(logits), np.array([-100, 1]), reduction=reduction)

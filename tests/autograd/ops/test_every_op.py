@@ -1,4 +1,4 @@
-"""One declarative test for every op: its specification is drawn, in any layout and precision, and checked throughout.
+"""One test for every op: samples are drawn from its specification, in any memory layout and precision, and checked.
 
 What is checked stands in `tests/support/op_checks.py`, what is drawn in `autograd/catalogue`.
 """
@@ -18,14 +18,14 @@ from handloom.autograd.catalogue import CATALOGUE, Draw
 from handloom.autograd.ops import OPS
 from tests.support.op_checks import LAYOUTS, check_all
 
-# Second derivatives are checked in float64 only, so that half of the draws is.
+# Second derivatives are checked in float64 only, so half of the draws are float64.
 DTYPES = (np.float64, np.float64, np.float32, np.float16)
 DRAWS = 500
 
 
 @st.composite
 def sources(draw: Any) -> Draw:
-    """A Draw whose choices are hypothesis's, so that a failing sample shrinks."""
+    """A Draw whose choices hypothesis makes, so that it can shrink a failing sample."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     return Draw(lambda low, high: draw(st.integers(low, high)), rng, draw(st.sampled_from(DTYPES)))
 
@@ -42,7 +42,7 @@ def test_op(name: str, data: Any) -> None:
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 def test_op_with_even_choices(name: str) -> None:
-    """Hypothesis prefers the simple; a seed picks every option as often, with every layout in every precision."""
+    """Hypothesis prefers simple samples; drawn from a seed, options are equally frequent, in all layouts and dtypes."""
     cases = itertools.cycle(itertools.product(LAYOUTS, DTYPES))
     for seed, (layout, dtype) in zip(range(2 * settings().max_examples), cases, strict=False):
         check_all(CATALOGUE[name], Draw.seeded(np.random.default_rng(seed), dtype), layout)
@@ -75,7 +75,7 @@ def test_every_branch_of_a_specification_is_drawn(name: str) -> None:
 
 
 def test_hypothesis_draws_every_layout_precision_and_extreme_shape() -> None:
-    """The strategy itself, over a few ops: no layout, dtype, 0-d, empty or single-element case is out of its reach."""
+    """Over a few ops, the strategy draws every layout and dtype, and 0-d, empty and single-element arrays."""
     drawn: set[Any] = set()
 
     @settings(max_examples=300)

@@ -1,4 +1,4 @@
-"""Each quick form of an op against its plain one, over the catalogue's inputs: value, gradient, second derivative."""
+"""Compares each quick form of an op with its plain one on the catalogue's inputs: values and derivatives."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
                 args = [to_device(a, device) if isinstance(a, np.ndarray) else a for a in sample.args]
                 kwargs = {k: to_device(v, device) if isinstance(v, np.ndarray) else v for k, v in sample.kwargs.items()}
                 told = explained(CATALOGUE[name].function, args, kwargs)
-                if len(told) == 2:  # nothing to compute
+                if len(told) == 2:  # there is nothing to compute
                     continue
                 serving = {line[2:11].strip() for line in told[1:] if line.endswith("  serves")}
                 served[told[0].partition("(")[0]] |= serving
     for name, forms in FORMS.items():
-        # A plain form serves where no quick one does, if ever: `with plain():` is what takes it.
+        # A plain form need not serve any: it may be used within `with plain():` alone.
         missing = {known.name for known in forms} - served[name] - {"plain", "fused"}
         assert not missing, (name, missing)
 
@@ -75,7 +75,7 @@ def test_every_op_with_forms_has_a_plain_one_last() -> None:
         assert forms[-1].name == "plain", name
 
 
-def test_explain_tells_which_form_serves_and_why_the_others_do_not() -> None:
+def test_explain_says_which_form_serves_and_why_the_others_do_not() -> None:
     x, weight = np.ones((2, 3), np.float32), np.ones(3, np.float32)
     generator = Generator(0)
     before = generator.get_state()
@@ -138,10 +138,10 @@ def test_other_values_in_the_environment_are_refused() -> None:
 
 
 @pytest.mark.parametrize("convention", [
-    partial(conventions.test_the_mean_over_no_target_is_no_number_and_has_no_gradient, np.float32, 0.0),
-    partial(conventions.test_the_mean_over_no_target_is_no_number_and_has_no_gradient, np.float16, 0.1),
+    partial(conventions.test_the_mean_over_no_target_is_nan_and_has_no_gradient, np.float32, 0.0),
+    partial(conventions.test_the_mean_over_no_target_is_nan_and_has_no_gradient, np.float16, 0.1),
     partial(conventions.test_the_cross_entropy_of_large_logits_keeps_its_digits, 0.1),
-    conventions.test_padding_counts_nowhere_whatever_its_logits_are,
+    conventions.test_padding_does_not_count_whatever_its_logits_are,
     partial(conventions.test_attention_over_no_keys_or_no_features, "auto"),
     conventions.test_rows_without_features_are_normalised_in_silence,
     *(partial(whole_range.test_float16_is_float32_rounded, name) for name in names_with("cpu", "standard")),

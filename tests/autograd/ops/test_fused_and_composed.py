@@ -1,4 +1,4 @@
-"""Fused ops against the same function in small ops: values and gradients, to second order, and rounding in float32."""
+"""Compares fused ops with the same function composed of small ops: values, first and second derivatives, rounding."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def arrays_for(name: str, dtype: Any) -> list[np.ndarray]:
 
 
 def derivatives(function: Any, arrays: list[np.ndarray]) -> tuple[Any, list[Any], list[Any]]:
-    """The output, the gradient against a random one (as arrays, which must be the recorded one too), and the gradient
-    of a random contraction of that."""
+    """The output; its gradients for a random output gradient, which must be the same when recorded; and the gradients
+    of a random contraction of these."""
     rng = np.random.default_rng(9)
     leaves = [Tensor(a, requires_grad=True) for a in arrays]
     out = function(*leaves)
@@ -157,7 +157,7 @@ def test_fused_equals_composed_to_second_order(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_fused_rounds_no_worse_than_composed(name: str) -> None:
-    """In float32: at most twice the composed path's error in the output, three times in the gradients."""
+    """In float32 the error is at most twice that of the composed function in the output, three times in gradients."""
     fused, composed, _ = PAIRS[name]
     truth = derivatives(composed, [a.astype(np.float64) for a in arrays_for(name, np.float32)])
     ours, plain = (derivatives(f, arrays_for(name, np.float32)) for f in (fused, composed))
@@ -165,15 +165,15 @@ def test_fused_rounds_no_worse_than_composed(name: str) -> None:
     def error(found: Any, true: Any) -> float:
         return float(np.abs(found - true).max() / max(np.abs(true).max(), 1e-30))
 
-    # A few units in the last place are nobody's fault.
+    # A few units in the last place are tolerated in any case.
     unit = 4 * float(np.finfo(np.float32).eps)
     assert error(ours[0], truth[0]) <= 2 * error(plain[0], truth[0]) + unit
     for a, b, true in zip(ours[1], plain[1], truth[1], strict=True):
         assert error(a, true) <= 3 * error(b, true) + unit
 
 
-def test_one_tensor_in_all_places_of_a_fused_op() -> None:
-    """attention(x, x, x) and inputs computed from one another: each place contributes once."""
+def test_one_tensor_as_all_arguments_of_a_fused_op() -> None:
+    """attention(x, x, x) and inputs computed from one another: each argument contributes once."""
     rng = np.random.default_rng(1)
     x = Tensor(rng.standard_normal((1, 1, 3, 2)), requires_grad=True)
     g = rng.standard_normal((1, 1, 3, 2))

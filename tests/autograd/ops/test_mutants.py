@@ -1,4 +1,4 @@
-"""The tests of the ops are tested: every planted wrong rule is noticed, and no harmless rewrite is."""
+"""Tests of the ops' tests: they notice every planted wrong rule, and pass harmless rewrites."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.support.mutants import CONTROL_SEEDS, SEEDS, Mutant, examine, failure
 def test_a_wrong_rule_is_noticed(mutant: Mutant) -> None:
     assert failure(mutant, SEEDS) is not None, mutant
     if callable(mutant.check):
-        examine(mutant.check, SEEDS)  # and gone again, the convention holds
+        examine(mutant.check, SEEDS)  # without the mutant the check passes
 
 
 @pytest.mark.parametrize("mutant", OF_FORMS, ids=[f"{i}-{m.where.partition(':')[2]}" for i, m in enumerate(OF_FORMS)])
 def test_a_mutant_in_one_form_is_noticed_by_the_other(mutant: Mutant) -> None:
-    """By the comparison of the forms alone, without references and difference quotients."""
+    """By comparing forms alone, without references and difference quotients."""
     module = mutant.where.partition(":")[0].rpartition(".")[2]
     with planted(mutant), warnings.catch_warnings():
         warnings.simplefilter("error")

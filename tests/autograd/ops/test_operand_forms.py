@@ -1,4 +1,4 @@
-"""Every op takes what NumPy's users hand it: arrays in the other byte order, NumPy's scalars for numbers and axes."""
+"""Every op takes what NumPy users pass: arrays in the other byte order, NumPy scalars for numbers and axes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from handloom.autograd.catalogue import CATALOGUE
 
 
 def swapped(value: Any) -> Any:
-    """The same numbers with their bytes in the other order."""
+    """The same numbers in the other byte order."""
     if isinstance(value, np.ndarray):
         return value.astype(value.dtype.newbyteorder("S"))
     return type(value)(map(swapped, value)) if isinstance(value, tuple | list) else value
 
 
 def numpy_scalars(value: Any) -> Any:
-    """NumPy's numbers for Python's; its floats are float64, which here are as weak as Python's."""
+    """NumPy scalars instead of Python numbers; float64 scalars don't change dtypes, as Python floats don't."""
     for kind, scalar in ((bool, np.bool_), (int, np.int64), (float, np.float64)):
         if isinstance(value, kind):
             return scalar(value)
@@ -33,7 +33,7 @@ def numpy_scalars(value: Any) -> Any:
 
 
 def forms_agree(name: str, changed: Callable[[Any], Any], dtype: Any) -> None:
-    """Values, gradients and their dtypes are the same, to the bit, with all arguments and output gradients changed."""
+    """Values, gradients and dtypes are bit-equal with all arguments and output gradients changed."""
     spec = CATALOGUE[name]
     for number, sample in enumerate(spec.samples(np.random.default_rng(zlib.crc32(name.encode())), dtype, count=8)):
         results = []
@@ -97,17 +97,17 @@ LOSSES = ["mse_loss", "l1_loss", "cross_entropy", "linear_cross_entropy", "binar
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int64, bool])
 @pytest.mark.parametrize("name", [*SMOOTH, *NETWORKS, *LOSSES, "linear_activation", "norm"])
-def test_integers_are_float64_where_differences_of_theirs_would_wrap_around_or_a_result_be_cut(name, kind) -> None:
+def test_integers_become_float64_where_differences_would_wrap_around_or_results_be_truncated(name, kind) -> None:
     spec = CATALOGUE[name]
     for sample in spec.samples(np.random.default_rng(0), count=8):
-        places = [i for i in sample.differentiable or () if isinstance(sample.args[i], np.ndarray)]
+        wanted = [i for i in sample.differentiable or () if isinstance(sample.args[i], np.ndarray)]
         args = list(sample.args)
-        for i in places:
+        for i in wanted:
             args[i] = np.abs(3 * args[i]).astype(kind)
-        if name == "cross_entropy" and len(places) > 1:
+        if name == "cross_entropy" and len(wanted) > 1:
             continue  # integers are classes
         whole = spec.function(*args, **sample.kwargs)
-        for i in places:
+        for i in wanted:
             args[i] = args[i].astype(np.float64)
         real = spec.function(*args, **sample.kwargs)
         for a, b in zip(*(out if isinstance(out, tuple) else (out,) for out in (whole, real)), strict=True):
@@ -141,7 +141,7 @@ REDUCTIONS = ["sum", "mean", "prod", "max", "min", "var", "std", "logsumexp"]
 @pytest.mark.parametrize("axis", [0, -1])
 @pytest.mark.parametrize("name", [*REDUCTIONS, "cumsum", "softmax", "log_softmax", "squeeze", "repeat"])
 def test_a_number_has_an_axis_to_be_reduced(name: str, axis: int) -> None:
-    """As NumPy's sum takes it, and all reductions of PyTorch. The gradient is that of a row of one."""
+    """NumPy's sum and all reductions of PyTorch accept it. The gradient is that of a vector of one element."""
     found = []
     for shape in ((), (1,)):
         x = Tensor(np.full(shape, 3.0), requires_grad=True)
@@ -156,7 +156,7 @@ def test_a_number_has_an_axis_to_be_reduced(name: str, axis: int) -> None:
 
 
 def test_reductions_of_nothing() -> None:
-    """logsumexp is -inf, as a sum is 0; max has no answer, as in NumPy."""
+    """Over no elements logsumexp is -inf and a sum is 0; max raises, as in NumPy."""
     x = Tensor(np.zeros((2, 0)), requires_grad=True)
     for axis, expected in ((1, [-np.inf, -np.inf]), (None, -np.inf), ((0, 1), -np.inf), (0, [])):
         for keepdims in (False, True):
@@ -173,7 +173,7 @@ def test_reductions_of_nothing() -> None:
 @pytest.mark.parametrize("function", [ops.var, ops.std])
 @pytest.mark.parametrize(("size", "ddof"), [(0, 0), (1, 1), (2, 2), (2, 3)])
 def test_the_variance_of_too_few_numbers_is_numpys(function: Any, size: int, ddof: int) -> None:
-    """No number, or infinite; with NumPy's warnings."""
+    """NaN or infinite, with NumPy's warnings."""
     x = Tensor(np.arange(size) ** 2.0, requires_grad=True)
     with pytest.warns(RuntimeWarning):
         out = function(x, ddof=ddof)
@@ -185,7 +185,7 @@ def test_the_variance_of_too_few_numbers_is_numpys(function: Any, size: int, ddo
 
 
 def test_subclasses_of_arrays_mean_their_numbers() -> None:
-    """The product of two matrices by * would be another one."""
+    """For np.matrix, * would be the matrix product."""
     matrix = np.array([[1.0, 2.0], [3.0, 4.0]]).view(np.matrix)  # np.matrix itself warns of its end
     for square in (ops.multiply(matrix, matrix), Tensor(matrix) * matrix, Tensor(matrix) ** 2):
         assert type(square.data) is np.ndarray

@@ -32,13 +32,13 @@ def test_hessian_vector_products_of_a_small_mlp() -> None:
     product = grad(sum((g * v).sum() for g, v in zip(first, vector, strict=True)), leaves)
 
     for i, found in enumerate(product):
-        for place in np.ndindex(found.shape):
+        for index in np.ndindex(found.shape):
 
-            def slope(t: float, i: int = i, place: tuple[int, ...] = place) -> float:
+            def slope(t: float, i: int = i, index: tuple[int, ...] = index) -> float:
                 at = [Tensor(a + t * v, requires_grad=True) for a, v in zip(arrays, vector, strict=True)]
-                return float(grad(mlp_loss(at, x, target), at[i]).data[place])
+                return float(grad(mlp_loss(at, x, target), at[i]).data[index])
 
-            np.testing.assert_allclose(found.data[place], five_point(slope), rtol=1e-7, atol=1e-9)
+            np.testing.assert_allclose(found.data[index], five_point(slope), rtol=1e-7, atol=1e-9)
 
 
 def test_the_hessian_of_the_mlp_is_symmetric() -> None:

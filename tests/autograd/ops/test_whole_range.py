@@ -1,4 +1,4 @@
-"""float16 over its whole range, up to 65,504: every op gives what float32 gives on the same numbers, rounded.
+"""float16 over its whole range, up to 65,504: every op gives the float32 result for the same numbers, rounded.
 
 Nothing may turn into NaN or infinity on the way, or warn of an overflow, whose result in float32 is a float16 number.
 """
@@ -30,7 +30,7 @@ ROUNDED = ("attention", *GATES)
 
 
 class WholeRange(Draw):
-    """Numbers of any size that float16 has, and of the sign that the specification asks for."""
+    """Draws numbers of any size that float16 has, with the sign that the specification asks for."""
 
     lowest, highest = -24.0, 16.0  # exponents
 
@@ -79,7 +79,7 @@ def computed(spec: OpSpec, sample: Sample, dtype: Any, rng: np.random.Generator)
 
 
 def compare(what: str, found: np.ndarray, truth: np.ndarray, scale: Any) -> None:
-    """Where the truth is a float16 number it is found, within four units of the last place of `scale`."""
+    """Assert that `found` is `truth` wherever that is a float16 number, within four ulps of `scale`."""
     with np.errstate(over="ignore", invalid="ignore"):
         fits = np.abs(truth) < LARGEST * (1 - 8 * EPS)
         wrong = fits & ~(np.abs(found.astype(np.float64) - truth) <= 4 * EPS * scale)
@@ -118,7 +118,7 @@ def test_float16_is_float32_rounded(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*UNARY, "leaky_relu", "elu", "gelu", "gelu tanh"])
 def test_every_float16_number(name: str) -> None:
-    """All 63,488 of them, elementwise."""
+    """All 63,488, elementwise."""
     kwargs = {"approximate": "tanh"} if name.endswith("tanh") and name.startswith("gelu") else {}
     function = getattr(ops, name.partition(" ")[0])
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)

@@ -196,6 +196,22 @@ void on_signal(int number, siginfo_t* information, void*) {
     finish("out of bounds", text);
 }
 
+// Kernels are compiled with -ftz=true, as CuPy does: subnormal numbers of float32 count as zero, read or written. (Those of
+// float16 do not.)
+class FlushToZero {
+#ifdef __SSE2__
+public:
+    FlushToZero() { __builtin_ia32_ldmxcsr(before | 0x8040); }
+    void restore() { __builtin_ia32_ldmxcsr(before); }
+
+private:
+    unsigned before = __builtin_ia32_stmxcsr();
+#else
+public:
+    void restore() {}
+#endif
+};
+
 // Installs the handlers for the time of a launch, on a stack of their own.
 class SignalHandlers {
 public:
@@ -373,6 +389,7 @@ int emulator_launch(const Kernel* kernel, const unsigned* grid, const unsigned* 
     regions.push_back(*shared);
     checker.start_launch(regions, reinterpret_cast<const void*>(kernel->invoke), checked, unsigned(fibers.size()));
     SignalHandlers handlers;
+    FlushToZero flush;
     int failed = sigsetjmp(escape, 1);
     if (!failed) {
         if (!stacks.get(fibers.size() - 1)) fail("no memory", "no stacks for %zu threads", fibers.size());
@@ -383,6 +400,7 @@ int emulator_launch(const Kernel* kernel, const unsigned* grid, const unsigned* 
                     run_block();
                 }
     }
+    flush.restore();
     handlers.restore();
     checker.finish_launch();
     checking = false;

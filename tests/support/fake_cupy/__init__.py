@@ -1,9 +1,9 @@
 """A stand-in for CuPy on machines without a GPU: the module `cupy`, as far as handloom uses it, on NumPy underneath.
 
-It is made by composition: its array is no NumPy array, refuses to become one unasked and refuses to be mixed with one.
-As in CuPy, reductions give arrays without axes; functions take only the parameters that CuPy's take; RawKernels run,
-through the CUDA emulator; and with `cupyx.allow_synchronize(False)` everything that makes the host wait for the device
-raises. In one point it is stricter: it takes no NumPy array as an index, which CuPy would copy to the device each time.
+It works by composition: its array is not a NumPy array, is not converted to one implicitly and can't be mixed with one.
+As in CuPy, reductions give 0-d arrays; functions take only the parameters that CuPy's take; RawKernels run, through the
+CUDA emulator; and with `cupyx.allow_synchronize(False)` everything that makes the host wait for the device raises. It
+is stricter in one point: it takes no NumPy array as an index, which CuPy would copy to the device each time.
 
     def test_something(fake_cupy):               # the fixture in tests/conftest.py
         x = Tensor(fake_cupy.arange(3.0))
@@ -208,7 +208,7 @@ def installed() -> Iterator[types.ModuleType]:
 
 @contextlib.contextmanager
 def another_gpu(capability: str = "90", broken: Exception | None = None) -> Iterator[None]:
-    """Let the stand-in's GPU have another compute capability, or its compiler fail with an error, whatever it gets."""
+    """Give the stand-in's GPU another compute capability, or let its compiler fail with an error for any source."""
 
     def refusal(source: str) -> Exception | None:
         if int(capability) < 80 and "cp.async" in source:

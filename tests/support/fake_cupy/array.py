@@ -1,4 +1,4 @@
-"""The array of the stand-in: holds a NumPy array and lets nobody have it by accident."""
+"""The array of the stand-in: it holds a NumPy array and does not give it out by accident."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FREE = {"empty", "empty_like", "result_type", "shape", "broadcast_to", "may_shar
 
 
 def launched(name: str, result: Any) -> None:
-    """Note a call; one whose result is a view computes nothing."""
+    """Count a call, unless its result is a view, which computes nothing."""
     view = isinstance(result, np.ndarray) and result.base is not None and "matmul" not in name
     if capturing() is None and name not in FREE and not view:
         operations.append(name)
@@ -44,7 +44,7 @@ def allow_synchronize(allow: bool) -> Iterator[None]:
 
 
 def synchronize(what: str) -> None:
-    """Called by everything that needs a value on the host. Raises DeviceSynchronized where that is forbidden."""
+    """Everything that needs a value on the host calls this. Raises DeviceSynchronized where that is forbidden."""
     refuse(what)
     if not getattr(_state, "allowed", True):
         raise DeviceSynchronized(f"{what} waits for the device")
@@ -64,7 +64,7 @@ def unwrap(value: Any, what: str = "CuPy") -> Any:
 
 
 def wrap(value: Any, *sources: Any) -> Any:
-    """A result as device arrays; scalars become arrays without axes. A view remembers whose memory it shows."""
+    """A result as device arrays; scalars become 0-d arrays. The base of a view is the array whose memory it shares."""
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return type(value)(wrap(item, *sources) for item in value)
     if isinstance(value, tuple):  # a named tuple of NumPy's
@@ -207,10 +207,10 @@ class ndarray:  # noqa: N801 (CuPy's name)
     def __getitem__(self, index: Any) -> Any:
         if any(isinstance(i, ndarray) and i.dtype == bool for i in _parts(index)):
             synchronize("reading by a boolean mask")
-        place = unwrap(index, "index")
+        host_index = unwrap(index, "index")
         if any(isinstance(i, list) for i in _parts(index)):
             refuse("an index from the host")
-        return wrap(perform(lambda: np.asarray(self._host[place]), [self._host]), self)
+        return wrap(perform(lambda: np.asarray(self._host[host_index]), [self._host]), self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         masked = any(isinstance(i, ndarray) and i.dtype == bool for i in _parts(index))
@@ -219,8 +219,8 @@ class ndarray:  # noqa: N801 (CuPy's name)
         if isinstance(value, np.ndarray) and value.ndim:
             raise TypeError(f"a NumPy array of shape {value.shape} can't be assigned to a device array")
         launched("setitem", None)
-        place, given = unwrap(index, "index"), value if isinstance(value, np.ndarray) else unwrap(value)
-        perform(lambda: self._host.__setitem__(place, given), [], self._host)
+        host_index, given = unwrap(index, "index"), value if isinstance(value, np.ndarray) else unwrap(value)
+        perform(lambda: self._host.__setitem__(host_index, given), [], self._host)
 
     def __len__(self) -> int:
         return len(self._host)
@@ -230,8 +230,8 @@ class ndarray:  # noqa: N801 (CuPy's name)
 
     def scatter_add(self, slices: Any, value: Any) -> None:
         launched("scatter_add", None)
-        place, given = unwrap(slices), unwrap(value)
-        perform(lambda: np.add.at(self._host, place, given), [], self._host)
+        host_index, given = unwrap(slices), unwrap(value)
+        perform(lambda: np.add.at(self._host, host_index, given), [], self._host)
 
     # -- shape -----------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 """Streams, CUDA graphs and memory pools of the stand-in.
 
-While a stream is captured nothing runs: launches are noted down with the addresses and numbers that they were given,
-and results hold NaN until the graph is launched. What a device or CuPy refuses meanwhile raises: whatever waits, CuPy's
-own cuBLAS, copies from the host, the first launch of a kernel (it would be compiled), and memory from any pool but one
-that is the graph's own (`using_allocator`), and that must live as long as the graph.
+While a stream is captured nothing runs: launches are recorded with their arguments, and results hold NaN until the
+graph is launched. What a device or CuPy refuses during capture raises: waiting for the device, CuPy's own cuBLAS calls,
+copies from the host, the first launch of a kernel (it would be compiled), and memory from any pool but one for the
+graph (`using_allocator`), which must live as long as the graph.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Graph:
 class _Recording:
     def __init__(self) -> None:
         self.launches: list[Callable[[], Any]] = []
-        self.memory: list[np.ndarray] = []  # which the pool keeps, whoever forgets it
+        self.memory: list[np.ndarray] = []  # the pool keeps it even if all other references are gone
         self.pool: Any = None
 
     def allocate(self, array: np.ndarray) -> None:

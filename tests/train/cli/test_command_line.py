@@ -67,7 +67,7 @@ def test_closed_streams_and_wrong_options(command: str, code: int, said: str, tm
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize(("options", "unbuffered"), [("", ""), ("", "1"), ("--help", "1")])
-def test_a_full_disk_is_told_once(options: str, unbuffered: str, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_once(options: str, unbuffered: str, tmp_path: Path) -> None:
     done = shell(f"PROGRAM {options} > /dev/full </dev/null", tmp_path, PYTHONUNBUFFERED=unbuffered)
     assert done.returncode == 2
     assert done.stderr == "error: No space left on device. Make room on the disk, or choose another folder.\n"

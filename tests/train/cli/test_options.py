@@ -42,7 +42,7 @@ def run(tmp_path, monkeypatch) -> Path:
     return tmp_path / "run"
 
 
-def test_what_is_typed_is_told_from_a_default() -> None:
+def test_given_options_are_distinguished_from_defaults() -> None:
     parser = make_parser()
     assert parser.given([]) == {}
     assert parser.given(["--seed", "0", "--set", "a=1", "--set", "b=2", "x", "y"]) == {

@@ -424,7 +424,7 @@ def test_other_sets_do_not_pay_for_imports(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
-def test_json_lines_are_told_by_their_ending(tmp_path):
+def test_json_lines_are_recognised_by_their_ending(tmp_path):
     lines = [f'{{"de": "Satz {number}", "en": "sentence {number}"}}' for number in range(60)]
     (tmp_path / "own.jsonl").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "own.valid.jsonl").write_text('{"de": "a", "en": "b"}\n', encoding="utf-8")

@@ -34,7 +34,7 @@ def holder_named(folder: Path) -> str:
     return str(caught.value)
 
 
-def test_the_second_is_refused_and_told_who_has_it(tmp_path) -> None:
+def test_the_second_process_is_refused_and_told_who_holds_the_lock(tmp_path) -> None:
     with FolderLock(tmp_path):
         assert f"{tmp_path} is in use by process {os.getpid()} on " in holder_named(tmp_path)
         assert os.listdir(tmp_path) == [LOCK_FILE]
@@ -71,7 +71,7 @@ def test_a_lock_on_a_file_that_was_just_removed_is_none(tmp_path, monkeypatch) -
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other locks")
-def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch) -> None:
+def test_a_file_system_without_locks_is_reported(tmp_path, monkeypatch) -> None:
     def unknown(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 

@@ -104,7 +104,7 @@ def test_a_run_that_ends_without_a_model_has_replaced_the_old_one_too(old) -> No
     assert set(tree(old)) == {"config.json", "table.md", *USER_FILES}
 
 
-def test_a_replaced_run_that_somebody_uses_stays(old) -> None:
+def test_a_replaced_run_in_use_stays(old) -> None:
     with RunFolder.create(old, {"number": 2}, overwrite=True) as run, FolderLock(old / "overwritten/1/cells/one"):
         save_checkpoint(old, {"w": np.zeros(1)}, {})
         run.settle()

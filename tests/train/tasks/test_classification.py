@@ -90,7 +90,7 @@ def test_a_classifier_learns_stops_early_and_comes_back(tmp_path) -> None:
     np.testing.assert_allclose(loaded.probabilities(texts).sum(axis=1), 1.0, rtol=1e-5)
 
 
-def test_texts_and_labels_of_the_same_number_are_told_apart() -> None:
+def test_texts_and_labels_of_the_same_number_are_distinguished() -> None:
     options = {"batch_size": 2, "seed": 0, "pad_id": 0}
     ids, labels = [[1, 2], [3], [4, 5]], np.array([0, 1, 0])
     prints = [

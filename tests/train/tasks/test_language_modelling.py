@@ -46,7 +46,7 @@ def test_training_windows_can_be_repeated_and_entered_anywhere() -> None:
     assert any((w.inputs != v).any() for w, v in zip(batches.epoch(3), whole, strict=True))
 
 
-def test_texts_of_the_same_length_are_told_apart() -> None:
+def test_texts_of_the_same_length_are_distinguished() -> None:
     """Else a run would be resumed on another text without a word."""
     options = {"length": 10, "batch_size": 3, "seed": 0}
     one, other = np.arange(103), np.arange(103)

@@ -129,7 +129,7 @@ def test_a_configuration_of_another_kind(folder: Path, model: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers(folder: Path, value: float) -> None:
+def test_weights_that_are_not_finite(folder: Path, value: float) -> None:
     tensors, config = load_checkpoint(folder)
     tensors["source_embedding.weight"][3, 3] = value
     save_checkpoint(folder, tensors, config)

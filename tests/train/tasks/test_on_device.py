@@ -49,6 +49,10 @@ def classifier(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[
     return train(task, run, **options).predict(TEXTS[:3])
 
 
+def copying(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:
+    return translator(run, {**changes, "copy": True, "coverage_loss": 0.5}, **options)
+
+
 def language_model(run: RunFolder, changes: dict[str, Any], kind: str = "transformer", **options: Any) -> list[str]:
     preset = dataclasses.replace(LANGUAGE_MODEL_PRESETS["smoke"], length=12, batch_size=4, recurrent_size=8, **changes)
     data = TextData(*([" ".join(TEXTS)] * 3), "text", "")
@@ -61,8 +65,11 @@ def recurrent(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[s
     return language_model(run, changes, "gru", **options)
 
 
+TASKS = [translator, classifier, language_model, recurrent]
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("task", [translator, classifier, language_model, recurrent], ids=lambda task: task.__name__)
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.__name__)
 def test_a_task_on_the_device(task: Callable[..., list[str]], precision, cuda, tmp_path: Path, monkeypatch) -> None:
     import cupyx
 
@@ -85,7 +92,7 @@ def test_a_task_on_the_device(task: Callable[..., list[str]], precision, cuda, t
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=2e-2 if precision == "fp16" else 1e-4)
 
 
-@pytest.mark.parametrize("task", [translator, classifier, language_model, recurrent], ids=lambda task: task.__name__)
+@pytest.mark.parametrize("task", [*TASKS, copying], ids=lambda task: task.__name__)
 def test_a_task_with_graphs_is_that_without(task: Callable[..., list[str]], fake_cupy, tmp_path: Path) -> None:
     rows = []
     for graphs in (False, True):

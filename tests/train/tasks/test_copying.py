@@ -1,0 +1,51 @@
+"""Training a translator that copies, and using it: saved and loaded, what its picture shows, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from handloom.errors import InputError
+from handloom.train.tasks.translation import Translator
+
+from .test_task import trained, translation
+
+pytestmark = pytest.mark.usefixtures("quick_pictures")
+
+
+def test_a_run_with_copying(tmp_path: Path) -> None:
+    made, _ = trained(translation(copy=True, coverage_loss=0.5), tmp_path / "run")
+    loaded = Translator.load(tmp_path / "run")
+    assert loaded.model.config.copy
+    np.testing.assert_array_equal(loaded.model.copy_gate.weight.data, made.model.copy_gate.weight.data)
+    assert loaded.translate(["red dog"]) == made.translate(["red dog"])
+
+    shares, source, written = loaded.copied("red dog", loaded.tokenizer.encode("green dog"))
+    assert shares.shape == (len(written), len(source))
+    assert (shares[np.array(written)[:, None] != np.array(source)] == 0).all(), "only a token itself is copied"
+    assert ((shares.sum(axis=1) > 0) == [token in source for token in written]).all()
+    assert (shares.sum(axis=1) < 1).all()
+
+
+def test_the_loss_of_coverage_is_added_in_training_alone(tmp_path: Path) -> None:
+    made, _ = trained(translation(copy=True), tmp_path / "run")
+    tasks = [translation(copy=True, coverage_loss=weight) for weight in (0.0, 1.0)]
+    batch = next(iter(tasks[0].batches(made.tokenizer, 0).train.epoch(0)))
+    training, validation = (
+        [task.loss(made.tokenizer, None)(made.model.train(mode), batch)[0].item() for task in tasks]
+        for mode in (True, False)
+    )
+    assert training[0] < training[1] < training[0] + 1
+    assert validation[0] == validation[1]
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Add --set copy=true"):
+        trained(translation(coverage_loss=0.5), tmp_path / "a")
+    plain, _ = trained(translation(), tmp_path / "plain")
+    with pytest.raises(InputError, match="Add --set copy=true"):
+        trained(translation(coverage_loss=0.5), tmp_path / "b", init=plain)
+    with pytest.raises(InputError, match="has no effect beside a --teacher"):
+        trained(translation(copy=True, coverage_loss=0.5), tmp_path / "c", teacher=plain)
