@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ BENCHMARKS = ("attention", "bpe", "overhead", "train_step", "decode")
 
 
 def main() -> int:
+    argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__).parse_args()
     return max(subprocess.call([sys.executable, "-m", f"benchmarks.{name}"]) for name in BENCHMARKS)
 
 

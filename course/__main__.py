@@ -55,7 +55,7 @@ def main() -> None:
     elif arguments.command == "watch":
         _watch(folder)
     else:
-        done = _check_all(folder) if arguments.chapter is None else _check(folder, _chapter(arguments.chapter)).done
+        done = _check_all(folder) if arguments.chapter is None else _check_one(folder, _chapter(arguments.chapter))
         sys.exit(0 if done else 1)
 
 
@@ -76,6 +76,13 @@ def _check(folder: Folder, chapter: Chapter) -> Report:
     folder.keep(chapter, report.passed, file)
     show(report, folder)
     return report
+
+
+def _check_one(folder: Folder, chapter: Chapter) -> bool:
+    done = _check(folder, chapter).done
+    if done:
+        _overview(folder)
+    return done
 
 
 def _check_all(folder: Folder) -> bool:
@@ -125,8 +132,7 @@ def _watch(folder: Folder) -> None:
     _check_all(folder)
     print("\nWatching: save a file, and its chapter is checked. Ctrl-C ends.", flush=True)
     for chapter in saved(folder, chapters()):
-        if _check(folder, chapter).done:
-            _overview(folder)
+        _check_one(folder, chapter)
         sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""Train a Transformer that tells what a piece of news is about, and see what it confuses.
+"""Train a Transformer that classifies news by category, and see which categories it confuses.
 
 python examples/classify_news.py                                 embedded news, a few minutes
 python examples/classify_news.py --data news --out runs/news     HuffPost headlines, 41 categories
@@ -87,7 +87,7 @@ def train(arguments: Any) -> None:
 def show(
     classifier: Classifier, texts: list[str], labels: list[str], predicted: list[str], rows: list[dict], run: RunFolder
 ) -> str:
-    """The epochs, the figures on the test set beside those of the baselines, what was confused, what was looked at."""
+    """The epochs, the results on the test set beside the baselines', the confusion matrix, errors and attention."""
     epochs = [row for row in run.metrics() if "valid_loss" in row]
     table = f"{markdown_table(epochs, EPOCH_COLUMNS)}\n\n{markdown_table(rows, CLASSIFIER_COLUMNS)}"
     run.write_table(table)

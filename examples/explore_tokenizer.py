@@ -1,4 +1,4 @@
-"""Train a byte-pair tokenizer on a text and look into it.
+"""Train a byte-pair tokenizer on a text and show its merges, tokens and compression.
 
 python examples/explore_tokenizer.py                             embedded German and English sentences
 python examples/explore_tokenizer.py book.txt --vocab-size 4000  your own text

@@ -1,4 +1,4 @@
-"""Train a language model on a text, compare it with simpler ones, and let it write.
+"""Train a language model on a text, compare it with simpler ones, and generate text.
 
 python examples/generate_text.py                                        embedded text, a few minutes
 python examples/generate_text.py --data shakespeare --out runs/plays    Shakespeare, the sizes of nanoGPT's CPU run
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def go_on(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
-    """Print what the model writes as it comes, or the best continuations that a search found."""
+    """Print the continuation of a prompt as the model generates it, or the best ones that a search found."""
     strategy = strategy_of(arguments)
     if strategy.sampling:
         for draw in range(strategy.n_best):
@@ -157,7 +157,7 @@ def train(arguments: argparse.Namespace) -> None:
 def show(
     writer: Writer, task: LanguageModelling, rows: list[dict], run: RunFolder, arguments: argparse.Namespace
 ) -> str:
-    """The model's figures beside those of the table's other models, their curves, and what the model writes."""
+    """The model's results beside those of the table's other models, their curves, and a text by the model."""
     name = "Transformer, with augmentation" if task.plain else "Transformer"
     if rows[1:]:
         draw_comparison(run, name, rows[1:])

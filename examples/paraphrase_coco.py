@@ -1,4 +1,4 @@
-"""Train a Transformer that says the same in other words, from captions of the same picture.
+"""Train a Transformer that paraphrases sentences, from captions of the same picture.
 
 python examples/paraphrase_coco.py                                embedded captions, a few minutes
 python examples/paraphrase_coco.py --data coco --out runs/coco    COCO captions
@@ -98,7 +98,7 @@ def main() -> None:
 def compare(
     translator: Translator, data: Captions, searches: dict[str, Strategy], outputs: dict[str, list[str]], run: RunFolder
 ) -> tuple[str, list[dict[str, str]]]:
-    """What the searches made of the test pictures' first captions, as a table; and what they make of the probes."""
+    """The searches' outputs for the first captions of the test pictures, as a table, and for the probes."""
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
     rows = [
         {

@@ -66,7 +66,7 @@ def main() -> None:
 
     def test(translator: Translator, task: Translation) -> tuple[dict[str, float], list[str]]:
         headlines = translator.translate(descriptions, strategy=strategy, too_long="truncate", progress=True)
-        return figures(headlines, data), headlines
+        return headline_scores(headlines, data), headlines
 
     def cells(task: Translation) -> dict[str, Translation]:
         changes = ablation_cells(arguments.table, preset.d_model) if arguments.table != "none" else {}
@@ -82,7 +82,7 @@ def main() -> None:
     train_pairs(arguments, "summarize_news", data, task, test=test, report=report, cells=cells)
 
 
-def figures(headlines: list[str], data: News) -> dict[str, float]:
+def headline_scores(headlines: list[str], data: News) -> dict[str, float]:
     """BLEU and ROUGE against the articles' own headlines."""
     references = [article.headline for article in data.test]
     scores = {f"rouge{kind}": rouge(headlines, references, kind).value for kind in ("1", "2", "L")}
@@ -90,10 +90,10 @@ def figures(headlines: list[str], data: News) -> dict[str, float]:
 
 
 def first_words(data: News) -> dict[str, float | str]:
-    """The baseline: as many first words of the description as headlines have on average."""
+    """The baseline: the first words of the description, as many as a headline has on average."""
     words = round(statistics.mean(len(article.headline.split()) for article in data.train))
     headlines = [" ".join(article.description.split()[:words]) for article in data.test]
-    return {"cell": f"first {words} words", **figures(headlines, data)}
+    return {"cell": f"first {words} words", **headline_scores(headlines, data)}
 
 
 def show(translator: Translator, headlines: list[str], rows: list[dict], data: News, run: RunFolder) -> str:

@@ -32,7 +32,7 @@ def padded(sequences):
 
 
 def translate(text):
-    """The likeliest token, again and again, until it is the end."""
+    """Greedy search: append the likeliest token until it is <eos>."""
     source, target = np.array([tokenizer.encode(text, add_eos=True)]), [bos]
     with no_grad():
         while target[-1] != eos and len(target) < 60:

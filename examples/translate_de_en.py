@@ -1,4 +1,4 @@
-"""Train a Transformer that translates German into English, and look at what it learnt.
+"""Train a Transformer that translates German into English; show scores, translations and attention.
 
 python examples/translate_de_en.py "Wo ist der Bahnhof?"             by the model that comes with handloom, at once
 python examples/translate_de_en.py                                  trains on the embedded corpus, a few minutes
@@ -84,7 +84,7 @@ def task(source: str, target: str) -> str:
 
 
 def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
-    """The data's pairs, with those of --back-translate, and what --clean leaves of them."""
+    """The data's pairs and those of --back-translate, without the pairs that --clean drops."""
     pairs = data.train
     if arguments.back_translate:
         run_name, text = arguments.back_translate
@@ -99,7 +99,7 @@ def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
 
 
 def show(translator: Translator, data: TranslationData, translations: list[str], search: str, run: RunFolder) -> str:
-    """The best and the worst translations, where the model looks, and the scores."""
+    """The best and the worst translations, pictures of the attention, and the scores."""
     test = data.test[: len(translations)]
     sources, references = [pair[0] for pair in test], [pair[1] for pair in test]
     best, worst = best_and_worst(sources, references, translations)

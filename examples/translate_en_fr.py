@@ -1,4 +1,4 @@
-"""Train a Transformer that translates English into French, with any kind of positions.
+"""Train a Transformer that translates English into French, with any kind of position encoding.
 
 python examples/translate_en_fr.py                                    embedded corpus, six kinds of positions: minutes
 python examples/translate_en_fr.py --data multi30k --out runs/fr      real image descriptions

@@ -9,6 +9,9 @@ Divided by p and by exp(-lse), lse = log sum exp(l), P is proportional to exp(l_
 is softmax(l') with l'_w = l_w + log(1 + exp(lse - z + log c(w) - l_w)), which differs from l at the source's tokens
 alone: losses and searches take l' as they take l, and no probability that underflows has its logarithm taken.
 
+The <eos> of the source may be left out of c. Attention to it then copies nothing: the smaller the sum of c, the more
+the vocabulary counts, and P is the same divided by p + (1 - p) sum of c.
+
 Source: See, Liu and Manning 2017, arXiv 1704.04368, sections 2.2 and 2.3. There a word that the vocabulary lacks gets a
 number of its own; subwords lack none, so one vocabulary serves both sides. Their gate sees context, state and input of
 the decoder; here it sees the decoder's output, in which a Transformer has added up all three.
@@ -29,7 +32,7 @@ from ..autograd.ops.reduction import widened
 _TINY = 1e-20
 
 
-def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any) -> Tensor:
+def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, uncopied: int | None = None) -> Tensor:
     """The logits l' of the mixture, (batch, length, vocab_size); of float16 in float32.
 
     Args:
@@ -38,26 +41,30 @@ def copy_logits(logits: Tensor, gate: Tensor, weights: Tensor, source: Any) -> T
         weights: a, attention to the source, (batch, length, source_length): each row sums to 1, or is all zeros where
             there is no source, and then nothing is copied.
         source: x, (batch, source_length) ids; those with no weight, such as padding, don't count.
+        uncopied: an id of the source that is never copied, such as that of <eos>, or None.
     """
     logits, gate, weights = (widened(x) for x in (logits, gate, weights))
     xp = array_module(logits.data)
     source, (batch, length, _) = xp.asarray(source), logits.shape
     index = xp.arange(batch)[:, None, None], xp.arange(length)[:, None], source[:, None]
-    shares = weights @ _first_of_each(source, logits.dtype)
+    shares = weights @ _first_of_each(source, uncopied, logits.dtype)
     none = shares.data < _TINY
     copied = ops.log(ops.where(none, _TINY, shares)) - gate + ops.logsumexp(logits, axis=-1, keepdims=True)
     added = ops.where(none, 0.0, ops.softplus(copied - logits[index]))
     return ops.scatter_add(logits, index, added)
 
 
-def _first_of_each(source: Any, dtype: Any) -> Any:
+def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
     """(batch, source_length, source_length) of zeros and ones: by it a row of weights becomes c at the first position
-    of each token, and zero at the others.
+    of each token that may be copied, and zero elsewhere.
     """
     xp = array_module(source)
     same = source[:, :, None] == source[:, None]
     earlier = same & constant(xp, np.tri(source.shape[1], k=-1, dtype=bool))
-    return (same & ~earlier.any(axis=2)[:, None]).astype(dtype)
+    first = ~earlier.any(axis=2)
+    if uncopied is not None:
+        first &= source != uncopied
+    return (same & first[:, None]).astype(dtype)
 
 
 def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
@@ -78,14 +85,18 @@ def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
     return losses.sum() / counted.sum().clip(1)
 
 
-def copied_shares(logits: Tensor, gate: Tensor, weights: Tensor, source: Any, written: Any) -> Any:
+def copied_shares(
+    logits: Tensor, gate: Tensor, weights: Tensor, source: Any, written: Any, uncopied: int | None = None
+) -> Any:
     """How probably each written token was copied, and from where: (batch, length, source_length), an array.
 
     Arguments as in `copy_logits`; `written` (batch, length) ids. A row sums to the probability that the token was
     copied at all, given that it was written: (1 - p) c(w) / P(w).
     """
-    log_p = ops.log_softmax(copy_logits(logits, gate, weights, source)).data
-    xp, written = array_module(log_p), array_module(log_p).asarray(written)
-    of_written = xp.take_along_axis(log_p, written[..., None], axis=-1)
-    log_copy = ops.log_sigmoid(-gate).data
-    return weights.data * xp.exp(log_copy - of_written) * (xp.asarray(source)[:, None] == written[..., None])
+    mixed = copy_logits(logits, gate, weights, source, uncopied).data
+    xp, written = array_module(mixed), array_module(mixed).asarray(written)
+    of_written = xp.take_along_axis(mixed, written[..., None], axis=-1)
+    copying = (ops.logsumexp(widened(logits), axis=-1, keepdims=True) - widened(gate)).data
+    source = xp.asarray(source)[:, None]
+    from_here = (source == written[..., None]) & (source != (-1 if uncopied is None else uncopied))
+    return xp.where(from_here, weights.data * xp.exp(copying - of_written), 0)

@@ -49,6 +49,7 @@ class Seq2SeqConfig(ModelOptions):
         decoder_nhead, decoder_dim_feedforward, decoder_max_length: sizes of the decoder; the encoder's if None. With a
             `decoder_max_length` the decoder has its own positions.
         copy: the next token may also be copied from the source, see `copying`; needs equal vocabularies.
+        uncopied_id: a token of the source that is never copied, such as <eos>.
 
     And those of `ModelOptions`.
 
@@ -77,6 +78,7 @@ class Seq2SeqConfig(ModelOptions):
     decoder_dim_feedforward: Size | None = None
     decoder_max_length: Length | None = None
     copy: bool = False
+    uncopied_id: Whole | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -181,7 +183,7 @@ class Seq2SeqTransformer(Module):
         if source is None:
             raise ValueError("decode: this model copies from its source; give the ids as source=")
         logits, gate, weights = self._to_mix(target, memory, memory_lengths, cross_weights)
-        return copy_logits(logits, gate, weights, source)
+        return copy_logits(logits, gate, weights, source, self.config.uncopied_id)
 
     def _to_mix(
         self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None
@@ -227,7 +229,8 @@ class Seq2SeqTransformer(Module):
             x = self._decoded(target, memory, source_lengths)
             return self.output.cross_entropy(x, labels, class_weight=class_weight, **options)
         logits, gate, weights = self._to_mix(target, memory, source_lengths)
-        value = ops.cross_entropy(copy_logits(logits, gate, weights, source), labels, weight=class_weight, **options)
+        mixed = copy_logits(logits, gate, weights, source, self.config.uncopied_id)
+        value = ops.cross_entropy(mixed, labels, weight=class_weight, **options)
         return value + coverage * coverage_loss(weights, labels != pad_id) if coverage else value
 
     def copied(self, source: Any, target: Any, written: Any) -> Any:
@@ -236,12 +239,13 @@ class Seq2SeqTransformer(Module):
         `source` and `target` are those of `forward`, which predicts `written`; see `copying.copied_shares`.
         """
         with no_grad():
-            return copied_shares(*self._to_mix(target, *self.encode(source)), source, written)
+            parts = self._to_mix(target, *self.encode(source))
+            return copied_shares(*parts, source, written, self.config.uncopied_id)
 
     def raw_decoder(self, packed: bool = True) -> RawDecoder:
         """The decoder for `start`, in the layout that is fastest for generation; a copy unless `packed` is false."""
-        gate = self.copy_gate if self.config.copy else None
-        return RawDecoder(self._embed_target, self.decoder.layers, self.decoder.norm, self.output, packed, gate)
+        copying = (self.copy_gate, self.config.uncopied_id) if self.config.copy else None
+        return RawDecoder(self._embed_target, self.decoder.layers, self.decoder.norm, self.output, packed, copying)
 
     def start(
         self,

@@ -58,7 +58,7 @@ FLOORS = {
         ["tasks"],
         ["tables"],
         ["cli"],
-        ["report"],
+        ["report", "sizes"],
         ["sweep"],
     ],
 }

@@ -18,7 +18,7 @@ TENSOR = "handloom.autograd.tensor.Tensor"
 REVEALED = {
     "Tensor.backward": [f"def (self: {TENSOR}, gradient: ", "retain_graph: "],
     "tensor._engine.backward": [f"def (output: {TENSOR}, gradient: ", "retain_graph: ", "ready: "],
-    "Tensor.sum": [f"def (self: {TENSOR}, axis: ", f"-> {TENSOR}"],
+    "Tensor.sum": ["def (self: handloom.autograd.operators.Operators, axis: ", f"-> {TENSOR}"],
     "tensor._ops.sum": ["def (x: ", "axis: ", "keepdims: ", f"-> {TENSOR}"],
     "ops.softmax": ["def (x: ", "axis: ", f"-> {TENSOR}"],
     "x.sum()": [TENSOR],

@@ -1,11 +1,8 @@
 // dropout(x), residual + dropout(x) (-DRESIDUAL=1), and dropout(activation(x + bias)) of a feed-forward network.
 // A thread takes eight neighbours: one draw of random bits.
+#include "eight.cuh"
 #include "philox.cuh"
 #include "scalars.cuh"
-
-struct __align__(16) Eight {
-    scalar value[8];
-};
 
 // The activations: 0 none, 1 ReLU, 2 GELU, 3 SiLU. (Hendrycks and Gimpel 2016, arXiv 1606.08415.)
 #ifndef ACTIVATION
@@ -35,35 +32,6 @@ __device__ __forceinline__ float slope(float x) {
 #else
     return 1.0f;
 #endif
-}
-
-// Whether each of eight elements is kept.
-__device__ __forceinline__ void draw_eight(bool (&keep)[8], const unsigned long long* seed, unsigned long long call,
-                                           size_t group, unsigned threshold) {
-    uint4 words = dropout_bits(key_of(seed), call, group);
-    unsigned word[4] = {words.x, words.y, words.z, words.w};
-#pragma unroll
-    for (int i = 0; i < 8; ++i) keep[i] = (i % 2 ? word[i / 2] >> 16 : word[i / 2] & 0xffffu) >= threshold;
-}
-
-// Reads and writes eight elements, fewer at the end of an array of n. The arrays start at multiples of 16 bytes.
-__device__ __forceinline__ void load_eight(Eight& eight, const scalar* x, size_t start, size_t n) {
-    if (start + 8 <= n) {
-        eight = *reinterpret_cast<const Eight*>(x + start);
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) eight.value[i] = start + i < n ? x[start + i] : narrow(0.0f);
-}
-
-__device__ __forceinline__ void store_eight(const Eight& eight, scalar* x, size_t start, size_t n) {
-    if (start + 8 <= n) {
-        *reinterpret_cast<Eight*>(x + start) = eight;
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i)
-        if (start + i < n) x[start + i] = eight.value[i];
 }
 
 // y = dropout(x), plus residual. The gradient of x is the same kernel without the residual, applied to that of y.

@@ -65,14 +65,13 @@ def layer_norm(
         raise ValueError(f"layer_norm: rows of {width} elements don't fit into shared memory, at most {WIDEST_ROW}")
     y, mean, rstd = xp.empty_like(x), xp.empty(rows, np.float32), xp.empty(rows, np.float32)
     z = x if residual is None else xp.empty_like(x)
-    args: tuple[Any, ...] = (x, weight, bias, y, mean, rstd, np.int32(width), np.float32(eps))
+    args: tuple[Any, ...] = (_aligned(x), weight, bias, y, mean, rstd, np.int32(width), np.float32(eps))
     if residual is not None:
-        args += (residual, z, *(drop or NO_DROP).arguments())
+        args += (_aligned(residual), z, *(drop or NO_DROP).arguments())
     constants = {"HALF": is_half(x), "RESIDUAL": int(residual is not None)}
     if rows:
-        threads = _row_threads(width)
-        shared = 4 * width + _SCRATCH
-        _launch("normalization.cu", "layer_norm_forward", (rows,), (threads,), args, shared, **constants)
+        threads = _row_threads(-(-width // 8) + 1)
+        _launch("normalization.cu", "layer_norm_forward", (rows,), (threads,), args, _SCRATCH, **constants)
     return y, z, mean, rstd
 
 
@@ -87,10 +86,10 @@ def layer_norm_backward(
     dz, blocks, residual = xp.empty_like(g), max(min(rows, _BLOCKS), 1), drop is not None or past is not None
     dx = dz if drop is None else xp.empty_like(g)
     partial = xp.empty((2, blocks, width), np.float32)
-    args: tuple[Any, ...] = (g, z, weight, mean, rstd, dz, partial, np.int32(rows), np.int32(width))
+    args: tuple[Any, ...] = (_aligned(g), _aligned(z), weight, mean, rstd, dz, partial, np.int32(rows), np.int32(width))
     if residual:
         # Without dropout dx is dz, written twice.
-        args += (past, dx, *(drop or NO_DROP).arguments())
+        args += (None if past is None else _aligned(past), dx, *(drop or NO_DROP).arguments())
     constants = {"HALF": is_half(g), "RESIDUAL": int(residual)}
     shared = 8 * width + _SCRATCH
     _launch("normalization.cu", "layer_norm_backward", (blocks,), (_row_threads(width),), args, shared, **constants)

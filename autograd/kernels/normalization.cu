@@ -1,9 +1,11 @@
 // Layer normalisation of rows, alone or (-DRESIDUAL=1) of residual + dropout(x). (Ba, Kiros, Hinton 2016, 1607.06450.)
+#include "eight.cuh"
 #include "philox.cuh"
 #include "scalars.cuh"
 
-// One block a row: z = x or residual + dropout(x), y = (z - mean) rstd weight + bias. The row waits in shared memory
-// (width floats, then 32 of scratch), rounded as it is stored: the backward pass reads the same numbers.
+// One block a row: z = x or residual + dropout(x), y = (z - mean) rstd weight + bias. A thread takes eight neighbours, one
+// draw of random bits, and reads its own of z again for each step: rounded as they are stored, the numbers that the backward
+// pass reads. Where a row begins between two eights its first elements come in the eight before. Shared memory: 32 floats.
 extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
     const scalar* x, const scalar* weight, const scalar* bias, scalar* y, float* mean, float* rstd, int width, float eps
 #if RESIDUAL
@@ -11,37 +13,55 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
     float keep_scale
 #endif
 ) {
-    extern __shared__ float shared[];
-    float *row = shared, *scratch = shared + width;
-    size_t start = size_t(blockIdx.x) * width;
-    float sum = 0.0f;
+    extern __shared__ float scratch[];
+    size_t start = size_t(blockIdx.x) * width, end = start + width, first = start / 8 + threadIdx.x;
+    float sum = 0.0f, squares = 0.0f;
+    Eight own;
+    for (size_t group = first; 8 * group < end; group += blockDim.x) {
+        load_eight(own, x, 8 * group, end, start);
 #if RESIDUAL
-    uint2 key = key_of(seed);
+        Eight other;
+        bool keep[8];
+        load_eight(other, residual, 8 * group, end, start);
+        draw_eight(keep, seed, call, group, threshold);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            float value = keep[i] ? widen(own.value[i]) * keep_scale : 0.0f;
+            own.value[i] = narrow(widen(other.value[i]) + value);
+        }
+        store_eight(own, z, 8 * group, end, start);
 #endif
-    for (int i = threadIdx.x; i < width; i += blockDim.x) {
-        float value = widen(x[start + i]);
-#if RESIDUAL
-        value = dropout_keeps(key, call, start + i, threshold) ? value * keep_scale : 0.0f;
-        scalar stored = narrow(widen(residual[start + i]) + value);
-        z[start + i] = stored;
-        value = widen(stored);
-#endif
-        row[i] = value;
-        sum += value;
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            if (8 * group + i >= start && 8 * group + i < end) sum += widen(own.value[i]);
     }
+#if !RESIDUAL
+    const scalar* z = x;
+#endif
     float middle = block_sum(sum, scratch) / width;
-    float squares = 0.0f;
-    for (int i = threadIdx.x; i < width; i += blockDim.x) {
-        float centred = row[i] - middle;
-        squares += centred * centred;
+    for (size_t group = first; 8 * group < end; group += blockDim.x) {
+        load_eight(own, z, 8 * group, end, start);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            float centred = widen(own.value[i]) - middle;
+            if (8 * group + i >= start && 8 * group + i < end) squares += centred * centred;
+        }
     }
     float inverse = rsqrtf(block_sum(squares, scratch) / width + eps);
     if (threadIdx.x == 0) {
         mean[blockIdx.x] = middle;
         rstd[blockIdx.x] = inverse;
     }
-    for (int i = threadIdx.x; i < width; i += blockDim.x)
-        y[start + i] = narrow((row[i] - middle) * inverse * widen(weight[i]) + widen(bias[i]));
+    for (size_t group = first; 8 * group < end; group += blockDim.x) {
+        load_eight(own, z, 8 * group, end, start);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            size_t column = 8 * group + i - start;  // of an element before the row it is beyond the width
+            if (column < width)
+                own.value[i] = narrow((widen(own.value[i]) - middle) * inverse * widen(weight[column]) + widen(bias[column]));
+        }
+        store_eight(own, y, 8 * group, end, start);
+    }
 }
 
 // With h = g weight and x_hat = (z - mean) rstd: dz = rstd (h - mean(h) - x_hat mean(h x_hat)), plus what reaches z
@@ -59,9 +79,6 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_backward(
     extern __shared__ float shared[];
     float *weight_sum = shared, *bias_sum = shared + width, *scratch = shared + 2 * width;
     for (int i = threadIdx.x; i < width; i += blockDim.x) weight_sum[i] = bias_sum[i] = 0.0f;
-#if RESIDUAL
-    uint2 key = key_of(seed);
-#endif
     for (int row = blockIdx.x; row < rows; row += gridDim.x) {
         size_t start = size_t(row) * width;
         float middle = mean[row], inverse = rstd[row], first = 0.0f, second = 0.0f;
@@ -75,14 +92,33 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_backward(
         }
         first = block_sum(first, scratch) / width;
         second = block_sum(second, scratch) / width;
-        for (int i = threadIdx.x; i < width; i += blockDim.x) {
-            float x_hat = (widen(z[start + i]) - middle) * inverse;
-            float change = inverse * (widen(g[start + i]) * widen(weight[i]) - first - x_hat * second);
+        size_t end = start + width;
+        for (size_t group = start / 8 + threadIdx.x; 8 * group < end; group += blockDim.x) {
+            Eight gradient, stored, change;
+            load_eight(gradient, g, 8 * group, end, start);
+            load_eight(stored, z, 8 * group, end, start);
 #if RESIDUAL
-            if (past) change += widen(past[start + i]);
-            dx[start + i] = narrow(dropout_keeps(key, call, start + i, threshold) ? change * keep_scale : 0.0f);
+            Eight beside = {}, dropped;
+            bool keep[8];
+            if (past) load_eight(beside, past, 8 * group, end, start);
+            draw_eight(keep, seed, call, group, threshold);
 #endif
-            dz[start + i] = narrow(change);
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                size_t column = 8 * group + i - start;
+                float x_hat = (widen(stored.value[i]) - middle) * inverse;
+                float scaled = column < width ? widen(gradient.value[i]) * widen(weight[column]) : 0.0f;
+                float own = inverse * (scaled - first - x_hat * second);
+#if RESIDUAL
+                if (past) own += widen(beside.value[i]);
+                dropped.value[i] = narrow(keep[i] ? own * keep_scale : 0.0f);
+#endif
+                change.value[i] = narrow(own);
+            }
+#if RESIDUAL
+            store_eight(dropped, dx, 8 * group, end, start);
+#endif
+            store_eight(change, dz, 8 * group, end, start);
         }
     }
     float* own = partial + size_t(blockIdx.x) * width;

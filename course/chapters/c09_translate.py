@@ -18,7 +18,7 @@ D, HEADS, INNER, LAYERS, PAD, BOS, EOS = 6, 2, 10, 2, 0, 1, 2
 
 def model() -> Seq2SeqTransformer:
     """A small one in float64 whose weights depend on nothing but this line."""
-    config = Seq2SeqConfig(11, 13, D, HEADS, LAYERS, LAYERS, INNER, dropout=0.0, max_length=16, pad_id=PAD)
+    config = Seq2SeqConfig(13, 11, D, HEADS, LAYERS, LAYERS, INNER, dropout=0.0, max_length=16, pad_id=PAD)
     made = Seq2SeqTransformer(config).eval().astype(np.float64)
     rng = np.random.default_rng(9)
     drawn = {name: 0.4 * rng.standard_normal(array.shape) for name, array in made.state_dict().items()}
@@ -76,7 +76,7 @@ def probe_decoder_layer(decoder_layer: Any) -> dict[str, Any]:
 
 def probe_transformer(transformer: Any) -> dict[str, Any]:
     source, padded = np.array([[4, 9, 3, 7]]), np.array([[5, 6, 10, 3], [8, 2, 0, 0]])
-    target = np.array([[1, 8, 4], [1, 12, 0]])
+    target = np.array([[1, 8, 4], [1, 9, 0]])
     logits = transformer(padded, target, weights(), HEADS, LAYERS)
     return {
         "the logits of one word after <bos>": transformer(source, np.array([[1]]), weights(), HEADS, LAYERS),
@@ -218,6 +218,12 @@ def never_looks_at_the_source(x, memory, w, name, heads, own_mask, memory_mask):
     return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
 
 
+def source_replaces(x, memory, w, name, heads, own_mask, memory_mask):
+    x = norm(x + attention(x, x, w, f"{name}.self_attn", heads, own_mask), w, f"{name}.norm1")
+    x = norm(attention(x, memory, w, f"{name}.multihead_attn", heads, memory_mask), w, f"{name}.norm2")
+    return norm(x + feed_forward(x, w, name), w, f"{name}.norm3")
+
+
 def source_all_seen(x, memory, w, name, heads, own_mask, memory_mask):
     return decoder_layer(x, memory, w, name, heads, own_mask, np.True_)
 
@@ -226,7 +232,9 @@ def looks_ahead(x, memory, w, name, heads, own_mask, memory_mask):
     return decoder_layer(x, memory, w, name, heads, np.True_, memory_mask)
 
 
-def assembled(source, target, w, layers, *, seen=True, causal=True, last=True, memory_too=True, output=True):
+def assembled(
+    source, target, w, layers, *, table="target", seen=True, causal=True, last=True, memory_too=True, output=True
+):
     """The translator, with something left out."""
     mask = (source != PAD)[:, None, None, :]
     memory = embed(source, w["source_embedding.weight"])
@@ -234,7 +242,7 @@ def assembled(source, target, w, layers, *, seen=True, causal=True, last=True, m
     for i in range(layers):
         memory = encoder_layer(memory, w, f"encoder.layers.{i}", HEADS, mask if seen else np.True_)
         memories.append(memory)
-    x = embed(target, w["target_embedding.weight"])
+    x = embed(target, w[f"{table}_embedding.weight"])
     own = np.tri(target.shape[1], dtype=bool) if causal else np.True_
     for i in range(layers):
         given = memories[-1] if last else memories[i]
@@ -257,6 +265,10 @@ def padding_in_both(source, target, w, heads, layers, pad=0):
 
 def padding_in_the_decoder(source, target, w, heads, layers, pad=0):
     return assembled(source, target, w, layers, memory_too=False)
+
+
+def table_of_the_source(source, target, w, heads, layers, pad=0):
+    return assembled(source, target, w, layers, table="source")
 
 
 def probabilities(source, target, w, heads, layers, pad=0):
@@ -389,8 +401,8 @@ EXERCISES = [
             ),
             Mistake(
                 norm_first,
-                "This is the other order, x + new(norm(x)), which many newer models have. Here the norm comes after "
-                "the sum.",
+                "This is the order of chapter 8, x + new(norm(x)). Here the norm comes after the sum: "
+                "norm(x + new(x)).",
             ),
             Mistake(one_norm_for_both, "Both steps use norm1. The second one has weights of its own: norm2."),
             Mistake(
@@ -427,6 +439,10 @@ EXERCISES = [
                 never_looks_at_the_source,
                 "The second attention looks at x once more, so nothing of the source arrives: its second argument is "
                 "memory.",
+            ),
+            Mistake(
+                source_replaces,
+                "What the source gives takes the place of x. It is added to x, as in the other steps.",
             ),
             Mistake(source_all_seen, "Right without padding in the source; memory_mask belongs to the second step."),
             Mistake(
@@ -467,6 +483,10 @@ EXERCISES = [
                 padding_in_the_decoder,
                 "The encoder ignores padding, and the decoder still looks at it: the mask of the source is its "
                 "memory_mask too.",
+            ),
+            Mistake(
+                table_of_the_source,
+                "The target's words are looked up in the table of the source. Each language has its own.",
             ),
             Mistake(probabilities, "These are probabilities. Stop one step earlier, at the logits."),
         ],

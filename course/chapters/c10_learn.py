@@ -65,6 +65,7 @@ def probe_train(train: Any) -> dict[str, Any]:
     return {
         "the loss of the first batch, which has no padding": losses[:1],
         "the loss of a first batch with padding": trained([PADDED], [])[0],
+        "the loss of a first batch, of a model with dropout": trained([FULL], [], dropout=0.5)[0],
         "the losses of four batches": losses,
         "the held-out loss after four batches": after,
         "the held-out loss of a model with dropout": trained([], [FULL], dropout=0.5)[1],
@@ -137,6 +138,15 @@ def sum_for_mean(w, g, m, v, t, lr, b1=0.9, b2=0.98, eps=1e-9):
     return w - lr * m / (1 - b1**t) / (np.sqrt(v / (1 - b2**t)) + eps), m, v
 
 
+def without_eps(w, g, m, v, t, lr, b1=0.9, b2=0.98, eps=1e-9):
+    return adam(w, g, m, v, t, lr, b1, b2, 0.0)
+
+
+def v_before_m(w, g, m, v, t, lr, b1=0.9, b2=0.98, eps=1e-9):
+    w, m, v = adam(w, g, m, v, t, lr, b1, b2, eps)
+    return w, v, m
+
+
 def swapped_rates(w, g, m, v, t, lr, b1=0.9, b2=0.98, eps=1e-9):
     return adam(w, g, m, v, t, lr, b2, b1, eps)
 
@@ -201,6 +211,31 @@ def loop_with(*left: str) -> Any:
     return train
 
 
+def slightly_wrong(*, zeroed=True, label=slice(1, None), mode=True):
+    """The loop with a mistake that `suspect` does not have."""
+
+    def train(model, optimizer, rate, batches, held_out):
+        def loss_of(source, target):
+            return ops.cross_entropy(model(source, target[:, :-1]), target[:, label], ignore_index=PAD)
+
+        model.train(mode)
+        losses = []
+        for step, batch in enumerate(batches, 1):
+            optimizer.zero_grad()
+            loss = loss_of(*batch)
+            loss.backward()
+            if not zeroed:
+                optimizer.zero_grad()
+            optimizer.lr = rate(step)
+            optimizer.step()
+            losses.append(loss.item())
+        model.eval()
+        with no_grad():
+            return losses, [loss_of(*batch).item() for batch in held_out]
+
+    return train
+
+
 def mistakes_of_the_loop() -> list[Mistake]:
     """`suspect` itself, and the loop with one, two or three of its mistakes left."""
     begin = "This is `suspect` as it was given, with all of its four mistakes. Do the tests of the chapter's text."
@@ -209,7 +244,23 @@ def mistakes_of_the_loop() -> list[Mistake]:
         for left in combinations(TOLD, count):
             mended = " and ".join(name for name in TOLD if name not in left)
             found.append(Mistake(loop_with(*left), f"Mended: {mended}; {count} to go. {TOLD[left[0]]}"))
-    return found
+    return [
+        *found,
+        Mistake(
+            slightly_wrong(zeroed=False),
+            "The gradients are forgotten between backward() and step(), so that nothing is learned. Forget those of "
+            "the "
+            "batch before: zero_grad() comes before backward().",
+        ),
+        Mistake(
+            slightly_wrong(label=slice(None, -1)),
+            "The labels are what the decoder reads, target[:, :-1]. It should say the word *after* each of them.",
+        ),
+        Mistake(
+            slightly_wrong(mode=False),
+            "The model trains without its dropout: eval() belongs behind the loop, and train() before it.",
+        ),
+    ]
 
 
 # -- right, and written differently --------------------------------------------------------------------------------
@@ -279,6 +330,8 @@ EXERCISES = [
                 "b1 * m + g is a sum that grows to ten times g. A mean gives the new gradient the share 1 - b1, and g "
                 "squared the share 1 - b2.",
             ),
+            Mistake(without_eps, "eps is missing: a gradient that was always 0 gives 0 / 0. Add it to the root."),
+            Mistake(v_before_m, "v is returned before m. The order is w, m, v."),
             Mistake(swapped_rates, "b1 and b2 are exchanged: b1 belongs to m, b2 to v."),
         ],
         hints=(

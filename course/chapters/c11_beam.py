@@ -88,11 +88,12 @@ def probe_beam_search(beam_search: Any) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for text, options in {
         "with the trap, width 2": (from_table(trap() + 1e-30), 2, 6, 0.0),
-        "with width 1": (model(10), 1, 8, 0.0),
-        "with width 2": (model(31), 2, 8, 0.0),
+        "with width 1": (model(10), 1, 6, 0.0),
+        "with width 2": (model(31), 2, 6, 0.0),
         "with width 2 and a limit of 4": (model(18), 2, 4, 0.0),
+        "with width 2 and a limit of 5": (model(35), 2, 5, 0.0),
         "with width 3 and alpha 1": (model(33), 3, 8, 1.0),
-        "with width 4 and alpha 0.6": (model(13), 4, 8, 0.6),
+        "with width 4 and alpha 0.6": (model(2), 4, 6, 0.6),
     }.items():
         next_log_p, width, limit, alpha = options
         ids, value = found(beam_search(next_log_p, BOS, EOS, width, limit, alpha), "beam_search(...)")
@@ -215,7 +216,7 @@ def bos_forgotten(sentences, next_log_p, bos):
     return extended(sentences, lambda ids: next_log_p(ids[1:]), bos)
 
 
-def beam_with(*, ranked=True, normalised=True, end=True, cut=True, stops=False, first=False):
+def beam_with(*, ranked=True, normalised=True, end=True, kept="width", stops=False, limit_counts=True, off=0):
     """Beam search with something left out."""
 
     def search(next_log_p, bos, eos, width, limit, alpha=0.0):
@@ -226,13 +227,14 @@ def beam_with(*, ranked=True, normalised=True, end=True, cut=True, stops=False, 
                 if ids[-1] != eos:
                     going_on.append((log_p, ids))
                 elif rank < width or not ranked:
-                    value = score(log_p, length, alpha if normalised else 0.0)
+                    value = score(log_p, length - off, alpha if normalised else 0.0)
                     finished.append((value, ids[: -1 if end else None]))
-            sentences = going_on[: width if cut else 1]
-            if (stops and len(finished) >= 1) or (first and len(finished) >= width):
+            sentences = going_on[: {"width": width, "one": 1, "all": None}[kept]]
+            if stops and finished:
                 break
         else:
-            finished += [(score(log_p, limit, alpha if normalised else 0.0), ids) for log_p, ids in sentences]
+            if limit_counts:
+                finished += [(score(log_p, limit, alpha), ids) for log_p, ids in sentences]
         best, ids = max(finished)
         return ids, best
 
@@ -439,7 +441,7 @@ EXERCISES = [
                 "This finds what greedy finds, whatever the width is: more than one sentence must go on.",
             ),
             Mistake(
-                beam_with(cut=False),
+                beam_with(kept="one"),
                 "Only one sentence goes on after each step: keep the `width` best of those that have not ended.",
             ),
             Mistake(
@@ -460,6 +462,18 @@ EXERCISES = [
                 finished_ones_in_the_way,
                 "The beam gets narrower with each sentence that ends. Finished ones are set aside: `width` unfinished "
                 "ones go on after them.",
+            ),
+            Mistake(
+                beam_with(kept="all"),
+                "Every sentence goes on, however unlikely: there are soon millions of them. Keep the first `width`.",
+            ),
+            Mistake(
+                beam_with(limit_counts=False),
+                "The sentences that are still open at the limit are forgotten: they count as they are.",
+            ),
+            Mistake(
+                beam_with(off=1),
+                "The length of a finished sentence is one too small: eos counts as a word.",
             ),
             Mistake(beam_with(end=False), "eos is among the words of the result; leave it out."),
         ],

@@ -17,7 +17,7 @@ from .c12_cache_solution import feed_forward as feed
 from .c12_cache_solution import norm as normed
 
 SOURCE = np.array([[5, 6, 10, 3], [8, 2, 0, 0]])
-SAID = np.array([[1, 8, 4, 12], [1, 5, 5, 7]])
+SAID = np.array([[1, 8, 4, 10], [1, 5, 5, 7]])
 
 
 def encoded(source: np.ndarray = SOURCE) -> tuple[Seq2SeqTransformer, np.ndarray]:
@@ -319,7 +319,8 @@ EXERCISES = [
             ),
             Mistake(
                 along_the_heads,
-                "The new keys are put beside the others as further heads (axis 1). The words are on axis 2.",
+                "The new keys are joined to the others along the wrong axis. The words are on axis 2 of (batch, heads, "
+                "words, e).",
             ),
         ],
         hints=(

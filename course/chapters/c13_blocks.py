@@ -96,8 +96,9 @@ def probe_backward(backward: Any) -> dict[str, Any]:
     names = "the gradient of q", "the gradient of k", "the gradient of v"
     found = {f"{name}, all keys in one block": x for name, x in zip(names[::-1], gradients(7)[::-1], strict=True)}
     found |= {f"{name}, blocks of 3, 3 and 1": x for name, x in zip(names, gradients(3), strict=True)}
-    saved = forward(*long[:3], 40)
-    held = holds_the_table(lambda: backward(*long[:3], *saved, long[3], 40))
+    q_long, k_long, v_long, g_long = long
+    saved = forward(q_long, k_long, v_long, 40)
+    held = holds_the_table(lambda: backward(q_long, k_long, v_long, *saved, g_long, 40))
     return found | {"whether the whole table was held at a time": held}
 
 
@@ -152,6 +153,15 @@ def running(shrink: Callable[[float, float], float], *, top: bool = True) -> Any
         return m, total
 
     return running_sum
+
+
+def relative_to_the_old(blocks):
+    m, total = -np.inf, 0.0
+    for block in blocks:
+        new = max(m, block.max())
+        total = total * np.exp(m - new) + np.exp(block - m).sum()
+        m = new
+    return m, total
 
 
 def never_shifted(blocks):
@@ -220,6 +230,11 @@ def backward_with(*, d=True, scaled=True, add=True, per_block=False, both=True):
         return dq, dk, dv
 
     return gradients
+
+
+def one_d_for_all(q, k, v, out, log_sum, g, size):
+    shared = np.full_like(out, (g * out).sum() / max(out.shape[1], 1)) / np.where(g == 0, 1, g)
+    return backward(q, k, v, shared, log_sum, g, size)
 
 
 def gradient_table_at_once(q, k, v, out, log_sum, g, size):
@@ -291,6 +306,12 @@ EXERCISES = [
             Mistake(
                 running(lambda m, new: np.exp(m - new), top=False),
                 "m is the largest number of the last block. It should be the largest of all so far: max(m, ...).",
+            ),
+            Mistake(
+                relative_to_the_old,
+                "The block's own numbers are taken relative to the old m, which at first is -inf. They too belong to "
+                "the "
+                "new one: exp(number - m').",
             ),
             Mistake(
                 never_shifted,
@@ -385,6 +406,11 @@ EXERCISES = [
             Mistake(
                 backward_with(d=False),
                 "The gradient of v is right. In the softmax's rule D is missing: raising one weight lowers the others.",
+            ),
+            Mistake(
+                one_d_for_all,
+                "D is one number for all queries. Each query has its own: sum along the row, axis=1, and keep the "
+                "axis.",
             ),
             Mistake(
                 backward_with(scaled=False),

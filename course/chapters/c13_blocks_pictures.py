@@ -19,12 +19,12 @@ def draw_running() -> Any:
     scores, values = 1.3 * rng.standard_normal(32), rng.standard_normal((32, 2))
     scores[13], scores[22] = 3.4, 6.0
     m, total, o = np.array([-np.inf]), np.zeros(1), np.zeros((1, 2))
-    ends, seen = [], []
+    ends, parts = [], []
     for block in slices(32, 4):
         m, total, o = take_block(m, total, o, scores[None, block], values[block])
         ends.append(block.stop - 0.5)
-        seen.append((m[0], total[0], *(o / total[:, None])[0]))
-    seen = np.array(seen)
+        parts.append((m[0], total[0], *(o / total[:, None])[0]))
+    seen = np.array(parts)
     plain(top, "scores of one query (dots), and the largest so far, m")
     top.plot(range(32), scores, "o", color=GREY, markersize=3)
     top.step([-0.5, *ends], [seen[0, 0], *seen[:, 0]], color=RED, linewidth=1.4)

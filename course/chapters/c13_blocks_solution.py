@@ -9,8 +9,7 @@ def slices(length, size):
 
 
 def running_sum(blocks):
-    """For arrays of numbers, each of which is seen once: m, the largest of all, and total, the sum of exp(number - "
-    "m)."""
+    """For arrays of numbers, each seen once: m, the largest of all, and total, the sum of exp(number - m)."""
     m, total = -np.inf, 0.0
     for numbers in blocks:
         # your turn: The largest so far may grow. What was summed before was summed relative to the old m: by which

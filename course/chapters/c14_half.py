@@ -11,7 +11,7 @@ from ...autograd import Parameter, Tensor
 from ...train.optim.loss_scaling import LossScaler
 from ...train.optim.optimizers import SGD, clip_grad_norm
 from ..exercise import Exercise, Mistake, need
-from .c14_half_solution import Scaler, lost
+from .c14_half_solution import Scaler, half_step, lost
 
 GradientsOf = Callable[[list[np.ndarray], float], list[np.ndarray]]
 
@@ -72,6 +72,7 @@ def probe_scaler(Scaler: Any) -> dict[str, Any]:  # noqa: N803 - a class
 
 def probe_half_step(half_step: Any) -> dict[str, Any]:
     start, gradients_of, _ = regression()
+    start = [w + np.float32(1 / 3) for w in start]  # which 16 bits can't hold
 
     def after(steps: int, initial: float, gradients: GradientsOf = gradients_of, lr: float = 0.05) -> tuple[Any, Any]:
         weights, scaler = [w.copy() for w in start], LossScaler(initial, interval=10)
@@ -92,6 +93,7 @@ def probe_half_step(half_step: Any) -> dict[str, Any]:
         "the type of the weights": str(one[0].dtype),
         "the weights after three steps with gradients that are tiny": after(3, 2.0**12, tiny, 1e4)[0][0],
         "the weights after an overflow of the second gradient": after(1, 4.0, partly)[0][0],
+        "the type of the weights after an overflow": str(after(1, 4.0, partly)[0][0].dtype),
         "the scale after 40 steps, the first ones of which overflow": float(scaler.scale),
         "the number of skipped steps": int(scaler.skipped),
         "the weights after 40 steps": many[0],
@@ -203,13 +205,24 @@ class TheOtherWay(Scaler):
         super().update(not finite)
 
 
-def stepping(*, kept=np.float32, wide=True, skip=True, told=True, divide=True, zero=False, late=False, only=False):
+def stepping(
+    *,
+    kept=np.float32,
+    half=np.float16,
+    wide=True,
+    skip=True,
+    told=True,
+    divide=True,
+    zero=False,
+    late=False,
+    only=False,
+):
     """A step with something wrong in it."""
 
     def step(weights, gradients_of, scaler, lr):
         with np.errstate(over="ignore", invalid="ignore"):
             scale = np.float32(float(scaler.scale))
-            scaled = gradients_of([w.astype(np.float16) for w in weights], float(scaler.scale))
+            scaled = gradients_of([w.astype(half) for w in weights], float(scaler.scale))
             finite = all(bool(np.isfinite(g).all()) for g in (scaled[:1] if only else scaled))
             if told:
                 scaler.update(finite)
@@ -227,6 +240,12 @@ def stepping(*, kept=np.float32, wide=True, skip=True, told=True, divide=True, z
             return [w.astype(np.float16).astype(kept) for w in stepped] if kept is not np.float32 else stepped
 
     return step
+
+
+def halves_after_an_overflow(weights, gradients_of, scaler, lr):
+    skipped = scaler.skipped
+    stepped = half_step(weights, gradients_of, scaler, lr)
+    return [w.astype(np.float16) for w in weights] if scaler.skipped > skipped else stepped
 
 
 def half_weights(weights, gradients_of, scaler, lr):
@@ -348,6 +367,16 @@ EXERCISES = [
                 "The weights come back in 16 bits. They have to stay in 32, or small steps are rounded away: the "
                 "copies "
                 "are for the passes alone.",
+            ),
+            Mistake(
+                halves_after_an_overflow,
+                "After an overflow the copies in 16 bits come back, and digits of the weights are lost for ever. "
+                "Return "
+                "the weights themselves.",
+            ),
+            Mistake(
+                stepping(half=np.float32),
+                "The passes get the weights in 32 bits. Give them copies in 16: that is what all this is about.",
             ),
             Mistake(
                 stepping(wide=False),

@@ -167,7 +167,7 @@ class CachedState:
         last = self.cross_attentions[-1][:, :, -1:].mean(axis=1)
         with no_grad():
             logits, gate = (Tensor(part[:, None]) for part in (self._project(x), self.decoder.gate(x)))
-            return copy_logits(logits, gate, Tensor(last), self._source).data[:, 0]
+            return copy_logits(logits, gate, Tensor(last), self._source, self.decoder.uncopied).data[:, 0]
 
     def _project(self, x: Any) -> Any:
         """Logits, in the same memory at each step: newly allocated megabytes would cost page faults."""

@@ -174,7 +174,7 @@ class RawDecoder:
         output: the layer that computes logits.
         packed: copy the weights into the layout that is fastest for few rows. This doubles the memory of the weights,
             and the parameters must not change afterwards.
-        gate: the layer that computes the gate of a decoder that copies, see `models.copying`.
+        copying: of a decoder that copies, the layer of its gate and the id that it doesn't copy, see `models.copying`.
     """
 
     def __init__(
@@ -184,12 +184,13 @@ class RawDecoder:
         norm: Module | None,
         output: Linear,
         packed: bool = False,
-        gate: Linear | None = None,
+        copying: tuple[Linear, int | None] | None = None,
     ):
         self.embed, self.layers = embed, [RawLayer(layer) for layer in layers]
         self.norm = None if norm is None else Normalise(norm)
         self.output = Affine.of(output)
-        self.gate = None if gate is None else Affine.of(gate)
+        self.gate = None if copying is None else Affine.of(copying[0])
+        self.uncopied = None if copying is None else copying[1]
         if packed:
             pack([self.output, *(affine for layer in self.layers for affine in layer.affines())])
         self.dtype, self.vocabulary = output.weight.dtype, output.out_features

@@ -176,6 +176,7 @@ def test_from_the_first_stub_to_a_chapter_that_is_done(folder, monkeypatch, caps
     code, out = call(monkeypatch, capsys, "check", "1", *at)
     assert code == 0
     assert "[###] 3 of 3" in out
+    assert "Go on with chapter 2" in out
     path, _, line = definition("autograd.ops.trigonometric.Tanh.backward")
     assert f"{path}:{line} (Tanh.backward)" in out
     assert "view Graph (its address ends in `#graph`)" in out

@@ -26,8 +26,8 @@ def test_the_model_with_other_heads(tmp_path) -> None:
     example = Example("classify_news.py", tmp_path, pictures=False)
     options = ["--data", small_data("classify_news", tmp_path), "--preset", "smoke", "--steps", 4]
     out = example.succeeds(*options, "--table", "heads", "--out", "run")
-    places = [out.index(f"| {name}") for name in ("always ", "Transformer", "1 head ", "8 heads")]
-    assert places == sorted(places)
+    offsets = [out.index(f"| {name}") for name in ("always ", "Transformer", "1 head ", "8 heads")]
+    assert offsets == sorted(offsets)
 
 
 def test_classifying_arguments_and_standard_input(trained: Example) -> None:

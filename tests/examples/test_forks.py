@@ -1,4 +1,4 @@
-"""The tool of these tests: a script that is forked behaves as one that was started."""
+"""The tool of these tests: a forked script behaves like one that was started."""
 
 from __future__ import annotations
 

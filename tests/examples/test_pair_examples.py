@@ -7,7 +7,7 @@ import pytest
 from ..support.examples import Example
 
 COPY = ("--set", "copy=true", "--set", "coverage_loss=0.5")
-# What each says by the way, a text for it, and options.
+# A part of each one's output, a text for it, and options.
 SCRIPTS = {
     "summarize_news": ("first 7 words", "The storm from Norwick hit the coast on Monday, officials said.", COPY),
     "paraphrase_coco": ("A dig sitting on the", "A dog sitting on the grass.", ()),

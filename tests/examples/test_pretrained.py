@@ -1,4 +1,4 @@
-"""The examples on folders of `transformers`: using such a model, and beginning with one."""
+"""The examples with models of `transformers` in folders: using one, and starting training from one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(script: str, *arguments: object, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Folders with a translator, two decoders and a classifier, and data to go on with."""
+    """Folders with a translation model, two decoders and a classifier, and data to continue training."""
     folder = tmp_path_factory.mktemp("pretrained")
     tokenizer = BPETokenizer.train(TEXTS, 300)
     n = tokenizer.vocab_size

@@ -1,4 +1,4 @@
-"""What can be chosen in any of the reports' examples, by the same flags."""
+"""Options that all examples of the reports have."""
 
 from __future__ import annotations
 

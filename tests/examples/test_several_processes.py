@@ -1,4 +1,4 @@
-"""mpirun -n 2 trains each report's example: the numbers of one process with --accumulate 2, and tables in common."""
+"""mpirun -n 2 trains each report's example: the numbers of one process with --accumulate 2, and shared tables."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def rows(folder: Path) -> list[dict]:
 
 
 def test_each_cell_is_trained_by_one_process_alone(two: Path, tmp_path: Path) -> None:
-    """So its numbers are those that it has without mpirun."""
+    """So its numbers are the same as without mpirun."""
     Example("classify_news.py", tmp_path, pictures=False).succeeds(*options("classify_news", tmp_path), "--out", "one")
     assert rows(two / "classify_news") == rows(tmp_path / "one")
     assert len(rows(two / "classify_news")) == 4
@@ -77,7 +77,7 @@ def test_each_cell_is_trained_by_one_process_alone(two: Path, tmp_path: Path) ->
 
 
 def test_an_interrupted_table_goes_on(two: Path, tmp_path: Path) -> None:
-    """By one process as well. The last two rows were not written; one of their cells was begun, the other one not."""
+    """Also with one process. The last two rows were not written; one of their cells was begun, the other was not."""
     folder = tmp_path / "run"
     shutil.copytree(two / "classify_news", folder)
     whole = rows(folder)

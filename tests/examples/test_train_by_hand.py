@@ -1,4 +1,4 @@
-"""The example that writes the training loop out: it learns, it translates, and no trainer is in it."""
+"""The example with an explicit training loop: it learns, translates, and uses no Trainer."""
 
 from __future__ import annotations
 

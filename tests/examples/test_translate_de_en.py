@@ -1,4 +1,4 @@
-"""The example as a user runs it: a tiny training, translating with its model, and everything one can type wrong."""
+"""The example as a user runs it: a tiny training, translating with its model, and wrong command lines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_training_leaves_a_whole_run_folder(trained: Path) -> None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """All files of a run that its options and data alone decide: docs/training.md."""
+    """All files of a run that depend on its options and data only: docs/training.md."""
     names = (path for path in folder.rglob("*") if path.is_file() and path.name != "timings.jsonl")
     return {str(path.relative_to(folder)): path.read_bytes() for path in names}
 
@@ -106,7 +106,7 @@ def test_help_names_every_option(trained: Path) -> None:
 
 
 def wrong(trained: Path, *arguments: object, stdin: bytes = b"") -> str:
-    """Run it with something wrong: exit code 2 and one paragraph on standard error, which is returned."""
+    """Run a wrong command line: exit code 2 and one paragraph on standard error, which is returned."""
     done = run(*arguments, folder=trained, stdin=stdin)
     assert done.returncode == 2, done.out + done.err
     assert "Traceback" not in done.err
@@ -230,9 +230,9 @@ def test_back_translation_distillation_and_other_ways_to_train(trained: Path) ->
     assert done.returncode == 0, done.err
     assert "en-de" in done.out
     (trained / "english.txt").write_text("The red dog is here.\n\nThe old man sleeps.\n", encoding="utf-8")
-    regime = ["--accumulate", "2", "--checkpoint-activations", "--ema", "0.9", "--curriculum", "1", "--prefetch", "2"]
+    ways = ["--accumulate", "2", "--checkpoint-activations", "--ema", "0.9", "--curriculum", "1", "--prefetch", "2"]
     further = ["--back-translate", "reverse", "english.txt", "--clean", "--teacher", "run", "--set", "dropout=0.1"]
-    done = run(*train, "--out", "all", *regime, *further, folder=trained)
+    done = run(*train, "--out", "all", *ways, *further, folder=trained)
     assert done.returncode == 0, done.err
     assert "2 training pairs more by back-translation" in done.out
     assert (trained / "all/tokenizer.json").read_bytes() == (trained / "run/tokenizer.json").read_bytes()

@@ -40,6 +40,16 @@ def test_it_is_the_mixture_of_the_paper() -> None:
     np.testing.assert_allclose(found, plain_mixture(logits, gate, weights), rtol=1e-12)
 
 
+def test_what_is_not_copied_leaves_its_share_to_the_others() -> None:
+    logits, gate, weights = inputs()
+    found = ops.softmax(copy_logits(*map(Tensor, (logits, gate, weights)), SOURCE, 3)).data
+    expected = plain_mixture(logits, gate, weights * (SOURCE != 3)[:, None])
+    np.testing.assert_allclose(found, expected / expected.sum(axis=-1, keepdims=True), rtol=1e-12)
+    shares = copied_shares(*map(Tensor, (logits, gate, weights)), SOURCE, np.array([[3, 1, 3, 2], [4] * 4]), 3)
+    np.testing.assert_array_equal(shares[0, [0, 2]], 0)
+    assert 0 < shares[0, 1, 1] < 1
+
+
 def test_without_a_source_nothing_is_copied() -> None:
     logits, gate, weights = inputs()
     found = copy_logits(Tensor(logits), Tensor(gate), Tensor(0 * weights), SOURCE).data

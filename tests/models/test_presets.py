@@ -1,4 +1,4 @@
-"""The presets `paper` have the reports' sizes and options; `tests/train/tables/test_sizes.py` counts parameters."""
+"""The presets `paper` have the reports' sizes and options; `tests/train/test_sizes.py` counts parameters."""
 
 from __future__ import annotations
 

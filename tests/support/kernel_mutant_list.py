@@ -65,11 +65,8 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         [
             ("wrong statistic", "block_sum(squares, scratch) / width + eps", "block_sum(squares, scratch) / width"),
             ("wrong statistic", "/ width + eps", "/ (width - 1) + eps"),
-            (
-                "wrong scratch",
-                "float *row = shared, *scratch = shared + width;",
-                "float *row = shared, *scratch = shared;",
-            ),
+            ("lost neighbours", "first = start / 8 + threadIdx.x;", "first = (start + 7) / 8 + threadIdx.x;"),
+            ("wrong column", "size_t column = 8 * group + i - start;  //", "size_t column = 8 * threadIdx.x + i;  //"),
             ("scratch out of bounds", "scratch = shared + 2 * width;", "scratch = shared + 2 * width + 32;"),
             (
                 "missing barrier",
@@ -106,12 +103,13 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         [
             (
                 "wrong replay",
-                "dx[start + i] = narrow(dropout_keeps(key, call, start + i",
-                "dx[start + i] = narrow(dropout_keeps(key, call, i",
+                "draw_eight(keep, seed, call, group, threshold);\n#endif",
+                "draw_eight(keep, seed, call, group - start / 8, threshold);\n#endif",
             ),
-            ("wrong replay", "? change * keep_scale : 0.0f", "? change : 0.0f"),
-            ("lost term", "if (past) change += widen(past[start + i]);", ""),
-            ("unrounded statistics", "value = widen(stored);", "value += widen(residual[start + i]) + 0.01f;"),
+            ("wrong replay", "keep[i] ? own * keep_scale : 0.0f", "keep[i] ? own : 0.0f"),
+            ("lost term", "if (past) own += widen(beside.value[i]);", ""),
+            ("unrounded statistics", "sum += widen(own.value[i]);", "sum += widen(own.value[i]) + 0.01f;"),
+            ("written too far", "if (start + i >= low && start + i < n) x", "if (start + i < n) x"),
         ],
     ),
     (
@@ -138,15 +136,21 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         [
             ("wrong half of a word", "i % 2 ? word", "i % 2 == 0 ? word"),
             ("off by one", "word[i / 2] & 0xffffu) >= threshold", "word[i / 2] & 0xffffu) > threshold + 100"),
-            ("no tail", "if (start + 8 <= n) {\n        eight", "if (start <= n) {\n        eight"),
-            ("no tail", "if (start + 8 <= n) {\n        *rein", "if (start <= n) {\n        *rein"),
+            ("no tail", "if (start >= low && start + 8 <= n) {\n        eight", "if (start <= n) {\n        eight"),
+            ("no tail", "if (start >= low && start + 8 <= n) {\n        *rein", "if (start <= n) {\n        *rein"),
         ],
     ),
     ("dropout.cu", long, [("limits", "key_of(seed), call, group)", "key_of(seed), call, group % 8192)")]),
     (
         "normalization.cu",
         long,
-        [("limits", "call, start + i, threshold) ? value", "call, (start + i) % 65536, threshold) ? value")],
+        [
+            (
+                "limits",
+                "draw_eight(keep, seed, call, group, threshold);\n#pragma",
+                "draw_eight(keep, seed, call, group % 8192, threshold);\n#pragma",
+            )
+        ],
     ),
     (
         "dropout.cu",

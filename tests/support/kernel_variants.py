@@ -17,12 +17,9 @@ def _each(name: str, values: range) -> list[dict[str, Any]]:
 
 def attention_constants(direction: str, half: int, padded: int, extras: int) -> dict[str, int]:
     """The constants for the kernels of attention_forward.cu or attention_backward.cu on a GPU with enough memory."""
-    constants = {"HALF": half, "D": padded, "EXTRAS": extras}
-    if direction == "forward":
-        tiles, warps, block_k = forward_blocks(half, padded, extras)[0]
-        return {**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block_k}
-    tiles, warps, block = backward_blocks(half, padded, extras)[0]
-    return {**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK": block}
+    constants, forward = {"HALF": half, "D": padded, "EXTRAS": extras}, direction == "forward"
+    tiles, warps, block = (forward_blocks if forward else backward_blocks)(half, padded, extras)[0]
+    return {**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK_K" if forward else "BLOCK": block}
 
 
 _ATTENTION = [*product((1,), (64, 128), (0, 1)), (1, 96, 0), (0, 64, 1), (0, 128, 1)]  # half, head_dim, extras

@@ -98,7 +98,7 @@ def test_a_training_killed_at_random_moments_ends_like_one_that_was_not(tmp_path
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory) -> bytes:
-    """The log of a run to which nothing happened."""
+    """The log of an undisturbed run."""
     folder = tmp_path_factory.mktemp("crashes") / "straight"
     small_run(folder)
     return (folder / "metrics.jsonl").read_bytes()

@@ -1,4 +1,4 @@
-"""Several processes: the same numbers as one, whoever dies, however many go on."""
+"""Several processes give the same numbers as one, also after one died or with another number of them."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def processes_of(launcher: int) -> list[int]:
 
 
 class Exchange:
-    """A communicator that answers as if there were a second process, which gives `other`."""
+    """A communicator with a simulated second process, which contributes `other`."""
 
     def __init__(self, other: object = None):
         self.other, self.aborted = other, None
@@ -219,7 +219,7 @@ class TestOneProcess:
 
 
 class Doubling(Ranks):
-    """Two ranks that have the same gradients; notes when each sum begins and ends."""
+    """Two ranks with the same gradients; records when each sum begins and ends."""
 
     size = 2
 
@@ -275,7 +275,7 @@ class TestGradientSum:
 
 
 def test_without_nccl_the_error_says_what_to_install(monkeypatch) -> None:
-    """Where the library is missing CuPy's module is there all the same, with no function in it."""
+    """If the library is missing, CuPy's module can be imported all the same, but has no functions."""
     runtime = types.SimpleNamespace(runtimeGetVersion=lambda: 12090)
     cuda = types.SimpleNamespace(nccl=types.SimpleNamespace(available=False), runtime=runtime)
     monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(cuda=cuda))

@@ -1,4 +1,4 @@
-"""Training whose passes and updates are CUDA graphs: bit for bit the run without them, on a stand-in that captures."""
+"""Training with passes and updates as CUDA graphs is bit-equal to that without, on a stand-in that captures."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_run_with_graphs_goes_on_from_its_save(tmp_path, fake_cupy) -> None:
 
 
 def test_launches_of_a_step_with_graphs(tmp_path, fake_cupy) -> None:
-    """What the host starts for an update of two batches, once everything is captured."""
+    """The number of launches for an update of two batches, once everything is captured."""
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer = small_trainer(run, device="cuda", layers=2, precision="fp16", graphs=True, data=SMALL)
         batches = next(trainer._updates())
@@ -182,7 +182,7 @@ def test_random_numbers_from_the_host_are_noticed(tmp_path, fake_cupy) -> None:
 
 
 def test_a_learning_rate_frozen_in_the_graph_would_be_noticed(tmp_path, fake_cupy, monkeypatch) -> None:
-    """The test of the tests: were the rate a number of the host's, fifty steps would not be those without graphs."""
+    """A test of the tests: with the rate as a number on the host the fifty steps would differ."""
     apply = DeviceUpdates._apply
 
     def frozen(self: DeviceUpdates, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A whole training run on a device: the same record as on the CPU, and it goes on from its save."""
+"""A whole training run on a device: the same log as on the CPU, and it can be resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing runs, and the options that say how to train."""
+"""Comparing runs, and training options."""
 
 from __future__ import annotations
 

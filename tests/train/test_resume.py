@@ -1,4 +1,4 @@
-"""Exact resume: a run that was stopped and went on in a new process is bit-equal to one that never stopped."""
+"""Exact resume: a run that was stopped and resumed in a new process is bit-equal to one that never stopped."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_stopping_at_any_step_changes_nothing(straight, tmp_path, k) -> None:
 
 
 def test_other_optimisers_schedules_averages_and_early_stopping_resume_too(tmp_path) -> None:
-    """The rate falls and patience runs out on the way; both would be forgotten by a run that starts them anew."""
+    """The rate falls and patience runs out during the run; a run that did not restore both would differ."""
 
     def options() -> dict:
         return {
@@ -104,7 +104,7 @@ def test_stopping_again_and_again_changes_nothing(straight, tmp_path) -> None:
 
 
 def test_dropout_and_the_order_of_batches_matter_in_these_runs(straight, tmp_path) -> None:
-    """Else equality would say nothing."""
+    """Otherwise their equality would prove nothing."""
     small_run(tmp_path / "still", dropout=0.0)
     small_run(tmp_path / "single", accumulate=1)
     logs = {(folder / "metrics.jsonl").read_bytes() for folder in (straight, tmp_path / "still", tmp_path / "single")}
@@ -147,13 +147,13 @@ def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
 
 
 def test_the_random_numbers_of_a_batch_follow_from_its_position(tmp_path) -> None:
-    """(seed, epoch, batch, generator): no two alike, and the same in every order."""
+    """They depend on (seed, epoch, batch, generator): all are different, in any order of the batches."""
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer: Trainer = small_trainer(run)
     draws = {}
-    for place in itertools.product(range(3), range(4)):
-        trainer._seed_generators(MicroBatch(*place, None))
-        draws[place] = trainer.generators[0].numpy.random()
+    for position in itertools.product(range(3), range(4)):
+        trainer._seed_generators(MicroBatch(*position, None))
+        draws[position] = trainer.generators[0].numpy.random()
     assert len(set(draws.values())) == 12
     trainer._seed_generators(MicroBatch(1, 2, None))
     assert trainer.generators[0].numpy.random() == draws[1, 2]
@@ -202,7 +202,7 @@ def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch,
     assert_equal_runs(straight, tmp_path / "run")
 
 
-# The fifth file that takes its place, of the second save, sends a signal to the process.
+# The fifth file to be renamed, of the second save, sends a signal to the process.
 SIGNALLED = """
 import itertools, os, sys
 from tests.support.small_run import main

@@ -1,4 +1,4 @@
-"""Sweeps: every cell once, those that failed again, one table and one picture."""
+"""Sweeps: every cell runs once, failed ones again; one table and one picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training loop: it learns, repeats itself exactly, keeps the best weights, and says what went wrong."""
+"""The training loop: it learns, is reproducible, keeps the best weights, and reports errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_it_learns_and_leaves_the_best_weights(tmp_path, capsys) -> None:
 
 
 def test_the_mean_of_the_last_weights_is_kept_where_it_is_better(tmp_path) -> None:
-    """A rate too high for the noise makes the weights scatter around the solution, and their mean is nearer to it."""
+    """With too high a learning rate the weights scatter around the solution; their mean is nearer to it."""
     manual_seed(0)
     model = nn.Linear(3, 1)
     seen: list[np.ndarray] = []
@@ -105,7 +105,7 @@ def test_the_same_seed_gives_the_same_file(tmp_path) -> None:
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_k_accumulated_batches_equal_one_batch_of_them_all(tmp_path, k) -> None:
-    """Batches of 4, 8 and 12 points: every point weighs the same, whatever batch it came in."""
+    """With batches of 4, 8 and 12 points, every point has the same weight."""
     rng = np.random.default_rng(0)
     batches = [(x, x.sum(axis=1, keepdims=True)) for x in (rng.normal(size=(4 * n, 3)) for n in (1, 2, 3))][:k]
     whole = tuple(np.concatenate(side) for side in zip(*batches, strict=True))
@@ -136,7 +136,7 @@ def test_k_accumulated_batches_equal_one_batch_of_them_all(tmp_path, k) -> None:
 
 
 def test_early_stopping_on_any_metric(tmp_path, capsys) -> None:
-    """The weights are those of the best value of the metric asked for, not of the best loss."""
+    """The weights kept are those with the best value of the chosen metric, not of the loss."""
     manual_seed(0)
     model = nn.Linear(3, 1)
     seen: list[np.ndarray] = []
@@ -185,7 +185,7 @@ def test_a_last_step_that_diverges_says_so_too(tmp_path) -> None:
 
 @pytest.mark.parametrize(("accumulate", "empty"), [(1, "Batch 2 of epoch 1"), (3, "Batch 2 of"), (1, "A validation")])
 def test_a_batch_without_targets_ends_the_run_with_a_word(tmp_path, accumulate: int, empty: str) -> None:
-    """All of it is padding: alone its mean is no number, and beside others it would count for nothing, unnoticed."""
+    """A batch of padding alone: its mean would be NaN, or, beside other batches, it would count nothing, unnoticed."""
     x = np.ones((4, 3), np.float32)
     full, padding = (x, np.array([0, 1, -100, 1])), (x, np.full(4, -100))
 

@@ -47,5 +47,7 @@ def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:
         plot_heads(weights, queries, keys, run.picture(name), f"Last layer, {what}")
     if config.copy:
         shares, source, written = translator.copied(text)
-        written = [f"{token} {share:.0%}" for token, share in zip(written, shares.sum(axis=1), strict=True)]
-        plot_attention(shares, source, written, run.picture("copied"), "How probably each token was copied, and whence")
+        total = shares.sum(axis=1)
+        written = [f"{share:.0%}|{token}" for token, share in zip(written, total, strict=True)]
+        title, shades = "What was copied, and from where", "probability of having been copied"
+        plot_attention(shares, source, written, run.picture("copied"), title, shades=shades)

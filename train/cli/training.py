@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from ...errors import InputError
 from ...models import ClassifierConfig, LanguageModelConfig, Seq2SeqConfig
 from ...models.fields import Choices, Flag, described, field_kinds, parse_value, plain_kind, settings
-from ...models.hyperparameters import Preset
+from ...models.hyperparameters import ClassifierPreset, LanguageModelPreset, Preset
 from ...models.shipped import model_path
 from .options import OfKind, OptionParser, Use
 
@@ -91,7 +91,36 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     made = dataclasses.replace(made, **changes)
     if made.schedule == "noam" and "lr" in changes:
         raise InputError("Noam's schedule has its rate from the preset: leave out --lr, or choose --schedule.")
+    typed = {setting.partition("=")[0] for setting in arguments.set}
+    for name, idle, why in _idle(arguments, made):
+        if idle and name in typed | changes.keys() and not _resumes(arguments):
+            raise InputError(f"{f'--set {name}' if name in typed else option_of(name)} has no effect: {why}.")
     return made
+
+
+def _resumes(arguments: Any) -> bool:
+    """Whether a run goes on: some options are then changed on purpose beside those that the run was started with."""
+    return getattr(arguments, "resume", None) is not None
+
+
+def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
+    """Values that have no effect beside some others: each name, whether that is so here, and why."""
+    for name in ("betas", "eps"):
+        yield name, made.optimizer == "sgd", "sgd has no use for it, only Adam has. Leave it out"
+    yield "average", made.ema is not None, "--ema averages the weights already. Leave out one of them"
+    yield "name_overflows", made.precision == "fp32", "gradients overflow in fp16. Add --precision fp16"
+    if isinstance(made, ClassifierPreset):
+        yield "epochs", made.steps is not None, "the number of steps is given. Leave out one of them"
+        own_words = bool(arguments.teacher or arguments.init)
+        yield "min_frequency", own_words, "no words are chosen beside --teacher or --init. Leave it out"
+    else:
+        yield "tied", bool(arguments.init), "the model of --init has its own. Leave it out"
+    if isinstance(made, LanguageModelPreset):
+        yield "pad_to", True, "all windows of a text have the same length. Leave it out"
+        yield "recurrent_steps", arguments.steps is not None, "--steps is for all models. Leave out one of them"
+        recurrent = getattr(arguments, "table", "baselines") == "baselines"
+        for name in ("recurrent_size", "recurrent_embedding", "recurrent_steps", "recurrent_lr"):
+            yield name, not recurrent, "only --table baselines has recurrent models. Leave it out"
 
 
 def set_values(arguments: Any, preset: AnyPreset) -> AnyPreset:
@@ -103,7 +132,7 @@ def set_values(arguments: Any, preset: AnyPreset) -> AnyPreset:
     made = changed(preset, [*arguments.set, *([f"positions={positions}"] if positions else [])])
     names = {setting.partition("=")[0] for setting in arguments.set}
     same = {name for name, (_, flag) in settings(type(preset)).items() if flag is not None and not flag.times}
-    for name in sorted(names & arguments.given & same):
+    for name in () if _resumes(arguments) else sorted(names & arguments.given & same):
         raise InputError(f"--set {name} and {option_of(name)} are the same: leave out one of them.")
     if arguments.init and positions:
         raise InputError(f"--positions {positions}: the model of --init has its own. Leave it out.")

@@ -96,6 +96,8 @@ def plot_attention(
     target_tokens: Sequence[str],
     out_png: str | Path,
     title: str = "",
+    *,
+    shades: str = "attention weight",
 ) -> None:
     """Draw attention weights as a grid of shades, source tokens along the top and target tokens down the side.
 
@@ -107,6 +109,7 @@ def plot_attention(
             (the start of a word) and "hund" can be distinguished.
         out_png: written atomically.
         title: above the grid, such as which layer it is of.
+        shades: what they mean.
 
     Raises:
         InputError: the picture can't be written.
@@ -134,7 +137,7 @@ def plot_attention(
     grid.set_xlabel("source token")
     grid.set_ylabel("target token")
     grid.tick_params(length=2)
-    figure.colorbar(image, ax=grid, label="attention weight", shrink=0.8, aspect=20)
+    figure.colorbar(image, ax=grid, label=shades, shrink=0.8, aspect=20)
     _save(figure, out_png)
 
 

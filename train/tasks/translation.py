@@ -244,6 +244,8 @@ class Translation(Task[TranslationPreset, Translator]):
 
     def config(self, tokenizer: Tokenizer) -> Seq2SeqConfig:
         config = self.preset.model_config(tokenizer.vocab_size, tokenizer.pad_id)
+        if config.copy:
+            config = dataclasses.replace(config, uncopied_id=tokenizer.eos_id)
         self._check_coverage(config)
         return config
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import pytest
 
@@ -15,6 +14,8 @@ from tests.support.kernel_variants import SHARED_MEMORY, TENSOR_CORE_KERNELS, VA
 pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 
 CASES = [(file, constants) for file, variants in VARIANTS.items() for constants in variants]
+SAMPLE = CASES[::4]
+RECORDED = json.loads(nvrtc.RECORD.read_text(encoding="utf-8"))
 
 
 def test_every_kernel_file_is_compiled_here() -> None:
@@ -22,25 +23,33 @@ def test_every_kernel_file_is_compiled_here() -> None:
 
 
 @pytest.mark.parametrize(("file", "constants"), CASES, ids=[nvrtc.variant_name(*case) for case in CASES])
-def test_it_compiles_without_spills_as_recorded(file, constants) -> None:
-    """For one kind of GPU, in turn; the record holds all kinds, of the text as it is now."""
-    recorded, variant = json.loads(nvrtc.RECORD.read_text(encoding="utf-8")), nvrtc.variant_name(file, constants)
-    assert recorded["digests"].get(variant) == nvrtc.digest(file, constants), f"run: {recorded['command']}"
+def test_the_record_is_of_the_kernels_as_they_are_and_nothing_spills(file, constants) -> None:
+    """For every kind of GPU."""
+    variant = nvrtc.variant_name(file, constants)
+    assert RECORDED["digests"].get(variant) == nvrtc.digest(file, constants), f"run: {RECORDED['command']}"
     shared = SHARED_MEMORY[file](constants) if file in SHARED_MEMORY else None
-    assert recorded["shared"].get(variant) == shared
+    assert RECORDED["shared"].get(variant) == shared
     assert shared is None or shared <= OF_AN_A100
-    kinds = nvrtc.architectures(file)
-    now = kinds[CASES.index((file, constants)) % len(kinds)]
-    found = nvrtc.compile_file(file, constants, now)
-    assert set(recorded["kernels"][variant]) == set(found) != set()
-    for name, usages in recorded["kernels"][variant].items():
-        assert tuple(usages) == kinds
-        if recorded["nvrtc"] == nvrtc.version():
-            assert usages[now] == asdict(found[name]), f"run: {recorded['command']}"
-        for usage in (asdict(found[name]), *usages.values()):
-            assert usage["spilled"] == usage["static_shared"] == 0, f"{name}: {usage}"
+    for name, usages in RECORDED["kernels"][variant].items():
+        assert tuple(usages) == nvrtc.architectures(file)
+        for usage in (nvrtc.Usage(*x) for x in usages.values()):
+            assert usage.spilled == usage.static_shared == 0, f"{name}: {usage}"
             expected = name in TENSOR_CORE_KERNELS and constants.get("HALF", 1) == 1
-            assert (usage["mma_instructions"] > 0) == expected, f"{name}: {usage}"
+            assert (usage.mma_instructions > 0) == expected, f"{name}: {usage}"
+
+
+@pytest.mark.parametrize(("file", "constants"), SAMPLE, ids=[nvrtc.variant_name(*case) for case in SAMPLE])
+def test_it_compiles_as_recorded(file, constants) -> None:
+    """Every fourth variant, for one kind of GPU, in turn."""
+    kinds = nvrtc.architectures(file)
+    now = kinds[SAMPLE.index((file, constants)) % len(kinds)]
+    kernels = RECORDED["kernels"][nvrtc.variant_name(file, constants)]
+    found = nvrtc.compile_file(file, constants, now)
+    assert set(kernels) == set(found) != set()
+    for name, usage in found.items():
+        assert usage.spilled == 0, f"{name}: {usage}"
+        if RECORDED["nvrtc"] == nvrtc.version():
+            assert nvrtc.Usage(*kernels[name][now]) == usage, f"run: {RECORDED['command']}"
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])

@@ -30,7 +30,8 @@ def small_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     copy=st.booleans(),
 )
 def test_any_course_of_steps_and_selections(data, seed, lengths, norm_first, activation, pattern, packed, copy) -> None:
-    model = build(seed, layers=2, norm_first=norm_first, activation=activation, pattern=pattern, copy=copy)
+    options = {"pattern": pattern, "copy": copy, "uncopied_id": 4}
+    model = build(seed, layers=2, norm_first=norm_first, activation=activation, **options)
     rng = np.random.default_rng(seed)
     source = random_source(rng, lengths)
     decoder = model.raw_decoder() if packed else None

@@ -1,4 +1,4 @@
-"""How a program ends: what it says, with which exit code, whatever becomes of its streams."""
+"""How programs end: messages and exit codes, also if their streams are closed or full."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ run_main(main)
 
 
 def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:
-    """Run the program with shell's redirections: `PROGRAM` in the command stands for it."""
+    """Run a shell command with redirections, in which `PROGRAM` means the program."""
     (folder / "program.py").write_text(PROGRAM)
     command = command.replace("PROGRAM", f"{sys.executable} -W error {folder / 'program.py'}")
     return subprocess.run(
@@ -89,7 +89,7 @@ def test_a_backend_for_windows_is_not_wanted(tmp_path: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch):
-    """`run_main` changes the process that it thinks is its own."""
+    """Undo what `run_main` changes in this process."""
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr("warnings.showwarning", lambda *_, **__: None)
     before = signal.getsignal(signal.SIGTERM)
@@ -98,7 +98,7 @@ def as_before(monkeypatch):
 
 
 def ends(main: Any, capsys: pytest.CaptureFixture) -> tuple[Any, str]:
-    """The exit code of a program and what it said on standard error."""
+    """The exit code of a program and its standard error."""
     with pytest.raises(SystemExit) as stop:
         run_main(main)
     return stop.value.code, capsys.readouterr().err
@@ -140,7 +140,7 @@ def test_what_can_be_done_about_a_file() -> None:
 @pytest.mark.parametrize("saved", [True, False])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_during_evaluation_says_how_to_go_on(number, code, saved, tmp_path, capsys) -> None:
-    """The trainer looks at signals while it trains; what comes after it ends at once."""
+    """During training the trainer handles signals; the evaluation after it ends at once."""
     arguments = SimpleNamespace(resume=None, out=tmp_path / "run", overwrite=False, options={})
     data = SimpleNamespace(summary=lambda: "data", notes=())
 

@@ -1,4 +1,4 @@
-"""The options that say how to generate: what they become, and what is refused."""
+"""The generation options: the strategies that they give, and what is refused."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) ->
 
 
 class Echo:
-    """Stands for a Translator: two hypotheses of each text, which are the text; remembers what it was given at once."""
+    """Replaces a Translator: two hypotheses for each text, equal to it; records the batches it was given."""
 
     class Tokenizer:
         def decode(self, ids: list[str]) -> str:

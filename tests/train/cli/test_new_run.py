@@ -1,4 +1,4 @@
-"""The folder of a new run, where the command line names none."""
+"""The folder of a new run if the command line gives none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from handloom.train.runs.locks import FolderInUseError
 
 
 def test_two_that_find_the_same_name_free(tmp_path, monkeypatch) -> None:
-    """The other process made the folder between this one's look and its first step."""
+    """Another process makes the folder after this one has found the name free."""
     monkeypatch.chdir(tmp_path)
     names = iter([Path("runs/a"), Path("runs/a-2")])
     monkeypatch.setattr(command_line, "free_run_folder", lambda name: next(names))

@@ -1,4 +1,4 @@
-"""Options know what they are for; what is typed is told from a default; a run's options are held against the parser."""
+"""Options have uses; given options are distinguished from defaults; a run's options are checked by the parser."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_given_options_are_distinguished_from_defaults() -> None:
 
 
 def every_option(parser: OptionParser) -> dict[str, list[str]]:
-    """Each option with a value that it can have, the default where there is one."""
+    """Each option with a valid value, the default if there is one."""
     values = {"schedule": "linear", "ema": 0.5, "monitor": "valid_loss", "set": "d_model=8", "texts": "x"}
     found = {}
     for name, option in parser._options.items():
@@ -65,7 +65,7 @@ def every_option(parser: OptionParser) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("generates", ["texts", "continuations", "nothing"])
 def test_with_a_trained_model_every_option_for_training_is_refused(generates: Any) -> None:
-    """Even one that equals its default."""
+    """Even if it equals its default."""
     parser = make_parser(generates=generates)
     for name, typed in every_option(parser).items():
         arguments = [*typed, *([] if name == "checkpoint" else ["--checkpoint", "run"])]
@@ -126,7 +126,7 @@ VALUES = (None, True, False, -1, 3.5, "x", "a\0b", [], [1], ["a"], {}, {"a": 1},
     "name", ["seed", "preset", "data", "steps", "lr", "device", "beam", "set", "reverse", "back_translate", "schedule"]
 )
 def test_a_stored_option_of_another_kind(run: Path, name: str, value: Any) -> None:
-    """Either a command line can give this value, and then it is taken as it is; or it is refused in a line."""
+    """A value that a command line can give is taken unchanged; any other is refused with one line."""
     config = json.loads((run / "config.json").read_text())
     config["options"][name] = value
     (run / "config.json").write_text(json.dumps(config))

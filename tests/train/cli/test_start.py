@@ -1,4 +1,4 @@
-"""Ctrl-C from a program's first import on: one line, exit code 130, and never swallowed."""
+"""Ctrl-C from a program's first import on: one line and exit code 130, and it is never lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--set and flags change a preset; what it has not, or can't be, is refused."""
+"""--set and flags change a preset; unknown names and invalid values are refused."""
 
 from __future__ import annotations
 
@@ -77,6 +77,42 @@ def test_a_change_without_effect(given: dict, message: str) -> None:
         preset_of(arguments, SMOKE)
 
 
+@pytest.mark.parametrize(
+    ("preset", "options", "message"),
+    [
+        (SMOKE, "--optimizer sgd --set betas=0.9,0.99", "--set betas has no effect: sgd has no use for it"),
+        (SMOKE, "--set optimizer=sgd --set eps=1e-8", "--set eps has no effect: sgd has no use for it"),
+        (SMOKE, "--ema 0.9 --set average=3", "--set average has no effect: --ema averages"),
+        (SMOKE, "--name-overflows", "--name-overflows has no effect: .* Add --precision fp16"),
+        (SMOKE, "--init run --set tied=false", "--set tied has no effect: the model of --init"),
+        (CLASSIFIER_PRESETS["smoke"], "--steps 3 --set epochs=2", "--set epochs has no effect: the number of steps"),
+        (CLASSIFIER_PRESETS["smoke"], "--teacher run --set min_frequency=2", "--set min_frequency has no effect"),
+        (LANGUAGE_MODEL_PRESETS["smoke"], "--pad-to 8", "--pad-to has no effect: all windows"),
+        (LANGUAGE_MODEL_PRESETS["smoke"], "--steps 3 --set recurrent_steps=2", "--set recurrent_steps has no effect"),
+        (LANGUAGE_MODEL_PRESETS["smoke"], "--table none --set recurrent_lr=1", "only --table baselines has recurrent"),
+    ],
+)
+def test_a_value_without_effect_beside_others(preset: Preset, options: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse(preset, *options.split())
+
+
+def test_the_same_values_where_they_have_an_effect() -> None:
+    parse(SMOKE, "--set", "betas=0.9,0.99", "--set", "average=3", "--set", "tied=false")
+    parse(SMOKE, "--name-overflows", "--precision", "fp16")
+    parse(CLASSIFIER_PRESETS["smoke"], "--set", "epochs=2", "--set", "min_frequency=2", "--pad-to", "8")
+    parse(LANGUAGE_MODEL_PRESETS["smoke"], "--set", "recurrent_steps=2")
+
+
+def test_a_run_that_goes_on_may_have_other_steps_and_another_table() -> None:
+    """--steps and --table can be changed while resuming, whatever --set the run was started with."""
+    common = {"schedule": None, "teacher": None, "init": None, "resume": "run", "steps": 9, "given": {"steps"}}
+    assert preset_of(Namespace(**common, set=["steps=5"]), SMOKE).steps == 9
+    assert preset_of(Namespace(**common, set=["epochs=5"]), CLASSIFIER_PRESETS["smoke"]).steps == 9
+    options = Namespace(**common, set=["recurrent_steps=5", "recurrent_lr=0.1"], table="none")
+    assert preset_of(options, LANGUAGE_MODEL_PRESETS["smoke"]).steps == 9
+
+
 def test_changes_beside_each_other() -> None:
     given = {"set": ["accumulate=2", "lr=0.1"], "accumulate": 3, "schedule": "linear", "positions": "alibi"}
     arguments = Namespace(**given, teacher=None, init=None, given={"accumulate"})
@@ -87,6 +123,7 @@ def test_changes_beside_each_other() -> None:
 def parse(preset: Preset, *options: str) -> Preset:
     parser = OptionParser()
     add_preset_options(parser, type(preset))
+    parser.add_argument("--table", default="baselines")
     return preset_of(Namespace(**vars(parser.parse_args(options)), given=set()), preset)
 
 
@@ -104,7 +141,7 @@ def test_every_flag_changes_its_field() -> None:
             continue
         value = values.get(name, "0.25" if plain_kind(kinds[name])[0] is float else "7")
         typed = [option_of(name)] if kinds[name] is bool else [option_of(name), value]
-        more = ["--schedule", "linear"] if name == "lr" else []
+        more = {"lr": ["--schedule", "linear"], "name_overflows": ["--precision", "fp16"]}.get(name, [])
         changed_one = parse(SMOKE, *typed, *more)
         expected = True if kinds[name] is bool else parse_value(kinds[name], value)
         assert getattr(changed_one, name) == expected, name

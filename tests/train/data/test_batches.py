@@ -23,7 +23,7 @@ corpora = st.lists(st.tuples(sources, targets), min_size=1, max_size=60)
 
 
 def random_corpus(pairs: int, seed: int = 0) -> tuple[list[list[int]], list[list[int]]]:
-    """Pairs whose two sides are about equally long, like translations."""
+    """Pairs whose sides have similar lengths, like translations."""
     generator = np.random.default_rng(seed)
     lengths = np.clip(generator.gamma(6, 2.5, pairs), 2, 60)
     ratio = generator.normal(1, 0.15, pairs).clip(0.5, 2)

@@ -23,7 +23,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 @dataclass
 class Server:
-    """Answers each request with the next (status, body, announced length) of `answers`, and the last one for ever."""
+    """Answers each request with the next (status, body, announced length) of `answers`; the last one is repeated."""
 
     url: str = ""
     answers: list[tuple[int, bytes, int]] = field(default_factory=list)
@@ -58,7 +58,7 @@ def server(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """An own cache, no HANDLOOM_DATA, no pause between two tries."""
+    """A new cache, no HANDLOOM_DATA, no pause between two tries."""
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
     monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
     monkeypatch.delenv("HANDLOOM_DATA", raising=False)

@@ -1,4 +1,4 @@
-"""Readers of text files: what they accept, and what they say about files that can't be used."""
+"""Readers of text files: what they accept, and their errors for files that can't be used."""
 
 from __future__ import annotations
 
@@ -123,14 +123,14 @@ class TestLines:
         assert "line 2 holds a NUL byte" in refusal(read_lines, write(tmp_path / "t", b"good\nb\0d\n"))
 
     def test_a_damaged_gzip_file_is_never_called_badly_encoded(self, tmp_path):
-        """A changed byte makes other text of the rest, which is no UTF-8 before it is a wrong checksum."""
+        """After a changed byte other text is unpacked, whose invalid UTF-8 is found before the wrong checksum."""
         packed = gzip.compress(random.Random(0).randbytes(3000).hex().encode() + "\nü\n".encode() * 50)
         seen = set()
-        for place in range(20, len(packed), 7):
+        for offset in range(20, len(packed), 7):
             damaged = bytearray(packed)
-            damaged[place] ^= 0x81
+            damaged[offset] ^= 0x81
             message = refusal(read_lines, write(tmp_path / "t.gz", bytes(damaged)))
-            assert "damaged or truncated gzip file" in message, place
+            assert "damaged or truncated gzip file" in message, offset
             seen.add(message.split("(")[-1][:12])
         assert len(seen) > 1, "found in more than one way"
 

@@ -62,7 +62,7 @@ def test_a_first_row_that_names_the_columns_is_no_article(tmp_path) -> None:
 
 
 def test_headlines_do_not_need_categories(tmp_path) -> None:
-    """Forty categories of one article each: nothing to classify by, enough to write headlines from."""
+    """Forty categories of one article each: useless for classification, but enough for headlines."""
     (tmp_path / "a.tsv").write_text("".join(f"category {i}\theadline {i}\twhat {i}\n" for i in range(40)))
     news = load_news(str(tmp_path / "a.tsv"), descriptions=True)
     assert sum(len(part) for part in (news.train, news.valid, news.test)) == 40

@@ -28,7 +28,7 @@ PAIRS = [(f"Satz {i}.", f"Sentence {i}.") for i in range(200)]
 
 @pytest.fixture(autouse=True)
 def data(tmp_path, monkeypatch) -> Path:
-    """An empty HANDLOOM_DATA, and no way to the net."""
+    """An empty HANDLOOM_DATA, and no network."""
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setenv("HANDLOOM_DATA", str(folder))
@@ -234,7 +234,7 @@ class TestEmbedded:
 class TestMulti30k:
     @pytest.fixture
     def official(self, data, monkeypatch):
-        """Small files in the place of the official ones, with their checksums."""
+        """Small files instead of the official ones, with their checksums."""
         (data / "multi30k").mkdir()
         sums = {}
         for part, n in (("train", 5), ("val", 2), ("test_2016_flickr", 3)):
@@ -321,8 +321,8 @@ class TestTatoeba:
         self.write_zip(data, [(f"Sentence {i}.", f"Sätze {i}.") for i in range(200)])
         path = data / "tatoeba_en_de" / "deu-eng.zip"
         content = bytearray(path.read_bytes())
-        place = content.index("Sätze 7".encode()) + 1
-        content[place] = 0xFF  # no UTF-8, and not what the checksum says
+        offset = content.index("Sätze 7".encode()) + 1
+        content[offset] = 0xFF  # not UTF-8, and not what the checksum says
         path.write_bytes(content)
         assert "damaged or not the archive expected" in refusal("tatoeba")
 
@@ -345,7 +345,7 @@ class TestTatoeba:
 
 
 class FakeRows:
-    """What the data set of the `datasets` library offers and the loader uses."""
+    """The part of a data set of the `datasets` library that the loader uses."""
 
     def __init__(self, rows):
         self.rows = rows

@@ -1,4 +1,4 @@
-"""Training in fp16 whose update stays on the device: the whole step on the CPU and on the stand-in for a GPU."""
+"""fp16 training with the update on the device: the whole step on the CPU and on the stand-in for a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = 14
 
 
 def build(layers: int = 2, dropout: float = 0.1) -> Seq2SeqTransformer:
-    """A translator."""
+    """A translation model."""
     manual_seed(3)
     sizes = {"d_model": 16, "nhead": 2, "encoder_layers": layers, "decoder_layers": layers, "dim_feedforward": 24}
     model = Seq2SeqTransformer(Seq2SeqConfig(24, 24, **sizes, dropout=dropout, max_length=12, tie_output=True))
@@ -69,7 +69,7 @@ def test_fp16_steps_on_the_device_are_those_of_the_cpu_and_nothing_waits(fake_cu
 
 
 def test_launches_of_a_step(fake_cupy) -> None:
-    """A bound on what a step of two batches starts on the device: kernels of its own, CuPy's, products."""
+    """A bound on the launches of a step of two batches: handloom's kernels, CuPy's, products."""
     model = build().to("cuda")
     optimizer = FlatAdam(model.parameters(), half=True, constants=float_constants(model))
     rng, counts = np.random.default_rng(0), []
@@ -84,7 +84,7 @@ def test_launches_of_a_step(fake_cupy) -> None:
         counts.append((len(kernels.launches) - before[0], len(operations) - before[1]))
     assert counts[1] == counts[2], "every step starts the same"
     own, cupys = counts[1]
-    assert own <= 237
+    assert own <= 249  # 12 of them put dQ of an attention into rows
     assert cupys <= 183
     assert not [name for name in operations if name.startswith("matmul")]
     assert {(call[0], call[5]) for call in cublas.calls} == {("gemmEx", "float16")}
@@ -92,7 +92,7 @@ def test_launches_of_a_step(fake_cupy) -> None:
 
 
 def test_arrays_of_a_step_are_given_back(fake_cupy) -> None:
-    """CuPy's pool hands the memory of one step to the next: nothing of a step may outlive it but what is flat."""
+    """CuPy's pool gives the memory of one step to the next: only the flat arrays may outlive a step."""
     model = build(layers=1).to("cuda")
     optimizer, held = FlatAdam(model.parameters(), half=True, constants=float_constants(model)), []
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""fp16 training on the CPU path: the scale finds its place, skipped steps change nothing, the weights stay float32."""
+"""fp16 training on the CPU: the scale adapts, skipped steps change nothing, the weights stay float32."""
 
 from __future__ import annotations
 

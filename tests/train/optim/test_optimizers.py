@@ -1,4 +1,4 @@
-"""Optimisers beside PyTorch's, parameter groups, the average of the weights."""
+"""Optimisers compared with PyTorch's, parameter groups, the average of the weights."""
 
 from __future__ import annotations
 

@@ -206,15 +206,15 @@ def test_no_byte_can_change_unnoticed(tmp_path):
     """Each byte of a small file with one bit turned: refused, unless it changes nothing that is read."""
     path = save_checkpoint(tmp_path, {"w": np.arange(3, dtype=np.float32)}, {"d_model": 8})
     content = path.read_bytes()
-    for place in range(len(content)):
+    for offset in range(len(content)):
         changed = bytearray(content)
-        changed[place] ^= 1 << place % 8
+        changed[offset] ^= 1 << offset % 8
         path.write_bytes(changed)
         try:
             tensors, config = load_checkpoint(tmp_path)
         except InputError:
             continue
-        assert (tensors["w"].tolist(), config) == ([0, 1, 2], {"d_model": 8}), place
+        assert (tensors["w"].tolist(), config) == ([0, 1, 2], {"d_model": 8}), offset
     path.write_bytes(content)
     assert load_checkpoint(tmp_path).config == {"d_model": 8}
 

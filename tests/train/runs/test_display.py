@@ -1,4 +1,4 @@
-"""The bar of a run has room in a terminal; where there is no terminal, or one without a width, there are lines."""
+"""The progress bar fits into the terminal; without a terminal, or one that has a width, lines are printed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW = {"step": 1200, "loss": 3.2145, "learning_rate": 1.25e-3, "loss_scale": 655
 
 
 def shown(columns: int, tmp_path, monkeypatch) -> str:
-    """What a terminal of this width gets to see on standard error."""
+    """The output on standard error in a terminal of this width."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with os.fdopen(slave, "w", encoding="utf-8") as terminal, RunFolder.create(tmp_path / "run", {}) as run:
@@ -49,7 +49,7 @@ def test_a_terminal_without_a_width_gets_lines(tmp_path, monkeypatch, capsys) ->
 
 
 def test_the_last_picture_is_drawn_once(tmp_path, monkeypatch) -> None:
-    """After the last validation the run's end draws it, with the averaged weights if there are any."""
+    """After the last validation it is drawn at the end of the run only, with averaged weights if there are any."""
     drawn: list[str] = []
     monkeypatch.setattr("handloom.train.runs.display.plot_losses", lambda metrics, *_, **__: drawn.append("again"))
     with RunFolder.create(tmp_path / "run", {}) as run, Display(run, 20, 0, "training", "token") as display:

@@ -1,4 +1,4 @@
-"""The folder of a run: what it holds, and what it never touches."""
+"""The folder of a run: the files in it, and those that it never touches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process at a time writes into a folder; a dead one's lock is gone."""
+"""One process at a time writes into a folder; the lock of a process that died is released."""
 
 from __future__ import annotations
 

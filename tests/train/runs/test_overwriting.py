@@ -72,7 +72,7 @@ def test_a_new_run_that_was_stopped_keeps_both(old) -> None:
 
 
 def test_one_after_the_other_without_a_model(old) -> None:
-    """The run that was stopped is an old run as well."""
+    """The run that was stopped counts as an old run too."""
     before = tree(old)
     with pytest.raises(TrainingStopped):
         replace(old, fails=STOP)
@@ -87,7 +87,7 @@ def test_one_after_the_other_without_a_model(old) -> None:
 
 
 def test_a_new_run_that_was_killed_before_it_had_begun(old) -> None:
-    """Its options and its tokenizer are nothing that anyone could go on from."""
+    """From its options and its tokenizer alone it can't be resumed."""
     before = tree(old)
     run = RunFolder.create(old, {"number": 2}, overwrite=True)
     run.tokenizer_path.write_text("{}")

@@ -1,4 +1,4 @@
-"""A process killed at every moment while its run takes the place of another: the old run is whole, or the new one."""
+"""A process killed at any moment while its run overwrites another: the old run is whole, or the new one."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def killed_at(number: int, folder: Path, **options: object) -> bool:
 
 
 def lasting(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Without what the next process removes: locks, unfinished files and the note about runs that are not there."""
+    """The files without those that the next process removes: locks, unfinished files, the note on missing runs."""
     names = [name for name in files if not Path(name).name.startswith(".") or name in USER_FILES]
     return {name: files[name] for name in names if (name != NOTE or "overwritten/1" in str(names))}
 
 
 def kill_at_every_moment(folder: Path, fails: bool) -> dict[str, int]:
-    """Whatever the moment, the old run is whole, or the new one has its model; and one can go on from there."""
+    """At any moment the old run is whole, or the new one has its model, and it can be resumed."""
     os.fsync = lambda descriptor: None  # slow, and without use to a process that is killed
     make_run(folder / "original", 1, ["one"], ["table.md", "metrics.jsonl"])
     before, found, number = tree(folder / "original"), {"old": 0, "both": 0, "new": 0}, 1

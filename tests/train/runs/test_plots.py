@@ -1,4 +1,4 @@
-"""Pictures: they come out, hold what was given, and leave matplotlib's global state alone."""
+"""Pictures: they are written, show the data, and don't change matplotlib's global state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS = [
 
 @pytest.fixture
 def figure(monkeypatch) -> list[Figure]:
-    """The figures that are saved, to look into."""
+    """The figures that are saved, for inspection."""
     saved: list[Figure] = []
     save = plots._save
     monkeypatch.setattr(plots, "_save", lambda drawn, path: (saved.append(drawn), save(drawn, path)))

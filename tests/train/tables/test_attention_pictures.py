@@ -1,4 +1,4 @@
-"""Pictures of every layer and head, and words that belong together."""
+"""Pictures of every layer and head, and alignments of words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of runs: none twice, in order, and readable."""
+"""Tables of runs: no cell is made twice, rows are in order, and tables are readable."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
 
 
 class OneOfThree(Ranks):
-    """A rank whose other two have made their cells already."""
+    """One of three ranks; the other two have made their cells already."""
 
     rank, size = 1, 3
 

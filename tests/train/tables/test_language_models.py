@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from handloom.models.presets import LANGUAGE_MODEL_PRESETS
+from handloom.train import sizes
 from handloom.train.data.running_text import TextData
-from handloom.train.tables import sizes
 from handloom.train.tables.language_models import KTH_HEADS, KTH_RATES, beside_the_report, table_cells
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
 

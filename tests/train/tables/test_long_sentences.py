@@ -1,4 +1,4 @@
-"""Sentences longer than any seen: set apart, and their loss by hand."""
+"""Sentences longer than any in training: their selection, and their loss computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of a step: what is counted, and that nothing is changed by counting."""
+"""The memory of a step: what is counted, and that counting changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that went into another language and back."""
+"""Back-translation and round trips through another language."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEXT = "The dog sleeps. The cat\nsleeps, too!\n\nA bird sings? A fish swims.\n"
 
 
 class Stub:
-    """A translator by rule."""
+    """A rule-based translator."""
 
     def __init__(self, rule):
         self.rule = rule

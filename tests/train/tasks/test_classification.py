@@ -1,4 +1,4 @@
-"""Labelled batches, class weights, the loss, and a classifier that learns and comes back from disk."""
+"""Labelled batches, class weights, the loss, and a classifier that learns and is loaded again."""
 
 from __future__ import annotations
 

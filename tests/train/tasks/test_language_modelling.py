@@ -1,4 +1,4 @@
-"""Windows, evaluation and writing: each token once, the right units, the same numbers again."""
+"""Windows, evaluation and generation: each token once, right units, reproducible numbers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_training_windows_can_be_repeated_and_entered_anywhere() -> None:
 
 
 def test_texts_of_the_same_length_are_distinguished() -> None:
-    """Else a run would be resumed on another text without a word."""
+    """Otherwise a run would be resumed on another text without an error."""
     options = {"length": 10, "batch_size": 3, "seed": 0}
     one, other = np.arange(103), np.arange(103)
     other[70] = 3

@@ -59,7 +59,7 @@ def refusal(folder: Path, tasks: Any = None) -> str:
 
 
 def resave(folder: Path, **changes: Any) -> None:
-    """Save the model anew with another value in its configuration; those of "model" are merged into it."""
+    """Save the model again with changes to its configuration; those of "model" are merged into it."""
     tensors, config = load_checkpoint(folder)
     for name, value in changes.items():
         config[name] = {**config["model"], **value} if name == "model" and isinstance(value, dict) else value
@@ -103,7 +103,7 @@ def test_sizes_that_the_tensors_do_not_have_are_never_built(folder: Path, name: 
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_true_sizes_are_never_refused(positions: str) -> None:
-    """Sizes of odd proportions, of every kind of model."""
+    """Sizes of unusual proportions, for every kind of model."""
     options: dict[str, Any] = {"positions": positions, "norm_first": True, "activation": "swiglu"}
     made = [
         (Seq2SeqTransformer, Seq2SeqConfig(5, 9, 64, 2, 1, 3, 4, max_length=3000, **options)),

@@ -28,7 +28,7 @@ def test_labels_out_of_range(labels) -> None:
 
 
 def test_weighted_loss_ignores_how_often_a_class_occurs() -> None:
-    """Ten times the examples of one class leave the weighted mean where it was."""
+    """Ten times as many examples of one class don't change the weighted mean."""
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
     often = np.concatenate([np.arange(6), np.repeat([0, 3], 9)])

@@ -1,4 +1,4 @@
-"""The parts of a training that a preset describes, and steps that a run has behind it or never reaches."""
+"""The parts of a training that a preset describes, and steps that a run has passed or never reaches."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_optimizers() -> None:
 
 
 def test_a_weight_decay_of_zero_is_none_with_every_optimizer() -> None:
-    """Else AdamW's own of 0.01 would be taken in its place."""
+    """Otherwise AdamW's default of 0.01 would be used."""
     model = Seq2SeqTransformer(CONFIG)
     for decay, made in ((None, 0.01), (0.0, 0.0), (0.3, 0.3)):
         assert make_optimizer(changed(optimizer="adamw", weight_decay=decay), model).common_decay() == made

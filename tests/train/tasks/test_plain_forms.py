@@ -65,7 +65,7 @@ MODELS: dict[str, Callable[[], Task[Any, Any]]] = {
 
 
 def steps(make: Callable[[], Task[Any, Any]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The gradients of the first update, float32, and the losses that were logged."""
+    """The gradients of the first update in float32, and the logged losses."""
     gradients: list[np.ndarray] = []
 
     def step(self: Adam) -> None:

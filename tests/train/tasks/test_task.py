@@ -1,4 +1,4 @@
-"""What all tasks do in the same way, held for each of the three."""
+"""What all tasks have in common, tested for each of the three."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TASKS = pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 
 
 def trained(task: Task[Any, Any], folder: Path, **options: Any) -> tuple[Any, list[str]]:
-    """What comes of the task, and what is said."""
+    """The result of the task, and the lines that were said."""
     manual_seed(0)
     said: list[str] = []
     with RunFolder.create(folder, {}) as run:
@@ -71,7 +71,7 @@ def test_a_step_is_said_to_take_what_all_its_batches_take(make: Callable[..., Ta
 
 
 def test_the_epochs_are_those_of_all_batches(tmp_path: Path) -> None:
-    """Of four batches each update takes two, and in two updates there is one epoch."""
+    """Each update takes two of four batches, so two updates are an epoch."""
     _, said = trained(classification(accumulate=2), tmp_path / "run")
     assert ", 1.0 epochs" in said[0]
 
@@ -86,7 +86,7 @@ def test_the_best_is_said(make: Callable[..., Task[Any, Any]], tmp_path: Path) -
 def test_a_teacher_goes_to_the_gpu_of_its_process(
     make: Callable[..., Task[Any, Any]], tmp_path: Path, monkeypatch
 ) -> None:
-    """Where mpirun has started several on a machine, "cuda" is another one for each."""
+    """If mpirun has started several processes on a machine, "cuda" is a different GPU for each."""
     task = make()
     teacher, _ = trained(task, tmp_path / "teacher")
     asked: list[str] = []

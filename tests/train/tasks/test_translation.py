@@ -1,4 +1,4 @@
-"""The translation task in the small: a Translator around an untrained model, and what training it promises."""
+"""The translation task at a small size: a Translator with an untrained model, and training."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_saved_translator_comes_back_the_same(translator: Translator, tmp_path
 
 
 def test_every_choice_of_a_strategy_reaches_the_search(translator: Translator) -> None:
-    """The coverage penalty is never above 0, and asks the model for its attention."""
+    """The coverage penalty is never positive, and needs the model's attention."""
     plain, covered = (
         translator.hypotheses(["Der Hund läuft."], strategy=Strategy(beam=200, coverage=weight, max_length=2, n_best=5))
         for weight in (0.0, 0.5)

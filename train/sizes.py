@@ -1,22 +1,22 @@
-"""The parameters of the reports' models, theirs beside ours: python -m handloom.train.tables.sizes"""
+"""The parameters of the reports' models, theirs beside ours: python -m handloom.train.sizes"""
 
 from __future__ import annotations
 
-from ..cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+from .cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 
 # isort: split
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ...models import (
+from ..models import (
     BigramLanguageModel,
     LanguageModel,
     RecurrentLanguageModel,
     Seq2SeqTransformer,
     TransformerClassifier,
 )
-from ...models.hyperparameters import TranslationPreset
-from ...models.presets import (
+from ..models.hyperparameters import TranslationPreset
+from ..models.presets import (
     CLASSIFIER_PRESETS,
     EN_FR_PRESETS,
     LANGUAGE_MODEL_PRESETS,
@@ -25,8 +25,8 @@ from ...models.presets import (
     SUMMARY_PRESETS,
     kth_cell,
 )
-from ...nn import Module
-from .cells import markdown_table
+from ..nn import Module
+from .tables.cells import markdown_table
 
 #: Of the KTH report, which has 112 characters and 2,000 subwords.
 CHARACTERS, SUBWORDS = 112, 2000

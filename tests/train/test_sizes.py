@@ -7,7 +7,7 @@ import re
 import pytest
 
 from handloom.nn import init
-from handloom.train.tables import sizes
+from handloom.train import sizes
 
 
 @pytest.fixture(scope="module")
