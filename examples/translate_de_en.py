@@ -1,6 +1,7 @@
 """Train a Transformer that translates German into English; show scores, translations and attention.
 
-python examples/translate_de_en.py                                  embedded corpus, a few minutes
+python examples/translate_de_en.py "Wo ist der Bahnhof?"             by the model that comes with handloom, at once
+python examples/translate_de_en.py                                  trains on the embedded corpus, a few minutes
 python examples/translate_de_en.py --data multi30k --out runs/m30k  real image descriptions
 python examples/translate_de_en.py --resume runs/m30k                go on after Ctrl-C, a crash, a power cut
 mpirun -n 4 python examples/translate_de_en.py --data multi30k       four processes, a batch four times as large
@@ -40,6 +41,7 @@ def parse_arguments() -> Any:
         data=f"one of {', '.join(DATA_NAMES)}, or your own: a file of tab-separated German and English, or PATH for "
         "the two files PATH.de and PATH.en (default: embedded, which needs no network)",
         texts="German sentences",
+        shipped="tatoeba-de-en",
     )
     add = parser.group("this report", "train")
     add("--reverse", action="store_true", help="train English to German")

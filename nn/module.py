@@ -101,7 +101,11 @@ class Module:
 
         The arrays share memory with the parameters; copy them to keep them.
         """
-        return {name: parameter.numpy() for name, parameter in self._named_tensors(Parameter)}
+        arrays: dict[int, np.ndarray] = {}
+        return {
+            name: arrays.setdefault(id(parameter), parameter.numpy())
+            for name, parameter in self._named_tensors(Parameter)
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Copy arrays into the parameters of the same names.

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import handloom
+from handloom.models.shipped import MODELS
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -57,6 +58,12 @@ def test_the_page_of_the_explorer_is_package_data() -> None:
 def test_texts_and_pictures_of_the_course_are_package_data() -> None:
     data = PROJECT["tool"]["setuptools"]["package-data"]
     assert (data["handloom.course"], data["handloom.course.chapters"]) == (["*.md"], ["*.md", "images/*.png"])
+
+
+def test_the_shipped_models_are_package_data() -> None:
+    assert PROJECT["tool"]["setuptools"]["package-data"]["handloom.models.shipped"] == ["*/*"]
+    for folder in MODELS.values():
+        assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= {x.name for x in folder.iterdir()}
 
 
 @pytest.mark.parametrize(("extra", "wheel"), [("gpu", "cupy-cuda13x"), ("gpu-cuda12", "cupy-cuda12x")])

@@ -22,6 +22,7 @@ from ...autograd.backend import DeviceError
 from ...autograd.graphs import GraphError
 from ...errors import InputError, remedy
 from ...models.fields import short
+from ...models.shipped import MODELS
 from ...tokenizer.base import printable
 from ..distributed import find_ranks
 from ..runs.checkpoints import make_folder
@@ -72,6 +73,9 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
     keeps of them. Raises InputError if the run can't be resumed, OptionError for options that have no use here.
     """
     typed = parser.given(arguments)
+    if parser.shipped and not {"checkpoint", "resume"} & typed.keys() and {"texts", "interactive"} & typed.keys():
+        typed["checkpoint"] = MODELS[parser.shipped]
+        print(f"{parser.shipped}, which comes with handloom; --checkpoint MODEL takes another one", file=sys.stderr)
     use: Use = "checkpoint" if "checkpoint" in typed else "resume" if "resume" in typed else "train"
     values = {name: parser.get_default(name) for name in parser.uses}
     if use == "resume":

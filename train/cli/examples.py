@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from ...autograd import manual_seed
 from ...autograd.backend import check_device
 from ...models.hyperparameters import Preset
 from ...models.presets import PRESET_NAMES
+from ...models.shipped import model_path
 from ..distributed import alone, find_ranks
 from ..runs.folder import RunFolder
 from ..tables.cells import run_cells
@@ -29,6 +29,7 @@ def example_parser(
     data: str,
     texts: str,
     generates: Literal["texts", "continuations", "nothing"] = "texts",
+    shipped: str = "",
 ) -> OptionParser:
     """A parser with every option that examples have in common; more can be added.
 
@@ -38,17 +39,20 @@ def example_parser(
         data: describes --data.
         texts: what a trained model takes, such as "German sentences".
         generates: texts from texts, by beam search; continuations, by sampling; or nothing.
+        shipped: the model of `models.shipped` that takes texts without --checkpoint; "" if there is none.
     """
     parser = OptionParser(description=doc)
-    parser.texts = texts
+    parser.texts, parser.shipped = texts, shipped
+    needs = "" if shipped else "with --checkpoint: "
     add_training_options(parser, data=data, presets=PRESET_NAMES, preset="laptop", draws=generates != "nothing")
     add_preset_options(parser, preset)
     if generates != "nothing":
         add_generation_options(parser, translates=generates == "texts")
     add = parser.group("using a trained model", "checkpoint")
-    add("--checkpoint", type=Path, metavar="MODEL", help="use a model: of a run, a folder of "
-        "transformers or a name on the Hub")  # fmt: skip
-    add("--interactive", action="store_true", help="with --checkpoint: ask for one text after another")
+    own = f" (default: {shipped}, which comes with handloom)" if shipped else ""
+    add("--checkpoint", type=model_path, metavar="MODEL", help="use a model: of a run, a folder of transformers or a "
+        f"name on the Hub{own}")  # fmt: skip
+    add("--interactive", action="store_true", help=f"{needs}ask for one text after another")
     add(
         "--explore",
         action="store_true",
@@ -60,7 +64,7 @@ def example_parser(
         nargs="*",
         default=[],
         metavar="TEXT",
-        help=f"with --checkpoint: {texts} (default: the lines of standard input)",
+        help=f"{needs}{texts} (default{' with --checkpoint' if shipped else ''}: the lines of standard input)",
     )
     return parser
 

@@ -29,9 +29,11 @@ class OptionParser(argparse.ArgumentParser):
         uses: the option's name in the parsed arguments -> for what it counts; without it the option is refused there.
             Filled by `group`; empty for a program that does one thing only.
         texts: what a trained model takes, such as "German sentences".
+        shipped: the model of `models.shipped` that is used where texts are given without --checkpoint; "" for none.
     """
 
     texts = ""
+    shipped = ""
 
     def __init__(self, **options: Any):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)

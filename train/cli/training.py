@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import InputError
 from ...models import ClassifierConfig, LanguageModelConfig, Seq2SeqConfig
 from ...models.fields import Choices, Flag, described, field_kinds, parse_value, plain_kind, settings
 from ...models.hyperparameters import ClassifierPreset, LanguageModelPreset, Preset
+from ...models.shipped import model_path
 from .options import OfKind, OptionParser, Use
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
@@ -52,10 +52,10 @@ def add_preset_options(parser: OptionParser, preset: type[Preset]) -> None:
             words, shown = f"{words}: {flag.metavar} times the preset's", default
         uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)
         add(option_of(name), uses=uses, help=f"{words} (default: {shown})" if shown != "" else words, **how)
-    add("--teacher", type=Path, metavar="RUN", help="learn from the model of an earlier run as well")
+    add("--teacher", type=model_path, metavar="RUN", help="learn from the model of an earlier run as well")
     add(
         "--init",
-        type=Path,
+        type=model_path,
         metavar="MODEL",
         help="begin with a model's weights: of a run, a folder of transformers or a name on the Hub; its sizes and its "
         "tokens count, not the preset's",

@@ -22,7 +22,8 @@ from ...errors import InputError
 from .atomic_files import atomic_path
 
 FORMAT = "handloom-checkpoint"
-VERSION = 2  # 1 had no checksum
+VERSION = 3  # 1 had no checksum; 2, which is read too, stored an array with several names several times
+READABLE = ("2", "3")
 MODEL_FILE = "model.safetensors"
 
 
@@ -38,7 +39,8 @@ def save_checkpoint(
 ) -> Path:
     """Save arrays and configuration as `folder/file_name`, replacing an older save only once the new one is on disk.
 
-    The same arrays and configuration give the same bytes.
+    The same arrays and configuration give the same bytes. An array with several names, such as a tied table, is stored
+    once.
 
     Args:
         folder: made if it doesn't exist.
@@ -53,8 +55,13 @@ def save_checkpoint(
         InputError: the folder can't be made or written to, or the disk is full; an older save is untouched.
         TypeError, ValueError: a tensor is not such an array, or `config` holds something JSON can't (NaN, an array).
     """
-    contiguous = {}
+    contiguous: dict[str, np.ndarray] = {}
+    names: dict[int, str] = {}  # of an array, its first name
+    shared: dict[str, str] = {}  # its further names -> the first one
     for name, tensor in tensors.items():
+        if names.setdefault(id(tensor), name) != name:
+            shared[name] = names[id(tensor)]
+            continue
         if not isinstance(tensor, (np.ndarray, np.generic)) or tensor.dtype.kind not in "fiub":
             kind = f"{getattr(tensor, 'dtype', '')} {type(tensor).__name__}".strip()
             raise TypeError(f"tensor {name!r} is a {kind}; a checkpoint holds NumPy arrays of real numbers or bools.")
@@ -65,7 +72,8 @@ def save_checkpoint(
         "format": FORMAT,
         "version": str(VERSION),
         "config": text,
-        "checksum": _checksum(contiguous, text),
+        "shared": json.dumps(shared),
+        "checksum": _checksum(contiguous, text, shared),
     }
     # save_file would write to a temporary file of its own, under a new name each time, and leave it behind when killed.
     header, data = _split(save(contiguous, metadata=metadata))
@@ -92,8 +100,12 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Check
     with _open(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         metadata = file.metadata()
-        if metadata["checksum"] != _checksum(tensors, metadata["config"]):
+        shared = json.loads(metadata.get("shared", "{}"))
+        if not isinstance(shared, dict):
+            raise InputError(f"{path} is damaged: it does not say which names share an array. Restore a copy.")
+        if metadata["checksum"] != _checksum(tensors, metadata["config"], shared):
             raise InputError(f"{path} is damaged: its checksum is not that of what it holds. Restore a copy.")
+        tensors |= {name: tensors[first] for name, first in shared.items()}
         return Checkpoint(tensors, _config(metadata, path))
 
 
@@ -132,8 +144,9 @@ def file_digest(path: str | Path) -> str:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
 
 
-def _checksum(tensors: Mapping[str, np.ndarray], config: str) -> str:
-    return hashlib.sha256(f"{digest(tensors)} {config}".encode("utf-8", "surrogatepass")).hexdigest()
+def _checksum(tensors: Mapping[str, np.ndarray], config: str, shared: Mapping[str, str]) -> str:
+    content = f"{digest(tensors)} {config}" + (f" {json.dumps(shared)}" if shared else "")
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _config(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
@@ -168,7 +181,7 @@ def _open(path: Path) -> Iterator[Any]:
                     f"{path} is a safetensors file, but not a checkpoint that handloom saved: its header lacks "
                     "handloom's configuration, so the model can't be built from it. Give the folder of a handloom run."
                 )
-            if metadata.get("version") != str(VERSION):
+            if metadata.get("version") not in READABLE:
                 raise InputError(
                     f"{path} has checkpoint format {metadata.get('version')}; this handloom reads format {VERSION}. "
                     "Install the version of handloom that saved it, or train again."

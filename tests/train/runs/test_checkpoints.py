@@ -13,6 +13,7 @@ import sys
 import time
 import zipfile
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -189,14 +190,14 @@ def test_safetensors_of_others(tmp_path):
 def test_other_version(tmp_path):
     metadata = {"format": "handloom-checkpoint", "version": "99", "config": "{}"}
     save_file({"w": np.ones(2)}, tmp_path / MODEL_FILE, metadata=metadata)
-    assert "has checkpoint format 99; this handloom reads format 2" in refusal(tmp_path)
+    assert "has checkpoint format 99; this handloom reads format 3" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("config", ["{not json", None, "[" * 100_000, "[1]", "3"])
 def test_malformed_configuration(tmp_path, config):
     tensors = {"w": np.ones(2)}
     full = {"format": "handloom-checkpoint", "version": "2"}
-    full |= {} if config is None else {"config": config, "checksum": checkpoints._checksum(tensors, config)}
+    full |= {} if config is None else {"config": config, "checksum": checkpoints._checksum(tensors, config, {})}
     save_file(tensors, tmp_path / MODEL_FILE, metadata=full)
     assert re.search("is damaged|no JSON object", refusal(tmp_path))
 
@@ -256,3 +257,27 @@ class TestCheckShapes:
     def test_a_tensor_too_many(self):
         with pytest.raises(InputError, match="e is unknown to the model"):
             check_shapes({}, {"e": (1,)}, "runs/x")
+
+
+def test_an_array_with_several_names_is_stored_once(tmp_path: Path) -> None:
+    table = np.arange(1000.0)
+    alone = save_checkpoint(tmp_path, {"a": table}, CONFIG).stat().st_size
+    path = save_checkpoint(tmp_path, {"a": table, "b": np.ones(2), "c": table}, CONFIG)
+    assert path.stat().st_size < alone + 500
+    loaded, _ = load_checkpoint(tmp_path)
+    assert loaded["a"] is loaded["c"]
+    np.testing.assert_array_equal(loaded["c"], table)
+    again = path.read_bytes()
+    save_checkpoint(tmp_path, loaded, CONFIG)
+    assert path.read_bytes() == again
+
+
+def test_names_of_arrays_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    table = np.arange(3.0)
+    path = save_checkpoint(tmp_path, {"a": table, "b": table}, CONFIG)
+    content = path.read_bytes()
+    for wrong in ('["b", "a"]  ', '{"b": "x"}'):
+        quoted, old = (json.dumps(text)[1:-1].encode() for text in (wrong, '{"b": "a"}'))
+        path.write_bytes(content.replace(old, quoted.ljust(len(old))[: len(old)], 1))
+        with pytest.raises(InputError):
+            load_checkpoint(tmp_path)

@@ -1,0 +1,16 @@
+"""Models that come with handloom: they answer without training and without a network.
+
+Each is the folder of a run, its weights in half precision, with a card, README.md, that says what the model was trained
+on and with which command, what it scores, and what it can't do. `python -m benchmarks.shipped_model RUN` makes one.
+"""
+
+from pathlib import Path
+
+#: The name by which a model is loaded -> its folder.
+MODELS = {"tatoeba-de-en": Path(__file__).parent / "tatoeba_de_en"}
+
+
+def model_path(text: str) -> Path:
+    """The folder of a shipped model, if `text` is its name and there is no file or folder so called; else the path."""
+    path = Path(text)
+    return path if path.exists() else MODELS.get(text, path)

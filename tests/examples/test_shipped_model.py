@@ -1,0 +1,109 @@
+"""The translator that comes with handloom: it answers at once, is what its card says, and can be trained again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from handloom.models.shipped import MODELS, model_path
+from handloom.train.data.translation import load_translation_data
+from handloom.train.runs.checkpoints import load_checkpoint
+from handloom.train.tasks.metrics import bleu
+from handloom.train.tasks.translation import Translator
+from tests.support.examples import EXAMPLES, Example
+
+FOLDER = MODELS["tatoeba-de-en"]
+FIGURES = json.loads((FOLDER / "figures.json").read_text(encoding="utf-8"))
+needs_data = pytest.mark.skipif(
+    not os.environ.get("HANDLOOM_DATA"), reason="HANDLOOM_DATA names no folder with real data"
+)
+
+
+def test_a_sentence_is_translated_without_a_run(tmp_path: Path) -> None:
+    done = Example("translate_de_en.py", tmp_path).run("Wo ist der Bahnhof?", "Ich habe keine Zeit.")
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == ["Where is the station?", "I don't have time."]
+    assert "tatoeba-de-en, which comes with handloom" in done.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_of_training_are_refused_beside_a_sentence(tmp_path: Path) -> None:
+    done = Example("translate_de_en.py", tmp_path).run("--steps", "3", "Wo ist der Bahnhof?")
+    assert done.code == 2
+    assert "--steps is for training" in done.err
+
+
+def test_a_folder_comes_before_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert model_path("tatoeba-de-en") == FOLDER
+    Path("tatoeba-de-en").mkdir()
+    assert model_path("tatoeba-de-en") == Path("tatoeba-de-en")
+    assert model_path("runs/x") == Path("runs/x")
+
+
+def test_the_weights_are_of_half_precision_and_small() -> None:
+    assert (FOLDER / "model.safetensors").stat().st_size <= 10_000_000
+    tensors, _ = load_checkpoint(FOLDER)
+    assert {tensor.dtype for tensor in tensors.values()} == {np.dtype(np.float16)}
+
+
+def test_the_card_quotes_the_figures_and_the_attribution() -> None:
+    card = (FOLDER / "README.md").read_text(encoding="utf-8")
+    for name, score in FIGURES.items():
+        if isinstance(score, float):
+            assert f"{score:.2f}" in card, name
+    command = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))
+    for setting in command["options"]["set"]:
+        assert f"--set {setting}" in card
+    for needed in ("tatoeba.org", "www.manythings.org/anki", "CC BY 2.0", "33ea84699477be85"):
+        assert needed in card
+    assert "33ea84699477be85" in str(command["notes"])
+
+
+@needs_data
+def test_its_score_on_200_sentences() -> None:
+    test = load_translation_data("tatoeba").test
+    test = test[:: len(test) // 200]
+    found = Translator.load(FOLDER).translate([source for source, _ in test], too_long="truncate")
+    score = bleu(found, [target for _, target in test]).value
+    assert score == pytest.approx(FIGURES["tatoeba, beam 5, 200 sentences"], abs=0.1)
+
+
+@needs_data
+def test_the_first_updates_of_its_training_can_be_made_again(tmp_path: Path) -> None:
+    """Bit for bit with the library and the kind of processor that it was trained with, to rounding with others."""
+    options = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))["options"]
+    expected = [json.loads(line) for line in (FOLDER / "first_updates.jsonl").read_text().splitlines()]
+    settings = [word for setting in options["set"] for word in ("--set", setting)]
+    command = [
+        sys.executable, "-W", "error", str(EXAMPLES / "translate_de_en.py"), "--data", options["data"], *settings,
+        "--steps", str(options["steps"]), "--log-every", "1", "--stop-at", str(len(expected)),
+        "--out", str(tmp_path / "run"),
+    ]  # fmt: skip
+    avx512 = "AVX512_SKX" in FIGURES["simd"] and _has_avx512()
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+    environment.pop("OPENBLAS_CORETYPE", None)
+    if avx512:
+        environment["OPENBLAS_CORETYPE"] = FIGURES["OPENBLAS_CORETYPE"]
+    data = str(Path(environment["HANDLOOM_DATA"]).resolve())
+    done = subprocess.run(
+        command, env={**environment, "HANDLOOM_DATA": data}, capture_output=True, text=True, cwd=tmp_path, timeout=600
+    )
+    assert "stopped after step" in done.stdout + done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    losses, recorded = ([row["loss"] for row in them] for them in (rows, expected))
+    if avx512 and np.__version__ == FIGURES["numpy"]:
+        assert rows == expected
+    np.testing.assert_allclose(losses, recorded, rtol=1e-3)
+
+
+def _has_avx512() -> bool:
+    from numpy._core._multiarray_umath import __cpu_features__
+
+    return bool(__cpu_features__.get("AVX512_SKX"))
