@@ -136,7 +136,7 @@ def test_an_existing_run_is_not_lost(trained: Path) -> None:
     messages = {
         "nothing was overwritten": (),
         "invalid choice: 'nonsense'": ("--overwrite", "--monitor", "nonsense"),
-        "Ask for 260 at least": ("--overwrite", "--set", "vocab_size=2"),
+        "Ask for at least 260": ("--overwrite", "--set", "vocab_size=2"),
     }
     for message, options in messages.items():
         assert message in wrong(trained, *into_it, *options)
