@@ -26,6 +26,7 @@ from ..models.presets import (
     kth_cell,
 )
 from ..nn import Module
+from .cli.options import OptionParser
 from .tables.cells import markdown_table
 
 #: Of the KTH report, which has 112 characters and 2,000 subwords.
@@ -71,6 +72,7 @@ def sizes() -> Iterator[Size]:
 
 
 def main() -> None:
+    OptionParser(prog="python -m handloom.train.sizes", description=__doc__).parse_args()
     rows: list[dict[str, Any]] = []
     for name, stated, model in sizes():
         words = f"{stated:,}" if isinstance(stated, int) else stated or "not stated"

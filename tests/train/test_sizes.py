@@ -8,6 +8,7 @@ import pytest
 
 from handloom.nn import init
 from handloom.train import sizes
+from handloom.train.cli.options import OptionError
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +52,9 @@ def test_the_command(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sizes, "sizes", lambda: iter(few))
     sizes.main()
     assert re.search(r"heads 1, head size 16 \| 6,960 +\| +6,960 \|", capsys.readouterr().out)
+
+
+def test_the_command_refuses_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["sizes", "--nonsense"])
+    with pytest.raises(OptionError, match="--nonsense"):
+        sizes.main()
