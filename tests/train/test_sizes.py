@@ -50,6 +50,7 @@ def test_the_news_models(counted) -> None:
 def test_the_command(monkeypatch, capsys) -> None:
     few = [size for size, _ in zip(sizes.sizes(), range(2), strict=False)]
     monkeypatch.setattr(sizes, "sizes", lambda: iter(few))
+    monkeypatch.setattr("sys.argv", ["sizes"])
     sizes.main()
     assert re.search(r"heads 1, head size 16 \| 6,960 +\| +6,960 \|", capsys.readouterr().out)
 
