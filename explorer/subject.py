@@ -201,10 +201,12 @@ class TranslatorSubject(Subject):
     """Encoder-decoders: translation, headlines, paraphrases."""
 
     kind = "translation"
-    example = "Gestern hat der Ritter das Lied gesungen."
+    example = "Ich habe das Buch gelesen, das du mir gegeben hast."
 
     def __init__(self, run: Path):
         super().__init__(run)
+        if str(read_json(run / "config.json").get("data", "")).startswith("embedded"):  # it knows no other words
+            self.example = "Gestern hat der Ritter das Lied gesungen."
         self.translator = Translator.load(run)
         self.model, self.tokenizer = self.translator.model, self.translator.tokenizer
 

@@ -56,8 +56,9 @@ def main() -> None:
     preset = translation_preset(name, "embedded")
     preset = dataclasses.replace(preset, validate_every=max(preset.steps // 12, 1))  # a dozen saves for the page
     options = {"preset": name, "precision": precision, "seed": int(seed)}
+    config = {"program": "handloom.explorer", "options": options, "data": "embedded"}
     orders = Orders()
-    with RunFolder.create(Path(folder), {"program": "handloom.explorer", "options": options}) as run:
+    with RunFolder.create(Path(folder), config) as run:
         data = load_translation_data("embedded", source="de", target="en")
         manual_seed(int(seed))
         preset = dataclasses.replace(
