@@ -124,10 +124,12 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
 
     Args:
         rows: what to show; a missing value leaves its cell empty.
-        columns: key -> title, with a format after a colon: {"loss": "validation loss:.3f"}.
+        columns: key -> title, with a format after a colon: {"loss": "validation loss:.3f"}; a column that no row has a
+            value for is left out.
 
     Raises InputError for a value that its format does not fit.
     """
+    columns = {key: title for key, title in columns.items() if any(row.get(key) is not None for row in rows)}
     titles, formats = [], []
     for title in columns.values():
         name, _, format_ = title.partition(":")

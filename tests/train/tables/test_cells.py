@@ -116,3 +116,7 @@ def test_a_table_in_markdown() -> None:
 def test_a_text_where_a_table_has_a_number() -> None:
     with pytest.raises(InputError, match=r"a text where a number belongs: restore cells\.jsonl"):
         markdown_table([{"loss": "x"}], {"loss": "loss:.3f"})
+
+
+def test_a_column_without_values_is_left_out() -> None:
+    assert markdown_table([{"a": 1}, {"a": 2, "b": None}], {"a": "a:d", "b": "b:d"}).splitlines()[0] == "| a |"
