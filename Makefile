@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ORACLES ?= $(if $(CI),1,)
 STAMPS := $(VENV)/stamps
 
-.PHONY: translate test check mutants kernel-mutants lint bench clean
+.PHONY: translate test check mutants kernel-mutants lint docs bench clean
 
 translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite

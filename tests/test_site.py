@@ -95,3 +95,10 @@ def test_formulas_become_mathml() -> None:
     assert len(formulas) >= 5
     for formula in formulas:
         assert tex2mathml(formula, as_block=True).startswith("<math")
+
+
+def test_every_command_of_the_makefile_runs_though_a_folder_has_its_name() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert phony
+    assert set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE)) == set(phony[1].split())
