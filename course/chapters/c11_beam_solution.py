@@ -51,7 +51,7 @@ def score(log_p, length, alpha):
 def extended(sentences, next_log_p, bos):
     """All that may become of some unfinished sentences when each gets one word more, best first.
 
-    sentences: list of (log-probability, ids). Returns such a list, of len(sentences) times the vocabulary.
+    sentences: list of (log-probability, ids without bos). Returns such a list, of len(sentences) times the vocabulary.
     """
     # your turn: A new sentence for each sentence and each word: the log-probabilities add up. Sort the list of all by
     # them, not each sentence's for itself.
