@@ -19,7 +19,8 @@ const query = latest("bpe");
 export function mount(section) {
   const text = h("textarea", { id: "bpe-text", rows: 3, spellcheck: "false" });
   text.value = TEXT;
-  const merges = h("input", { type: "range", min: 0, max: 1, value: 1, id: "bpe-merges" });
+  // Until the first answer nobody knows how many merges there are.
+  const merges = h("input", { type: "range", min: 0, max: 1, value: 1, id: "bpe-merges", disabled: "" });
   const now = h("span", {}), problem = problemLine(), said = h("p", { role: "status" });
   const tokens = h("p", { class: "tokens", id: "bpe-tokens" }), tree = h("div"), pairs = h("div"), behind = h("div");
   const again = settled(() => send(), 60);
@@ -33,14 +34,13 @@ export function mount(section) {
       h("div", {}, h("h3", {}, "How a word grows"), h("p", { class: "soft small" }, "Choose a word in the text above. Numbers are merges; outlined tokens are not merged yet."), tree),
       h("div", {}, h("h3", {}, "Neighbours in this text"), pairs)),
   );
-  parts = { section, text, merges, now, problem, said, tokens, tree, pairs, behind, word: "", first: true };
+  parts = { section, text, merges, now, problem, said, tokens, tree, pairs, behind, word: "" };
 }
 
 function send() {
   const body = { text: parts.text.value, word: parts.word };
-  if (!parts.first) body.merges = Number(parts.merges.value);
+  if (!parts.merges.disabled) body.merges = Number(parts.merges.value);
   query(body, (answer) => {
-    parts.first = false;
     parts.problem.textContent = "";
     draw(answer);
     parts.section.dataset.ready = `${answer.merges}/${body.word}`;
@@ -54,8 +54,11 @@ export const show = send;
 
 function draw(seen) {
   parts.merges.max = seen.total;
-  parts.merges.value = seen.merges;
-  parts.now.textContent = `${count(seen.merges)} of ${count(seen.total)}`;
+  if (parts.merges.disabled) {  // later the slider may have been moved since the question was asked
+    parts.merges.value = seen.merges;
+    parts.merges.disabled = false;
+  }
+  parts.now.textContent = `${count(Number(parts.merges.value))} of ${count(seen.total)}`;
   const pair = ([left, right]) => h("span", { class: "mono" }, `${left} + ${right}`);
   parts.said.replaceChildren(
     num(seen.ids.length, { id: "bpe-count" }), ` tokens for ${count(seen.bytes)} bytes, `,

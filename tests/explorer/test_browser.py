@@ -33,7 +33,7 @@ class Page:
     def __init__(self, browser: Any, address: str):
         self.address = address
         self.page = browser.new_page(viewport={"width": 1280, "height": 900})
-        self.page.set_default_timeout(15_000)
+        self.page.set_default_timeout(60_000)  # a bound on hanging: how long an answer takes is no matter here
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -174,6 +174,7 @@ def test_a_mistake_planted_in_the_page_is_found(page: Page) -> None:
 def test_the_tokens_at_slider_n_are_the_tokenizers(page: Page, run_folder: Path) -> None:
     page.open("bpe")
     page.page.fill("#bpe-text", SENTENCE)
+    page.page.wait_for_selector("#bpe-merges:enabled")
     slider = page.page.locator("#bpe-merges")
     tokenizer = Translator.load(run_folder).tokenizer
     for key, n in (("Home", 0), ("ArrowRight", 1), ("End", len(tokenizer.merges))):
@@ -182,6 +183,35 @@ def test_the_tokens_at_slider_n_are_the_tokenizers(page: Page, run_folder: Path)
         expected = first_merges(tokenizer, n).encode(SENTENCE)
         np.testing.assert_array_equal(page.values("#bpe-tokens .token"), expected)
         assert page.values("#bpe-count") == len(expected)
+
+
+def test_an_answer_that_comes_late_leaves_the_slider_where_it_was_moved_to(page: Page) -> None:
+    page.open("bpe")
+    page.page.wait_for_selector("#bpe-merges:enabled")
+    page.page.evaluate(
+        """() => {
+            const real = window.fetch;
+            window.fetch = async (...what) => {
+                window.fetch = real;
+                const answer = await real(...what);
+                window.held = true;
+                await new Promise((resolve) => { window.release = resolve; });
+                return answer;
+            };
+        }"""
+    )
+    page.page.fill("#bpe-text", SENTENCE)
+    page.page.wait_for_function("() => window.held")
+    page.page.evaluate(
+        """() => {
+            const slider = document.querySelector("#bpe-merges");
+            slider.value = 0;
+            slider.dispatchEvent(new Event("input"));
+            window.release();
+        }"""
+    )
+    page.page.wait_for_selector('[data-ready="0/"]')
+    assert page.page.locator("#bpe-merges").input_value() == "0"
 
 
 def test_blocks_end_where_the_standard_method_does(page: Page, run_folder: Path) -> None:
