@@ -19,6 +19,8 @@ def rule_of(result: Any, inputs: tuple[Any, ...], g: float, what: str) -> tuple[
     """What the rule of a learner's Scalar gives, if that is a tuple of as many numbers as there are inputs."""
     if not all(hasattr(result, name) for name in ("data", "inputs", "rule")):
         need(result, Scalar, what)  # the learner's Scalar is a class of its own
+    if not isinstance(result.inputs, (tuple, list)):
+        raise Wrong(f"{what}: its `inputs` should be a tuple. A tuple of one has a comma: (x,).")
     if tuple(result.inputs) != inputs:
         raise Wrong(f"{what}: its `inputs` should be the {len(inputs)} Scalars that it was given, in order.")
     shares = need(result.rule(g), tuple, f"The rule of {what}")
@@ -64,10 +66,10 @@ def probe_backward(backward: Any) -> dict[str, Any]:
         return add(h, tanh(tanh(multiply(h, b))))
 
     return {
-        "the gradients (of x, w, b) in w": gradients(lambda x, w, b: w),
-        "the gradients (of x, w, b) in tanh(x w + b)": gradients(lambda x, w, b: tanh(add(multiply(x, w), b))),
-        "the gradients (of x, w, b) in (h + b) h h, with h = tanh(x w + b)": gradients(twice),
-        "the gradients (of x, w, b) in h + tanh(tanh(h b)), with h = x w": gradients(late),
+        "the gradient by (x, w, b) of w": gradients(lambda x, w, b: w),
+        "the gradient by (x, w, b) of tanh(x w + b)": gradients(lambda x, w, b: tanh(add(multiply(x, w), b))),
+        "the gradient by (x, w, b) of (h + b) h h, with h = tanh(x w + b)": gradients(twice),
+        "the gradient by (x, w, b) of h + tanh(tanh(h b)), with h = x w": gradients(late),
     }
 
 
@@ -116,6 +118,10 @@ def rule_of_the_sum(x, y):
 
 def product_without_g(x, y):
     return Scalar(x.data * y.data, (x, y), lambda g: (y.data, x.data))
+
+
+def scalars_for_numbers(x, y):
+    return Scalar(x.data * y.data, (x, y), lambda g: (g * y, g * x))
 
 
 def square_of_x(x):
@@ -175,6 +181,23 @@ def hands_on_too_much(y, first=True):
         hands_on_too_much(x, False)
 
 
+def each_begins_with_one(y):
+    y.grad = 1.0
+    for x, share in zip(y.inputs, y.rule(y.grad), strict=True):
+        x.grad += share
+        each_begins_with_one(x)
+
+
+def queued_for_each_share(y):
+    y.grad = 1.0
+    waiting = [y]
+    while waiting:
+        scalar = waiting.pop(0)
+        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
+            x.grad += share
+            waiting.append(x)
+
+
 def oldest_first(y):
     y.grad = 1.0
     for scalar in sorted(ancestors(y), key=lambda scalar: scalar.number):
@@ -227,6 +250,11 @@ EXERCISES = [
                 product_without_g,
                 "The derivatives are right, but g is missing: what goes back is g, which says how much the end result "
                 "depends on this product, times each derivative.",
+            ),
+            Mistake(
+                scalars_for_numbers,
+                "g is a number, and x and y are Scalars, which can't be multiplied by `*`: their numbers are x.data "
+                "and y.data.",
             ),
         ],
         hints=(
@@ -299,6 +327,16 @@ EXERCISES = [
                 oldest_first,
                 "The order is turned round: the oldest come first here, when nothing has arrived for them yet. Begin "
                 "with the newest, the largest number.",
+            ),
+            Mistake(
+                each_begins_with_one,
+                "Each call sets the gradient of its own y to 1, and what had arrived there is lost. Only the y that "
+                "the walk begins with gets 1: a loop over all Scalars is simpler here than calls of itself.",
+            ),
+            Mistake(
+                queued_for_each_share,
+                "A Scalar with two shares comes up twice here, and the second time hands on the first share once "
+                "more. Take each once, when all of its shares have arrived: the newest first.",
             ),
         ],
         hints=(

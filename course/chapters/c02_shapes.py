@@ -131,6 +131,10 @@ def sums_before_products(x, y, g):
     )
 
 
+def g_summed_first(x, y, g):
+    return unbroadcast(g, x.shape) * y, unbroadcast(g, y.shape) * x
+
+
 def without_g(x, y, g):
     return unbroadcast(np.broadcast_to(y, g.shape), x.shape), unbroadcast(np.broadcast_to(x, g.shape), y.shape)
 
@@ -257,6 +261,11 @@ EXERCISES = [
                 sums_before_products,
                 "Summed too early: this multiplies the sum of g by the sum of the other factor. Each copy has its own "
                 "share g * y; first the products, then the sum.",
+            ),
+            Mistake(
+                g_summed_first,
+                "g is summed first and multiplied then. Each copy has its own share: the sum comes last, "
+                "unbroadcast(g * ..., shape).",
             ),
             Mistake(without_g, "The factors are right, but g is missing: a share is g times the other factor."),
         ],

@@ -106,6 +106,7 @@ def differences_by(quotient: Any) -> Any:
 
 
 forward_difference = differences_by(lambda f, up, down, x, h: (f(up) - f(x)) / h)
+brackets_forgotten = differences_by(lambda f, up, down, x, h: (f(up) - f(down)) / 2 * h)
 half_the_distance = differences_by(lambda f, up, down, x, h: (f(up) - f(down)) / h)
 turned_round = differences_by(lambda f, up, down, x, h: (f(down) - f(up)) / (2 * h))
 
@@ -116,6 +117,16 @@ def all_at_once(f, x, h):
 
 def forward_at_once(f, x, h):
     return (f(x + h) - f(x)) / h
+
+
+def no_copies(f, x, h):
+    out = np.zeros(x.shape)
+    for index in np.ndindex(x.shape):
+        up = down = x
+        up[index] += h
+        down[index] -= h
+        out[index] = (f(up) - f(down)) / (2 * h)
+    return out
 
 
 def whole_rows(f, x, h):
@@ -248,6 +259,15 @@ EXERCISES = [
             Mistake(
                 half_the_distance,
                 "Twice too large: from x - h to x + h it is 2h, and that is what to divide by.",
+            ),
+            Mistake(
+                brackets_forgotten,
+                "In Python a / 2 * h is (a / 2) * h: this multiplies by h. Write / (2 * h).",
+            ),
+            Mistake(
+                no_copies,
+                "All differences are 0. `up = x` makes no copy: up, down and x are one array, and the step down undoes "
+                "the step up. Write x.copy() for each of the two.",
             ),
             Mistake(turned_round, "The sign is turned round: the value above comes first, f(x + h) - f(x - h)."),
             Mistake(

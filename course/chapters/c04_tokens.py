@@ -36,10 +36,10 @@ def probe_count_pairs(count_pairs: Any) -> dict[str, Any]:
 
 def probe_merge(merge: Any) -> dict[str, Any]:
     def merged(*tokens: int) -> list[int]:
-        return list(need(merge(tokens, (1, 2), 256), (tuple, list), "merge(tokens, pair, new)"))
+        return list(need(merge(tokens, (1, 2), 256), tuple, "merge(tokens, pair, new)"))
 
     def twin(*tokens: int) -> list[int]:
-        return list(need(merge(tokens, (1, 1), 256), (tuple, list), "merge(tokens, pair, new)"))
+        return list(need(merge(tokens, (1, 1), 256), tuple, "merge(tokens, pair, new)"))
 
     return {
         "(3, 1, 2, 3) with (1, 2) merged into 256": merged(3, 1, 2, 3),
@@ -94,8 +94,8 @@ def real_count_pairs(words: Any) -> dict[Any, int]:
     return dict(counts)
 
 
-def real_merge(tokens: Any, pair: Any, new: int) -> list[int]:
-    return merge_pair(list(tokens), pair, new)
+def real_merge(tokens: Any, pair: Any, new: int) -> tuple[int, ...]:
+    return tuple(merge_pair(list(tokens), pair, new))
 
 
 def real_train(words: Any, merges: int) -> list[Any]:
@@ -282,7 +282,7 @@ def last_merge_first(tokens, merges):
 
 def one_number_for_all(tokens, merges):
     for pair in merges:
-        tokens = merge(tokens, pair, 256 + len(merges))
+        tokens = merge(tokens, pair, 256)
     return tokens
 
 
@@ -305,7 +305,7 @@ def by_looking_back(tokens, pair, new):
             out[-1] = new
         else:
             out.append(token)
-    return out
+    return tuple(out)
 
 
 def sorted_by_count(words, merges):

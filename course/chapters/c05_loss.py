@@ -149,6 +149,10 @@ def whole_columns(logits, target):
     return -logarithms(logits)[:, target].mean()
 
 
+def columns_of_probabilities(logits, target):
+    return -np.log(softmax(logits)[:, target]).mean()
+
+
 def no_logarithm(logits, target):
     return (1 - of_target(softmax(logits), target)).mean()
 
@@ -324,6 +328,11 @@ EXERCISES = [
                 whole_columns,
                 "log_p[:, target] takes for each row the targets of all rows. One number for each row is "
                 "log_p[np.arange(len(target)), target].",
+            ),
+            Mistake(
+                columns_of_probabilities,
+                "p[:, target] takes for each row the targets of all rows. One number for each row is "
+                "p[np.arange(len(target)), target].",
             ),
             Mistake(no_logarithm, "This is the mean of 1 - p. The cost of a token is -log p."),
         ],

@@ -87,6 +87,10 @@ def divided_by_d(q, k, v):
     return softmax(q @ k.T / q.shape[1]) @ v
 
 
+def divided_by_queries(q, k, v):
+    return softmax(q @ k.T / np.sqrt(len(q))) @ v
+
+
 def softmax_down_the_columns(q, k, v):
     return softmax(q @ k.T / np.sqrt(q.shape[1]), axis=0) @ v
 
@@ -120,6 +124,10 @@ def forbidden_is_true(queries, keys):
 
 def one_too_many(lengths, keys):
     return np.arange(keys) <= np.asarray(lengths)[:, None]
+
+
+def row_with_row(lengths, keys):
+    return np.arange(keys) < lengths
 
 
 def padding_is_true(lengths, keys):
@@ -191,6 +199,10 @@ EXERCISES = [
                 "products grows as sqrt(d), not as d.",
             ),
             Mistake(
+                divided_by_queries,
+                "len(q) is the number of queries. d is how many numbers one query has: q.shape[1].",
+            ),
+            Mistake(
                 softmax_down_the_columns,
                 "The softmax runs down the columns (axis 0), so the queries share out each key. Each query should "
                 "share out its attention among the keys: rows sum to 1, axis 1.",
@@ -249,6 +261,11 @@ EXERCISES = [
         mistakes=[
             Mistake(one_too_many, "One key too many in each row: positions count from 0, so length 3 means 0, 1, 2."),
             Mistake(padding_is_true, "True marks the padding here. In handloom True means: may be looked at."),
+            Mistake(
+                row_with_row,
+                "Positions and lengths are both rows here, and NumPy lines them up with each other. Make the lengths a "
+                "column (chapter 2).",
+            ),
             Mistake(
                 keys_first,
                 "The table lies on its side: rows are sentences, columns are keys. Put [:, None] on the lengths.",

@@ -42,7 +42,7 @@ def probe_merge_heads(merge_heads: Any) -> dict[str, Any]:
 def probe_rotate(rotate: Any) -> dict[str, Any]:
     (x,) = numbers((2, 4, 6))
     return {
-        "the word at position 0, which stays as it is": rotate(x[0, :1], 0),
+        "one word, at position 0": rotate(x[0, :1], 0),
         "the arrow (1, 0) at position 1": rotate(np.array([[1.0, 0.0]]), 1),
         "the arrow (0, 1) at positions 0 to 3": rotate(np.array([[0.0, 1.0]] * 4), 0),
         "4 words with 6 features": rotate(x[0], 0),
@@ -157,6 +157,10 @@ def neighbours(x, first=0):
     return out
 
 
+def neighbours_put_apart(x, first=0):
+    return turned(np.concatenate([x[..., 0::2], x[..., 1::2]], axis=-1), table(x, first))
+
+
 def sines_added(x, first=0):
     angles = table(x, first)
     return x + np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
@@ -179,6 +183,11 @@ def three(x: Any, w_in: Any, heads: int, split: Any = split_heads) -> Any:
 
 def without_positions(x, w_in, w_out, heads):
     return merge_heads(attend(*three(x, w_in, heads))) @ w_out.T
+
+
+def words_cut_in_three(x, w_in, w_out, heads):
+    q, k, v = (split_heads(part, heads) for part in np.split(x @ w_in.T, 3))
+    return merge_heads(attend(rotate(q), rotate(k), v)) @ w_out.T
 
 
 def values_turned_too(x, w_in, w_out, heads):
@@ -333,6 +342,11 @@ EXERCISES = [
                 "You take neighbours as an arrow, 2p and 2p + 1, as the paper does. Here p goes with p + d / 2.",
             ),
             Mistake(
+                neighbours_put_apart,
+                "x[..., ::2] and x[..., 1::2] are neighbours, and what you put side by side is in another order than "
+                "x: at position 0 nothing should change. Take the two halves, x[..., : d // 2] and x[..., d // 2 :].",
+            ),
+            Mistake(
                 sines_added,
                 "This adds sines and cosines, as the first Transformer did with its word vectors. Here each arrow is "
                 "turned.",
@@ -364,6 +378,10 @@ EXERCISES = [
         probe=probe_multi_head,
         mistakes=[
             Mistake(without_positions, "Nothing is rotated yet: q and k are to be, after the split."),
+            Mistake(
+                words_cut_in_three,
+                "np.split cuts along axis 0, which are the words here. q, k and v are thirds of the features: axis=1.",
+            ),
             Mistake(
                 values_turned_too,
                 "The values are rotated too. They are handed over, not compared: leave them as they are.",
