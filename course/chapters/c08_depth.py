@@ -169,6 +169,7 @@ mean_constant = rule(lambda g, h, x_hat, r: r * (h - x_hat * mean(h * x_hat)))
 x_hat_forgotten = rule(lambda g, h, x_hat, r: r * (h - mean(h) - mean(h * x_hat)))
 weight_forgotten = rule(lambda g, h, x_hat, r: right_x(g, g, x_hat, r))
 r_forgotten = rule(lambda g, h, x_hat, r: right_x(g, h, x_hat, 1.0))
+means_over_everything = rule(lambda g, h, x_hat, r: r * (h - h.mean() - x_hat * (h * x_hat).mean()))
 weight_from_g = rule(right_x, of_weight=lambda g, x_hat: g.sum(axis=0))
 rows_not_summed = rule(right_x, of_weight=lambda g, x_hat: g * x_hat, of_bias=lambda g: g)
 means_of_rows = rule(right_x, of_weight=lambda g, x_hat: (g * x_hat).mean(axis=0), of_bias=lambda g: g.mean(axis=0))
@@ -341,6 +342,10 @@ EXERCISES = [
             Mistake(
                 weight_forgotten,
                 "Right with weight 1. What arrives at x_hat is h = g * weight; use h where you have g, for x alone.",
+            ),
+            Mistake(
+                means_over_everything,
+                "Both means are taken over the whole array. Each row has its own: axis=1, keepdims=True.",
             ),
             Mistake(r_forgotten, "The factor r is missing: x_hat grows r times as fast as x."),
             Mistake(weight_from_g, "The weight is multiplied by x_hat, so its gradient is the sum of g * x_hat."),

@@ -146,6 +146,11 @@ def end_is_read(sentences, pad, bos, eos):
     return filled([[bos, *ids, eos] for ids in sentences], pad), filled([[*ids, eos, pad] for ids in sentences], pad)
 
 
+def end_is_read_in_shorter_ones(sentences, pad, bos, eos):
+    rows = filled([[bos, *ids, eos] for ids in sentences], pad)
+    return rows[:, :-1], rows[:, 1:]
+
+
 def end_after_the_padding(sentences, pad, bos, eos):
     rows = filled(sentences, pad)
     column = np.full((len(rows), 1), 1)
@@ -345,6 +350,10 @@ EXERCISES = [
                 end_is_read,
                 "The decoder reads eos too. After that nothing is left to say, so neither row needs that place: both "
                 "have one more than the longest sentence.",
+            ),
+            Mistake(
+                end_is_read_in_shorter_ones,
+                "Right but for the shorter sentences, where the decoder reads eos: after the last word it reads pad.",
             ),
             Mistake(
                 end_after_the_padding,

@@ -189,6 +189,10 @@ def without_the_power(log_p, length, alpha):
     return log_p / ((5 + length) / 6 * alpha) if alpha else log_p
 
 
+def without_parentheses(log_p, length, alpha):
+    return log_p / (5 + length) / 6**alpha
+
+
 def end_left_out(log_p, length, alpha):
     return log_p / ((4 + length) / 6) ** alpha
 
@@ -392,6 +396,11 @@ EXERCISES = [
                 "so that the first few words count less.",
             ),
             Mistake(without_the_power, "alpha is an exponent, not a factor: ((5 + length) / 6) ** alpha."),
+            Mistake(
+                without_parentheses,
+                "Parentheses are missing: ** comes before /, so here only the 6 has the exponent. "
+                "log_p / ((5 + length) / 6) ** alpha.",
+            ),
             Mistake(end_left_out, "`length` counts eos already: don't take it off."),
         ],
         hints=(

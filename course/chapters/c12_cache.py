@@ -10,7 +10,7 @@ from ...autograd import Tensor, no_grad
 from ...models import Seq2SeqTransformer
 from ...models.generation.cache import TreeCache
 from ...models.generation.raw_layers import attend as raw_attend
-from ..exercise import Exercise, Mistake, need
+from ..exercise import Exercise, Mistake, Wrong, need
 from .c09_translate import HEADS, LAYERS, model
 from .c12_cache_solution import State, attend, attend_new, linear, merge, project, select, start, step
 from .c12_cache_solution import feed_forward as feed
@@ -41,13 +41,17 @@ def probe_start(start: Any) -> dict[str, Any]:
     state = start(memory, SOURCE, made.state_dict(), HEADS, LAYERS)
     if not hasattr(state, "memory_keys"):
         need(state, State, "start(...)")  # the learner's State is a class of its own
-    mask = np.broadcast_to(state.memory_mask, (2, 1, 1, 4))
+    if np.shape(state.memory_mask) != (2, 1, 1, 4):
+        raise Wrong(
+            f"memory_mask has the shape {np.shape(state.memory_mask)}; it should be (batch, 1, 1, source length), here "
+            "(2, 1, 1, 4): one axis for the heads, one for the queries. mask[:, None, None, :] makes them."
+        )
     return {
         "the first layer's keys of the source": state.memory_keys[0],
         "the first layer's values of the source": state.memory_values[0],
         "the keys of all layers": np.stack(state.memory_keys),
         "the values of all layers": np.stack(state.memory_values),
-        "the mask of the source": mask,
+        "the mask of the source": state.memory_mask,
     }
 
 

@@ -374,6 +374,10 @@ EXERCISES = [
                 "is missing.",
             ),
             Mistake(
+                forward_with(log=lambda m, total: m + total),
+                "The output is right. log_sum is a logarithm: m + log(total).",
+            ),
+            Mistake(
                 forward_with(whole=False),
                 "The last block, which is shorter, is left out. `slices` gives all of them.",
             ),

@@ -182,6 +182,25 @@ class GoodOnesAddUp(Scaler):
             self.good = good
 
 
+class GrowsOnce(Scaler):
+    """The count is not set to 0 where it has grown, so it passes the interval."""
+
+    def update(self, finite):
+        good = self.good + 1
+        super().update(finite)
+        if finite:
+            self.good = good
+
+
+class NeverBegunAnew(Scaler):
+    """The count is never set to 0."""
+
+    def update(self, finite):
+        good = self.good + finite
+        super().update(finite)
+        self.good = good
+
+
 class NoLeast(Scaler):
     def update(self, finite):
         half = self.scale / 2
@@ -331,6 +350,15 @@ EXERCISES = [
                 GrowsEachTime,
                 "After the first `interval` good steps it grows at every step. When it has grown, counting begins "
                 "anew.",
+            ),
+            Mistake(
+                GrowsOnce,
+                "It grows once and never again: when the scale has doubled, `good` is set to 0.",
+            ),
+            Mistake(
+                NeverBegunAnew,
+                "`good` is never set to 0. It counts the good steps since the last change: set it to 0 when the scale "
+                "has doubled, and after an overflow.",
             ),
             Mistake(NeverGrows, "It halves, and never grows again: after `interval` good steps in a row it doubles."),
             Mistake(
