@@ -53,7 +53,8 @@ def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
         LanguageModelPreset,
-        data=f"one of {', '.join(TEXT_NAMES)}, or a text file of your own (default: embedded, which needs no network)",
+        data=f"one of {', '.join(TEXT_NAMES)}, several of them with a + between, or a text file of your own (default: "
+        "embedded, which needs no network)",
         texts="beginnings to go on from",
         generates="continuations",
     )

@@ -60,13 +60,18 @@ class TextData:
 
 
 def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
-    """One of `TEXT_NAMES`, or a UTF-8 text file of your own, gzipped or not.
+    """One of `TEXT_NAMES`, several of them with a + between, or a UTF-8 text file of your own, gzipped or not.
 
     A text without official parts gives its first 90 % for training, the next 5 % for validation and the last 5 % for
     test; of Gutenberg, each book does. `seed` is that of the embedded grammar.
 
     Raises InputError if the set can't be had or the file can't be used.
     """
+    names = name_or_path.split("+")
+    if len(names) > 1 and set(names) <= set(TEXT_NAMES) and not Path(name_or_path).exists():
+        if len(set(names)) < len(names):
+            raise InputError(f"{name_or_path} names a text twice. Name each one once.")
+        return _one_after_another([load_text_data(name, seed=seed) for name in names])
     if name_or_path == "embedded":
         return load_embedded_text(seed)
     if name_or_path == "shakespeare":
@@ -83,8 +88,8 @@ def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
     if not Path(name_or_path).exists():
         known = ", ".join(TEXT_NAMES)
         raise InputError(
-            f"{name_or_path or '--data'} is neither a known text ({known}) nor a file. Give one of these names, or the "
-            "path of a text file."
+            f"{name_or_path or '--data'} is neither a known text ({known}) nor a file. Give one of these, several with "
+            "a + between them, or the path of a text file."
         )
     return _from_parts([read_text(name_or_path)], name_or_path, f"The text of {name_or_path}.")
 
@@ -143,6 +148,14 @@ def without_licence(text: str) -> str:
     start, end = text.find("*** START OF"), text.find("*** END OF")
     text = text[text.find("\n", start) + 1 :] if start >= 0 else text
     return text[: text.find("*** END OF")].strip() + "\n" if end >= 0 else text
+
+
+def _one_after_another(texts: list[TextData]) -> TextData:
+    """The same parts of several texts joined."""
+    parts = ["\n\n".join(getattr(text, part) for text in texts) for part in ("train", "valid", "test")]
+    notes = tuple(note for text in texts for note in text.notes)
+    joined = ("+".join(text.name for text in texts), " ".join(text.description for text in texts))
+    return TextData(parts[0], parts[1], parts[2], *joined, notes)
 
 
 def _from_parts(texts: list[str], name: str, description: str) -> TextData:

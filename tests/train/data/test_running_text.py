@@ -45,6 +45,21 @@ def test_shakespeare_and_gutenberg_from_the_data_folder(tmp_path, monkeypatch) -
     assert f"what was read has SHA-256 {hashlib.sha256(read.encode()).hexdigest()}" in data.notes[0]
 
 
+def test_several_texts_are_joined_part_by_part(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path))
+    write(tmp_path / "tinyshakespeare/input.txt.gz", "To be, or not to be.\n" * 20)
+    first, second = load_text_data("shakespeare"), load_text_data("embedded")
+    joined = load_text_data("shakespeare+embedded")
+    assert joined.name == "shakespeare+embedded"
+    assert joined.description == f"{first.description} {second.description}"
+    for part in ("train", "valid", "test"):
+        assert getattr(joined, part) == f"{getattr(first, part)}\n\n{getattr(second, part)}"
+    with pytest.raises(InputError, match="names a text twice"):
+        load_text_data("embedded+embedded")
+    with pytest.raises(InputError, match="neither a known text"):
+        load_text_data("embedded+nothing")
+
+
 def test_wikitext_without_a_training_part_says_so(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("HANDLOOM_DATA", str(tmp_path))
     for part in ("valid", "test"):
