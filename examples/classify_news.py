@@ -2,10 +2,9 @@
 
 python examples/classify_news.py                                 embedded news, a few minutes
 python examples/classify_news.py --data news --out runs/news     HuffPost headlines, 41 categories
-python examples/classify_news.py --data news --descriptions      reading headline and description, as in the report
+python examples/classify_news.py --data news --descriptions     headline and description, as in the report
 python examples/classify_news.py --table heads                   ablation: 1, 4, 8 and 16 heads
-mpirun -n 4 python examples/classify_news.py --data news --descriptions      reading headline and description, as in the report
-python examples/classify_news.py --table heads       four processes train the four at the same time
+mpirun -n 4 python examples/classify_news.py --table heads       four processes train the four at the same time
 python examples/classify_news.py --checkpoint runs/news "Senate Passes Budget Bill"
 python examples/classify_news.py --init distilbert/distilbert-base-uncased --data news --lr 3e-5
 """

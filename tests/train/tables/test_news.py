@@ -1,4 +1,4 @@
-"""The news report's figures beside ours: each in its row, and training means of what was trained between validations."""
+"""The news report's figures beside ours, and training means of the updates between two validations."""
 
 from __future__ import annotations
 
