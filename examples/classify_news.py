@@ -25,7 +25,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_confusion, plot_heads
 from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_table
 from handloom.train.tables.classification import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
-from handloom.train.tables.news import EPOCH_COLUMNS, beside_the_report, epoch_rows, sample_predictions
+from handloom.train.tables.news import EPOCH_COLUMNS, SAMPLE_COLUMNS, beside_the_report, epoch_rows, sample_predictions
 from handloom.train.tasks.classification import Classification, Classifier
 from handloom.train.tasks.metrics import confusion_matrix
 
@@ -103,9 +103,13 @@ def show(
     classifier: Classifier, texts: list[str], labels: list[str], predicted: list[str], rows: list[dict], run: RunFolder
 ) -> str:
     """The report's Tables 3 and 7 and the results on the test set, the confusion matrix, errors and attention."""
-    epochs = markdown_table(epoch_rows(run.metrics()), EPOCH_COLUMNS)
-    table = "\n\n".join([epochs, sample_predictions(classifier.best), markdown_table(rows, CLASSIFIER_COLUMNS)])
-    run.write_table(table)
+    tables = {
+        "epochs": (epoch_rows(run.metrics()), EPOCH_COLUMNS),
+        "samples": (sample_predictions(classifier.best), SAMPLE_COLUMNS),
+        "models": (rows, CLASSIFIER_COLUMNS),
+    }
+    table = "\n\n".join(markdown_table(*table) for table in tables.values())
+    run.write_table(table, **{name: rows for name, (rows, _) in tables.items()})
     names = sorted({*classifier.labels, *labels})
     plot_confusion(confusion_matrix(predicted, labels, names), names, run.picture("confusion"))
     weights, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))

@@ -24,7 +24,14 @@ from handloom.train.data.news import NEWS_NAMES, News, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_table
-from handloom.train.tables.news import HEADLINE_WRITER, HEADLINES, beside_the_report, epoch_rows, sample_headlines
+from handloom.train.tables.news import (
+    HEADLINE_WRITER,
+    HEADLINES,
+    SAMPLE_COLUMNS,
+    beside_the_report,
+    epoch_rows,
+    sample_headlines,
+)
 from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_table
 from handloom.train.tasks.translation import Translation, Translator
 
@@ -111,7 +118,7 @@ def first_words(data: News) -> dict[str, float | str]:
 
 
 def show(
-    translator: Translator, headlines: list[str], rows: list[dict], probes: str, data: News, run: RunFolder
+    translator: Translator, headlines: list[str], rows: list[dict], probes: list[dict], data: News, run: RunFolder
 ) -> str:
     """The report's Tables 8 and 9, the best and the worst headlines, and pictures of the attention."""
     sources, references = ([getattr(a, name) for a in data.test] for name in ("description", "headline"))
@@ -122,8 +129,9 @@ def show(
     )
     run.write_samples(samples)
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
-    table = f"{probes}\n\n{markdown_table(rows, COLUMNS)}"
-    run.write_table(table)
+    tables = {"samples": (probes, SAMPLE_COLUMNS), "models": (rows, COLUMNS)}
+    table = "\n\n".join(markdown_table(*table) for table in tables.values())
+    run.write_table(table, **{name: rows for name, (rows, _) in tables.items()})
     return f"{samples}\n\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
 
 

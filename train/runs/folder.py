@@ -8,7 +8,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -18,6 +18,7 @@ from .atomic_files import atomic_path, is_link, read_json, temporary_name, write
 from .checkpoints import MODEL_FILE, make_folder
 from .locks import LOCK_FILE, FolderInUseError, FolderLock
 from .overwriting import CELLS, FILES, FORMAT, OVERWRITTEN, SAVES
+from .results import write_results
 from .saves import SavedStates
 from .stopping import TrainingStopped
 
@@ -232,9 +233,18 @@ class RunFolder:
         """Write `samples.txt`, atomically."""
         _write_text(self.samples_path, text)
 
-    def write_table(self, text: str) -> None:
-        """Write `table.md`, atomically."""
+    @property
+    def results_path(self) -> Path:
+        return self.path / "results.json"
+
+    def write_table(self, text: str, **tables: Iterable[Mapping[str, Any]]) -> None:
+        """Write `table.md`, and `results.json` with the rows of its tables (see `write_results`), both atomically."""
         _write_text(self.table_path, text)
+        plain = {
+            name: [{key: jsonable(value) for key, value in row.items()} for row in rows]
+            for name, rows in tables.items()
+        }
+        write_results(self.results_path, self.config, plain)
 
     def settle(self) -> None:
         """Remove the older run that this one replaces, if this one has a model. Raises InputError if that fails."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from .cells import markdown_table, numbered
+from .cells import numbered
 
 #: Table 3: epoch -> training loss, training accuracy, validation accuracy of the classifier.
 EPOCHS = {
@@ -47,6 +47,8 @@ EPOCH_COLUMNS = {
     "valid_accuracy": "validation accuracy:.1%",
     "report_valid": "the report's:.1%",
 }
+#: Of Tables 7 and 8.
+SAMPLE_COLUMNS = {"text": "text", "reference": "reference", "report": "the report", "own": "Transformer"}
 
 
 def epoch_rows(metrics: Sequence[dict[str, Any]], report: bool = True) -> list[dict[str, Any]]:
@@ -98,17 +100,14 @@ def beside_the_report(rows: Sequence[dict[str, Any]], metric: Literal["accuracy"
     return [{**row, f"report_{metric}": stated.get(row["cell"])} for row in rows]
 
 
-def sample_predictions(best: Callable[[str], str]) -> str:
-    """Table 7 as Markdown; `best` names the likeliest classes of a text."""
-    rows = [{"text": text, "report": label, "own": best(text)} for text, label in PREDICTIONS.items()]
-    return markdown_table(rows, {"text": "text", "report": "the report", "own": "Transformer"})
+def sample_predictions(best: Callable[[str], str]) -> list[dict[str, Any]]:
+    """Table 7's rows; `best` names the likeliest classes of a text."""
+    return [{"text": text, "report": label, "own": best(text)} for text, label in PREDICTIONS.items()]
 
 
-def sample_headlines(headlines: Sequence[str]) -> str:
-    """Table 8 as Markdown, with our headlines for the texts of `HEADLINES`."""
-    rows = [
+def sample_headlines(headlines: Sequence[str]) -> list[dict[str, Any]]:
+    """Table 8's rows, with our headlines for the texts of `HEADLINES`."""
+    return [
         {"text": text, "reference": reference, "report": written, "own": own}
         for (text, (written, reference)), own in zip(HEADLINES.items(), headlines, strict=True)
     ]
-    columns = {"text": "text", "reference": "reference", "report": "the report", "own": "Transformer"}
-    return markdown_table(rows, columns)

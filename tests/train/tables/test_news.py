@@ -47,7 +47,9 @@ def test_each_cell_has_the_figures_of_the_report() -> None:
 
 
 def test_samples_stand_beside_those_of_the_report() -> None:
-    lines = sample_predictions(lambda text: f"{len(text.split())} words").splitlines()
-    assert len(lines) == 2 + 4
-    assert [cell.strip() for cell in lines[-1].split("|")[2:4]] == ["ARTS & CULTURE", "9 words"]
-    assert "| tech giants boost ai investment" in sample_headlines(["one", "two"])
+    rows = sample_predictions(lambda text: f"{len(text.split())} words")
+    assert len(rows) == 4
+    assert (rows[-1]["report"], rows[-1]["own"]) == ("ARTS & CULTURE", "9 words")
+    rows = sample_headlines(["one", "two"])
+    assert [row["own"] for row in rows] == ["one", "two"]
+    assert (rows[1]["reference"], rows[1]["report"]) == ("tech giants boost ai investment", "invest artificial")
