@@ -7,14 +7,12 @@ tokens, d features, h heads and L layers.
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ...autograd import Function, Observer, Tensor, no_grad, plain, start_observing, stop_observing
 from ...nn import TransformerEncoder, TransformerEncoderLayer
-from .cells import markdown_table
 
 SIZES = {"n": "tokens n", "d": "features d", "h": "heads h", "L": "layers L"}
 POINT_COLUMNS = {
@@ -70,8 +68,8 @@ def held_bytes(encoder: TransformerEncoder, x: Tensor) -> int:
     return held
 
 
-def layer_cost(n: int, d: int, h: int, L: int, wide: int) -> dict[str, Any]:
-    """The costs of L layers on one text of n tokens, without dropout, beside the formulas.
+def layer_cost(n: int, d: int, h: int, layers: int, wide: int) -> dict[str, Any]:
+    """The costs of `layers` layers on one text of n tokens, without dropout, beside the formulas.
 
     Attention weights are what standard attention keeps and blocked attention, which never holds them, does not. By
     the formulas a layer makes 2 n^2 d + 4 n d^2 + 2 n d `wide` multiply-adds, `wide` the features within its
@@ -80,16 +78,16 @@ def layer_cost(n: int, d: int, h: int, L: int, wide: int) -> dict[str, Any]:
     """
     x = Tensor(np.random.default_rng(0).standard_normal((1, n, d), dtype=np.float32), requires_grad=True)
     standard, blocked = (
-        TransformerEncoder([TransformerEncoderLayer(d, h, wide, 0.0, method=method) for _ in range(L)])
+        TransformerEncoder([TransformerEncoderLayer(d, h, wide, 0.0, method=method) for _ in range(layers)])
         for method in ("standard", "blocked")
     )
     without = held_bytes(blocked, x)
     return {
-        "n": n, "d": d, "h": h, "L": L,
+        "n": n, "d": d, "h": h, "L": layers,
         "products": multiply_adds(standard, x) / 1e6,
-        "products_stated": L * (2 * n * n * d + 4 * n * d * d + 2 * n * d * wide) / 1e6,
+        "products_stated": layers * (2 * n * n * d + 4 * n * d * d + 2 * n * d * wide) / 1e6,
         "weights": (held_bytes(standard, x) - without) / 1e6,
-        "weights_stated": L * 4 * n * n * h / 1e6,
+        "weights_stated": layers * 4 * n * n * h / 1e6,
         "activations": without / 1e6,
-        "activations_stated": L * 4 * (8 * n * d + n * wide) / 1e6,
+        "activations_stated": layers * 4 * (8 * n * d + n * wide) / 1e6,
     }  # fmt: skip
