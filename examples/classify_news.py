@@ -2,6 +2,7 @@
 
 python examples/classify_news.py                                 embedded news, a few minutes
 python examples/classify_news.py --data news --out runs/news     HuffPost headlines, 41 categories
+python examples/classify_news.py --data news --descriptions     headline and description, as in the report
 python examples/classify_news.py --table heads                   ablation: 1, 4, 8 and 16 heads
 mpirun -n 4 python examples/classify_news.py --table heads       four processes train the four at the same time
 python examples/classify_news.py --checkpoint runs/news "Senate Passes Budget Bill"
@@ -18,12 +19,13 @@ from handloom.models.hyperparameters import ClassifierPreset
 from handloom.models.presets import classifier_preset
 from handloom.train.cli.examples import example_parser, parse_example, train_example, use
 from handloom.train.cli.training import preset_of
-from handloom.train.data.news import NEWS_NAMES, load_news
+from handloom.train.data.news import NEWS_NAMES, Article, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_confusion, plot_heads
 from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_table
-from handloom.train.tables.classification import CLASSIFIER_COLUMNS, EPOCH_COLUMNS, baselines, figures, sample_errors
+from handloom.train.tables.classification import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
+from handloom.train.tables.news import EPOCH_COLUMNS, SAMPLE_COLUMNS, beside_the_report, epoch_rows, sample_predictions
 from handloom.train.tasks.classification import Classification, Classifier
 from handloom.train.tasks.metrics import confusion_matrix
 
@@ -39,8 +41,15 @@ def parse_arguments() -> Any:
         texts="headlines",
         generates="nothing",
     )
-    add = parser.group("this report", "train", "resume")
-    add("--table", choices=(*ABLATIONS, "none"), default="none", help="also train the model with other sizes")
+    add = parser.group("this report", "train")
+    add("--descriptions", action="store_true", help="read an article's description after its headline")
+    add(
+        "--table",
+        choices=(*ABLATIONS, "none"),
+        default="none",
+        help="also train the model with other sizes",
+        uses=("train", "resume"),
+    )
     return parse_example(parser)
 
 
@@ -54,10 +63,10 @@ def main() -> None:
 
 
 def train(arguments: Any) -> None:
-    data = in_turn(lambda: load_news(arguments.data, descriptions=False))
+    data = in_turn(lambda: load_news(arguments.data, descriptions=arguments.descriptions, categories=True))
     print(data.summary(), *data.notes, sep="\n")
     parts = {
-        name: [(article.headline, article.category) for article in getattr(data, name)]
+        name: [(text_of(article, arguments.descriptions), article.category) for article in getattr(data, name)]
         for name in ("train", "valid", "test")
     }
     preset = preset_of(arguments, classifier_preset(arguments.preset, data.name))
@@ -75,7 +84,8 @@ def train(arguments: Any) -> None:
     def report(
         classifier: Classifier, task: Classification, run: RunFolder, rows: list[dict], predicted: list[str]
     ) -> str:
-        rows = [*baselines(parts["train"], parts["test"]), {"cell": "Transformer", **rows[0]}, *rows[1:]]
+        rows = beside_the_report([{"cell": "Transformer", **rows[0]}, *rows[1:]], "accuracy")
+        rows = [*baselines(parts["train"], parts["test"]), *rows]
         return show(classifier, texts, labels, predicted, rows, run)
 
     train_example(
@@ -84,13 +94,22 @@ def train(arguments: Any) -> None:
     )  # fmt: skip
 
 
+def text_of(article: Article, description: bool) -> str:
+    """What is read of an article."""
+    return f"{article.headline} {article.description}" if description else article.headline
+
+
 def show(
     classifier: Classifier, texts: list[str], labels: list[str], predicted: list[str], rows: list[dict], run: RunFolder
 ) -> str:
-    """The epochs, the results on the test set beside the baselines', the confusion matrix, errors and attention."""
-    epochs = [row for row in run.metrics() if "valid_loss" in row]
-    table = f"{markdown_table(epochs, EPOCH_COLUMNS)}\n\n{markdown_table(rows, CLASSIFIER_COLUMNS)}"
-    run.write_table(table, epochs=epochs, models=rows)
+    """The report's Tables 3 and 7 and the results on the test set, the confusion matrix, errors and attention."""
+    tables = {
+        "epochs": (epoch_rows(run.metrics()), EPOCH_COLUMNS),
+        "samples": (sample_predictions(classifier.best), SAMPLE_COLUMNS),
+        "models": (rows, CLASSIFIER_COLUMNS),
+    }
+    table = "\n\n".join(markdown_table(*table) for table in tables.values())
+    run.write_table(table, **{name: rows for name, (rows, _) in tables.items()})
     names = sorted({*classifier.labels, *labels})
     plot_confusion(confusion_matrix(predicted, labels, names), names, run.picture("confusion"))
     weights, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))

@@ -24,6 +24,14 @@ from handloom.train.data.news import NEWS_NAMES, News, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_table
+from handloom.train.tables.news import (
+    HEADLINE_WRITER,
+    HEADLINES,
+    SAMPLE_COLUMNS,
+    beside_the_report,
+    epoch_rows,
+    sample_headlines,
+)
 from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_table
 from handloom.train.tasks.translation import Translation, Translator
 
@@ -31,7 +39,10 @@ TASK = "headlines of articles"
 COLUMNS = {
     "cell": "headlines",
     "parameters": "parameters:,",
+    "train_loss": "training loss:.3f",
+    "valid_loss": "validation loss:.3f",
     "bleu": "BLEU:.2f",
+    "report_bleu": "report's BLEU:.1f",
     "rouge1": "ROUGE-1:.2f",
     "rouge2": "ROUGE-2:.2f",
     "rougeL": "ROUGE-L:.2f",
@@ -75,11 +86,21 @@ def main() -> None:
     def report(
         translator: Translator, task: Translation, run: RunFolder, rows: list[dict], headlines: list[str]
     ) -> str:
-        rows = [first_words(data), {"cell": "Transformer", **rows[0]}, *rows[1:]]
-        return show(translator, headlines, rows, data, run)
+        own = {"cell": "Transformer", **losses(run), **rows[0]}
+        others = [{**losses(RunFolder.open(run.cell_path(row["cell"]))), **row} for row in rows[1:]]
+        rows = [{"cell": "the report", **HEADLINE_WRITER}, first_words(data), own, *others]
+        probes = sample_headlines(translator.translate(list(HEADLINES), strategy=strategy, too_long="truncate"))
+        return show(translator, headlines, beside_the_report(rows, "bleu"), probes, data, run)
 
     task = Translation(*pairs, preset=preset, name=TASK)
     train_pairs(arguments, "summarize_news", data, task, test=test, report=report, cells=cells)
+
+
+def losses(run: RunFolder) -> dict[str, float]:
+    """Training and validation loss at a run's best validation."""
+    rows = epoch_rows(run.metrics(), report=False)
+    best = min(rows, key=lambda row: row["valid_loss"])
+    return {name: best[name] for name in ("train_loss", "valid_loss") if name in best}
 
 
 def headline_scores(headlines: list[str], data: News) -> dict[str, float]:
@@ -96,8 +117,10 @@ def first_words(data: News) -> dict[str, float | str]:
     return {"cell": f"first {words} words", **headline_scores(headlines, data)}
 
 
-def show(translator: Translator, headlines: list[str], rows: list[dict], data: News, run: RunFolder) -> str:
-    """The table, the best and the worst headlines, and pictures of the attention."""
+def show(
+    translator: Translator, headlines: list[str], rows: list[dict], probes: list[dict], data: News, run: RunFolder
+) -> str:
+    """The report's Tables 8 and 9, the best and the worst headlines, and pictures of the attention."""
     sources, references = ([getattr(a, name) for a in data.test] for name in ("description", "headline"))
     best, worst = best_and_worst(sources, references, headlines)
     headers = ("description", "headline", "written")
@@ -106,8 +129,9 @@ def show(translator: Translator, headlines: list[str], rows: list[dict], data: N
     )
     run.write_samples(samples)
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
-    table = markdown_table(rows, COLUMNS)
-    run.write_table(table, models=rows)
+    tables = {"samples": (probes, SAMPLE_COLUMNS), "models": (rows, COLUMNS)}
+    table = "\n\n".join(markdown_table(*table) for table in tables.values())
+    run.write_table(table, **{name: rows for name, (rows, _) in tables.items()})
     return f"{samples}\n\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
 
 

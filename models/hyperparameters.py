@@ -206,7 +206,7 @@ class ClassifierPreset(Preset):
     eps: Rate = 1e-8
     monitor: Metric = "valid_accuracy"
     patience: Count | None = 3
-    weighted: bool = setting(True, help="weight classes by the inverse of their frequency")
+    weighted: bool = setting(True, help="weight classes by the inverse of their frequency, at most 10")
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
         """The model for so many words and classes."""
