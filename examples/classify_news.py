@@ -90,7 +90,7 @@ def show(
     """The epochs, the results on the test set beside the baselines', the confusion matrix, errors and attention."""
     epochs = [row for row in run.metrics() if "valid_loss" in row]
     table = f"{markdown_table(epochs, EPOCH_COLUMNS)}\n\n{markdown_table(rows, CLASSIFIER_COLUMNS)}"
-    run.write_table(table)
+    run.write_table(table, epochs=epochs, models=rows)
     names = sorted({*classifier.labels, *labels})
     plot_confusion(confusion_matrix(predicted, labels, names), names, run.picture("confusion"))
     weights, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))

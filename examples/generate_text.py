@@ -165,7 +165,7 @@ def show(
     rows = beside_the_report([*rows[1:], {"cell": name, **rows[0]}], task.preset)
     stated = any("report_loss" in row for row in rows)
     table = markdown_table(rows, BESIDE_THE_REPORT if stated else COLUMNS)
-    run.write_table(table)
+    run.write_table(table, models=rows)
     strategy = strategy_of(arguments)
     prompt = PROMPT if writer.knows(PROMPT) else writer.tokenizer.decode(task.text.train[:10])
     samples = [

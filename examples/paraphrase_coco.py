@@ -84,10 +84,10 @@ def main() -> None:
         return {}, outputs
 
     def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], outputs: dict) -> str:
-        table, probes = compare(translator, data, searches, outputs, run)
+        table, scores, probes = compare(translator, data, searches, outputs, run)
         tables = [table, memory(translator, train, preset)] if arguments.table == "memory" else [table]
         headers = {name: name for name in probes[0]}
-        run.write_table("\n\n".join([*tables, markdown_table(probes, headers)]))
+        run.write_table("\n\n".join([*tables, markdown_table(probes, headers)]), scores=scores, probes=probes)
         shown = wrapped_table(list(headers), [list(row.values()) for row in probes])
         return "\n\n".join([*tables, shown])
 
@@ -97,8 +97,10 @@ def main() -> None:
 
 def compare(
     translator: Translator, data: Captions, searches: dict[str, Strategy], outputs: dict[str, list[str]], run: RunFolder
-) -> tuple[str, list[dict[str, str]]]:
-    """The searches' outputs for the first captions of the test pictures, as a table, and for the probes."""
+) -> tuple[str, list[dict], list[dict[str, str]]]:
+    """The scores of the searches' outputs for the first captions of the test pictures, as a table and as rows; and the
+    outputs for the probes.
+    """
     inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
     rows = [
         {
@@ -116,7 +118,7 @@ def compare(
     run.write_samples(markdown_table(samples[:20], columns))
     draw_attention(translator, PROBES[1], run)
     signature = bleu_of_several(inputs, others).signature
-    return f"{markdown_table(rows, COLUMNS)}\n\n{signature}", probes
+    return f"{markdown_table(rows, COLUMNS)}\n\n{signature}", rows, probes
 
 
 def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> str:

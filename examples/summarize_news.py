@@ -107,7 +107,7 @@ def show(translator: Translator, headlines: list[str], rows: list[dict], data: N
     run.write_samples(samples)
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
     table = markdown_table(rows, COLUMNS)
-    run.write_table(table)
+    run.write_table(table, models=rows)
     return f"{samples}\n\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
 
 

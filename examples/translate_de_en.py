@@ -106,10 +106,11 @@ def show(translator: Translator, data: TranslationData, translations: list[str],
     tables = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
     run.write_samples(tables)
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
-    score = bleu(translations, references)
-    run.write_table(f"{data.test_name}: {search}, {score}")
+    score, letters = bleu(translations, references), chrf(translations, references)
+    samples = {"best": map(vars, best), "worst": map(vars, worst)}
+    run.write_table(f"{data.test_name}: {search}, {score}", scores=[vars(score), vars(letters)], **samples)
     return (
-        f"{tables}\n\n{data.test_name}: {chrf(translations, references)}\n"
+        f"{tables}\n\n{data.test_name}: {letters}\n"
         f"{data.test_name}: {search}, {score.signature}\nBLEU = {score.value:.2f}"
     )
 

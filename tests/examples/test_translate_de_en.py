@@ -66,7 +66,7 @@ def test_the_same_seed_gives_the_same_files_byte_for_byte(trained: Path) -> None
         assert done.returncode == 0, done.err
     first, again = files_of(trained / "run"), files_of(trained / "again")
     assert first.keys() == again.keys()
-    assert len(first) == 15
+    assert len(first) == 16
     assert [name for name, data in first.items() if data != again[name]] == []
     assert first["metrics.jsonl"] != (trained / "other/metrics.jsonl").read_bytes()
 

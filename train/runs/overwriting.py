@@ -41,6 +41,7 @@ FILES = (
     "comparison.png",
     "cells.jsonl",
     "table.md",
+    "results.json",
     "samples.txt",
     "tokenizer.json",
     MODEL_FILE,
