@@ -17,6 +17,8 @@ from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends
 
 import argparse
 import dataclasses
+import shlex
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ from handloom.train.cli.options import OfKind, OptionParser
 from handloom.train.data.batches import TokenBatches, join_neighbours
 from handloom.train.data.translation import load_translation_data
 from handloom.train.optim.optimizers import Adam
+from handloom.train.runs.results import checksum, write_results
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tasks.translation import translation_loss
 
@@ -171,26 +174,37 @@ def main() -> None:
     data = load_translation_data(options.data)
     size = translation_preset(options.preset, data.name).vocab_size
     with results_folder(options.out, "compare_attention") as out:
-        tables: dict[str, str] = {}  # what is done is said at once: all of it takes minutes
+        tables: dict[str, list[dict[str, Any]]] = {"lengths": [], "training": []}
         if options.table != "training":
-            rows = []
             for length in options.lengths:  # first: it needs the most bytes
-                rows += at_length(options, methods, length)
-                print(f"measured length {length:,}", flush=True)
-            draw(rows, out / "lengths.png")
-            tables["Attention alone, forward and backward"] = markdown_table(rows, LENGTH_COLUMNS)
+                tables["lengths"] += at_length(options, methods, length)
+                print(f"measured length {length:,}", flush=True)  # at once: all of it takes minutes
+            draw(tables["lengths"], out / "lengths.png")
         if options.table != "lengths":
-            trained = []
             tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], size)
             for method, stated in zip(methods, REPORT, strict=True):
-                trained.append({**train(options, method, data, tokenizer), **stated})
-                print(f"trained with {method} attention: {trained[-1]['seconds']:.1f} s", flush=True)
-            texts = f"documents of {options.document:,} tokens" if options.document else "sentences"
-            title = f"Training, {options.steps} updates of {options.batch} {texts}; the report: an A100, batches of 512"
-            tables[title] = markdown_table(trained, TRAINING_COLUMNS)
-        text = "\n\n".join(f"{title}\n\n{table}" for title, table in tables.items()) + "\n"
-        (out / "tables.md").write_text(text, encoding="utf-8")
-        print(f"\n{text}\n{out} holds the tables")
+                row = train(options, method, data, tokenizer)
+                tables["training"].append({**row, **stated})
+                print(f"trained with {method} attention: {row['seconds']:.1f} s", flush=True)
+        write(options, data, tables, out)
+
+
+def write(options: argparse.Namespace, data: Any, tables: dict[str, list[dict[str, Any]]], out: Path) -> None:
+    """tables.md, which is printed too, and results.json."""
+    texts = f"documents of {options.document:,} tokens" if options.document else "sentences"
+    training = f"Training, {options.steps} updates of {options.batch} {texts}; the report: an A100, batches of 512"
+    titles = {
+        "lengths": ("Attention alone, forward and backward", LENGTH_COLUMNS),
+        "training": (training, TRAINING_COLUMNS),
+    }
+    made = {name: rows for name, rows in tables.items() if rows}
+    parts = [f"{titles[name][0]}\n\n{markdown_table(rows, titles[name][1])}\n" for name, rows in made.items()]
+    text = "\n".join(parts)
+    (out / "tables.md").write_text(text, encoding="utf-8")
+    command = shlex.join(["python", "examples/compare_attention.py", *sys.argv[1:]])
+    about = {"data": data.summary(), "notes": list(data.notes), "data_sha256": checksum(data)}
+    write_results(out / "results.json", {"command": command, "options": {"seed": options.seed}, **about}, made)
+    print(f"\n{text}\n{out} holds the tables")
 
 
 if __name__ == "__main__":

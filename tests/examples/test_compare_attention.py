@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -32,6 +33,9 @@ def test_both_tables_and_a_picture(tmp_path) -> None:
     trained = {row[0]: row for row in rows if row[0] in ("standard", "blocked")}
     assert abs(float(trained["standard"][8]) - float(trained["blocked"][8])) < 2e-3, "the methods compute the same"
     assert trained["standard"][9] == "16.15", "the report's loss"
+    results = json.loads((tmp_path / "results" / "results.json").read_text(encoding="utf-8"))
+    assert [(name, len(rows)) for name, rows in results["tables"].items()] == [("lengths", 4), ("training", 2)]
+    assert results["seed"] == 0
     assert (tmp_path / "results" / "lengths.png").read_bytes().startswith(b"\x89PNG")
 
 
