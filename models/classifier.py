@@ -80,10 +80,11 @@ class ClassifierConfig(ModelOptions):
 
 
 class TransformerClassifier(Module):
-    """ids (batch, length), padded at the end -> logits (batch, classes), computed from the first position.
+    """ids (batch, length), padded at the end -> logits (batch, classes), computed from what `pooling` says.
 
-    Every text should have the same first token (<bos>): the output layer sees only what its position has collected from
-    the others. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1.
+    With "first" every text should have the same first token (<bos>): the output layer sees only what its position has
+    collected from the others. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1; of dropping whole tokens:
+    Iyyer et al. 2015, "Deep unordered composition rivals syntactic methods for text classification", section 3.
     """
 
     def __init__(self, config: ClassifierConfig):
