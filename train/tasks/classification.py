@@ -173,7 +173,10 @@ class Classifier(TrainedModel):
         return ", ".join(f"{self.labels[i]} {shares[i]:.0%}" for i in shares.argsort()[::-1][:most])
 
     def attention_maps(self, text: str) -> tuple[np.ndarray, list[str]]:
-        """The last layer's attention to a text, (heads, tokens, tokens), and its tokens. The first reads the class."""
+        """The last layer's attention to a text, (heads, tokens, tokens), and its tokens.
+
+        With `pooling` "first" the class is read off the first one's row.
+        """
         ids = text_ids(self.tokenizer, [text], self.model.config.max_length)
         self.model.eval()
         with no_grad(), attention_maps(self.model) as maps:
