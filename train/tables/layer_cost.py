@@ -93,7 +93,7 @@ def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -
         for method in ("standard", "blocked")
     )
     sizes = dict(zip(SIZES, (tokens, features, heads, layers), strict=True))
-    stated = {name: formula(*sizes.values(), wide) for name, formula in FORMULAS.items()}
+    stated = {name: formula(tokens, features, heads, layers, wide) for name, formula in FORMULAS.items()}
     activations = held_bytes(blocked, x)
     return {
         **sizes,
@@ -129,7 +129,7 @@ def cost_rows(features: int, heads: int, wide: int) -> tuple[list[dict[str, Any]
         for value in values:
             sizes = {**base, size: value}
             key = tuple(sizes.values())
-            found[key] = found.get(key) or layer_cost(*key, wide * sizes["features"] // features)
+            found[key] = found.get(key) or layer_cost(**sizes, wide=wide * sizes["features"] // features)
             rows.append(found[key])
         names = [name + ending for name in QUANTITIES for ending in ("", "_stated")]
         for row, name in zip(exponents, names, strict=True):
