@@ -6,7 +6,7 @@ import pytest
 
 from ..support.examples import Example
 
-COPY = ("--set", "copy=true", "--set", "coverage_loss=0.5")
+COPY = ("--set", "copy=true", "--set", "coverage_loss=0.5", "--set", "title_case=true")
 # A part of each one's output, a text for it, and options.
 SCRIPTS = {
     "summarize_news": ("first 7 words", "The storm from Norwick hit the coast on Monday, officials said.", COPY),

@@ -175,7 +175,7 @@ class Classifier(TrainedModel):
     def attention_maps(self, text: str) -> tuple[dict[str, np.ndarray], list[str]]:
         """All attention to a text: weights (heads, tokens, tokens) of each layer by its name, and the text's tokens.
 
-        The class is read off the first token.
+        With `pooling` "first" the class is read off the first token.
         """
         ids = text_ids(self.tokenizer, [text], self.model.config.max_length)
         self.model.eval()
