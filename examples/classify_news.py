@@ -112,9 +112,12 @@ def text_of(article: Article, description: bool) -> str:
 def looked_at(classifier: Classifier, texts: list[str], run: RunFolder) -> dict[str, Table]:
     """The report's section 12: what each head looks at in the test texts, and for the class."""
     found = [classifier.attention_maps(text) for text in texts]
-    heads, first = head_rows(found), head_rows(found, first_only=True)
+    heads = head_rows(found)
     draw_head_rows(heads, run.picture("head_shares"), f"What the heads look at, {len(texts):,} texts")
-    return {"heads": (heads, HEAD_COLUMNS), "first_token": (first, FIRST_COLUMNS)}
+    tables: dict[str, Table] = {"heads": (heads, HEAD_COLUMNS)}
+    if classifier.model.config.pooling == "first":
+        tables["first_token"] = head_rows(found, first_only=True), FIRST_COLUMNS
+    return tables
 
 
 def show(
