@@ -61,6 +61,10 @@ def test_ablations_of_the_headline_writer(tmp_path) -> None:
     options = ["--preset", "smoke", "--steps", 4, "--beam", 1, "--set", "test_size=5"]
     out = example.succeeds(*options, "--table", "layers", "--out", "run")
     assert "6 layers" in out
+    assert "| the report " in out
+    assert "tech giants boost ai investment" in out
+    out = example.succeeds("--resume", "run", "--table", "attention")
+    assert "| layer 1, mean of its heads |" in out
 
 
 def test_memory_with_and_without_mixed_precision(tmp_path) -> None:

@@ -36,6 +36,7 @@ FILES = (
     "encoder_heads.png",
     "decoder_heads.png",
     "cross_heads.png",
+    "head_shares.png",
     "accuracy.png",
     "confusion.png",
     "comparison.png",

@@ -14,33 +14,44 @@ import numpy as np
 from ...autograd import Function, Observer, Tensor, no_grad, plain, start_observing, stop_observing
 from ...nn import TransformerEncoder, TransformerEncoderLayer
 
-SIZES = {"n": "tokens n", "d": "features d", "h": "heads h", "L": "layers L"}
-POINT_COLUMNS = {
-    **{name: f"{words}:,d" for name, words in SIZES.items()},
-    "products": "multiply-adds (10^6):,.2f",
-    "products_stated": "by formula:,.2f",
-    "weights": "attention weights (MB):.3f",
-    "weights_stated": "by formula:.3f",
-    "activations": "activations (MB):.3f",
-    "activations_stated": "by formula:.3f",
+#: Of a row: what was counted, and by which formula, with w for the features within the feed-forward network.
+QUANTITIES = {"products": "multiply-adds", "weights": "attention weights", "activations": "activations"}
+FORMULAS = {
+    "products": lambda n, d, h, layers, w: layers * (2 * n * n * d + 4 * n * d * d + 2 * n * d * w),
+    "weights": lambda n, d, h, layers, w: layers * n * n * h,
+    "activations": lambda n, d, h, layers, w: layers * n * d,
 }
-EXPONENT_COLUMNS = {"what": "exponent of", **{name: f"in {name}:.2f" for name in SIZES}}
-QUANTITIES = {
-    "products": "multiply-adds",
-    "weights": "bytes of attention weights",
-    "activations": "bytes of activations",
+SIZES = ("tokens", "features", "heads", "layers")
+COST_COLUMNS = {
+    "tokens": "n:,d",
+    "features": "d:,d",
+    "heads": "h:d",
+    "layers": "L:d",
+    "products": "multiply-adds:,d",
+    "products_stated": "L (2 n² d + 4 n d² + 2 n d w):,d",
+    "weights": "attention weights (bytes):,d",
+    "weights_stated": "4 n² h L:,d",
+    "activations": "activations (bytes):,d",
+    "activations_share": "numbers, of n d L:.2f",
+}
+EXPONENT_COLUMNS = {
+    "cell": "grows as a power of",
+    "tokens": "n:.2f",
+    "features": "d:.2f",
+    "heads": "h:.2f",
+    "layers": "L:.2f",
 }
 
 
 class Products(Observer):
-    """Multiply-adds of the matrix products of plain forms, by their operands' shapes: (m, k) by (k, n) has m k n."""
+    """Multiply-adds of matrix products in plain forms, by their operands' shapes: (m, k) by (k, n) takes m k n."""
 
     count = 0
 
     def forward(self, call: Function, arrays: list[Any]) -> Any:
-        if call.name in ("matmul", "linear"):
+        if call.name in ("MatMul", "Linear"):
             x, y = arrays[:2]
-            self.count += x.size * (y.shape[-1] if call.name == "matmul" else len(y))
+            self.count += x.size * (y.shape[-1] if call.name == "MatMul" else len(y))
         return super().forward(call, arrays)
 
 
@@ -48,7 +59,7 @@ def multiply_adds(encoder: TransformerEncoder, x: Tensor) -> int:
     """Of the encoder's forward pass."""
     products = start_observing(Products())
     try:
-        with plain(), no_grad():  # its products are calls of their own, in attention too
+        with plain(), no_grad():  # attention's products are calls of their own then
             encoder(x)
     finally:
         stop_observing(products)
@@ -68,26 +79,59 @@ def held_bytes(encoder: TransformerEncoder, x: Tensor) -> int:
     return held
 
 
-def layer_cost(n: int, d: int, h: int, layers: int, wide: int) -> dict[str, Any]:
-    """The costs of `layers` layers on one text of n tokens, without dropout, beside the formulas.
+def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -> dict[str, Any]:
+    """What so many layers cost with one text, without dropout, as a row for `COST_COLUMNS`.
 
-    Attention weights are what standard attention keeps and blocked attention, which never holds them, does not. By
-    the formulas a layer makes 2 n^2 d + 4 n d^2 + 2 n d `wide` multiply-adds, `wide` the features within its
-    feed-forward network, and keeps n^2 h weights of four bytes and 6 n d + n `wide` activations: the inputs of its
-    two sublayers, queries, keys, values and attention's output; what the two norms keep comes to 2 n d more.
+    `wide` is the width within the feed-forward network. Attention weights are what standard attention keeps for the
+    backward pass and blocked attention, which never has them at once, does not.
     """
-    x = Tensor(np.random.default_rng(0).standard_normal((1, n, d), dtype=np.float32), requires_grad=True)
+    x = Tensor(np.random.default_rng(0).standard_normal((1, tokens, features), dtype=np.float32), requires_grad=True)
     standard, blocked = (
-        TransformerEncoder([TransformerEncoderLayer(d, h, wide, 0.0, method=method) for _ in range(layers)])
+        TransformerEncoder(
+            [TransformerEncoderLayer(features, heads, wide, 0.0, method=method) for _ in range(layers)]
+        )
         for method in ("standard", "blocked")
     )
-    without = held_bytes(blocked, x)
+    sizes = dict(zip(SIZES, (tokens, features, heads, layers), strict=True))
+    stated = {name: formula(tokens, features, heads, layers, wide) for name, formula in FORMULAS.items()}
+    activations = held_bytes(blocked, x)
     return {
-        "n": n, "d": d, "h": h, "L": layers,
-        "products": multiply_adds(standard, x) / 1e6,
-        "products_stated": layers * (2 * n * n * d + 4 * n * d * d + 2 * n * d * wide) / 1e6,
-        "weights": (held_bytes(standard, x) - without) / 1e6,
-        "weights_stated": layers * 4 * n * n * h / 1e6,
-        "activations": without / 1e6,
-        "activations_stated": layers * 4 * (8 * n * d + n * wide) / 1e6,
-    }  # fmt: skip
+        **sizes,
+        "products": multiply_adds(standard, x),
+        "products_stated": stated["products"],
+        "weights": held_bytes(standard, x) - activations,
+        "weights_stated": 4 * stated["weights"],
+        "activations": activations,
+        "activations_stated": 4 * stated["activations"],
+        "activations_share": activations / (4 * stated["activations"]),
+    }
+
+
+def cost_rows(features: int, heads: int, wide: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows for `COST_COLUMNS`, of layers of these sizes and of such in which one size is another, and for
+    `EXPONENT_COLUMNS`: by which power of each size a cost grows, counted and by the formula, fitted to four sizes.
+
+    The feed-forward network grows with the features.
+    """
+    base = {"tokens": 256, "features": features, "heads": heads, "layers": 1}
+    ways = {
+        "tokens": (128, 256, 512, 1024),
+        "features": tuple(part * features for part in (1, 2, 3, 4)),
+        "heads": tuple(number for number in (1, 2, 4, 8, 16) if features % number == 0),
+        "layers": (1, 2, 3, 4),
+    }
+    found: dict[tuple[int, ...], dict[str, Any]] = {}
+    exponents: list[dict[str, Any]] = [
+        {"cell": f"{words}{way}"} for words in QUANTITIES.values() for way in (", counted", ", by the formula")
+    ]
+    for size, values in ways.items():
+        rows = []
+        for value in values:
+            sizes = {**base, size: value}
+            key = tuple(sizes.values())
+            found[key] = found.get(key) or layer_cost(**sizes, wide=wide * sizes["features"] // features)
+            rows.append(found[key])
+        names = [name + ending for name in QUANTITIES for ending in ("", "_stated")]
+        for row, name in zip(exponents, names, strict=True):
+            row[size] = abs(round(float(np.polyfit(np.log(values), np.log([row[name] for row in rows]), 1)[0]), 2))
+    return list(found.values()), exponents

@@ -172,17 +172,16 @@ class Classifier(TrainedModel):
         shares = self.probabilities([text])[0]
         return ", ".join(f"{self.labels[i]} {shares[i]:.0%}" for i in shares.argsort()[::-1][:most])
 
-    def attention_maps(self, text: str) -> tuple[np.ndarray, list[str]]:
-        """The last layer's attention to a text, (heads, tokens, tokens), and its tokens.
+    def attention_maps(self, text: str) -> tuple[dict[str, np.ndarray], list[str]]:
+        """All attention to a text: weights (heads, tokens, tokens) of each layer by its name, and the text's tokens.
 
-        With `pooling` "first" the class is read off the first one's row.
+        With `pooling` "first" the class is read off the first token.
         """
         ids = text_ids(self.tokenizer, [text], self.model.config.max_length)
         self.model.eval()
         with no_grad(), attention_maps(self.model) as maps:
             self.model(np.array(ids))
-        weights = maps[f"encoder.layers.{self.model.config.layers - 1}.self_attn"][0][0]
-        return weights, self.tokenizer.token_strings(ids[0])
+        return {layer: weights[0][0] for layer, weights in maps.items()}, self.tokenizer.token_strings(ids[0])
 
 
 def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> list[list[int]]:
