@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import machine, versions
 from benchmarks.side_by_side import Worker, worker_environment
 from handloom.autograd.backend import DeviceError, check_device, import_cupy
+from handloom.train.runs.machine import machine, versions
 
 SIDES = {
     "cpu": {"handloom": ("blocked", "standard"), "torch": ("default",)},

@@ -19,10 +19,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import machine, versions
 from benchmarks.side_by_side import Worker, take_turns, worker_environment
 from benchmarks.train_step_sizes import Size
 from benchmarks.train_step_worker import HandloomSubject, serve
+from handloom.train.runs.machine import machine, versions
 
 MODULE = "benchmarks.long_sequences"
 METHODS = ("blocked", "standard")

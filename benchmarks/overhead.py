@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.machine import machine, versions
 from handloom.autograd import Tensor, no_grad, ops
+from handloom.train.runs.machine import machine, versions
 
 CHAIN = 100
 ROUNDS = 100

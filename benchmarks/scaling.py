@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import blas, machine, versions
+from handloom.train.runs.machine import blas, machine, versions
 
 WARM_UP = 5
 

@@ -21,7 +21,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import machine, versions
 from benchmarks.side_by_side import (
     Disturbance,
     Worker,
@@ -37,6 +36,7 @@ from benchmarks.train_multi30k_worker import save_batches
 from benchmarks.train_step_profile import print_profile
 from benchmarks.train_step_sizes import Size
 from benchmarks.train_step_worker import SIDES
+from handloom.train.runs.machine import machine, versions
 
 MODULE = "benchmarks.train_multi30k_worker"
 

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import train_step_device
-from benchmarks.machine import machine, versions
 from benchmarks.side_by_side import (
     Disturbance,
     Worker,
@@ -46,6 +45,7 @@ from benchmarks.train_step_device import DEVICE_SIZES
 from benchmarks.train_step_profile import print_profile
 from benchmarks.train_step_sizes import MORE, SIZES, size_of
 from benchmarks.train_step_worker import SIDES
+from handloom.train.runs.machine import machine, versions
 
 MODULE = "benchmarks.train_step_worker"
 WARM_UP = 3

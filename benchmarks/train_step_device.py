@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import versions
 from benchmarks.side_by_side import Worker, merge_rows, worker_environment
 from benchmarks.train_step_sizes import MORE, SIZES, Size
+from handloom.train.runs.machine import versions
 
 MODULE = "benchmarks.train_step_device"
 OURS = ("handloom-fp16-graphs", "handloom-fp16", "handloom-fp32-graphs", "handloom-fp32")

@@ -114,7 +114,7 @@ class HandloomSubject:
         return lambda: np.matmul(a, b, out=out)
 
     def about(self) -> dict[str, Any]:
-        from benchmarks.machine import blas
+        from handloom.train.runs.machine import blas
 
         return {"numpy": np.__version__, **blas()}
 

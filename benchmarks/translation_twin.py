@@ -20,10 +20,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import machine, versions
 from benchmarks.side_by_side import merge_rows
 from benchmarks.train_multi30k_worker import RealHandloom, RealTorch
 from benchmarks.train_step_sizes import Size
+from handloom.train.runs.machine import machine, versions
 
 
 def prepare(data_name: str, preset_name: str, changes: list[str], steps: int) -> tuple[Any, Any, Size, list[Any]]:

@@ -2,6 +2,8 @@
 
 python examples/classify_news.py                                 embedded news, a few minutes
 python examples/classify_news.py --data news --out runs/news     HuffPost headlines, 41 categories
+python examples/classify_news.py --data news --descriptions     headline and description, as in the report
+python examples/classify_news.py --resume runs/news --table attention   of a finished run: what its heads look at
 python examples/classify_news.py --table heads                   ablation: 1, 4, 8 and 16 heads
 mpirun -n 4 python examples/classify_news.py --table heads       four processes train the four at the same time
 python examples/classify_news.py --checkpoint runs/news "Senate Passes Budget Bill"
@@ -18,12 +20,15 @@ from handloom.models.hyperparameters import ClassifierPreset
 from handloom.models.presets import classifier_preset
 from handloom.train.cli.examples import example_parser, parse_example, train_example, use
 from handloom.train.cli.training import preset_of
-from handloom.train.data.news import NEWS_NAMES, load_news
+from handloom.train.data.news import NEWS_NAMES, Article, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_confusion, plot_heads
-from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_table
-from handloom.train.tables.classification import CLASSIFIER_COLUMNS, EPOCH_COLUMNS, baselines, figures, sample_errors
+from handloom.train.tables.attention_findings import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows
+from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
+from handloom.train.tables.classification import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
+from handloom.train.tables.layer_cost import COST_COLUMNS, EXPONENT_COLUMNS, cost_rows
+from handloom.train.tables.news import EPOCH_COLUMNS, SAMPLE_COLUMNS, beside_the_report, epoch_rows, sample_predictions
 from handloom.train.tasks.classification import Classification, Classifier
 from handloom.train.tasks.metrics import confusion_matrix
 
@@ -39,8 +44,16 @@ def parse_arguments() -> Any:
         texts="headlines",
         generates="nothing",
     )
-    add = parser.group("this report", "train", "resume")
-    add("--table", choices=(*ABLATIONS, "none"), default="none", help="also train the model with other sizes")
+    add = parser.group("this report", "train")
+    add("--descriptions", action="store_true", help="read an article's description after its headline")
+    add(
+        "--table",
+        choices=(*ABLATIONS, "attention", "cost", "none"),
+        default="none",
+        help="also train the model with other sizes, measure what its heads look at, or count what layers of its sizes "
+        "cost",
+        uses=("train", "resume"),
+    )
     return parse_example(parser)
 
 
@@ -54,10 +67,10 @@ def main() -> None:
 
 
 def train(arguments: Any) -> None:
-    data = in_turn(lambda: load_news(arguments.data, descriptions=False))
+    data = in_turn(lambda: load_news(arguments.data, descriptions=arguments.descriptions, categories=True))
     print(data.summary(), *data.notes, sep="\n")
     parts = {
-        name: [(article.headline, article.category) for article in getattr(data, name)]
+        name: [(text_of(article, arguments.descriptions), article.category) for article in getattr(data, name)]
         for name in ("train", "valid", "test")
     }
     preset = preset_of(arguments, classifier_preset(arguments.preset, data.name))
@@ -69,14 +82,21 @@ def train(arguments: Any) -> None:
         return figures(predicted, labels), predicted
 
     def cells(task: Classification) -> dict[str, Classification]:
-        changes = ablation_cells(arguments.table, preset.d_model) if arguments.table != "none" else {}
+        changes = ablation_cells(arguments.table, preset.d_model) if arguments.table in ABLATIONS else {}
         return {name: task.with_preset(**values) for name, values in changes.items()}
 
     def report(
         classifier: Classifier, task: Classification, run: RunFolder, rows: list[dict], predicted: list[str]
     ) -> str:
-        rows = [*baselines(parts["train"], parts["test"]), {"cell": "Transformer", **rows[0]}, *rows[1:]]
-        return show(classifier, texts, labels, predicted, rows, run)
+        rows = beside_the_report([{"cell": "Transformer", **rows[0]}, *rows[1:]], "accuracy")
+        rows = [*baselines(parts["train"], parts["test"]), *rows]
+        more: dict[str, Table] = {}
+        if arguments.table == "attention":
+            more = looked_at(classifier, texts, run)
+        elif arguments.table == "cost":
+            counted, grown = cost_rows(preset.d_model, preset.nhead, preset.dim_feedforward)
+            more = {"costs": (counted, COST_COLUMNS), "exponents": (grown, EXPONENT_COLUMNS)}
+        return show(classifier, texts, labels, predicted, rows, run, more)
 
     train_example(
         arguments, "classify_news", data, lambda run, known: task, Classifier, TASK,
@@ -84,17 +104,38 @@ def train(arguments: Any) -> None:
     )  # fmt: skip
 
 
+def text_of(article: Article, description: bool) -> str:
+    """What is read of an article."""
+    return f"{article.headline} {article.description}" if description else article.headline
+
+
+def looked_at(classifier: Classifier, texts: list[str], run: RunFolder) -> dict[str, Table]:
+    """The report's section 12: what each head looks at in the test texts, and for the class."""
+    found = [classifier.attention_maps(text) for text in texts]
+    heads = head_rows(found)
+    draw_head_rows(heads, run.picture("head_shares"), f"What the heads look at, {len(texts):,} texts")
+    tables: dict[str, Table] = {"heads": (heads, HEAD_COLUMNS)}
+    if classifier.model.config.pooling == "first":
+        tables["first_token"] = head_rows(found, first_only=True), FIRST_COLUMNS
+    return tables
+
+
 def show(
-    classifier: Classifier, texts: list[str], labels: list[str], predicted: list[str], rows: list[dict], run: RunFolder
-) -> str:
-    """The epochs, the results on the test set beside the baselines', the confusion matrix, errors and attention."""
-    epochs = [row for row in run.metrics() if "valid_loss" in row]
-    table = f"{markdown_table(epochs, EPOCH_COLUMNS)}\n\n{markdown_table(rows, CLASSIFIER_COLUMNS)}"
-    run.write_table(table)
+    classifier: Classifier, texts: list[str], labels: list[str], predicted: list[str], rows: list[dict], run: RunFolder,
+    more: dict[str, Table],
+) -> str:  # fmt: skip
+    """The report's Tables 3 and 7 and the results on the test set, the confusion matrix, errors and attention."""
+    tables = {
+        "epochs": (epoch_rows(run.metrics()), EPOCH_COLUMNS),
+        "samples": (sample_predictions(classifier.best), SAMPLE_COLUMNS),
+        "models": (rows, CLASSIFIER_COLUMNS),
+        **more,
+    }
+    table = write_tables(run, tables)
     names = sorted({*classifier.labels, *labels})
     plot_confusion(confusion_matrix(predicted, labels, names), names, run.picture("confusion"))
-    weights, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))
-    plot_heads(weights, tokens, tokens, run.picture("encoder_heads"), "Last layer, self-attention")
+    maps, tokens = classifier.attention_maps(min(texts, key=lambda text: abs(len(text.split()) - 9)))
+    plot_heads(list(maps.values())[-1], tokens, tokens, run.picture("encoder_heads"), "Last layer, self-attention")
     run.write_samples(sample_errors(texts, labels, predicted))
     return table
 

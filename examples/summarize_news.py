@@ -23,15 +23,28 @@ from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, News, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tables.cells import ABLATIONS, ablation_cells, markdown_table
+from handloom.train.tables.attention_findings import ALIGNMENT_COLUMNS, alignment_rows
+from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
+from handloom.train.tables.news import (
+    HEADLINE_WRITER,
+    HEADLINES,
+    SAMPLE_COLUMNS,
+    beside_the_report,
+    epoch_rows,
+    sample_headlines,
+)
 from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_table
 from handloom.train.tasks.translation import Translation, Translator
 
 TASK = "headlines of articles"
+MOST = 500  # articles in which alignments are counted
 COLUMNS = {
     "cell": "headlines",
     "parameters": "parameters:,",
+    "train_loss": "training loss:.3f",
+    "valid_loss": "validation loss:.3f",
     "bleu": "BLEU:.2f",
+    "report_bleu": "report's BLEU:.1f",
     "rouge1": "ROUGE-1:.2f",
     "rouge2": "ROUGE-2:.2f",
     "rougeL": "ROUGE-L:.2f",
@@ -48,7 +61,12 @@ def parse_arguments() -> Any:
         texts="descriptions of articles",
     )
     add = parser.group("this report", "train", "resume")
-    add("--table", choices=(*ABLATIONS, "none"), default="none", help="also train the model with other sizes")
+    add(
+        "--table",
+        choices=(*ABLATIONS, "attention", "none"),
+        default="none",
+        help="also train the model with other sizes, or count how often its heads look at the word that is copied",
+    )
     return parse_example(parser)
 
 
@@ -69,17 +87,32 @@ def main() -> None:
         return headline_scores(headlines, data), headlines
 
     def cells(task: Translation) -> dict[str, Translation]:
-        changes = ablation_cells(arguments.table, preset.d_model) if arguments.table != "none" else {}
+        changes = ablation_cells(arguments.table, preset.d_model) if arguments.table in ABLATIONS else {}
         return {name: task.with_preset(**values) for name, values in changes.items()}
 
     def report(
         translator: Translator, task: Translation, run: RunFolder, rows: list[dict], headlines: list[str]
     ) -> str:
-        rows = [first_words(data), {"cell": "Transformer", **rows[0]}, *rows[1:]]
-        return show(translator, headlines, rows, data, run)
+        own = {"cell": "Transformer", **losses(run), **rows[0]}
+        others = [{**losses(RunFolder.open(run.cell_path(row["cell"]))), **row} for row in rows[1:]]
+        rows = [{"cell": "the report", **HEADLINE_WRITER}, first_words(data), own, *others]
+        probes = sample_headlines(translator.translate(list(HEADLINES), strategy=strategy, too_long="truncate"))
+        tables = {"samples": (probes, SAMPLE_COLUMNS), "models": (beside_the_report(rows, "bleu"), COLUMNS)}
+        if arguments.table == "attention":
+            written = {"written": headlines, "reference": [article.headline for article in data.test]}
+            copied = {name: list(zip(descriptions, texts, strict=True))[:MOST] for name, texts in written.items()}
+            tables["alignment"] = alignment_rows(translator, copied), ALIGNMENT_COLUMNS
+        return show(translator, headlines, tables, data, run)
 
     task = Translation(*pairs, preset=preset, name=TASK)
     train_pairs(arguments, "summarize_news", data, task, test=test, report=report, cells=cells)
+
+
+def losses(run: RunFolder) -> dict[str, float]:
+    """Training and validation loss at a run's best validation."""
+    rows = epoch_rows(run.metrics(), report=False)
+    best = min(rows, key=lambda row: row["valid_loss"])
+    return {name: best[name] for name in ("train_loss", "valid_loss") if name in best}
 
 
 def headline_scores(headlines: list[str], data: News) -> dict[str, float]:
@@ -96,8 +129,10 @@ def first_words(data: News) -> dict[str, float | str]:
     return {"cell": f"first {words} words", **headline_scores(headlines, data)}
 
 
-def show(translator: Translator, headlines: list[str], rows: list[dict], data: News, run: RunFolder) -> str:
-    """The table, the best and the worst headlines, and pictures of the attention."""
+def show(
+    translator: Translator, headlines: list[str], tables: dict[str, Table], data: News, run: RunFolder
+) -> str:
+    """The report's Tables 8 and 9, the best and the worst headlines, and pictures of the attention."""
     sources, references = ([getattr(a, name) for a in data.test] for name in ("description", "headline"))
     best, worst = best_and_worst(sources, references, headlines)
     headers = ("description", "headline", "written")
@@ -106,8 +141,7 @@ def show(translator: Translator, headlines: list[str], rows: list[dict], data: N
     )
     run.write_samples(samples)
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 14)), run)
-    table = markdown_table(rows, COLUMNS)
-    run.write_table(table)
+    table = write_tables(run, tables)
     return f"{samples}\n\n{table}\n\n{bleu(headlines, references).signature}; {rouge(headlines, references).signature}"
 
 

@@ -84,8 +84,9 @@ def main() -> None:
         return {kind: task.with_preset(positions=kind) for kind in POSITIONS if kind != preset.positions}
 
     def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], written: list[str]) -> str:
-        table = markdown_table([{"cell": preset.positions, **rows[0]}, *rows[1:]], COLUMNS)
-        run.write_table(table)
+        rows = [{"cell": preset.positions, **rows[0]}, *rows[1:]]
+        table = markdown_table(rows, COLUMNS)
+        run.write_table(table, models=rows)
         units = f"losses in nats per token; BLEU: {bleu(['a'], ['a']).signature}, {strategy.name}"
         return f"{show(translator, data, written, run)}\n\n{table}\n\n{units}"
 

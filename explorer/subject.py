@@ -296,7 +296,7 @@ class WriterSubject(Subject):
 
 
 class ClassifierSubject(Subject):
-    """Classifiers of texts; the class is computed from the first token."""
+    """Classifiers of texts."""
 
     kind = "classifier"
     example = "Team wins the cup after a late goal"

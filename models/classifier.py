@@ -6,6 +6,7 @@ import dataclasses
 from typing import Annotated, Any
 
 from ..autograd import Tensor, ops
+from ..autograd.backend import array_module
 from ..nn import (
     Dropout,
     Embedding,
@@ -20,6 +21,8 @@ from ..nn import (
 from .fields import Activation, Choices, Count, Depth, Length, Pattern, Positions, Share, Size, Whole, check_fields
 from .options import ModelOptions
 
+#: What the class is read off: the first token's state, the mean of all, or the largest value of each feature.
+POOLINGS = ("first", "mean", "max")
 POOLERS = {"none": None, "tanh": ops.tanh, "relu": ops.relu}
 
 
@@ -39,7 +42,10 @@ class ClassifierConfig(ModelOptions):
         scale_embedding: multiply embeddings by sqrt(d_model).
         token_types: number of parts of a text, each with a learned vector that is added to the embeddings; 0 for none.
         embedding_norm: a norm after the embeddings, before their dropout.
-        pooler: a linear layer with "tanh" or "relu" between the first position and the output layer, or "none".
+        pooling: what the class is read off: the state of the "first" token, or of each feature the "mean" or the "max"
+            over all tokens.
+        pooler: a linear layer with "tanh" or "relu" between that and the output layer, or "none".
+        token_dropout: share of the tokens whose embedding is zero in training, the others scaled by 1/(1-p).
 
     And those of `ModelOptions`.
 
@@ -63,7 +69,9 @@ class ClassifierConfig(ModelOptions):
     scale_embedding: bool = True
     token_types: Whole = 0
     embedding_norm: bool = False
+    pooling: Annotated[str, Choices(POOLINGS)] = "first"
     pooler: Annotated[str, Choices(tuple(POOLERS))] = "none"
+    token_dropout: Share = 0.0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -72,10 +80,11 @@ class ClassifierConfig(ModelOptions):
 
 
 class TransformerClassifier(Module):
-    """ids (batch, length), padded at the end -> logits (batch, classes), computed from the first position.
+    """ids (batch, length), padded at the end -> logits (batch, classes), computed from what `pooling` says.
 
-    Every text should have the same first token (<bos>): the output layer sees only what its position has collected from
-    the others. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1.
+    With "first" every text should have the same first token (<bos>): the output layer sees only what its position has
+    collected from the others. Source: Devlin et al. 2019, arXiv 1810.04805, section 3.1; of dropping whole tokens:
+    Iyyer et al. 2015, "Deep unordered composition rivals syntactic methods for text classification", section 3.
     """
 
     def __init__(self, config: ClassifierConfig):
@@ -89,7 +98,7 @@ class TransformerClassifier(Module):
             init.normal_(self.token_types.weight, 0.0, 0.02)
         if c.embedding_norm:
             self.embedding_norm = make_norm(c.norm, c.d_model, c.norm_eps)
-        self.dropout = Dropout(c.dropout)
+        self.dropout, self.token_dropout = Dropout(c.dropout), Dropout(c.token_dropout)
         options = c.layer_options(in_attention, c.pattern)
         sizes = (c.d_model, c.nhead, c.dim_feedforward, c.dropout, c.activation, c.norm_first)
         self.encoder = TransformerEncoder(
@@ -109,12 +118,26 @@ class TransformerClassifier(Module):
         """
         if lengths is None:
             lengths = (ids != self.config.pad_id).sum(axis=1)
-        x = self.positions(self.embedding(ids))
+        x = self.embedding(ids)
+        if self.config.token_dropout:
+            x = x * self.token_dropout(Tensor(array_module(x.data).ones((*x.shape[:2], 1), x.dtype)))
+        x = self.positions(x)
         if self.config.token_types:
             x = x + (self.token_types.weight[0] if token_types is None else self.token_types(token_types))
         if self.config.embedding_norm:
             x = self.embedding_norm(x)
-        first = self.encoder(self.dropout(x), lengths=lengths)[:, 0]
+        pooled = self._pooled(self.encoder(self.dropout(x), lengths=lengths), lengths)
         if activation := POOLERS[self.config.pooler]:
-            first = activation(self.pooler(first))
-        return self.output(self.dropout(first))
+            pooled = activation(self.pooler(pooled))
+        return self.output(self.dropout(pooled))
+
+    def _pooled(self, x: Tensor, lengths: Any) -> Tensor:
+        """(batch, d_model) of (batch, length, d_model): what the class is read off; padding doesn't count."""
+        if self.config.pooling == "first":
+            return x[:, 0]
+        xp = array_module(x.data)
+        lengths = xp.asarray(lengths)[:, None]
+        there = (xp.arange(x.shape[1]) < lengths)[..., None]
+        if self.config.pooling == "max":
+            return ops.where(there, x, -xp.inf).max(axis=1)
+        return ops.where(there, x, 0.0).sum(axis=1) / lengths.astype(x.dtype)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from ..nn.normalization import NORMS
 from ..nn.transformer import BIASES
 from .baselines import RecurrentConfig
-from .classifier import ClassifierConfig
+from .classifier import POOLINGS, ClassifierConfig
 from .fields import (
     Activation,
     Choices,
@@ -129,6 +129,7 @@ class TranslationPreset(Preset):
     steps: Count = dataclasses.field()
     tied: bool = setting(True, help="one table for source, target and output layer")
     copy: bool = setting(False, help="tokens may be copied from the source: a pointer-generator")
+    title_case: bool = setting(False, help="sources are read in Title Case, as headlines are written")
     coverage_loss: NotNegative = setting(0.0, help="weight of the loss for copying twice from the same place")
     max_length: Length = setting(128, help="tokens of a text; longer ones are left out")
     label_smoothing: Share = 0.1
@@ -147,6 +148,7 @@ class TranslationPreset(Preset):
             share_embeddings=self.tied,
             tie_output=self.tied,
             copy=self.copy,
+            title_case=self.title_case,
             **self._shared("max_length"),
         )
 
@@ -201,13 +203,17 @@ class ClassifierPreset(Preset):
     epochs: Count = setting(help="as many updates as batches in so many epochs, unless steps are given")
     max_length: Length = setting(64, help="tokens of a text; of a longer one the beginning counts")
     min_frequency: Count = setting(1, help="of a word in the vocabulary")
+    pooling: Annotated[str, Choices(POOLINGS)] = setting("first", help="what the class is read off, of all tokens")
+    token_dropout: Share = setting(0.0, help="share of the tokens whose embedding is zero in training")
     schedule: Schedule = "constant"
     betas: Betas = (0.9, 0.999)
     eps: Rate = 1e-8
     monitor: Metric = "valid_accuracy"
     patience: Count | None = 3
-    weighted: bool = setting(True, help="weight classes by the inverse of their frequency")
+    weighted: bool = setting(True, help="weight classes by the inverse of their frequency, at most 10")
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
         """The model for so many words and classes."""
-        return ClassifierConfig(vocab_size, classes, pad_id=pad_id, **self._shared("layers", "max_length"))
+        return ClassifierConfig(
+            vocab_size, classes, pad_id=pad_id, **self._shared("layers", "max_length", "pooling", "token_dropout")
+        )

@@ -50,6 +50,7 @@ class Seq2SeqConfig(ModelOptions):
             `decoder_max_length` the decoder has its own positions.
         copy: the next token may also be copied from the source, see `copying`; needs equal vocabularies.
         uncopied_id: a token of the source that is never copied, such as <eos>.
+        title_case: sources are put into Title Case before they become tokens, by whoever calls this model.
 
     And those of `ModelOptions`.
 
@@ -79,6 +80,7 @@ class Seq2SeqConfig(ModelOptions):
     decoder_max_length: Length | None = None
     copy: bool = False
     uncopied_id: Whole | None = None
+    title_case: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)

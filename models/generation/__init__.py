@@ -1,6 +1,7 @@
 """Generating sequences with a trained model: one interface for encoder-decoders and language models."""
 
 from .beam import BeamStep, beam_search
+from .consensus import by_consensus
 from .decoding import DecodingState, Uncached
 from .greedy import greedy_search, likeliest, stream
 from .penalties import coverage_penalty, length_penalty
@@ -17,6 +18,7 @@ __all__ = [
     "Strategy",
     "Uncached",
     "beam_search",
+    "by_consensus",
     "coverage_penalty",
     "greedy_search",
     "length_penalty",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .beam import EarlyStopping, beam_search
+from .consensus import by_consensus
 from .decoding import DecodingState
 from .greedy import greedy_search
 from .rules import Hypothesis, Rules
@@ -23,6 +24,8 @@ class Strategy:
         beam, alpha, coverage, n_best: of `beam_search`; a beam of 1 (and n_best 1) is greedy search.
         sampling: draw at random instead, with temperature, top_k, top_p and seed as in `sample`; n_best sequences are
             drawn for each sentence.
+        consensus: draw this many sequences as by `sampling`, and take those most like the others (`by_consensus`); 0
+            for none.
         length_norm, early_stopping: of `beam_search`.
         min_length, max_length, repetition_penalty, no_repeat_ngram, forbidden, forced_last, penalise: of `Rules`.
     """
@@ -45,16 +48,19 @@ class Strategy:
     forbidden: tuple[int, ...] = ()
     forced_last: int | None = None
     penalise: str = "logits"
+    consensus: int = 0
 
     @property
     def name(self) -> str:
-        """A name for tables: "beam 5", "greedy" or "sampling"."""
+        """A name for tables: "beam 5", "greedy", "sampling" or "consensus of 30"."""
+        if self.consensus:
+            return f"consensus of {self.consensus}"
         return "sampling" if self.sampling else f"beam {self.beam}" if self.beam > 1 else "greedy"
 
     @property
     def width(self) -> int:
         """Number of sequences of each sentence that are computed side by side."""
-        return self.n_best if self.sampling else self.beam
+        return self.consensus or (self.n_best if self.sampling else self.beam)
 
     def generate(
         self,
@@ -85,8 +91,11 @@ class Strategy:
             self.forced_last,
             self.penalise,
         )
+        numbers = range(state.rows) if numbers is None else numbers
+        if self.consensus:
+            return [by_consensus(drawn)[: self.n_best] for drawn in self._draw(state, rules, numbers, self.consensus)]
         if self.sampling:
-            return self._draw(state, rules, range(state.rows) if numbers is None else numbers)
+            return self._draw(state, rules, numbers, self.n_best)
         if self.beam == self.n_best == 1 and not self.coverage:
             return [[hypothesis] for hypothesis in greedy_search(state, rules)]
         return beam_search(
@@ -100,8 +109,8 @@ class Strategy:
             early_stopping=self.early_stopping,
         )
 
-    def _draw(self, state: DecodingState, rules: Rules, numbers: Sequence[int]) -> list[list[Hypothesis]]:
-        rows, n = state.rows, self.n_best
+    def _draw(self, state: DecodingState, rules: Rules, numbers: Sequence[int], n: int) -> list[list[Hypothesis]]:
+        rows = state.rows
         if n < 1:
             raise ValueError(f"n_best = {n} must be at least 1")
         if n > 1:

@@ -73,6 +73,7 @@ def obstacles(c: ClassifierConfig) -> dict[str, bool]:
         f"attention sees a pattern ({c.pattern})": c.pattern != "full",
         "keys are shared among heads": c.kv_heads not in (None, c.nhead),
         "linear layers lack biases": c.bias != "all",
+        f"the class is read off the {c.pooling} of all tokens": c.pooling != "first",
     }
 
 

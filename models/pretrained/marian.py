@@ -95,6 +95,7 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
             "keys are shared among heads": c.kv_heads not in (None, c.nhead),
             "linear layers lack biases": c.bias != "all",
             "it copies from its source": c.copy,
+            "it reads its source in Title Case": c.title_case,
             "the decoder has positions of its own": c.decoder_max_length not in (None, c.max_length),
         },
         "Marian",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ..support.examples import Example, small_data
@@ -11,7 +13,7 @@ from ..support.examples import Example, small_data
 def trained(tmp_path_factory) -> Example:
     example = Example("classify_news.py", tmp_path_factory.mktemp("classify"))
     out = example.succeeds("--preset", "smoke", "--out", "run", "--steps", 60)
-    assert out.index("| always POLITICS") < out.index("| Transformer")
+    assert out.index("\n| always POLITICS") < out.index("\n| Transformer")
     return example
 
 
@@ -26,8 +28,27 @@ def test_the_model_with_other_heads(tmp_path) -> None:
     example = Example("classify_news.py", tmp_path, pictures=False)
     options = ["--data", small_data("classify_news", tmp_path), "--preset", "smoke", "--steps", 4]
     out = example.succeeds(*options, "--table", "heads", "--out", "run")
-    offsets = [out.index(f"| {name}") for name in ("always ", "Transformer", "1 head ", "8 heads")]
+    offsets = [out.index(f"\n| {name}") for name in ("always ", "Transformer", "1 head ", "8 heads")]
     assert offsets == sorted(offsets)
+    (line,) = [line for line in out.splitlines() if line.startswith("| 8 heads")]
+    assert "67.8%" in line, "the report's"
+    results = json.loads((tmp_path / "run/results.json").read_text(encoding="utf-8"))["tables"]
+    assert {row["epoch"]: row.get("report_valid") for row in results["epochs"]} == {
+        1: 0.187, 5: 0.423, 10: 0.534, 15: 0.612, 20: 0.678,
+    }  # fmt: skip
+    assert [row["report"] for row in results["samples"]] == ["BUSINESS", "WELLNESS", "SPORTS", "ARTS & CULTURE"]
+
+
+def test_what_the_heads_look_at_and_what_layers_cost(tmp_path) -> None:
+    example = Example("classify_news.py", tmp_path)
+    options = ["--data", small_data("classify_news", tmp_path), "--preset", "smoke", "--steps", 2, "--descriptions"]
+    example.succeeds(*options, "--table", "attention", "--out", "run")
+    tables = json.loads((tmp_path / "run/results.json").read_text(encoding="utf-8"))["tables"]
+    assert [row["cell"] for row in tables["heads"]] == ["layer 1, head 1", "layer 1, head 2", "even attention"]
+    assert all(row["first"] + row["content"] + row["function"] == pytest.approx(1) for row in tables["first_token"])
+    assert (tmp_path / "run/head_shares.png").stat().st_size
+    out = example.succeeds("--resume", "run", "--table", "cost")
+    assert "| multiply-adds, by the formula " in out
 
 
 def test_classifying_arguments_and_standard_input(trained: Example) -> None:

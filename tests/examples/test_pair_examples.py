@@ -6,7 +6,7 @@ import pytest
 
 from ..support.examples import Example
 
-COPY = ("--set", "copy=true", "--set", "coverage_loss=0.5")
+COPY = ("--set", "copy=true", "--set", "coverage_loss=0.5", "--set", "title_case=true")
 # A part of each one's output, a text for it, and options.
 SCRIPTS = {
     "summarize_news": ("first 7 words", "The storm from Norwick hit the coast on Monday, officials said.", COPY),
@@ -61,6 +61,10 @@ def test_ablations_of_the_headline_writer(tmp_path) -> None:
     options = ["--preset", "smoke", "--steps", 4, "--beam", 1, "--set", "test_size=5"]
     out = example.succeeds(*options, "--table", "layers", "--out", "run")
     assert "6 layers" in out
+    assert "| the report " in out
+    assert "tech giants boost ai investment" in out
+    out = example.succeeds("--resume", "run", "--table", "attention")
+    assert "| layer 1, mean of its heads |" in out
 
 
 def test_memory_with_and_without_mixed_precision(tmp_path) -> None:
@@ -68,5 +72,7 @@ def test_memory_with_and_without_mixed_precision(tmp_path) -> None:
     options = ["--preset", "smoke", "--steps", 2, "--beam", 1, "--set", "tokens_per_batch=120", "--set", "test_size=5"]
     out = example.succeeds(*options, "--table", "memory", "--out", "run")
     rows = [line.split("|") for line in out.splitlines() if line.startswith(("| fp32", "| fp16"))]
-    assert float(rows[0][2]) == float(rows[1][2]), "weights, gradients and moments are float32 in both"
-    assert float(rows[1][3]) < float(rows[0][3])
+    assert float(rows[0][3]) == float(rows[1][3]), "weights, gradients and moments are float32 in both"
+    assert float(rows[1][4]) < float(rows[0][4])
+    assert rows[1][7].strip() == "40%", "the report's"
+    assert "A bench sitting on a lush green field." in (tmp_path / "run/table.md").read_text(encoding="utf-8")

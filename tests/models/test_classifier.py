@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from handloom.autograd import manual_seed, ops
+from handloom.autograd import Tensor, manual_seed, ops
 from handloom.autograd.gradcheck import gradcheck
 from handloom.models import ClassifierConfig, TransformerClassifier
-from handloom.nn import POSITIONS
+from handloom.models.classifier import POOLINGS
+from handloom.nn import POSITIONS, Module
 
 RNG = np.random.default_rng(0)
 
@@ -21,9 +22,11 @@ def build(**options) -> TransformerClassifier:
     )
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_padding_changes_nothing_and_every_token_counts(positions: str) -> None:
-    model = build(positions=positions)
+@pytest.mark.parametrize(
+    "options", [*({"positions": kind} for kind in POSITIONS), *({"pooling": kind} for kind in POOLINGS)], ids=str
+)
+def test_padding_changes_nothing_and_every_token_counts(options: dict[str, str]) -> None:
+    model = build(**options)
     ids = RNG.integers(4, 11, (2, 6))
     alone = model(ids[:1, :4]).data
     padded = ids.copy()
@@ -36,10 +39,40 @@ def test_padding_changes_nothing_and_every_token_counts(positions: str) -> None:
         assert not np.allclose(model(changed).data, alone)
 
 
-def test_gradients() -> None:
-    model, ids = build(layers=1, norm_first=True), np.array([[2, 5, 6], [2, 7, 0]])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_gradients(pooling: str) -> None:
+    model, ids = build(layers=1, norm_first=True, pooling=pooling), np.array([[2, 5, 6], [2, 7, 0]])
 
     def loss(*parameters):
         return ops.cross_entropy(model(ids), np.array([0, 2]), reduction="sum")
 
     assert gradcheck(loss, list(model.parameters()))
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_the_class_is_read_off_what_pooling_says(pooling: str) -> None:
+    model, ids = build(pooling=pooling, positions="none"), np.array([[2, 5, 6, 0], [2, 7, 0, 0]])
+    states = model.encoder(model.embedding(ids), lengths=np.array([3, 2])).data
+    pooled = {"first": lambda x: x[0], "mean": lambda x: x.mean(axis=0), "max": lambda x: x.max(axis=0)}[pooling]
+    expected = np.stack([pooled(states[0, :3]), pooled(states[1, :2])])
+    np.testing.assert_allclose(model(ids).data, model.output(Tensor(expected)).data, rtol=1e-10)
+
+
+def test_token_dropout_drops_whole_tokens_and_in_training_alone() -> None:
+    model, ids = build(token_dropout=0.5, positions="none"), np.arange(4, 10)[None]
+    model.encoder = seen = Remember()
+    model.eval()(ids)
+    plain = seen.x
+    np.testing.assert_array_equal(plain, model.embedding(ids).data)
+    model.train()(ids)
+    shares = seen.x / plain
+    np.testing.assert_allclose(shares, np.broadcast_to(shares[..., :1], shares.shape))
+    assert {*shares.round(6).ravel().tolist()} == {0.0, 2.0}
+
+
+class Remember(Module):
+    """An encoder that does nothing but keep what it was given."""
+
+    def forward(self, x: Tensor, lengths: np.ndarray) -> Tensor:
+        self.x = x.data
+        return x

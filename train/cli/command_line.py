@@ -8,6 +8,7 @@ import contextlib
 import io
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from ..distributed import find_ranks
 from ..runs.checkpoints import make_folder
 from ..runs.folder import RunFolder
 from ..runs.locks import FolderInUseError
+from ..runs.results import checksum
 from ..runs.stopping import TrainingStopped
 from .options import OptionError, OptionParser, Use, plain
 
@@ -69,8 +71,9 @@ def add_training_options(
 def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:
     """Parse; with --resume the options are those of the run, and `out` is its folder.
 
-    Beside the options the result has `given`, the names of those on the command line, and `options`, what a new run
-    keeps of them. Raises InputError if the run can't be resumed, OptionError for options that have no use here.
+    Beside the options the result has `given`, the names of those on the command line, `options`, what a new run keeps
+    of them, and `typed`, a command line that gives these. Raises InputError if the run can't be resumed, OptionError
+    for options that have no use here.
     """
     typed = parser.given(arguments)
     if parser.shipped and not {"checkpoint", "resume"} & typed.keys() and {"texts", "interactive"} & typed.keys():
@@ -92,7 +95,8 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
     values |= typed
     kept = (name for name in parser.uses if "train" in parser.uses[name] and name not in _OF_THE_PROCESS)
     options = {name: plain(values[name]) for name in kept}
-    return argparse.Namespace(**values, given=frozenset(typed), options=options)
+    typed_again = shlex.join(parser.typed(options))
+    return argparse.Namespace(**values, given=frozenset(typed), options=options, typed=typed_again)
 
 
 def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
@@ -125,8 +129,10 @@ def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
 
 
 def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
-    full = {"program": Path(sys.argv[0]).name, "options": arguments.options}
-    full |= {"data": data.summary(), "notes": list(data.notes)}
+    program = Path(sys.argv[0]).name
+    full: dict[str, Any] = {"program": program, "command": f"python examples/{program} {arguments.typed}".rstrip()}
+    full |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
+    full["notes"] = list(data.notes)
     made: list[RunFolder] = []
 
     def make() -> Path:
@@ -135,7 +141,9 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
 
     path = find_ranks().from_first(make)  # which alone locks the folder
     watch(arguments, path)
-    return made[0] if made else RunFolder.open(path)
+    run = made[0] if made else RunFolder.open(path)
+    run.config = {**full, **run.config}  # of a run from before some of it was recorded
+    return run
 
 
 def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:

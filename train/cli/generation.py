@@ -48,6 +48,8 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
         coverage = "against leaving parts out (default: 0)"
         add("--coverage-penalty", type=OfKind(Penalty), default=0.0, metavar="B", help=coverage)
         add("--sample", action="store_true", help="draw tokens at random, with --temperature, --top-k and --top-p")
+        alike = "draw N texts, like --sample, and take the one most like the others: minimum Bayes risk"
+        add("--consensus", type=width, default=0, metavar="N", help=alike)
         add("--min-length", type=whole, default=0, metavar="N", help="at least N tokens (default: 0)")
         add("--max-length", type=positive, metavar="N", help="at most N tokens (default: what the input suggests)")
         look = "with --checkpoint: show where the model looked as it wrote"
@@ -70,6 +72,8 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
     """Raise OptionError if options of `add_generation_options` don't fit together, or one has no effect."""
     strategy, given = strategy_of(arguments), arguments.given
     translates = hasattr(arguments, "sample")
+    if translates and arguments.consensus and arguments.nbest > arguments.consensus:
+        parser.error(f"--nbest {arguments.nbest} needs as many to choose from: add --consensus {arguments.nbest}")
     if arguments.nbest > arguments.beam and not strategy.sampling:
         parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: add --beam {arguments.nbest}")
     if getattr(arguments, "max_length", None) is not None and arguments.min_length > arguments.max_length:
@@ -102,7 +106,8 @@ def strategy_of(arguments: argparse.Namespace) -> Strategy:
         alpha=arguments.length_penalty,
         coverage=arguments.coverage_penalty if translates else 0.0,
         n_best=arguments.nbest,
-        sampling=arguments.sample if translates else arguments.beam == 1,
+        sampling=arguments.sample or arguments.consensus > 0 if translates else arguments.beam == 1,
+        consensus=arguments.consensus if translates else 0,
         temperature=arguments.temperature,
         top_k=arguments.top_k,
         top_p=arguments.top_p,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -100,6 +100,13 @@ class OptionParser(argparse.ArgumentParser):
             if not _same(plain(parsed[name]), value):
                 raise InputError(f"{origin} can't be used: {self.spelled(name)} is {short(value)}. Restore a copy.")
         return parsed
+
+    def typed(self, options: Mapping[str, Any]) -> list[str]:
+        """The words of a command line that gives these options, as config.json has them; defaults are left out."""
+        own = ((self._options[name], value) for name, value in options.items())
+        return [
+            word for option, value in own if not _same(plain(option.default), value) for word in _typed(option, value)
+        ]
 
     def spelled(self, name: str) -> str:
         """The option as it is typed; what has no name of its own by what --help calls it."""

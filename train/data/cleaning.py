@@ -1,12 +1,15 @@
-"""Clean-up of sentence pairs, with counts of what was dropped and why."""
+"""Clean-up of sentence pairs, with counts of what was dropped and why; and texts in Title Case."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 Pair = tuple[str, str]
+
+_FIRST_LETTER = re.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]")
 
 
 @dataclass
@@ -70,3 +73,12 @@ def _reason(pair: Pair, max_words: int, max_ratio: float, min_letters: float) ->
 def _letters(text: str) -> float:
     """The share of letters, marks and blanks."""
     return sum(unicodedata.category(c)[0] in "LMZ" for c in text) / len(text)
+
+
+def title_case(text: str) -> str:
+    """The text with the first letter of every word in upper case, as many papers write headlines; the rest stays.
+
+    >>> title_case("they don't say what the GOP's e-mails cost")
+    "They Don't Say What The GOP's E-Mails Cost"
+    """
+    return _FIRST_LETTER.sub(lambda found: found[0].title(), text)

@@ -46,7 +46,9 @@ class News:
         )
 
 
-def load_news(name_or_path: str, *, descriptions: bool, seed: int = 0) -> News:
+def load_news(
+    name_or_path: str, *, descriptions: bool, categories: bool | None = None, seed: int = 0
+) -> News:
     """One of `NEWS_NAMES`, or a file of your own, split by headline (see `split_by_sentence`).
 
     "news" is the HuffPost set (Misra 2022, arXiv 2209.11429): all of it through the hub, or what HANDLOOM_DATA holds:
@@ -57,24 +59,29 @@ def load_news(name_or_path: str, *, descriptions: bool, seed: int = 0) -> News:
             "short_description" (or "description"), or of a table category<TAB>headline<TAB>description. It may be
             gzipped.
         descriptions: keep only articles that have one.
+        categories: keep only held-out articles whose category is also trained on, to classify them; None for: unless
+            `descriptions` are asked for.
         seed: of the embedded grammar.
 
     Raises InputError if the set can't be had or the file can't be used.
     """
+    known = not descriptions if categories is None else categories
     if name_or_path == "embedded":
         found: dict[str, Article] = {}
         for article in articles(seed):
             found.setdefault(article.headline, article)
             if len(found) == EMBEDDED_ARTICLES:
                 break
-        return _split(list(found.values()), "embedded", "Articles of handloom's grammar; nothing is downloaded.", False)
+        about = "Articles of handloom's grammar; nothing is downloaded."
+        return _split(list(found.values()), "embedded", about, descriptions, known)
     if name_or_path == "news":
         description = "News Category Dataset (Misra 2022, arXiv 2209.11429), HuffPost 2012 to 2022, CC BY 4.0."
-        return _split(list(_huffpost(descriptions)), "news", description, descriptions)
+        return _split(list(_huffpost(descriptions)), "news", description, descriptions, known)
     if not Path(name_or_path).is_file():
-        known = ", ".join(NEWS_NAMES)
-        raise InputError(f"{name_or_path or '--data'} is neither a known set of news ({known}) nor a file.")
-    return _split(list(read_articles(name_or_path)), name_or_path, f"The articles of {name_or_path}.", descriptions)
+        names = ", ".join(NEWS_NAMES)
+        raise InputError(f"{name_or_path or '--data'} is neither a known set of news ({names}) nor a file.")
+    about = f"The articles of {name_or_path}."
+    return _split(list(read_articles(name_or_path)), name_or_path, about, descriptions, known)
 
 
 def read_articles(path: str | Path) -> Iterator[Article]:
@@ -112,13 +119,13 @@ def _huffpost(descriptions: bool) -> Iterator[Article]:
         yield Article(row["category"], row["headline"].strip(), row["short_description"].strip())
 
 
-def _split(found: list[Article], name: str, description: str, descriptions: bool) -> News:
+def _split(found: list[Article], name: str, description: str, descriptions: bool, categories: bool) -> News:
     usable = [a for a in found if a.category and a.headline and (a.description or not descriptions)]
     if not usable:
         need = "category, headline and description" if descriptions else "category and headline"
         raise InputError(f"{name}: no article has {need}. Give a file in which they do.")
     counts = Counter(article.category for article in usable)
-    if len(counts) < 2 and not descriptions:
+    if len(counts) < 2 and categories:
         raise InputError(
             f"{name}: all articles are of the category {next(iter(counts))[:60]!r}; there is nothing to classify. Give "
             "articles of two or more."
@@ -127,7 +134,7 @@ def _split(found: list[Article], name: str, description: str, descriptions: bool
     pairs = [(str(number), article.headline) for number, article in enumerate(usable)]
     parts = [[usable[int(number)] for number, _ in part] for part in split_by_sentence(pairs, side=1)]
     known = {article.category for article in parts[0]}
-    kept = [[article for article in part if descriptions or article.category in known] for part in parts]
+    kept = [[article for article in part if not categories or article.category in known] for part in parts]
     if not kept[1] or not kept[2]:
         raise InputError(
             f"{name}: too few articles for so many categories; none could be held out whose category is also trained "

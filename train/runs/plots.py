@@ -98,6 +98,7 @@ def plot_attention(
     title: str = "",
     *,
     shades: str = "attention weight",
+    axes: tuple[str, str] = ("source token", "target token"),
 ) -> None:
     """Draw attention weights as a grid of shades, source tokens along the top and target tokens down the side.
 
@@ -110,6 +111,7 @@ def plot_attention(
         out_png: written atomically.
         title: above the grid, such as which layer it is of.
         shades: what they mean.
+        axes: what stands along the top and down the side.
 
     Raises:
         InputError: the picture can't be written.
@@ -134,8 +136,8 @@ def plot_attention(
         label.set(horizontalalignment="left", rotation_mode="anchor")
     for label in [*grid.get_xticklabels(), *grid.get_yticklabels()]:
         label.set_parse_math(False)  # "$" is a token, not TeX
-    grid.set_xlabel("source token")
-    grid.set_ylabel("target token")
+    grid.set_xlabel(axes[0])
+    grid.set_ylabel(axes[1])
     grid.tick_params(length=2)
     figure.colorbar(image, ax=grid, label=shades, shrink=0.8, aspect=20)
     _save(figure, out_png)

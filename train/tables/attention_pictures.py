@@ -59,12 +59,31 @@ def alignment(weights: np.ndarray, source: Sequence[str], target: Sequence[str])
     The weight between two words is the mean over the target's tokens of the sum over the source's. Reading alignments
     from attention is as old as attention (Bahdanau et al. 2015, arXiv 1409.0473, section 5.2.1); they are hints.
     """
-    rows, columns = _words(target), _words(source)
-    if not rows or not columns:
+    words, sources, targets = word_weights(weights, source, target)
+    if not words.size:
         return []
-    words = np.array([[weights[np.ix_(row, column)].sum(axis=1).mean() for column in columns] for row in rows])
-    looked_at = [columns[index] for index in words.argmax(axis=1)]
-    return [(_text(target, row), _text(source, column)) for row, column in zip(rows, looked_at, strict=True)]
+    return [(word, sources[index]) for word, index in zip(targets, words.argmax(axis=1), strict=True)]
+
+
+def word_weights(
+    weights: np.ndarray, source: Sequence[str], target: Sequence[str]
+) -> tuple[np.ndarray, list[str], list[str]]:
+    """Weights between words, as in `alignment`: (..., target words, source words), and these words' texts.
+
+    `weights` are (..., target tokens, source tokens).
+    """
+    rows, columns = _words(target), _words(source)
+    each, total = _members(rows, len(target)), _members(columns, len(source))
+    texts = [[_text(tokens, word) for word in words] for tokens, words in ((source, columns), (target, rows))]
+    return each @ weights @ total.T / each.sum(axis=1, keepdims=True), texts[0], texts[1]
+
+
+def _members(words: list[list[int]], tokens: int) -> np.ndarray:
+    """(words, tokens): 1 where the token belongs to the word, else 0."""
+    found = np.zeros((len(words), tokens))
+    for row, word in zip(found, words, strict=True):
+        row[word] = 1
+    return found
 
 
 def _text(tokens: Sequence[str], word: list[int]) -> str:

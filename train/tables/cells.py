@@ -17,6 +17,8 @@ from ..runs.saves import SavedStates
 from ..runs.stopping import TrainingStopped
 
 Row = dict[str, Any]
+#: Rows, and the columns of `markdown_table` that show them.
+Table = tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]
 FINISHED = "cells.jsonl"
 ABLATIONS = ("heads", "layers")
 HEADS, LAYERS = (1, 4, 8, 16), (1, 2, 4, 6)
@@ -142,7 +144,7 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
         ]
     except (TypeError, ValueError):
         raise InputError("A row of the table has a text where a number belongs: restore cells.jsonl.") from None
-    widths = [max(map(len, column)) for column in zip(titles, *body, strict=True)]
+    widths = [max(2, *map(len, column)) for column in zip(titles, *body, strict=True)]
     numbers = [bool(form) for form in formats]
     lines = [titles, ["-" * (width - 1) + ":" if n else "-" * width for width, n in zip(widths, numbers, strict=True)]]
     return "\n".join(
@@ -154,6 +156,13 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
         + " |"
         for line in [*lines, *body]
     )
+
+
+def write_tables(run: RunFolder, tables: Mapping[str, Table]) -> str:
+    """Write the run's tables, rows and all, and return them as Markdown, one below the other."""
+    text = "\n\n".join(markdown_table(*table) for table in tables.values())
+    run.write_table(text, **{name: rows for name, (rows, _) in tables.items()})
+    return text
 
 
 def ablation_cells(name: str, d_model: int) -> dict[str, dict[str, Any]]:

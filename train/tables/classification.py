@@ -15,16 +15,9 @@ CLASSIFIER_COLUMNS = {
     "cell": "model",
     "parameters": "parameters:,",
     "accuracy": "accuracy:.1%",
+    "report_accuracy": "report's accuracy:.1%",
     "macro_f1": "macro F1:.3f",
     "seconds": "seconds:.0f",
-}
-
-
-#: Columns of the table of epochs.
-EPOCH_COLUMNS = {
-    "step": "step:,",
-    "valid_loss": "validation loss:.3f",
-    "valid_accuracy": "validation accuracy:.1%",
 }
 
 

@@ -25,6 +25,8 @@ from .objectives import class_weights, taught
 from .task import Task, TaskBatches, TrainedModel
 
 Labelled = tuple[str, str]  # text, label
+#: Of a class in the loss. The classes of the whole News Category set, 1,014 to 35,602 articles of 209,527, reach 4.9.
+MOST_WEIGHT = 10.0
 
 
 class LabelledBatch(NamedTuple):
@@ -170,14 +172,16 @@ class Classifier(TrainedModel):
         shares = self.probabilities([text])[0]
         return ", ".join(f"{self.labels[i]} {shares[i]:.0%}" for i in shares.argsort()[::-1][:most])
 
-    def attention_maps(self, text: str) -> tuple[np.ndarray, list[str]]:
-        """The last layer's attention to a text, (heads, tokens, tokens), and its tokens. The first reads the class."""
+    def attention_maps(self, text: str) -> tuple[dict[str, np.ndarray], list[str]]:
+        """All attention to a text: weights (heads, tokens, tokens) of each layer by its name, and the text's tokens.
+
+        With `pooling` "first" the class is read off the first token.
+        """
         ids = text_ids(self.tokenizer, [text], self.model.config.max_length)
         self.model.eval()
         with no_grad(), attention_maps(self.model) as maps:
             self.model(np.array(ids))
-        weights = maps[f"encoder.layers.{self.model.config.layers - 1}.self_attn"][0][0]
-        return weights, self.tokenizer.token_strings(ids[0])
+        return {layer: weights[0][0] for layer, weights in maps.items()}, self.tokenizer.token_strings(ids[0])
 
 
 def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> list[list[int]]:
@@ -243,7 +247,7 @@ class Classification(Task[ClassifierPreset, Classifier]):
         weights = None
         if self.preset.weighted:
             number = {label: i for i, label in enumerate(self.labels)}
-            weights = class_weights([number[label] for _, label in self.train], len(number))
+            weights = class_weights([number[label] for _, label in self.train], len(number), most=MOST_WEIGHT)
         return classification_loss(weights, self.preset.label_smoothing, teacher)
 
     def finish(self, model: TransformerClassifier, tokenizer: Tokenizer, init: Classifier | None) -> Classifier:

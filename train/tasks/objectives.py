@@ -13,11 +13,14 @@ from ...autograd.graphs import constant
 from ...nn import Module
 
 
-def class_weights(labels: Sequence[int] | np.ndarray, classes: int, power: float = 1.0) -> np.ndarray:
+def class_weights(
+    labels: Sequence[int] | np.ndarray, classes: int, power: float = 1.0, most: float = np.inf
+) -> np.ndarray:
     """Weights (classes,) float32 that make rare classes count as much as frequent ones: (n / (classes n_c))^power.
 
     For the `weight` of `ops.cross_entropy`. With power 1 every class has the same total weight, with 0 all weights are
-    one. A class that does not occur gets zero. Source: King and Zeng 2001 (Political Analysis 9), as scikit-learn's
+    one. No weight is above `most`: else a class of two texts out of ten thousands would decide where the model goes. A
+    class that does not occur gets zero. Source: King and Zeng 2001 (Political Analysis 9), as scikit-learn's
     "balanced".
 
     Raises ValueError for labels outside 0 .. classes - 1, or none.
@@ -27,7 +30,7 @@ def class_weights(labels: Sequence[int] | np.ndarray, classes: int, power: float
         raise ValueError(f"class_weights: labels must be in 0 .. {classes - 1}, and at least one")
     counts = np.bincount(labels, minlength=classes)
     with np.errstate(divide="ignore"):
-        weights = (len(labels) / (classes * counts)) ** power
+        weights = np.minimum((len(labels) / (classes * counts)) ** power, most)
     return np.where(counts, weights, 0).astype(np.float32)
 
 

@@ -20,6 +20,7 @@ from ...models.hyperparameters import TranslationPreset
 from ...nn import Module, attention_maps
 from ...tokenizer import BPETokenizer, Tokenizer
 from ..data.batches import Batch, TokenBatches, fit_lengths, source_batches
+from ..data.cleaning import title_case
 from ..trainer import Loss
 from .loading import Trained
 from .objectives import taught
@@ -52,6 +53,8 @@ class Translator(TrainedModel):
         for number, sentence in enumerate(sentences, 1):
             if not sentence.strip():
                 raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
+        if self.model.config.title_case:
+            sentences = [title_case(sentence) for sentence in sentences]
         ids = self.tokenizer.encode_batch(sentences, add_eos=True)
         limit, eos_id = self.model.config.max_length, self.tokenizer.eos_id
         return fit_lengths(ids, limit, too_long=too_long, eos_id=eos_id, texts=sentences)
@@ -165,9 +168,7 @@ class Translator(TrainedModel):
         return np.array(source), np.array([inputs]), np.array([[*target, self.tokenizer.eos_id][: len(inputs)]])
 
 
-def translation_loss(
-    label_smoothing: float, pad_id: int, teacher: Module | None = None, coverage: float = 0.0
-) -> Loss:
+def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None = None, coverage: float = 0.0) -> Loss:
     """The Trainer's loss: cross-entropy in nats per target token, without padding; smoothed only in training.
 
     In validation the accuracy is measured as well, the share of tokens that are the most probable. With a `teacher`,
@@ -223,10 +224,15 @@ class Translation(Task[TranslationPreset, Translator]):
 
     def limited_to(self, init: Translator) -> Translation:
         self._check_coverage(init.model.config)
-        return self.with_preset(max_length=min(self.preset.max_length, init.model.config.max_length))
+        known = init.model.config
+        return self.with_preset(max_length=min(self.preset.max_length, known.max_length), title_case=known.title_case)
+
+    def _pairs(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
+        """The pairs as the model is to read them."""
+        return [(title_case(source), target) for source, target in pairs] if self.preset.title_case else pairs
 
     def make_tokenizer(self) -> Tokenizer:
-        return BPETokenizer.train([text for pair in self.train for text in pair], self.preset.vocab_size)
+        return BPETokenizer.train([text for pair in self._pairs(self.train) for text in pair], self.preset.vocab_size)
 
     def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
         preset = self.preset
@@ -237,8 +243,8 @@ class Translation(Task[TranslationPreset, Translator]):
             max_length=preset.max_length,
             seed=seed,
         )
-        train = make(self.train, curriculum=preset.curriculum, pad_to=preset.pad_to)
-        valid = make(self.valid, shuffle=False)
+        train = make(self._pairs(self.train), curriculum=preset.curriculum, pad_to=preset.pad_to)
+        valid = make(self._pairs(self.valid), shuffle=False)
         words = f", {train.padding_fraction:.0%} padding"
         return TaskBatches(train, valid.epoch(0), [train.note(), valid.note()], words)
 

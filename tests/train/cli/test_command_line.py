@@ -141,8 +141,8 @@ def test_what_can_be_done_about_a_file() -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_during_evaluation_says_how_to_go_on(number, code, saved, tmp_path, capsys) -> None:
     """During training the trainer handles signals; the evaluation after it ends at once."""
-    arguments = SimpleNamespace(resume=None, out=tmp_path / "run", overwrite=False, options={})
-    data = SimpleNamespace(summary=lambda: "data", notes=())
+    arguments = SimpleNamespace(resume=None, out=tmp_path / "run", overwrite=False, options={}, typed="")
+    data = SimpleNamespace(summary=lambda: "data", notes=(), train="", valid="", test="")
 
     def main() -> None:
         with start_run(arguments, "name", data) as run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import io
 import re
 
@@ -49,7 +50,10 @@ def test_every_option_arrives() -> None:
     search = f"{every} --beam 4 --length-penalty 0.5 --coverage-penalty 0.1"
     draw = f"{every} --sample --temperature 2 --top-k 7 --top-p 0.9"
     assert strategy_of(parse(*search.split())) == Strategy(4, 0.5, 0.1, 2, False, 1.0, 0, 1.0, 5, 3, 9, 1.2, 3)
-    assert strategy_of(parse(*draw.split())) == Strategy(5, 1.0, 0.0, 2, True, 2.0, 7, 0.9, 5, 3, 9, 1.2, 3)
+    drawn = Strategy(5, 1.0, 0.0, 2, True, 2.0, 7, 0.9, 5, 3, 9, 1.2, 3)
+    assert strategy_of(parse(*draw.split())) == drawn
+    chosen = strategy_of(parse(*draw.replace("--sample", "--consensus 30").split()))
+    assert chosen == dataclasses.replace(drawn, consensus=30)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +74,8 @@ def test_every_option_arrives() -> None:
         ("--top-k 5", "--top-k is for drawing tokens: add --sample"),
         ("--top-p 1", "--top-p is for drawing tokens: add --sample"),
         ("--checkpoint run --seed 0", "--seed is for drawing tokens: add --sample"),
+        ("--consensus 5 --nbest 6", "--nbest 6 needs as many to choose from: add --consensus 6"),
+        ("--consensus 5 --beam 5", "--beam is for a search, and here tokens are drawn"),
         ("--sample --beam 5", "--beam is for a search, and here tokens are drawn"),
         ("--sample --length-penalty 1", "--length-penalty is for a search"),
         ("--sample --coverage-penalty 0", "--coverage-penalty is for a search"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,9 @@ def test_the_options_of_earlier_runs_are_understood() -> None:
     preset = preset_of(arguments, SMOKE)
     changes = {"steps": 10000, "vocab_size": 4000, "log_every": 1, "gradient_norms": True}
     assert preset == dataclasses.replace(SMOKE, **changes)
+
+
+def test_a_command_line_that_gives_the_same_options() -> None:
+    first = parse("--data", "a b", "--set", "dropout=0.1", "--set", "layers=3", "--lr", "0.01", "--graphs")
+    assert first.typed == "'--data=a b' --set=dropout=0.1 --set=layers=3 --lr=0.01 --graphs"
+    assert parse(*shlex.split(first.typed)).options == first.options

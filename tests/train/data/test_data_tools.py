@@ -11,7 +11,7 @@ import pytest
 from handloom.errors import InputError
 from handloom.tokenizer import BPETokenizer
 from handloom.train.data.batches import TokenBatches, TokenSequences
-from handloom.train.data.cleaning import clean_pairs
+from handloom.train.data.cleaning import clean_pairs, title_case
 from handloom.train.data.prefetch import prefetch
 from handloom.train.data.token_cache import cache_tokens, file_key
 from tests.support.small_run import small_batches
@@ -38,6 +38,19 @@ class TestCleaning:
 
     def test_nothing_to_say(self) -> None:
         assert clean_pairs([("Hund", "dog")]).note() == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "titled"),
+    [
+        ("they don't, he says, 'know'", "They Don't, He Says, 'Know'"),
+        ("the GOP’s “pro-life” e-mails", "The GOP’s “Pro-Life” E-Mails"),
+        ("über 20 ängste in 5g, u.s. _ok_", "Über 20 Ängste In 5g, U.S. _ok_"),
+        ("", ""),
+    ],
+)
+def test_title_case(text: str, titled: str) -> None:
+    assert title_case(text) == title_case(titled) == titled
 
 
 class TestPrefetch:

@@ -67,6 +67,8 @@ def test_headlines_do_not_need_categories(tmp_path) -> None:
     news = load_news(str(tmp_path / "a.tsv"), descriptions=True)
     assert sum(len(part) for part in (news.train, news.valid, news.test)) == 40
     assert news.notes == ()
+    with pytest.raises(InputError, match="too few articles for so many categories"):
+        load_news(str(tmp_path / "a.tsv"), descriptions=True, categories=True)
 
 
 def test_what_is_refused(tmp_path) -> None:
@@ -95,3 +97,6 @@ def test_huffpost() -> None:
     assert len(headlines.categories) == 41
     assert len(told.train) > 20_000
     assert all(article.description for article in told.test)
+    both = load_news("news", descriptions=True, categories=True)
+    assert both.train == told.train
+    assert {article.category for article in both.test} <= set(both.categories)

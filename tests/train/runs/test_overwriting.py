@@ -101,7 +101,7 @@ def test_a_new_run_that_was_killed_before_it_had_begun(old) -> None:
 def test_a_run_that_ends_without_a_model_has_replaced_the_old_one_too(old) -> None:
     with RunFolder.create(old, {"number": 2}, overwrite=True) as run:
         run.write_table("a baseline")
-    assert set(tree(old)) == {"config.json", "table.md", *USER_FILES}
+    assert set(tree(old)) == {"config.json", "table.md", "results.json", *USER_FILES}
 
 
 def test_a_replaced_run_in_use_stays(old) -> None:

@@ -118,5 +118,7 @@ def test_a_text_where_a_table_has_a_number() -> None:
         markdown_table([{"loss": "x"}], {"loss": "loss:.3f"})
 
 
-def test_a_column_without_values_is_left_out() -> None:
-    assert markdown_table([{"a": 1}, {"a": 2, "b": None}], {"a": "a:d", "b": "b:d"}).splitlines()[0] == "| a |"
+def test_a_column_without_values_is_left_out_and_a_narrow_one_is_still_one() -> None:
+    """In Markdown a column has a dash at the least."""
+    lines = markdown_table([{"a": 1}, {"a": 2, "b": None}], {"a": "a:d", "b": "b:d"}).splitlines()
+    assert lines[:2] == ["|  a |", "| -: |"]

@@ -135,7 +135,9 @@ def test_a_teacher_of_other_classes_is_refused(tmp_path) -> None:
     task, options = Classification(PAIRS[:80], PAIRS[80:], preset=preset), {"seed": 0, "say": lambda text: None}
     with RunFolder.create(tmp_path / "teacher", {}) as run:
         teacher = train(task, run, **options)
-    weights, tokens = teacher.attention_maps("a red dog sleeps")
+    maps, tokens = teacher.attention_maps("a red dog sleeps")
+    assert list(maps) == [f"encoder.layers.{layer}.self_attn" for layer in range(preset.layers)]
+    weights = maps["encoder.layers.0.self_attn"]
     assert weights.shape == (preset.nhead, 5, 5)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
     assert len(tokens) == 5

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
+from handloom.train.data.cleaning import title_case
 from handloom.train.tasks.translation import Translator
 
 from .test_task import trained, translation
@@ -40,6 +41,21 @@ def test_the_loss_of_coverage_is_added_in_training_alone(tmp_path: Path) -> None
     )
     assert training[0] < training[1] < training[0] + 1
     assert validation[0] == validation[1]
+
+
+def test_sources_in_title_case(tmp_path: Path) -> None:
+    made, _ = trained(translation(title_case=True), tmp_path / "run")
+    batches = translation(title_case=True).batches(made.tokenizer, 0)
+    batch = next(iter(batches.valid))
+    texts = [made.tokenizer.decode(ids) for ids in batch.source.tolist()]
+    assert texts
+    assert all(text == title_case(text) != text.lower() for text in texts)
+
+    loaded = Translator.load(tmp_path / "run")
+    titled = [[*loaded.tokenizer.encode("Red Dog"), 3]]
+    assert loaded.source_ids(["red dog"]) == loaded.source_ids(["Red Dog"]) == titled
+    again, _ = trained(translation(title_case=False), tmp_path / "init", init=loaded)
+    assert again.model.config.title_case, "a model goes on reading what it has learnt to read"
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

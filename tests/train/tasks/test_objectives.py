@@ -19,6 +19,8 @@ def test_weights_give_every_class_the_same_total() -> None:
     assert weights[2] == 0
     np.testing.assert_allclose(class_weights(labels, 4, power=0.5)[[0, 1, 3]] ** 2, weights[[0, 1, 3]], rtol=1e-6)
     np.testing.assert_array_equal(class_weights(labels[:9], 2, power=0.0), [1, 1])
+    np.testing.assert_array_equal(class_weights(labels, 4, most=1.5), np.minimum(weights, 1.5))
+    assert weights.max() > 1.5
 
 
 @pytest.mark.parametrize("labels", [[], [0, 4], [-1]])

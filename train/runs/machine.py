@@ -1,14 +1,17 @@
-"""The machine of a benchmark: processor, linear algebra library, versions."""
+"""Where figures come from: processor, linear algebra library, versions, and the revision of the code."""
 
 from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from handloom.autograd.blas import blas_of_numpy
+from ...autograd.blas import blas_of_numpy
+
+PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def processor() -> str:
@@ -48,3 +51,17 @@ def versions(*names: str) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def revision() -> str:
+    """The commit that this code is of, with -dirty for files that differ from it; the version where it is installed."""
+    try:
+        top, commit = (
+            subprocess.check_output(["git", *words.split()], cwd=PACKAGE, text=True, stderr=subprocess.DEVNULL).strip()
+            for words in ("rev-parse --show-toplevel", "describe --always --dirty --abbrev=40 --exclude=*")
+        )
+    except (OSError, subprocess.CalledProcessError):
+        top = ""
+    if top and Path(top) == PACKAGE:  # not another project's, in whose folder this one is installed
+        return commit
+    return f"version {versions('handloom').get('handloom', 'unknown')}"

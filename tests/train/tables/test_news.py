@@ -1,0 +1,55 @@
+"""The news report's figures beside ours, and training means of the updates between two validations."""
+
+from __future__ import annotations
+
+import pytest
+
+from handloom.train.tables.cells import ablation_cells
+from handloom.train.tables.news import EPOCHS, beside_the_report, epoch_rows, sample_headlines, sample_predictions
+
+
+def test_training_means_are_of_the_updates_between_two_validations() -> None:
+    """Rows of 4 updates, validations after 6: half of the second row belongs to either epoch."""
+    metrics = [
+        {"step": 4, "epoch": 0, "loss": 4.0, "accuracy": 0.1},
+        {"step": 6, "epoch": 0, "valid_loss": 3.0, "valid_accuracy": 0.2},
+        {"step": 8, "epoch": 1, "loss": 1.0, "accuracy": 0.4},
+        {"step": 12, "epoch": 1, "loss": 0.5, "accuracy": 0.7},
+        {"step": 12, "epoch": 1, "valid_loss": 2.0, "valid_accuracy": 0.5},
+        {"step": 12, "epoch": 1, "valid_loss": 1.9, "valid_accuracy": 0.5, "averaged": 2},
+    ]
+    first, second = epoch_rows(metrics, report=False)
+    assert (first["epoch"], first["step"], second["epoch"], second["step"]) == (1, 6, 2, 12)
+    assert first["train_loss"] == pytest.approx((4 * 4.0 + 2 * 1.0) / 6)
+    assert second["train_loss"] == pytest.approx((2 * 1.0 + 4 * 0.5) / 6)
+    assert second["train_accuracy"] == pytest.approx((2 * 0.4 + 4 * 0.7) / 6)
+
+    rows = {row["epoch"]: row for row in epoch_rows(metrics)}
+    assert list(rows) == [1, 2, 5, 10, 15, 20], "those that the run has not reached have the report's figures alone"
+    assert (rows[1]["report_loss"], rows[1]["report_train"], rows[1]["report_valid"]) == EPOCHS[1]
+    assert rows[1]["valid_accuracy"] == 0.2
+    assert "report_loss" not in rows[2]
+    assert rows[20] == {"epoch": 20, "report_loss": 0.987, "report_train": 0.734, "report_valid": 0.678}
+
+
+def test_an_epoch_without_a_training_row_has_no_training_mean() -> None:
+    (row,) = epoch_rows([{"step": 3, "epoch": 0, "valid_loss": 1.0, "valid_accuracy": 0.5}], report=False)
+    assert "train_loss" not in row
+
+
+def test_each_cell_has_the_figures_of_the_report() -> None:
+    names = ["Transformer", *ablation_cells("heads", 128), *ablation_cells("layers", 128)]
+    rows = [{"cell": name, "accuracy": 0.1} for name in names]
+    accuracy = [row["report_accuracy"] for row in beside_the_report(rows, "accuracy")]
+    assert accuracy == [None, 0.542, 0.623, 0.678, 0.671, 0.598, 0.678, 0.689, 0.681]
+    bleu = [row["report_bleu"] for row in beside_the_report(rows, "bleu")]
+    assert bleu == [None, 18.7, 22.1, 24.5, 23.8, 20.1, 24.5, 25.1, 24.7]
+
+
+def test_samples_stand_beside_those_of_the_report() -> None:
+    rows = sample_predictions(lambda text: f"{len(text.split())} words")
+    assert len(rows) == 4
+    assert (rows[-1]["report"], rows[-1]["own"]) == ("ARTS & CULTURE", "9 words")
+    rows = sample_headlines(["one", "two"])
+    assert [row["own"] for row in rows] == ["one", "two"]
+    assert (rows[1]["reference"], rows[1]["report"]) == ("tech giants boost ai investment", "invest artificial")

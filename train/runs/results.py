@@ -1,0 +1,38 @@
+"""The results of a run as a file that others can check: what was measured, and all that it depends on."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .atomic_files import write_json
+from .machine import blas, machine, revision, versions
+
+GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x")
+
+
+def checksum(data: Any) -> str:
+    """SHA-256 of the texts that `data` has to train on, to validate and to test."""
+    parts = [getattr(data, part) for part in ("train", "valid", "test")]
+    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), default=dataclasses.astuple)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def write_results(path: str | Path, config: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    """Write tables to a JSON file, with the command that makes them, its seed and data, machine, versions and revision.
+
+    Args:
+        config: of the run, as `command_line.start_run` writes it.
+        tables: name -> rows.
+
+    The revision and the machine are those that write the file.
+    """
+    data = {"summary": config.get("data"), "notes": config.get("notes"), "sha256": config.get("data_sha256")}
+    seed = config.get("options", {}).get("seed")
+    run = {"command": config.get("command"), "seed": seed, "data": data}
+    here = {"revision": revision(), "machine": machine() | blas(), "versions": versions("numpy", *GPU_PACKAGES)}
+    write_json(path, {**run, **here, "tables": tables})

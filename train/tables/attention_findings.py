@@ -1,0 +1,175 @@
+"""What attention heads look at, measured over many texts: the news report's section 12.
+
+Shares of attention are hints at what a head does, no explanation of what the model decides (Jain and Wallace 2019,
+arXiv 1902.10186). The kinds of heads that are looked for are those of Clark et al. 2019, arXiv 1906.04341.
+"""
+
+from __future__ import annotations
+
+import string
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..runs.plots import plot_attention
+from ..tasks.translation import Translator
+from .attention_pictures import word_weights
+
+#: Where a head looks, seen from the token that looks; then, what it looks at.
+SHARES = {
+    "first": "first token",
+    "itself": "itself",
+    "previous": "previous",
+    "next": "next",
+    "content": "content words",
+    "function": "function words",
+    "marks": "punctuation, end",
+}
+HEAD_COLUMNS = {
+    "cell": "head",
+    **{name: f"{words}:.1%" for name, words in SHARES.items()},
+    "entropy": "entropy (nats):.2f",
+}
+#: Of the first token's looks.
+FIRST_COLUMNS = {
+    name: title for name, title in HEAD_COLUMNS.items() if name not in ("itself", "previous", "next")
+} | {"words": "words looked at most"}
+ALIGNMENT_COLUMNS = {
+    "cell": "head",
+    "written": "of headlines written:.1%",
+    "written_words": "words:,d",
+    "reference": "of the references:.1%",
+    "reference_words": "words :,d",
+}
+EVEN = "even attention"
+#: Words that hold sentences together; all others are content words.
+_FUNCTION_WORDS = """
+a about after again against all also am an and any are as at back be because been before being between both but by
+can could did do does doing down during each even every few for from further get gets got had has have having he her
+here hers him his how i if in into is isn it its itself just like ll made make makes may me might more most much
+must my no nor not now of off on once one only or other our out over own re s same says say said shall she should so
+some still such t than that the their them then there these they this those through to too two under until up upon
+us ve very was we were what when where which while who whom whose why will with without would you your
+"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
+LEAST = 5  # occurrences of a word among those that a head looks at most
+
+
+def kind_of(token: str) -> str:
+    """ "content", "function" or "marks": punctuation, and tokens such as <eos>; an unknown word counts as content."""
+    word = token.strip().casefold()
+    if word == "<unk>":
+        return "content"
+    if (word.startswith("<") and word.endswith(">")) or not any(map(str.isalnum, word)):
+        return "marks"
+    return "function" if word in FUNCTION_WORDS else "content"
+
+
+def head_rows(
+    found: Iterable[tuple[Mapping[str, np.ndarray], Sequence[str]]], *, first_only: bool = False
+) -> list[dict[str, Any]]:
+    """A row for each head of self-attention, its mean shares over all tokens that look, and one of even attention.
+
+    Args:
+        found: for each text the weights (heads, tokens, tokens) of each layer by its name, and its tokens, of which the
+            first stands for the whole text.
+        first_only: of the tokens that look only the first, off which a classifier reads the class. The rows then name
+            the words that it looks at most, of those that occur in several texts.
+
+    Source of "first", "previous", "next" and entropy as measures: Clark et al. 2019, arXiv 1906.04341, section 3.
+    """
+    sums: dict[str, dict[str, Any]] = defaultdict(lambda: defaultdict(float))
+    words: dict[str, list[Any]] = defaultdict(list)  # word -> weights of (layers, heads)
+    looks, kinds = 0, set()
+    for maps, tokens in found:
+        size = len(tokens)
+        queries = 1 if first_only else size
+        masks = _masks(tokens, queries)
+        kinds |= {name for name, mask in masks.items() if mask.any()}
+        looks += queries
+        for name, layer in [*maps.items(), (EVEN, np.full((1, size, size), 1 / size))]:
+            weights = layer[:, :queries].astype(np.float64)
+            for share, mask in masks.items():
+                sums[name][share] += weights[:, mask].sum(axis=1)
+            sums[name]["entropy"] -= (weights * np.log(np.maximum(weights, 1e-30))).sum(axis=(1, 2))
+        if first_only:
+            looked = np.array([layer[:, 0] for layer in maps.values()])  # (layers, heads, tokens)
+            for index, token in enumerate(tokens[1:], 1):
+                words[token.strip()].append(looked[:, :, index])
+    often = {word: np.mean(weights, axis=0) for word, weights in words.items() if len(weights) >= LEAST}
+    rows = []
+    for number, (name, totals) in enumerate(sorted(sums.items(), key=lambda item: item[0] == EVEN)):
+        for head in range(len(totals["entropy"])):
+            shares = {share: float(totals[share][head]) / looks for share in totals if share in {*kinds, "entropy"}}
+            rows.append({"cell": EVEN if name == EVEN else f"{_numbered(name)}, head {head + 1}", **shares})
+            if first_only and name != EVEN:
+                most = sorted(often, key=lambda word: -often[word][number, head])
+                rows[-1]["words"] = ", ".join(most[:6])
+    return rows
+
+
+def _masks(tokens: Sequence[str], queries: int) -> dict[str, np.ndarray]:
+    """For each of `SHARES` which (query, key) belong to it."""
+    query, key = np.indices((queries, len(tokens)))
+    kinds = np.array([kind_of(token) for token in tokens])
+    kinds[0] = "first"
+    where = {"first": key == 0, "itself": key == query, "previous": key == query - 1, "next": key == query + 1}
+    return where | {kind: np.broadcast_to(kinds == kind, key.shape) for kind in ("content", "function", "marks")}
+
+
+def _numbered(name: str) -> str:
+    """ "layer 1" for "encoder.layers.0.self_attn"."""
+    return f"layer {int(name.split('.layers.')[1].split('.')[0]) + 1}"
+
+
+def draw_head_rows(rows: Sequence[Mapping[str, Any]], out_png: str | Path, title: str) -> None:
+    """A picture of the shares, a row for each head. Raises InputError if it can't be written."""
+    names = [name for name in SHARES if name in rows[0]]
+    shares = np.array([[row[name] for name in names] for row in rows])
+    columns, cells = [SHARES[name] for name in names], [row["cell"] for row in rows]
+    plot_attention(shares, columns, cells, out_png, title, shades="mean share of attention", axes=("", ""))
+
+
+def alignment_rows(translator: Translator, pairs: Mapping[str, Sequence[tuple[str, str]]]) -> list[dict[str, Any]]:
+    """How often each head of cross-attention looks most at the source's word when the same word is written.
+
+    Args:
+        pairs: column of `ALIGNMENT_COLUMNS` -> (source, target).
+
+    Counted are a target's content words that occur in the source, letters alone compared. The last row says how often
+    even attention would be right.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for column, texts in pairs.items():
+        hits: dict[str, float] = defaultdict(float)
+        copied = 0
+        for source, target in texts:
+            maps, *tokens = translator.attention_maps(source, translator.tokenizer.encode(target))
+            for name, weights in maps.items():
+                if not name.endswith("multihead_attn"):
+                    continue
+                heads, sources, targets = word_weights(weights, *tokens)
+                right = np.array([[_letters(a) == _letters(b) for b in sources] for a in targets], bool)
+                counted = [i for i, word in enumerate(targets) if kind_of(_letters(word)) == "content"]
+                counted = [i for i in counted if right[i].any()]
+                if name.endswith(".0.multihead_attn"):
+                    copied += len(counted)
+                    hits[EVEN] += float(right[counted].mean(axis=1).sum()) if counted else 0.0
+                for label, one in zip(_labels(name, len(heads)), [*heads, heads.mean(axis=0)], strict=True):
+                    hits[label] += sum(bool(right[i, one[i].argmax()]) for i in counted)
+        for label in sorted(hits, key=lambda label: label == EVEN):
+            row = rows.setdefault(label, {"cell": label})
+            row |= {column: hits[label] / copied if copied else None, f"{column}_words": copied}
+    return list(rows.values())
+
+
+def _labels(name: str, heads: int) -> list[str]:
+    layer = _numbered(name)
+    return [*(f"{layer}, head {number + 1}" for number in range(heads)), f"{layer}, mean of its heads"]
+
+
+def _letters(word: str) -> str:
+    return word.strip().strip(string.punctuation + "“”‘’").casefold()

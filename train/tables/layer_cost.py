@@ -1,0 +1,137 @@
+"""What encoder layers cost, counted: multiply-adds, bytes of attention weights and of activations, over their sizes.
+
+The news report's Table 12 states n^2 d + n d^2 a layer, attention weights of n^2 h and activations of n d L, for n
+tokens, d features, h heads and L layers.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+
+from ...autograd import Function, Observer, Tensor, no_grad, plain, start_observing, stop_observing
+from ...nn import TransformerEncoder, TransformerEncoderLayer
+
+#: Of a row: what was counted, and by which formula, with w for the features within the feed-forward network.
+QUANTITIES = {"products": "multiply-adds", "weights": "attention weights", "activations": "activations"}
+FORMULAS = {
+    "products": lambda n, d, h, layers, w: layers * (2 * n * n * d + 4 * n * d * d + 2 * n * d * w),
+    "weights": lambda n, d, h, layers, w: layers * n * n * h,
+    "activations": lambda n, d, h, layers, w: layers * n * d,
+}
+SIZES = ("tokens", "features", "heads", "layers")
+COST_COLUMNS = {
+    "tokens": "n:,d",
+    "features": "d:,d",
+    "heads": "h:d",
+    "layers": "L:d",
+    "products": "multiply-adds:,d",
+    "products_stated": "L (2 n² d + 4 n d² + 2 n d w):,d",
+    "weights": "attention weights (bytes):,d",
+    "weights_stated": "4 n² h L:,d",
+    "activations": "activations (bytes):,d",
+    "activations_share": "numbers, of n d L:.2f",
+}
+EXPONENT_COLUMNS = {
+    "cell": "grows as a power of",
+    "tokens": "n:.2f",
+    "features": "d:.2f",
+    "heads": "h:.2f",
+    "layers": "L:.2f",
+}
+
+
+class Products(Observer):
+    """Multiply-adds of matrix products in plain forms, by their operands' shapes: (m, k) by (k, n) takes m k n."""
+
+    count = 0
+
+    def forward(self, call: Function, arrays: list[Any]) -> Any:
+        if call.name in ("MatMul", "Linear"):
+            x, y = arrays[:2]
+            self.count += x.size * (y.shape[-1] if call.name == "MatMul" else len(y))
+        return super().forward(call, arrays)
+
+
+def multiply_adds(encoder: TransformerEncoder, x: Tensor) -> int:
+    """Of the encoder's forward pass."""
+    products = start_observing(Products())
+    try:
+        with plain(), no_grad():  # attention's products are calls of their own then
+            encoder(x)
+    finally:
+        stop_observing(products)
+    return products.count
+
+
+def held_bytes(encoder: TransformerEncoder, x: Tensor) -> int:
+    """What the forward pass keeps for the backward pass, its output included, counted by tracemalloc."""
+    encoder(x)  # so that what is made once is there
+    tracemalloc.start()
+    try:
+        out = encoder(x)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    del out
+    return held
+
+
+def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -> dict[str, Any]:
+    """What so many layers cost with one text, without dropout, as a row for `COST_COLUMNS`.
+
+    `wide` is the width within the feed-forward network. Attention weights are what standard attention keeps for the
+    backward pass and blocked attention, which never has them at once, does not.
+    """
+    x = Tensor(np.random.default_rng(0).standard_normal((1, tokens, features), dtype=np.float32), requires_grad=True)
+    standard, blocked = (
+        TransformerEncoder(
+            [TransformerEncoderLayer(features, heads, wide, 0.0, method=method) for _ in range(layers)]
+        )
+        for method in ("standard", "blocked")
+    )
+    sizes = dict(zip(SIZES, (tokens, features, heads, layers), strict=True))
+    stated = {name: formula(tokens, features, heads, layers, wide) for name, formula in FORMULAS.items()}
+    activations = held_bytes(blocked, x)
+    return {
+        **sizes,
+        "products": multiply_adds(standard, x),
+        "products_stated": stated["products"],
+        "weights": held_bytes(standard, x) - activations,
+        "weights_stated": 4 * stated["weights"],
+        "activations": activations,
+        "activations_stated": 4 * stated["activations"],
+        "activations_share": activations / (4 * stated["activations"]),
+    }
+
+
+def cost_rows(features: int, heads: int, wide: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows for `COST_COLUMNS`, of layers of these sizes and of such in which one size is another, and for
+    `EXPONENT_COLUMNS`: by which power of each size a cost grows, counted and by the formula, fitted to four sizes.
+
+    The feed-forward network grows with the features.
+    """
+    base = {"tokens": 256, "features": features, "heads": heads, "layers": 1}
+    ways = {
+        "tokens": (128, 256, 512, 1024),
+        "features": tuple(part * features for part in (1, 2, 3, 4)),
+        "heads": tuple(number for number in (1, 2, 4, 8, 16) if features % number == 0),
+        "layers": (1, 2, 3, 4),
+    }
+    found: dict[tuple[int, ...], dict[str, Any]] = {}
+    exponents: list[dict[str, Any]] = [
+        {"cell": f"{words}{way}"} for words in QUANTITIES.values() for way in (", counted", ", by the formula")
+    ]
+    for size, values in ways.items():
+        rows = []
+        for value in values:
+            sizes = {**base, size: value}
+            key = tuple(sizes.values())
+            found[key] = found.get(key) or layer_cost(**sizes, wide=wide * sizes["features"] // features)
+            rows.append(found[key])
+        names = [name + ending for name in QUANTITIES for ending in ("", "_stated")]
+        for row, name in zip(exponents, names, strict=True):
+            row[size] = abs(round(float(np.polyfit(np.log(values), np.log([row[name] for row in rows]), 1)[0]), 2))
+    return list(found.values()), exponents

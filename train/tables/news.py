@@ -1,0 +1,113 @@
+"""Tables of the news report, its figures beside ours: epochs, sample predictions and headlines, heads and layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from .cells import numbered
+
+#: Table 3: epoch -> training loss, training accuracy, validation accuracy of the classifier.
+EPOCHS = {
+    1: (3.245, 0.234, 0.187), 5: (2.156, 0.456, 0.423), 10: (1.789, 0.567, 0.534), 15: (1.234, 0.678, 0.612),
+    20: (0.987, 0.734, 0.678),
+}  # fmt: skip
+#: Table 7: a sentence -> its class, as the report's classifier has it.
+PREDICTIONS = {
+    "The economy is showing signs of recovery after a challenging year.": "BUSINESS",
+    "New breakthrough in cancer research offers hope for many patients.": "WELLNESS",
+    "Local sports team wins championship after thrilling final match.": "SPORTS",
+    "Artists around the world gather to celebrate cultural diversity.": "ARTS & CULTURE",
+}
+#: Table 8: a text -> the headline of the report's model, and its reference.
+HEADLINES = {
+    "Scientists discover new species of ancient fish fossil dating back millions years": (
+        "new species fish discovered", "ancient fish species discovered by scientists",
+    ),
+    "Technology companies investing heavily artificial intelligence research development": (
+        "invest artificial", "tech giants boost ai investment",
+    ),
+}  # fmt: skip
+#: Table 9. Its BLEU and ROUGE-L are of 1, here of 100; how they were measured it does not say.
+HEADLINE_WRITER = {"train_loss": 2.134, "valid_loss": 1.987, "bleu": 24.5, "rougeL": 31.2}
+#: Tables 10 and 11: what is changed -> accuracy of the classifier, and BLEU, of 100, of the headlines.
+ABLATED = {
+    "head": {1: (0.542, 18.7), 4: (0.623, 22.1), 8: (0.678, 24.5), 16: (0.671, 23.8)},
+    "layer": {1: (0.598, 20.1), 2: (0.678, 24.5), 4: (0.689, 25.1), 6: (0.681, 24.7)},
+}
+
+EPOCH_COLUMNS = {
+    "epoch": "epoch:d",
+    "step": "step:,",
+    "train_loss": "training loss:.3f",
+    "report_loss": "the report's:.3f",
+    "train_accuracy": "training accuracy:.1%",
+    "report_train": "the report's:.1%",
+    "valid_loss": "validation loss:.3f",
+    "valid_accuracy": "validation accuracy:.1%",
+    "report_valid": "the report's:.1%",
+}
+#: Of Tables 7 and 8.
+SAMPLE_COLUMNS = {"text": "text", "reference": "reference", "report": "the report", "own": "Transformer"}
+
+
+def epoch_rows(metrics: Sequence[dict[str, Any]], report: bool = True) -> list[dict[str, Any]]:
+    """A row for each validation of a run, with the mean training loss and accuracy since the one before.
+
+    Args:
+        metrics: the run's rows. The training values are means over some updates each, and count here by how many of
+            these were made between the two validations.
+        report: the report's figures stand beside the last validation of an epoch, or in a row of their own.
+    """
+    logged, rows, logged_to, validated_to = [], [], 0, 0
+    for row in metrics:
+        if row.get("loss") is not None:
+            logged.append((logged_to, row["step"], row))
+            logged_to = row["step"]
+    for row in metrics:
+        if row.get("valid_loss") is None or row.get("averaged"):
+            continue
+        made = {**row, "epoch": row["epoch"] + 1}
+        shares = [
+            (min(end, row["step"]) - max(begin, validated_to), values)
+            for begin, end, values in logged
+            if begin < row["step"] and end > validated_to
+        ]
+        for name in ("loss", "accuracy"):
+            if shares and all(name in values for _, values in shares):
+                total = sum(share * values[name] for share, values in shares)
+                made[f"train_{name}"] = total / sum(share for share, _ in shares)
+        rows.append(made)
+        validated_to = row["step"]
+    return _with_epochs(rows) if report else rows
+
+
+def _with_epochs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    last = {row["epoch"]: row for row in rows}
+    for epoch, figures in EPOCHS.items():
+        stated = dict(zip(("report_loss", "report_train", "report_valid"), figures, strict=True))
+        if epoch in last:
+            last[epoch] |= stated
+        else:
+            rows.append({"epoch": epoch, **stated})
+    return sorted(rows, key=lambda row: row["epoch"])
+
+
+def beside_the_report(rows: Sequence[dict[str, Any]], metric: Literal["accuracy", "bleu"]) -> list[dict[str, Any]]:
+    """The rows of `ablation_cells`, with what the report has for this metric as "report_accuracy" or "report_bleu"."""
+    which = ("accuracy", "bleu").index(metric)
+    stated = {numbered(n, thing): found[which] for thing, cells in ABLATED.items() for n, found in cells.items()}
+    return [{**row, f"report_{metric}": stated.get(row["cell"])} for row in rows]
+
+
+def sample_predictions(best: Callable[[str], str]) -> list[dict[str, Any]]:
+    """Table 7's rows; `best` names the likeliest classes of a text."""
+    return [{"text": text, "report": label, "own": best(text)} for text, label in PREDICTIONS.items()]
+
+
+def sample_headlines(headlines: Sequence[str]) -> list[dict[str, Any]]:
+    """Table 8's rows, with our headlines for the texts of `HEADLINES`."""
+    return [
+        {"text": text, "reference": reference, "report": written, "own": own}
+        for (text, (written, reference)), own in zip(HEADLINES.items(), headlines, strict=True)
+    ]
