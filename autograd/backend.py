@@ -144,7 +144,7 @@ def import_cupy() -> Any:
             "device 'cuda' needs CuPy, which is not installed: pip install 'handloom[gpu]' (CUDA 13) or "
             "'handloom[gpu-cuda12]'; without a GPU use device 'cpu'"
         ) from error
-    if not cupy.cuda.is_available():
+    if not _is_available(cupy):
         runtime = cupy.cuda.runtime
         driver, built = runtime.driverGetVersion() // 1000, runtime.runtimeGetVersion() // 1000
         if 0 < driver < built:
@@ -156,6 +156,13 @@ def import_cupy() -> Any:
             "device 'cuda': CuPy is installed but finds no usable NVIDIA GPU (see nvidia-smi); use device 'cpu'"
         )
     return cupy
+
+
+def _is_available(cupy: Any) -> bool:
+    try:
+        return bool(cupy.cuda.is_available())
+    except Exception:  # CuPy 13, where there is no driver or an old one
+        return False
 
 
 def compute_capability(cupy: Any, device: int) -> int:

@@ -1,13 +1,14 @@
-"""What handloom and the stand-in ask of CuPy, and what a CuPy says to it: the installed one, or the one of the record.
+"""What CuPy offers, and what of it the package uses: the installed CuPy is asked, CuPy 13 has left a record.
 
-    python -m tests.support.fake_cupy.contract [FILE]  # ask the installed CuPy; into FILE, or print
+    python -m tests.support.fake_cupy.contract FILE  # write down what the installed CuPy offers; no GPU is needed
 
-`cupy_13.json` is the answer of CuPy 13. To write it again, run this where CuPy 13 is installed (no GPU is needed).
+`cupy_13.json` was written so with CuPy 13.6.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import json
 import sys
@@ -16,17 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from handloom.autograd.kernels.loading import FOLDER
-from tests.support.fake_cupy.signatures import ATTRIBUTES, CONSTANTS, DTYPES, FREE_METHODS, FUNCTIONS, METHODS, UFUNCS
 
 RECORD = Path(__file__).with_name("cupy_13.json")
-#: Of cupy.cuda, beside what `names_in_package` finds.
-CUDA = [
-    "Stream.begin_capture", "Stream.end_capture", "Stream.is_capturing", "MemoryPool.total_bytes",
-    "MemoryPool.free_all_blocks", "using_allocator", "graph.Graph.launch", "Device.attributes",
-    "Device.compute_capability",
-    "runtime.getDeviceProperties", "runtime.runtimeGetVersion", "runtime.driverGetVersion",
-]  # fmt: skip
-CUPYX = ["scatter_add", "allow_synchronize", "DeviceSynchronized"]
+#: Modules and classes whose names are listed.
+PLACES = (
+    "cupy", "cupy.ndarray", "cupy.RawKernel", "cupyx", "cupy.cuda", "cupy.cuda.runtime", "cupy.cuda.device",
+    "cupy.cuda.Device", "cupy.cuda.Stream", "cupy.cuda.MemoryPool", "cupy.cuda.graph.Graph",
+)  # fmt: skip
 #: What the package calls on `xp` only where that is handloom's own ops, for Tensors.
 OF_TENSORS = {"erf", "sigmoid", "softplus", "astype"}
 _ROOTS = dict.fromkeys(("import_cupy", "array_module", "xp", "cupy", "_cupy"), "cupy") | {"cupyx": "cupyx"}
@@ -56,49 +53,54 @@ def _names(tree: ast.AST) -> Iterator[str]:
                 break
 
 
-def asked() -> dict[str, Any]:
-    """What to ask: names by kind."""
-    names = [*CONSTANTS, *DTYPES, *FREE_METHODS, *ATTRIBUTES, "bool_", "shape", "ndim", "size"]
-    lists = {"functions": list(FUNCTIONS), "ufuncs": UFUNCS, "methods": list(METHODS), "names": names}
-    return {**lists, "cuda": CUDA, "cupyx": CUPYX, "package": names_in_package()}
+def has(offered: dict[str, Any], name: str) -> bool:
+    """Whether a CuPy has a name such as cupy.cuda.Stream.null, as far as the places listed tell."""
+    parts = name.split(".")
+    before = ((".".join(parts[:i]), parts[i]) for i in range(1, len(parts)))
+    return all(part in offered["names"][place] for place, part in before if place in offered["names"])
 
 
-def answer(asked: dict[str, Any]) -> dict[str, Any]:
-    """What the installed CuPy says: which of the names it has, and what its functions take."""
+def offered() -> dict[str, Any]:
+    """What the installed CuPy offers: names, what functions take, ufuncs, the first lines of the methods' docs."""
     import cupy
-    import cupyx
 
-    def has(thing: Any, name: str) -> bool:
-        for part in name.split("."):
-            thing = getattr(thing, part, None)
-        return thing is not None
+    def public(thing: Any) -> list[str]:
+        return sorted(name for name in dir(thing) if not name.startswith("_"))
+
+    def parameters(function: Any) -> list[str] | None:
+        try:
+            return list(inspect.signature(function).parameters)
+        except (TypeError, ValueError):
+            return None
 
     def signature(method: Any) -> str:
-        return (method.__doc__ or "").split("\n")[0]
+        return (getattr(method, "__doc__", "") or "").split("\n")[0]
 
+    things = {name: getattr(cupy, name, None) for name in public(cupy)}
+    taken = {name: parameters(thing) for name, thing in things.items() if callable(thing)}
     return {
-        "asked": asked,
         "version": cupy.__version__,
-        "functions": {name: list(inspect.signature(getattr(cupy, name)).parameters) for name in asked["functions"]},
-        "ufuncs": [name for name in asked["ufuncs"] if isinstance(getattr(cupy, name, None), cupy.ufunc)],
-        "methods": {name: signature(getattr(cupy.ndarray, name)) for name in asked["methods"]},
-        "names": [name for name in asked["names"] if hasattr(cupy.ndarray, name) or hasattr(cupy, name)],
+        "names": {place: public(_thing(place)) for place in PLACES},
+        "functions": {name: found for name, found in taken.items() if found is not None},
+        "ufuncs": [name for name, thing in things.items() if isinstance(thing, cupy.ufunc)],
+        "methods": {name: signature(getattr(cupy.ndarray, name)) for name in public(cupy.ndarray)},
         "dunders": [name for name in dir(cupy.ndarray) if name.startswith("__")],
-        "cupyx": [name for name in asked["cupyx"] if hasattr(cupyx, name)],
         "kernels": [signature(cupy.RawModule), signature(cupy.RawKernel.__call__)],
         "priority": cupy.ndarray.__array_priority__,
-        "kernel": hasattr(cupy.RawKernel, "max_dynamic_shared_size_bytes"),
-        "cuda": [name for name in asked["cuda"] if has(cupy.cuda, name)],
-        "package": [name for name in asked["package"] if has(sys.modules[name.split(".")[0]], name.partition(".")[2])],
     }
 
 
+def _thing(place: str) -> Any:
+    """A module or class by its name."""
+    first, *others = place.split(".")
+    thing = importlib.import_module(first)
+    for name in others:
+        thing = getattr(thing, name)
+    return thing
+
+
 def main() -> None:
-    text = json.dumps(answer(asked()))
-    if sys.argv[1:]:
-        Path(sys.argv[1]).write_text(text.replace("], ", "],\n").replace("}, ", "},\n") + "\n", encoding="utf-8")
-    else:
-        print(text)
+    Path(sys.argv[1]).write_text(json.dumps(offered()).replace("], ", "],\n") + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
