@@ -138,7 +138,7 @@ ATTENTION_MUTANTS = [
     KernelMutant("backward", BACKWARD, "cp_async_wait<0>();\n        __syncthreads();  // this block has arrived", "__syncthreads();  // this block has arrived", PLAIN),
     KernelMutant("backward", BACKWARD, "__syncthreads();  // dS of all warps is there", "", PLAIN),
     KernelMutant("backward", BACKWARD, "    __syncthreads();\n    put_accumulator<D>(k_tile", "    put_accumulator<D>(k_tile", PLAIN),
-    KernelMutant("backward", BACKWARD, "atomicAdd(own + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);", "own[i * THREADS] += dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4];", BLOCKS),
+    KernelMutant("backward", BACKWARD, "atomicAdd(target + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);", "target[i * THREADS] += dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4];", BLOCKS),
     KernelMutant("backward", BACKWARD, "(ds[m][n][i] - of_query.y)", "ds[m][n][i]", PLAIN),
     KernelMutant("backward", BACKWARD, "key_factor[i / 2][i % 2] = scale,", "key_factor[i / 2][i % 2] = 1.0f,", PLAIN),
     KernelMutant("backward", BACKWARD, "total == -INFINITE ? INFINITE : total;", "total;", NO_KEYS),

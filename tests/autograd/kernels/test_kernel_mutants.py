@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from handloom.autograd.kernels.loading import read_source
 from tests.support.cuda_emulator import compiler_missing
 from tests.support.kernel_mutant_list import MUTANTS, columns
 from tests.support.kernel_mutants import KernelMutant, examine, failure, planted
@@ -26,6 +27,12 @@ def test_there_are_bugs_in_every_file() -> None:
     assert len(MUTANTS) >= 50
     files = {mutant.file for mutant in MUTANTS}
     assert files >= {"adam.cu", "columns.cu", "cross_entropy.cu", "dropout.cu", "embedding.cu", "normalization.cu"}
+
+
+def test_every_bug_fits_the_source_as_it_is() -> None:
+    """A rewritten line takes its bugs along; noticed here, not when the long run gets there."""
+    sources = {mutant.file: read_source(mutant.file) for mutant in MUTANTS}
+    assert [str(mutant) for mutant in MUTANTS if sources[mutant.file].count(mutant.old) != 1] == []
 
 
 def test_a_bug_that_no_longer_fits_the_source_says_so() -> None:
