@@ -75,7 +75,7 @@ def main() -> None:
     def report(
         translator: Translator, task: Translation, run: RunFolder, rows: list[dict], headlines: list[str]
     ) -> str:
-        rows = [first_words(data), {"cell": "Transformer", **rows[0]}, *rows[1:]]
+        rows = [first_words(data), {"cell": f"Transformer, {strategy.name}", **rows[0]}, *rows[1:]]
         return show(translator, headlines, rows, data, run)
 
     task = Translation(*pairs, preset=preset, name=TASK)
