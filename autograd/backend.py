@@ -186,5 +186,5 @@ def _try_kernel(cupy: Any, device: int) -> None:
                 f"pip uninstall cupy-cuda{cuda}x and pip install 'handloom[gpu-cuda12]'"
             )
         else:
-            cure = f"CUDA's compiler, headers and libraries come with pip install 'cupy-cuda{cuda}x[ctk]'"
+            cure = f"CUDA's compiler, headers and libraries come with pip install 'cupy-cuda{cuda}x[ctk]>=14'"
         raise DeviceError(f"device 'cuda:{device}' can't be used ({reason}): {cure}") from error

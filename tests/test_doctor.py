@@ -137,7 +137,7 @@ def test_a_gpu_is_asked_to_run_a_kernel(fake_cupy, monkeypatch) -> None:
         (failing,) = doctor.gpu_findings(present=True)
     assert (failing.level, "\n" in failing.text) == ("slow", False)
     assert "Failed to find CUDA headers" in failing.text
-    assert "pip install 'cupy-cuda13x[ctk]'" in failing.text
+    assert "pip install 'cupy-cuda13x[ctk]>=14'" in failing.text
     monkeypatch.setattr(doctor, "column_sums", lambda x: x[0])
     assert "gave" in by_subject(doctor.gpu_findings(present=True))["GPU"].text
 

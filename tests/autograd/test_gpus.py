@@ -67,7 +67,7 @@ def test_a_gpu_without_compiler_or_headers_is_refused_with_the_cure(fake_cupy) -
         for use in (lambda: check_device("cuda"), lambda: Linear(2, 2).to("cuda")):
             with pytest.raises(DeviceError, match=r"'cuda:0'.*CUDA headers") as error:
                 use()
-            assert "pip install 'cupy-cuda13x[ctk]'" in one_line(error)
+            assert "pip install 'cupy-cuda13x[ctk]>=14'" in one_line(error)
     check_device("cuda")
 
 

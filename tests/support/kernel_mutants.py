@@ -18,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 from handloom.autograd.kernels import loading
+from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import installed, kernels
 
 MODES = ((0, False), (1, False), (2, True))  # seed, checked
@@ -88,6 +89,8 @@ def failure(mutant: KernelMutant) -> AssertionError | None:
 def main(parts: list[str]) -> int:
     from tests.support.kernel_mutant_list import MUTANTS
 
+    if reason := compiler_missing():
+        raise SystemExit(reason)
     chosen = [m for m in MUTANTS if not parts or any(part in f"{m.file} {m.kind}" for part in parts)]
     for check in {mutant.check for mutant in chosen}:
         examine(check)  # unplanted, everything passes

@@ -1,5 +1,7 @@
 #include "checker.hpp"
 
+#include "banks.hpp"
+
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -111,10 +113,19 @@ void Checker::aligned_access(const void* address, size_t size, bool write, const
         fail("misaligned", "%zu bytes at @%u@: %s", size, offset_of(counter), text);
     }
     access(address, size, write, false, counter);
+    note_turns(address, size, write, counter);
+}
+
+void Checker::note_turns(const void* address, size_t size, bool write, const void* counter) const {
+    const Tracked& shared = regions.back();
+    auto* low = static_cast<const char*>(address);
+    if (checking && low >= shared.region.low && low < shared.region.high)
+        banks.access(current, unsigned(low - shared.region.low), unsigned(size), write, offset_of(counter));
 }
 
 void Checker::copy_started(void* shared, size_t size, const void* counter) {
     access(shared, size, true, false, counter);
+    note_turns(shared, size, true, counter);
     Tracked* tracked = find(static_cast<char*>(shared));
     size_t offset = size_t(static_cast<char*>(shared) - tracked->region.low);
     for (size_t i = 0; i < size; ++i) tracked->shadow[offset + i].copying = true;

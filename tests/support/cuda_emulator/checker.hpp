@@ -42,6 +42,7 @@ private:
     };
     Tracked* find(const char* address);
     unsigned offset_of(const void* counter) const { return unsigned(static_cast<const char*>(counter) - library) - 1; }
+    void note_turns(const void* address, size_t size, bool write, const void* counter) const;
     bool ordered(const Access& earlier, bool shared) const;
     void race(const Tracked& tracked, size_t offset, const Access& earlier, const char* what, const Access& now) const;
     void touch(Tracked& tracked, size_t offset, bool write, const Access& now);

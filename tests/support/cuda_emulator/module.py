@@ -42,6 +42,20 @@ def bank_conflicts() -> int:
     return int(runtime().emulator_bank_conflicts())
 
 
+#: By kernel and place in its source, checked launches: the turns of shared memory at best, and those taken.
+_turns: dict[tuple[str, str], tuple[int, int]] = {}
+
+
+def shared_memory_turns() -> dict[tuple[str, str], tuple[int, int]]:
+    """The turns that shared memory takes, in checked launches since the last call: at best, and with bank conflicts.
+
+    By the kernel's name and the place in its source; plain loads and stores, ldmatrix and cp.async (banks.hpp).
+    """
+    found = dict(_turns)
+    _turns.clear()
+    return found
+
+
 class _Kernel(ctypes.Structure):
     _fields_ = (
         ("invoke", ctypes.c_void_p),
@@ -73,10 +87,22 @@ class EmulatedModule:
     """
 
     def __init__(self, source: str, options: Sequence[str] = (), *, checked: bool = False):
-        self.checked = checked
+        self.checked, self._places = checked, dict[int, str]()
         runtime()
         self.path = build_kernels(source, [o for o in options if o.startswith("-D")], checked)
         self._library = ctypes.CDLL(str(self.path))
+
+    def places(self, counters: list[int]) -> list[str]:
+        """The file and line of the source that each program counter belongs to."""
+        unknown = [counter for counter in counters if counter not in self._places]
+        tool = shutil.which("addr2line")
+        if unknown and tool is not None:
+            command = [tool, "-a", "-i", "-e", str(self.path), *map(hex, unknown)]
+            text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            for counter, frames in zip(unknown, re.split(r"^0x[0-9a-f]+$", text, flags=re.MULTILINE)[1:], strict=True):
+                match = re.search(r"[^/\n]+\.cuh?:\d+", frames)  # the innermost frame that is not the emulator's
+                self._places[counter] = match[0] if match else frames.strip()
+        return [self._places.get(counter, f"offset {counter}") for counter in counters]
 
     def get_function(self, name: str) -> EmulatedKernel:
         """The kernel called `name`. Raises KeyError if the source has none."""
@@ -125,6 +151,8 @@ class EmulatedKernel:
                 kind, _, text = message.value.decode().partition("\n")
                 raise KernelError(kind, f"{self.name}: {self._with_lines(text)}")
             memory.finish(self.name)
+            if self.module.checked:
+                self._add_turns()
 
     def check(self, grid: Any, block: Any, args: Sequence[Any], shared_mem: int) -> None:
         """Raise KernelError if such a launch is impossible."""
@@ -150,6 +178,15 @@ class EmulatedKernel:
                 f"{self.name}: {shared_mem} bytes of shared memory; set kernel.max_dynamic_shared_size_bytes for more "
                 f"than {self.max_dynamic_shared_size_bytes}, at most {_MOST_SHARED}",
             )
+
+    def _add_turns(self) -> None:
+        rows = (ctypes.c_ulonglong * 3 * 1000)()
+        number = runtime().emulator_turns(rows, len(rows))
+        assert number <= len(rows)
+        places = self.module.places([row[0] for row in rows[:number]])
+        for place, (_, least, taken) in zip(places, rows[:number], strict=True):
+            before = _turns.get((self.name, place), (0, 0))
+            _turns[self.name, place] = before[0] + least, before[1] + taken
 
     def _with_lines(self, text: str) -> str:
         """Program counters in a message as lines of the source."""
@@ -237,4 +274,12 @@ class _Memory:
             runtime().emulator_unmap(ctypes.byref(region))
 
 
-__all__ = ["CompileError", "EmulatedKernel", "EmulatedModule", "KernelError", "bank_conflicts", "compiler_missing"]
+__all__ = [
+    "CompileError",
+    "EmulatedKernel",
+    "EmulatedModule",
+    "KernelError",
+    "bank_conflicts",
+    "compiler_missing",
+    "shared_memory_turns",
+]
