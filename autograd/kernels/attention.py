@@ -222,7 +222,7 @@ def forward_constants(half: int, padded: int, extras: int) -> dict[str, int]:
 
 
 def backward_constants(half: int, padded: int, extras: int) -> list[dict[str, int]]:
-    """The constants of attention_backward.cu, from the fastest to the smallest: most GPUs have 99 KiB for a block."""
+    """The constants of attention_backward.cu: the fastest, and if need be such as fit into 99 KiB (RTX 30, 40, 50)."""
     if not half:
         blocks = [(1, 4, 32, 1) if padded <= 96 else (1, 4, 16, 1), (1, 2, 16, 1)]
     elif padded <= 64:

@@ -42,8 +42,8 @@ def bank_conflicts() -> int:
     return int(runtime().emulator_bank_conflicts())
 
 
-#: By kernel and place in its source, checked launches: the turns of shared memory at best, and those taken.
-_turns: dict[tuple[str, str], tuple[int, int]] = {}
+#: By library, kernel and program counter, of checked launches: the turns of shared memory at best, and those taken.
+_turns: dict[tuple[Path, str, int], tuple[int, int]] = {}
 
 
 def shared_memory_turns() -> dict[tuple[str, str], tuple[int, int]]:
@@ -51,9 +51,27 @@ def shared_memory_turns() -> dict[tuple[str, str], tuple[int, int]]:
 
     By the kernel's name and the place in its source; plain loads and stores, ldmatrix and cp.async (banks.hpp).
     """
-    found = dict(_turns)
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for library in {path for path, _, _ in _turns}:
+        own = {(name, counter): turns for (path, name, counter), turns in _turns.items() if path == library}
+        places = _places(library, sorted({counter for _, counter in own}))
+        for (name, counter), (least, taken) in own.items():
+            before = found.get((name, places[counter]), (0, 0))
+            found[name, places[counter]] = before[0] + least, before[1] + taken
     _turns.clear()
     return found
+
+
+def _places(library: Path, counters: list[int]) -> dict[int, str]:
+    """The file and line of the source that each program counter belongs to: the innermost frame in a kernel's file."""
+    tool = shutil.which("addr2line")
+    if tool is None:
+        return {counter: f"offset {counter} of {library.name}" for counter in counters}
+    command = [tool, "-a", "-i", "-e", str(library), *map(hex, counters)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    frames = re.split(r"^0x[0-9a-f]+$", text, flags=re.MULTILINE)[1:]
+    found = [re.search(r"[^/\n]+\.cuh?:\d+", lines) for lines in frames]
+    return {counter: match[0] if match else "elsewhere" for counter, match in zip(counters, found, strict=True)}
 
 
 class _Kernel(ctypes.Structure):
@@ -87,22 +105,10 @@ class EmulatedModule:
     """
 
     def __init__(self, source: str, options: Sequence[str] = (), *, checked: bool = False):
-        self.checked, self._places = checked, dict[int, str]()
+        self.checked = checked
         runtime()
         self.path = build_kernels(source, [o for o in options if o.startswith("-D")], checked)
         self._library = ctypes.CDLL(str(self.path))
-
-    def places(self, counters: list[int]) -> list[str]:
-        """The file and line of the source that each program counter belongs to."""
-        unknown = [counter for counter in counters if counter not in self._places]
-        tool = shutil.which("addr2line")
-        if unknown and tool is not None:
-            command = [tool, "-a", "-i", "-e", str(self.path), *map(hex, unknown)]
-            text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            for counter, frames in zip(unknown, re.split(r"^0x[0-9a-f]+$", text, flags=re.MULTILINE)[1:], strict=True):
-                match = re.search(r"[^/\n]+\.cuh?:\d+", frames)  # the innermost frame that is not the emulator's
-                self._places[counter] = match[0] if match else frames.strip()
-        return [self._places.get(counter, f"offset {counter}") for counter in counters]
 
     def get_function(self, name: str) -> EmulatedKernel:
         """The kernel called `name`. Raises KeyError if the source has none."""
@@ -183,10 +189,10 @@ class EmulatedKernel:
         rows = (ctypes.c_ulonglong * 3 * 1000)()
         number = runtime().emulator_turns(rows, len(rows))
         assert number <= len(rows)
-        places = self.module.places([row[0] for row in rows[:number]])
-        for place, (_, least, taken) in zip(places, rows[:number], strict=True):
-            before = _turns.get((self.name, place), (0, 0))
-            _turns[self.name, place] = before[0] + least, before[1] + taken
+        for counter, least, taken in rows[:number]:
+            key = self.module.path, self.name, counter
+            before = _turns.get(key, (0, 0))
+            _turns[key] = before[0] + least, before[1] + taken
 
     def _with_lines(self, text: str) -> str:
         """Program counters in a message as lines of the source."""
