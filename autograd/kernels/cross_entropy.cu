@@ -22,7 +22,7 @@ __device__ __forceinline__ void load_logits(float (&z)[8], const scalar* logits,
 // logits = softmax(z) - (1 - s) onehot(t) - s / V, times the number `factor` if there is one. A row whose target is
 // `ignored` gets zeros. A thread takes eight neighbours, 16 bytes at a time, also where a row begins between two eights;
 // `logits` and `bias` start at multiples of 16 bytes. Shared memory: 32 floats.
-extern "C" __global__ void __launch_bounds__(256) cross_entropy_rows(
+extern "C" __global__ void __launch_bounds__(256, 1) cross_entropy_rows(
     scalar* logits, const scalar* bias, const long long* target, float* loss, const float* factor, int classes,
     long long ignored, float smoothing) {
     extern __shared__ float scratch[];

@@ -53,7 +53,7 @@ __device__ __forceinline__ void sums_before(unsigned* counts, unsigned* totals) 
 // and ids outside the table, come last, as key `rows`. One block, a radix sort from the lowest digit on: a stretch of the
 // ids a warp, which counts its digits, then knows where each of its ids belongs. The work is linear, and no host waits as
 // with a library's sort. `sorted`: (4, count), of which the last two are room. Shared memory: 256 + 1 words a warp.
-extern "C" __global__ void __launch_bounds__(1024) embedding_order(
+extern "C" __global__ void __launch_bounds__(1024, 1) embedding_order(
     const long long* ids, unsigned* sorted, int count, int rows, long long padding, int passes) {
     extern __shared__ unsigned counts[];  // (DIGITS, warps)
     int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -146,7 +146,7 @@ __device__ __forceinline__ void add_warps(float (&sum)[8], int warps, float* sha
 // ids of which there are more than 64: a frequent id must not be summed one by one. The last block of such an id adds up
 // the pieces, from `partial` (pieces, 2, width). The order of additions is fixed. `tickets`: (pieces, gridDim.y).
 // Shared memory: 8 x 256 + 1 floats.
-extern "C" __global__ void __launch_bounds__(256) embedding_backward(
+extern "C" __global__ void __launch_bounds__(256, 1) embedding_backward(
     const scalar* g, const unsigned* sorted, scalar* dtable, float* partial, unsigned* tickets, int count, int rows,
     int width, float scale) {
     extern __shared__ float shared[];
