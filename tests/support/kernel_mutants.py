@@ -9,11 +9,15 @@ with 1 if one escaped.
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -37,6 +41,27 @@ class KernelMutant:
     def __str__(self) -> str:
         old, new = (" ".join(text.split())[:60] for text in (self.old, self.new))
         return f"{self.kind:22} {self.file:20} {old!r} -> {new!r}"
+
+
+def tests_of(name: str) -> ModuleType:
+    """A test module of the kernels, which is in no package."""
+    path = Path(__file__).parents[1] / "autograd" / "kernels" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"kernel_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def each(test: Any, *cases: tuple[Any, ...]) -> Any:
+    """The test for several cases, as one check."""
+
+    def check(device: Any) -> None:
+        for case in cases:
+            test(*case, device)
+
+    return functools.wraps(test)(check)
 
 
 @contextmanager

@@ -43,6 +43,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "dropout.cu": [*_each("RESIDUAL", range(2)), *_each("ACTIVATION", range(1, 4))],
     "embedding.cu": _TYPES,
     "normalization.cu": _each("RESIDUAL", range(2)),
+    "normalization_warps.cu": [{**x, "EIGHTS": eights} for x in _each("RESIDUAL", range(2)) for eights in range(1, 5)],
 }
 
 # Names of kernels that must hold tensor-core instructions, unless they are compiled with HALF = 0.

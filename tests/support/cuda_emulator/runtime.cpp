@@ -339,6 +339,8 @@ void note_read(const void* address, size_t size) {
     if (checking) checker.aligned_access(address, size, false, __builtin_return_address(0));
 }
 
+void note_fence() { checker.fence(); }
+
 void note_access(const void* address, size_t size, bool write, bool atomic, const void* program_counter) {
     if (atomic) checker.access(address, size, write, true, program_counter);
     else checker.aligned_access(address, size, write, program_counter);
@@ -398,12 +400,15 @@ int emulator_launch(const Kernel* kernel, const unsigned* grid, const unsigned* 
     int failed = sigsetjmp(escape, 1);
     if (!failed) {
         if (!stacks.get(fibers.size() - 1)) fail("no memory", "no stacks for %zu threads", fibers.size());
-        for (unsigned z = 0; z < grid[2]; ++z)
-            for (unsigned y = 0; y < grid[1]; ++y)
-                for (unsigned x = 0; x < grid[0]; ++x) {
-                    block_index = {x, y, z};
-                    run_block();
-                }
+        std::vector<size_t> order(size_t(grid[0]) * grid[1] * grid[2]);
+        std::iota(order.begin(), order.end(), 0);
+        if (seed > 1) std::shuffle(order.begin(), order.end(), std::mt19937(seed / 2));
+        if (description.backwards) std::reverse(order.begin(), order.end());
+        for (size_t number : order) {
+            block_index = {unsigned(number % grid[0]), unsigned(number / grid[0] % grid[1]),
+                           unsigned(number / grid[0] / grid[1])};
+            run_block();
+        }
     }
     flush.restore();
     handlers.restore();

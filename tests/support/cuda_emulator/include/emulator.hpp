@@ -112,7 +112,9 @@ static inline int __syncthreads_or(int predicate, EMULATOR_HERE) {
 static inline int __syncthreads_and(int predicate, EMULATOR_HERE) {
     return emulator::sync_block_count(predicate == 0, place) == 0;
 }
-static inline void __threadfence() {}
+static inline void __threadfence() {
+    if (emulator::checking) emulator::note_fence();
+}
 static inline void __threadfence_block() {}
 
 namespace emulator {
@@ -225,6 +227,7 @@ EMULATOR_ATOMIC(atomicMax, old > value ? old : value)
 EMULATOR_ATOMIC(atomicAnd, old & value)
 EMULATOR_ATOMIC(atomicOr, old | value)
 EMULATOR_ATOMIC(atomicXor, old ^ value)
+EMULATOR_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
 #undef EMULATOR_ATOMIC
 template <class T>
 EMULATOR_UNSEEN T atomicCAS(T* address, std::common_type_t<T> compare, std::common_type_t<T> value) {
