@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...autograd import Parameter
+from ...autograd import Parameter, compiled
 from ...autograd.backend import array_module, to_device
 from ...autograd.parallel import parallel_for
 from ...autograd.row_gradient import RowGradient, as_dense
@@ -212,6 +212,9 @@ class Adam(Optimizer):
         b1, b2 = self.betas
         # Both bias corrections fold into the step size and eps: two divisions less for each element.
         correction = (1 - b2**self.steps) ** 0.5
+        rate = lr * correction / (1 - b1**self.steps)
+        if self._in_one_pass(w, g, m, v, (b1, 1 - b1, b2, 1 - b2, self.eps * correction, rate, 1 - decay)):
+            return
         m *= b1
         v *= b2
         if isinstance(g, RowGradient):
@@ -228,10 +231,25 @@ class Adam(Optimizer):
             xp.sqrt(v, out=scratch)
         scratch += self.eps * correction
         array_module(m).divide(m, scratch, out=scratch)
-        scratch *= lr * correction / (1 - b1**self.steps)
+        scratch *= rate
         if decay:
             w *= 1 - decay
         w -= scratch
+
+    @staticmethod
+    def _in_one_pass(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> bool:
+        """The update as a compiled loop, which reads and writes each array once and gives the same bits; False if there
+        is none for these arrays."""
+        rows = g.rows if isinstance(g, RowGradient) else g
+        arrays = [w, rows, m, v]
+        if compiled.why_not(arrays, {}) or not all(array.flags.c_contiguous for array in arrays):
+            return False
+        loops, scalars = compiled.loops(), [np.float32(number) for number in numbers]
+        if isinstance(g, RowGradient):
+            loops.adam_rows(w, g.ids, rows, m, v, *scalars)
+        else:
+            loops.adam(*(array.reshape(-1) for array in arrays), *scalars)
+        return True
 
 
 class AdamW(Adam):
