@@ -30,7 +30,7 @@ ALLOWED = {
 # from the rooms of the floors below its own, and from nothing else in the folder.
 FLOORS = {
     "autograd": [
-        ["backend", "blas", "costs", "engine_to_study", "grad_mode", "loops"],
+        ["backend", "blas", "costs", "engine_to_study", "grad_mode", "loops", "processor"],
         ["compiled", "graphs", "kernels", "origin", "parallel", "row_gradient"],
         ["changes", "numpy_habits", "operators"],
         ["random", "tensor"],
