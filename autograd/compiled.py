@@ -39,6 +39,13 @@ def missing() -> str | None:
     return None if find_spec("numba") else "Numba is not installed: pip install 'handloom[fast]'"
 
 
+def library() -> str | None:
+    """What compiles the loops, with its version, for the record of a run; None without loops."""
+    from importlib.metadata import version  # slow to import, and needed once
+
+    return None if missing() else f"numba {version('numba')}"
+
+
 def why_not(arrays: list[Any], options: dict[str, Any]) -> str | None:
     """The condition of compiled forms: large float32 NumPy arrays."""
     if refused := missing():

@@ -12,7 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+try:
+    from numba import njit
+except ModuleNotFoundError:  # the text can be imported and read, and no form calls it
+    njit = None
 
 _F = np.float32
 _ZERO, _ONE = _F(0), _F(1)
@@ -20,6 +24,8 @@ _ZERO, _ONE = _F(0), _F(1)
 
 def _compiled(**options: Any) -> Callable[[Any], Any]:
     def compile_later(function: Any) -> Any:
+        if njit is None:
+            return function
         try:
             return njit(nogil=True, error_model="numpy", cache=True, **options)(function)
         except RuntimeError:  # no folder can be written: compiled anew in each process

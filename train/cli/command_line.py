@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ...autograd.backend import DeviceError
+from ...autograd.compiled import library
 from ...autograd.graphs import GraphError
 from ...errors import InputError, remedy
 from ...models.fields import short
@@ -126,7 +127,7 @@ def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
 
 def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
     full = {"program": Path(sys.argv[0]).name, "options": arguments.options}
-    full |= {"data": data.summary(), "notes": list(data.notes)}
+    full |= {"data": data.summary(), "notes": list(data.notes), "compiled_loops": library()}
     made: list[RunFolder] = []
 
     def make() -> Path:
@@ -134,8 +135,19 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
         return made[0].path
 
     path = find_ranks().from_first(make)  # which alone locks the folder
+    if arguments.resume and made and (said := other_loops(made[0].config, library())):
+        print(said)
     watch(arguments, path)
     return made[0] if made else RunFolder.open(path)
+
+
+def other_loops(config: dict[str, Any], now: str | None) -> str | None:
+    """What to say where a run began with other compiled loops than there are now; None where it did not."""
+    before = config.get("compiled_loops")
+    if "compiled_loops" not in config or before == now:
+        return None
+    began, goes_on = (f"with loops compiled by {name}" if name else "without compiled loops" for name in (before, now))
+    return f"This run began {began} and goes on {goes_on}: the last bits of its numbers may change."
 
 
 def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
