@@ -164,6 +164,29 @@ def exponentials(row, top):
 
 
 @fused
+def sum_of_exponentials(row, top):
+    """The sum of e^(row - top)."""
+    total = _ZERO
+    for first in range(0, row.size, _SUMMED):
+        numbers, part = row[first : first + _SUMMED], _ZERO
+        for j in range(numbers.size):
+            part += exponential(numbers[j] - top)
+        total += part
+    return total
+
+
+@fused
+def log_sum_exp(flat, stride, columns, out, start, stop):
+    """log sum exp of rows, each `columns` numbers that begin `stride` after the row before; not finite where a number
+    is infinite or NaN."""
+    lanes = np.empty(_LANES, np.float32)
+    for i in range(start, stop):
+        row = flat[i * stride : i * stride + columns]
+        top = largest(row, lanes)
+        out[i] = top + np.log(sum_of_exponentials(row, top))
+
+
+@fused
 def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor, start, stop):
     """Losses of logits z, F in place of z, k / l / count as factor: see LinearCrossEntropyOnCPU.
 

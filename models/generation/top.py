@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd import compiled
 from ...autograd.backend import array_module
 from ...autograd.parallel import parallel_for
 
@@ -24,6 +25,9 @@ def log_sum_exp(logits: Any) -> Any:
         return _shifted(logits, dtype, xp)
     rows, vocabulary = logits.shape
     out = np.empty(rows, dtype)
+    if compiled.why_not([logits], {}) is None and logits.strides[1] == logits.itemsize:
+        _by_loop(logits, out)
+        return out
     chunk = max(CHUNK // max(vocabulary, 1), 1)
 
     def part(first: int, last: int) -> None:
@@ -34,6 +38,18 @@ def log_sum_exp(logits: Any) -> Any:
 
     parallel_for(np, rows, part, cost=0.7 * vocabulary)
     return out
+
+
+def _by_loop(logits: np.ndarray, out: np.ndarray) -> None:
+    """log sum exp into out (rows,) by a compiled loop, which reads each logit twice and writes none."""
+    (rows, vocabulary), stride = logits.shape, logits.strides[0] // logits.itemsize
+    # As one row of memory, which the compiler knows to be contiguous.
+    flat = np.lib.stride_tricks.as_strided(logits, ((rows - 1) * stride + vocabulary,), (logits.itemsize,))
+    loop = compiled.loops().log_sum_exp
+    parallel_for(np, rows, lambda first, last: loop(flat, stride, vocabulary, out, first, last), cost=0.5 * vocabulary)
+    if not np.isfinite(out).all():  # infinite logits and NaN
+        odd = ~np.isfinite(out)
+        out[odd] = _shifted(logits[odd], out.dtype, np)
 
 
 def _sum_chunk(logits: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
