@@ -255,9 +255,9 @@ def scale_gradients(g: Array, count: Array | None, gradients: Sequence[Array | N
 def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
     """scale * table[ids] for ids (count,) int64; NaN for an id outside the table."""
     out = array_module(table).empty((len(ids), table.shape[1]), table.dtype)
-    args = (table, ids, out, *map(np.int32, table.shape), np.float32(scale))
+    args = (_aligned(table), ids, out, *map(np.int32, table.shape), np.float32(scale))
     if len(ids):
-        threads = _row_threads(table.shape[1])
+        threads = _row_threads(-(-table.shape[1] // 8))
         _launch("embedding.cu", "embedding_forward", (len(ids),), (threads,), args, HALF=is_half(table))
     return out
 

@@ -129,6 +129,8 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         "embedding.cu",
         rows,
         [
+            ("lost tail", "start < width; start += 8 * blockDim.x", "start + 8 < width; start += 8 * blockDim.x"),
+            ("misaligned", "    if (width % 8) {", "    if (width % 2 && width % 8) {"),
             ("no bound", "if (row >= rows) return;", ""),
             (
                 "wrong place",

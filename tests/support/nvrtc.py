@@ -158,6 +158,13 @@ def machine_code(file: str, constants: dict[str, Any], architecture: str) -> byt
     return _compiled(read_source(file), (*compile_options(constants), *OF_CUPY), architecture)[2]
 
 
+def ptx(file: str, constants: dict[str, Any], architecture: str) -> dict[str, str]:
+    """The text of each kernel of a file of the package, as the compiler hands it to the assembler."""
+    text = _compiled(read_source(file), (*compile_options(constants), *OF_CUPY), architecture)[1]
+    parts = re.split(r"\.entry\s+(\w+)", text)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
 def variant_name(file: str, constants: dict[str, Any]) -> str:
     return " ".join([file, *(f"{name}={value}" for name, value in sorted(constants.items()))])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -50,6 +51,18 @@ def test_it_compiles_as_recorded(file, constants) -> None:
         assert usage.spilled == 0, f"{name}: {usage}"
         if RECORDED["nvrtc"] == nvrtc.version():
             assert nvrtc.Usage(*kernels[name][now]) == usage, f"run: {RECORDED['command']}"
+
+
+@pytest.mark.parametrize("eights", [1, 2])
+def test_layer_norm_moves_16_bytes_at_a_time_and_draws_once_for_eight(eights) -> None:
+    """Of float16: x, residual, weight and bias come and z and y go in eights, none alone; Philox has 20 products."""
+    constants = {"HALF": 1, "RESIDUAL": 1, "EIGHTS": eights}
+    text = nvrtc.ptx("normalization_warps.cu", constants, "sm_90")["layer_norm_forward"]
+    moved = re.findall(r"\b(ld|st)\.global\S*?\.(v4\.u32|u16)\b", text)
+    assert moved.count(("ld", "v4.u32")) == 4 * eights
+    assert moved.count(("st", "v4.u32")) == 2 * eights
+    assert not [kind for _, kind in moved if kind == "u16"]
+    assert len(re.findall(r"mul\.(?:hi|wide)\.u32", text)) == 20 * eights
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])

@@ -22,7 +22,7 @@ def settings_of(device: Any, average: float = 1.0) -> Any:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_parts_are_added_each_in_its_place(dtype, device) -> None:
     rng = np.random.default_rng(0)
-    sizes = [1, 7, 300, 5, 0, *range(20, 36), 5000]  # more than one launch takes
+    sizes = [1, 7, 300, 5, 0, *range(20, 20 + PARTS), 5000]  # more than one launch takes
     starts = np.cumsum([0, *(size + 3 for size in sizes)])
     flat = rng.standard_normal(starts[-1]).astype(dtype)
     parts = [None if size == 5 else rng.standard_normal(size).astype(dtype) for size in sizes]
