@@ -1,7 +1,7 @@
 """Finds what slows handloom down on this machine, and the cure: python -m handloom.doctor
 
-It measures and reads, and changes nothing. It leaves out what can't be read on a system (most is read from Linux's
-/proc and /sys).
+It measures and reads, and changes nothing but, with --measure, the file of the caches' sizes. It leaves out what can't
+be read on a system (most is read from Linux's /proc and /sys).
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ import numpy as np
 
 from .autograd.backend import check_device, compute_capability, import_cupy
 from .autograd.blas import Blas, blas_of_numpy
+from .autograd.compiled import missing
 from .autograd.kernels.attention import device_kernels
 from .autograd.kernels.fused import column_sums
+from .autograd.processor import Processor, block_length, cache_file, keep, measured, processor
 
 Environment = Mapping[str, str]
 
@@ -158,6 +160,23 @@ def processor_findings(name: str, flags: frozenset[str], governors: frozenset[st
     if "powersave" in governors:
         cure = "cpupower frequency-set --governor performance (as root)"
         yield Finding("frequency", "note", "the governor is powersave: the clock may stay low", cure)
+
+
+def cache_findings(found: Processor, length: int) -> Iterator[Finding]:
+    """The processor's caches, and the blocks that follow: `length` numbers, of Adam's update."""
+    third = f"third {found.l3 / 2**20:.0f} MB, " if found.l3 else ""
+    text = f"second-level cache {found.l2 / 2**20:.2g} MB a core, {third}{found.cores} cores ({found.source}): "
+    text += f"Adam's blocks have {length:,} numbers"
+    yield Finding("caches", "ok", text, "after a change of machine: python -m handloom.doctor --measure")
+
+
+def compiled_findings(missing: str | None) -> Iterator[Finding]:
+    """Whether loops can be compiled; `missing` says why not."""
+    if missing is None:
+        yield Finding("compiled loops", "ok", "Numba compiles the passes between the products of a training step")
+    else:
+        cure = "unset HANDLOOM_COMPILED" if "HANDLOOM_COMPILED" in missing else "pip install 'handloom[fast]'"
+        yield Finding("compiled loops", "note", f"none: {missing.partition(':')[0]}", cure)
 
 
 def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]:
@@ -300,6 +319,8 @@ def diagnose() -> Iterator[Finding]:
     yield from processor_findings(name, flags, governors)
     yield from blas_findings(blas, environment, flags)
     yield from thread_findings(blas, environment, usable, os.cpu_count() or usable)
+    yield from cache_findings(processor(), block_length(20))
+    yield from compiled_findings(missing())
     yield from memory_findings(_read("/proc/meminfo"), _container_limit())
     yield from page_fault_findings(*(_in_child(_FRESH, environment, how) for how in ("plain", "keep")))
     yield from huge_page_findings(_read("/sys/kernel/mm/transparent_hugepage/enabled"), environment)
@@ -309,7 +330,11 @@ def diagnose() -> Iterator[Finding]:
 
 def main() -> None:
     description = "Find what slows handloom down on this machine, and name the cure."
-    argparse.ArgumentParser(prog="python -m handloom.doctor", description=description).parse_args()
+    parser = argparse.ArgumentParser(prog="python -m handloom.doctor", description=description)
+    parser.add_argument("--measure", action="store_true", help="read the sizes of the caches again and keep them")
+    if parser.parse_args().measure:
+        print(f"kept in {cache_file()}" if keep(measured(), cache_file()) else f"{cache_file()} can't be written")
+        processor.cache_clear()
     print(f"NumPy {np.__version__}, Python {platform.python_version()}, {platform.platform()}")
     slow = 0
     for finding in diagnose():

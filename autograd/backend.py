@@ -144,7 +144,7 @@ def import_cupy() -> Any:
             "device 'cuda' needs CuPy, which is not installed: pip install 'handloom[gpu]' (CUDA 13) or "
             "'handloom[gpu-cuda12]'; without a GPU use device 'cpu'"
         ) from error
-    if not cupy.cuda.is_available():
+    if not _is_available(cupy):
         runtime = cupy.cuda.runtime
         driver, built = runtime.driverGetVersion() // 1000, runtime.runtimeGetVersion() // 1000
         if 0 < driver < built:
@@ -156,6 +156,13 @@ def import_cupy() -> Any:
             "device 'cuda': CuPy is installed but finds no usable NVIDIA GPU (see nvidia-smi); use device 'cpu'"
         )
     return cupy
+
+
+def _is_available(cupy: Any) -> bool:
+    try:
+        return bool(cupy.cuda.is_available())
+    except Exception:  # CuPy 13, where there is no driver or an old one
+        return False
 
 
 def compute_capability(cupy: Any, device: int) -> int:
@@ -186,5 +193,5 @@ def _try_kernel(cupy: Any, device: int) -> None:
                 f"pip uninstall cupy-cuda{cuda}x and pip install 'handloom[gpu-cuda12]'"
             )
         else:
-            cure = f"CUDA's compiler, headers and libraries come with pip install 'cupy-cuda{cuda}x[ctk]'"
+            cure = f"CUDA's compiler, headers and libraries come with pip install 'cupy-cuda{cuda}x[ctk]>=14'"
         raise DeviceError(f"device 'cuda:{device}' can't be used ({reason}): {cure}") from error

@@ -146,7 +146,8 @@ class _Pass:
             return
         composed = _backward_composed if self.create_graph and node.composed is not None else None
         inputs = node.inputs  # which another thread's pass may release
-        outgoing = node.input_gradients(incoming, self.create_graph, composed)
+        collected = self._collected(inputs) if node.adds and not self.create_graph else None
+        outgoing = node.input_gradients(incoming, self.create_graph, composed, collected)
         for position, origin in enumerate(inputs):
             value = outgoing[position]
             if origin is not None and value is not None:
@@ -155,6 +156,19 @@ class _Pass:
             self._used(inputs)
         if not retain_graph:
             node.release()
+
+    def _collected(self, inputs: Sequence[Origin | None]) -> list[Any]:
+        """For each input the gradient that is being collected for it, if it may be added to in place; else None."""
+        found: list[Any] = []
+        for origin in inputs:
+            if origin is None or isinstance(origin, Leaf):
+                gradient = self.leaves.get(origin) if origin is not None else None
+            else:
+                slots = self.nodes.get(origin.node)
+                gradient = None if slots is None else slots[origin.slot]
+            own = gradient is not None and gradient.owned and is_array(gradient.value)
+            found.append(gradient.value if own and gradient is not None else None)
+        return found
 
     def _arrived(self, node: Function, slot: int, value: Any) -> Any:
         """The gradient of one output is complete: call its hooks and store it if it was requested."""

@@ -43,11 +43,15 @@ class Function:
     #: A fused op whose `backward` works on arrays only defines this: the same function of its inputs in small ops. It
     #: saves all its inputs; a backward pass that is recorded differentiates this form instead.
     composed: Any = None
+    #: `backward` may add to the arrays in `collected` itself, in place of returning what the engine would add to them.
+    adds: ClassVar[bool] = False
     #: Which form of its op the class is (`ops/registry.py`), if that has several.
     form: ClassVar[str] = ""
     op: ClassVar[str] = ""
 
     inputs: Sequence[Origin | None] = ()
+    #: For `adds`: by input the gradient that other calls have given for it, which nobody else holds, or None.
+    collected: Sequence[Array | None] = (None,) * 8
     number = -1  # the call's, once it is recorded
     output_count = 1
     hooks: dict[int, dict[int, Any]] | None = None  # output number -> hooks on that tensor's gradient
@@ -187,10 +191,14 @@ class Function:
     # -- what the engine calls -------------------------------------------------------------------------------------
 
     def input_gradients(
-        self, gradients: list[Any], as_tensors: bool, composed: Callable[..., Any] | None = None
+        self,
+        gradients: list[Any],
+        as_tensors: bool,
+        composed: Callable[..., Any] | None = None,
+        collected: Sequence[Array | None] | None = None,
     ) -> list[Any]:
         """Run `backward`, or `composed` on the call, on the output gradients (None where an output was not used) and
-        check what it returns."""
+        check what it returns. `collected`: see there."""
         if self._saved is None:
             raise self._freed()
         if changes.last > self.number:
@@ -199,6 +207,9 @@ class Function:
         if as_tensors:
             call = copy(self)  # other passes, also in other threads, may be using the call itself
             call._original = self
+        elif collected is not None and observer is None:
+            call = copy(self)
+            call.collected = collected
         rule = call.backward if composed is None else partial(composed, call)
         try:
             results = rule(*gradients) if observer is None else observer.backward(call, rule, gradients)

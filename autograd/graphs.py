@@ -118,8 +118,11 @@ class Graphs:
         return {name: value.copy() if is_array(value) else value for name, value in form.results.items()}
 
     def sizes(self) -> dict[Hashable, int]:
-        """The number of launches in the last graph of each name: kernels, products, copies, fills."""
-        graphs = {name: form.graph for (name, _), form in self._forms.items() if form.graph is not None}
+        """The number of launches in the last graph of each name: kernels, products, copies, fills.
+
+        CuPy before version 14 does not describe its graphs: then there are no names.
+        """
+        graphs = {name: form.graph for (name, _), form in self._forms.items() if hasattr(form.graph, "debug_dot_str")}
         return {name: len(_NODE.findall(graph.debug_dot_str())) for name, graph in graphs.items()}
 
     def _capture(self, form: _Form, compute: Compute) -> None:

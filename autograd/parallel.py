@@ -25,6 +25,8 @@ from .blas import openblas_function
 Body = Callable[[int, int], None]
 
 #: Elements processed at a time by the ops that go over them more than once: a few such arrays fit into a core's cache.
+#: A constant, since sums over rows are taken by pieces: with another length their last bits would change. Ops without
+#: such sums cut their arrays by the machine's own cache (`processor.blocks`).
 PIECE = 1 << 17
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from .backend import Array, device_of, to_device
 from .costs import DRAWN
-from .parallel import parallel_for, pieces
+from .parallel import parallel_for
+from .processor import blocks
 
 # A mask of at least _LARGE elements is drawn in _LANES parts, each from a stream seeded by the generator, so that
 # several threads can draw at once. The number of parts is fixed, so that the result doesn't depend on that of threads.
@@ -161,7 +162,8 @@ def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: 
 
     def draw(first: int, last: int) -> None:
         for lane in range(first, last):
-            for piece in pieces(bounds[lane], bounds[lane + 1], 1):
+            # A block begins at a multiple of four in its lane, so that words are used whole.
+            for piece in blocks(bounds[lane], bounds[lane + 1], 3):
                 size = piece.stop - piece.start
                 words = streams[lane].random_raw((size + 3) // 4).view(np.uint16)
                 np.greater_equal(words[:size], threshold, out=mask[piece])

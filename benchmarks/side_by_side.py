@@ -152,10 +152,12 @@ def require_equal(difference: Mapping[str, Any]) -> None:
         )
 
 
-def summary(seconds: Mapping[str, Sequence[float]], memory: Mapping[str, float]) -> dict[str, Any]:
-    """Medians, all single times and ratios; the ruler is the fastest of the others."""
+def summary(
+    seconds: Mapping[str, Sequence[float]], memory: Mapping[str, float], beside: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Medians, all single times and ratios; the ruler is the fastest of the others but for those in `beside`."""
     median = {name: statistics.median(values) for name, values in seconds.items()}
-    ruler = min((name for name in median if name != "handloom"), key=lambda name: median[name])
+    ruler = min((name for name in median if name not in ("handloom", *beside)), key=lambda name: median[name])
     return {
         "ruler": ruler,
         "ratio": round(median[ruler] / median["handloom"], 3),

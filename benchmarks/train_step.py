@@ -12,8 +12,13 @@ turns. Without dropout their losses and gradients must agree, or nothing is meas
 Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and the like) are unset for all. If the
 environment sets any, a second measurement keeps them and is shown beside the first.
 
+torch.compile's column is beside these: the layers with scaled_dot_product_attention, compiled before they are timed;
+where it fails (it needs a C++ compiler) the reason is printed. It is no reference.
+
 "products" is NumPy's time for the matrix products of the step alone: no framework on this library is faster, so
-"limit" = PyTorch's step / products is the largest ratio possible.
+"limit" = PyTorch's step / products is the largest ratio possible; "share" = products / handloom's step says how much
+of it is reached. Compiled loops (the extra `fast`) serve handloom where Numba is installed; HANDLOOM_COMPILED=0 leaves
+them out.
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ from benchmarks.side_by_side import (
 from benchmarks.train_step_device import DEVICE_SIZES
 from benchmarks.train_step_profile import print_profile
 from benchmarks.train_step_sizes import MORE, SIZES, size_of
-from benchmarks.train_step_worker import SIDES
+from benchmarks.train_step_worker import COMPILED, SIDES
 from handloom.train.runs.machine import machine, versions
 
 MODULE = "benchmarks.train_step_worker"
@@ -78,34 +83,45 @@ def prove_equal(config: str, threads: int, environment: Mapping[str, str], folde
     return found
 
 
-def measure(config: str, steps: int, threads: int, environment: Mapping[str, str], weights: Path) -> dict[str, Any]:
-    """Time `steps` steps of each of the three, which take turns."""
+def measure(
+    config: str, steps: int, threads: int, environment: Mapping[str, str], weights: Path, compiled: bool = False
+) -> dict[str, Any]:
+    """Time `steps` steps of each of the three, which take turns; with `compiled` also of torch.compile's."""
     size = size_of(config)
-    with Disturbance() as disturbance, started(config, threads, environment) as workers:
+    sides = (*SIDES, COMPILED) if compiled else SIDES
+    with Disturbance() as disturbance, started(config, threads, environment, sides) as workers:
+        failed = workers[COMPILED].ask("try") if compiled else None
+        if failed:
+            del workers[COMPILED]
         for side, worker in workers.items():
             if side != "handloom":  # it has them already, from the same seed
                 worker.ask(f"load {weights}")
             worker.ask("reset")
             worker.ask(f"steps {WARM_UP}")
-        found = summary(take_turns(workers, steps), {side: worker.ask("memory") for side, worker in workers.items()})
+        seconds = take_turns(workers, steps)
+        memory = {side: worker.ask("memory") for side, worker in workers.items()}
+        found = summary(seconds, memory, beside=[COMPILED])
+        if failed:
+            found["torch_compile_failed"] = failed
         found["tokens_per_second"] = {
             side: round(size.tokens / milliseconds * 1e3) for side, milliseconds in found["median_ms"].items()
         }
         found["products_ms"] = round(workers["handloom"].ask("products") * 1e3, 3)
         found["limit"] = round(found["median_ms"][found["ruler"]] / found["products_ms"], 3)
+        found["share"] = round(found["products_ms"] / found["median_ms"]["handloom"], 3)
         found["libraries"] = {side: workers[side].ask("about") for side in ("handloom", "torch-lean")}
     found["others_load"] = disturbance.share
     return found
 
 
-def row(config: str, steps: int, threads: int, here: Mapping[str, Any]) -> dict[str, Any]:
+def row(config: str, steps: int, threads: int, here: Mapping[str, Any], compiled: bool = False) -> dict[str, Any]:
     """All measurements of one configuration on the machine `here`."""
     set_here = selecting_variables(os.environ)
     environment = worker_environment(threads)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         equal = prove_equal(config, threads, environment, folder)
-        found = measure(config, steps, threads, environment, folder / "weights.npz")
+        found = measure(config, steps, threads, environment, folder / "weights.npz", compiled)
         if set_here:
             kept = worker_environment(threads, keep_selecting=True)
             found["with_environment"] = measure(config, steps, threads, kept, folder / "weights.npz")
@@ -124,8 +140,8 @@ def row(config: str, steps: int, threads: int, here: Mapping[str, Any]) -> dict[
 
 
 HEAD = (
-    f"{'configuration':20} {'handloom':>9} {'layers':>8} {'lean':>8} {'ratio':>6} {'tokens/s':>9} {'memory':>8} "
-    f"{'theirs':>8} {'ratio':>6} {'products':>9} {'limit':>6}"
+    f"{'configuration':20} {'handloom':>9} {'layers':>8} {'lean':>8} {'ratio':>6} {'compiled':>8} {'tokens/s':>9} "
+    f"{'memory':>8} {'theirs':>8} {'ratio':>6} {'products':>9} {'limit':>6} {'share':>6}"
 )
 
 
@@ -134,8 +150,9 @@ def line(name: str, found: Mapping[str, Any]) -> str:
     median, memory = found["median_ms"], found["peak_mb"]
     return (
         f"{name:20} {median['handloom']:9.1f} {median['torch-layers']:8.1f} {median['torch-lean']:8.1f} "
-        f"{found['ratio']:6.2f} {found['tokens_per_second']['handloom']:9,} {memory['handloom']:8,} "
-        f"{memory[found['ruler']]:8,} {found['memory_ratio']:6.2f} {found['products_ms']:9.1f} {found['limit']:6.2f}"
+        f"{found['ratio']:6.2f} {median.get(COMPILED, float('nan')):8.1f} "
+        f"{found['tokens_per_second']['handloom']:9,} {memory['handloom']:8,} {memory[found['ruler']]:8,} "
+        f"{found['memory_ratio']:6.2f} {found['products_ms']:9.1f} {found['limit']:6.2f} {found['share']:6.2f}"
     )
 
 
@@ -163,6 +180,7 @@ def main() -> None:
     cores = here["cores"]
     parser.add_argument("--threads", type=int, default=min(2, cores), help="of each side (default: 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows; others in the file stay")
+    parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile, which takes a minute each")
     parser.add_argument("--profile", action="store_true", help="only show where handloom's time goes, op by op")
     arguments = parser.parse_args()
     if arguments.config not in {**SIZES, **MORE, "all": None} and arguments.device == "cpu":
@@ -190,8 +208,10 @@ def main() -> None:
     print(f"ms a step (medians), MB at the peak; ratio > 1: handloom is faster\n{HEAD}", flush=True)
     rows = []
     for config in configs:
-        rows.append(row(config, arguments.steps, arguments.threads, here))
+        rows.append(row(config, arguments.steps, arguments.threads, here, compiled=not arguments.no_compile))
         print(line(config, rows[-1]), flush=True)
+        if failed := rows[-1].get("torch_compile_failed"):
+            print(f"  torch.compile: {failed}")
         if other := rows[-1].get("with_environment"):
             print(line("  as the caller sets it", other), flush=True)
         if arguments.json:

@@ -77,9 +77,9 @@ class HandloomOnDevice:
         return self.loss
 
     def launches(self) -> int | None:
-        """The number of launches in the graphs of a step."""
-        graphs = self.updates.graphs
-        return None if graphs is None else sum(graphs.sizes().values())
+        """The number of launches in the graphs of a step, if there are graphs and CuPy describes them."""
+        sizes = self.updates.graphs.sizes() if self.updates.graphs else {}
+        return sum(sizes.values()) if sizes else None
 
     def peak_mb(self) -> float:
         """Memory that CuPy's pool and the graphs' pool have allocated on the device; they never free it."""

@@ -1,10 +1,10 @@
 """One side of `benchmarks.train_step`, in a process of its own: it reads commands and answers each with a line of JSON.
 
-    python -m benchmarks.train_step_worker handloom|torch-layers|torch-lean CONFIG THREADS
+    python -m benchmarks.train_step_worker handloom|torch-layers|torch-lean|torch-compiled CONFIG THREADS
 
 Commands: `save FILE` and `load FILE` (weights), `steps N` (seconds of each), `reset` and `memory` (peak resident MB
 since), `gradients FILE` (loss and gradients without dropout), `about` (versions, BLAS, speed of a plain product),
-`products` (seconds that the step's matrix products take alone) and `profile N`.
+`products` (seconds that the step's matrix products take alone), `profile N` and `try` (a step: null, or its error).
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from benchmarks.train_step_sizes import Size, size_of
 
 LEARNING_RATE, BETAS, EPS = 1e-4, (0.9, 0.98), 1e-9
 SIDES = ("handloom", "torch-layers", "torch-lean")
+COMPILED = "torch-compiled"  # torch-lean by torch.compile, which needs a C++ compiler
 
 
 class TorchSubject:
-    """PyTorch eager with its fused Adam."""
+    """PyTorch with its fused Adam, eager or `compiled` by torch.compile."""
 
-    def __init__(self, size: Size, threads: int, lean: bool):
+    def __init__(self, size: Size, threads: int, lean: bool, compiled: bool = False):
         import torch
 
         from benchmarks.train_step_torch import Model
@@ -36,6 +37,7 @@ class TorchSubject:
         torch.manual_seed(0)
         self.torch = torch
         self.model = Model(size, lean=lean)
+        self.run: Any = torch.compile(self.model) if compiled else self.model
         self.batch = {name: torch.from_numpy(array) for name, array in size.arrays().items()}
         self.optimizer = torch.optim.Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS, fused=True)
 
@@ -44,7 +46,7 @@ class TorchSubject:
 
     def step(self) -> float:
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.model(**self.batch)
+        loss = self.run(**self.batch)
         loss.backward()
         self.optimizer.step()
         return loss.item()
@@ -114,9 +116,10 @@ class HandloomSubject:
         return lambda: np.matmul(a, b, out=out)
 
     def about(self) -> dict[str, Any]:
-        from handloom.train.runs.machine import blas
+        from handloom.autograd.compiled import missing
+        from handloom.train.runs.machine import blas, versions
 
-        return {"numpy": np.__version__, **blas()}
+        return {**versions("numpy", "numba"), **blas(), "compiled_loops": missing() or "yes"}
 
 
 def peak_memory() -> float:
@@ -146,6 +149,11 @@ def answer(subject: Any, sizes: Sequence[Size], command: str, argument: str) -> 
     match command:
         case "steps":
             return [_timed(subject.step) for _ in range(int(argument))]
+        case "try":
+            try:
+                subject.step()
+            except Exception as error:  # whatever a compiler raises
+                return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         case "save":
             np.savez(argument, **subject.weights())
         case "load":
@@ -182,8 +190,9 @@ def serve(subject: Any, sizes: Sequence[Size]) -> None:
 def main() -> None:
     side, config, threads = sys.argv[1:]
     size = size_of(config)
-    lean = side == "torch-lean"
-    serve(HandloomSubject(size) if side == "handloom" else TorchSubject(size, int(threads), lean), [size])
+    compiled = side == COMPILED
+    lean = compiled or side == "torch-lean"
+    serve(HandloomSubject(size) if side == "handloom" else TorchSubject(size, int(threads), lean, compiled), [size])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 python examples/generate_text.py                                        embedded text, a few minutes
 python examples/generate_text.py --data shakespeare --out runs/plays    Shakespeare, the sizes of nanoGPT's CPU run
-python examples/generate_text.py --tokenizer bpe --table none           subwords instead of characters
+python examples/generate_text.py --tokenizer bpe --table sizes          subwords instead of characters
 python examples/generate_text.py --table heads                          the same model with other heads
 mpirun -n 4 python examples/generate_text.py --table heads              four of these models at the same time
 python examples/generate_text.py --augment runs/en_fr runs/fr_en        more text, by way of French
@@ -32,13 +32,13 @@ from handloom.train.distributed import find_ranks, in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.language_models import (
-    BESIDE_THE_REPORT,
     COLUMNS,
     TABLES,
     beside_the_report,
     draw_comparison,
     figures,
     table_cells,
+    with_budgets,
 )
 from handloom.train.tasks.back_translation import round_trips
 from handloom.train.tasks.language_modelling import TOKENIZERS, LanguageModelling, Writer, learn_tokens, tokenize
@@ -148,31 +148,28 @@ def train(arguments: argparse.Namespace) -> None:
         return table_cells(arguments.table, task, baseline)
 
     def report(writer: Writer, task: LanguageModelling, run: RunFolder, rows: list[dict], outputs: None) -> str:
-        return show(writer, task, rows, run, arguments)
+        return show(writer, task, cells(task), rows, run, arguments)
 
-    train_example(
-        arguments, "generate_text", data, make_task, Writer, TASK, test=test, report=report, cells=cells
-    )
+    train_example(arguments, "generate_text", data, make_task, Writer, TASK, test=test, report=report, cells=cells)
 
 
-def show(
-    writer: Writer, task: LanguageModelling, rows: list[dict], run: RunFolder, arguments: argparse.Namespace
-) -> str:
-    """The model's results beside those of the table's other models, their curves, and a text by the model."""
+def show(writer: Writer, task: LanguageModelling, cells: dict, rows: list[dict], run: RunFolder, arguments: Any) -> str:
+    """The table, its own model last; pictures of how all were trained, and the first text of each."""
     name = "Transformer, with augmentation" if task.plain else "Transformer"
-    if rows[1:]:
-        draw_comparison(run, name, rows[1:])
-    rows = beside_the_report([*rows[1:], {"cell": name, **rows[0]}], task.preset)
-    stated = any("report_loss" in row for row in rows)
-    table = markdown_table(rows, BESIDE_THE_REPORT if stated else COLUMNS)
+    rows = [*rows[1:], {"cell": name, **rows[0]}]
+    runs = {cell: RunFolder.open(run.cell_path(cell)) for cell in cells} | {name: run}
+    draw_comparison(run, runs)
+    rows = beside_the_report(arguments.table, with_budgets(rows, runs) if cells else rows, task)
+    table = markdown_table(rows, COLUMNS)
     run.write_table(table, models=rows)
     strategy = strategy_of(arguments)
     prompt = PROMPT if writer.knows(PROMPT) else writer.tokenizer.decode(task.text.train[:10])
-    samples = [
-        writer.write(prompt, arguments.length, strategy=dataclasses.replace(strategy, seed=n)) for n in range(3)
-    ]
-    run.write_samples("\n\n----\n\n".join(samples))
-    return f"{table}\n\n{samples[0]}"
+    texts = {}
+    for cell, made in {**cells, name: writer}.items():
+        one = made if isinstance(made, Writer) else Writer.load(runs[cell].path, [TASK])
+        texts[cell] = one.write(prompt, arguments.length, strategy=strategy)
+    run.write_samples("\n\n----\n\n".join(f"{cell}:\n\n{text}" for cell, text in texts.items()))
+    return f"{table}\n\n{texts[name]}"
 
 
 if __name__ == "__main__":

@@ -25,13 +25,14 @@ from handloom.train.data.files import Pair
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import markdown_table
-from handloom.train.tables.step_memory import MEMORY_COLUMNS, step_memory
+from handloom.train.tables.pairs import MEMORY_COLUMNS, PARAPHRASES, memory_rows
+from handloom.train.tables.step_memory import step_memory
 from handloom.train.tasks.metrics import bleu, bleu_of_several, wrapped_table
 from handloom.train.tasks.translation import Translation, Translator, translation_batches, translation_loss
 
-#: The first is the report's, spelling mistake included.
+#: The report's, spelling mistakes included, and some of our own.
 PROBES = (
-    "A dig sitting on the grass",
+    *PARAPHRASES,
     "A man riding a bike on a city street",
     "Two women are eating pizza in a kitchen",
     "A cat sleeping on a wooden bench",
@@ -85,10 +86,12 @@ def main() -> None:
 
     def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], outputs: dict) -> str:
         table, scores, probes = compare(translator, data, searches, outputs, run)
-        tables = [table, memory(translator, train, preset)] if arguments.table == "memory" else [table]
+        rows = memory(translator, train, preset) if arguments.table == "memory" else []
+        tables = [table, markdown_table(rows, MEMORY_COLUMNS)] if rows else [table]
         headers = {name: name for name in probes[0]}
-        run.write_table("\n\n".join([*tables, markdown_table(probes, headers)]), scores=scores, probes=probes)
-        shown = wrapped_table(list(headers), [list(row.values()) for row in probes])
+        found = {"scores": scores, "probes": probes} | ({"memory": rows} if rows else {})
+        run.write_table("\n\n".join([*tables, markdown_table(probes, headers)]), **found)
+        shown = wrapped_table(list(headers), [[text or "-" for text in row.values()] for row in probes])
         return "\n\n".join([*tables, shown])
 
     task = Translation(train, valid, preset=preset, name=TASK)
@@ -97,7 +100,7 @@ def main() -> None:
 
 def compare(
     translator: Translator, data: Captions, searches: dict[str, Strategy], outputs: dict[str, list[str]], run: RunFolder
-) -> tuple[str, list[dict], list[dict[str, str]]]:
+) -> tuple[str, list[dict], list[dict[str, Any]]]:
     """The scores of the searches' outputs for the first captions of the test pictures, as a table and as rows; and the
     outputs for the probes.
     """
@@ -113,7 +116,7 @@ def compare(
     ]
     columns = {name: name for name in ("input", *searches)}
     answers = zip(PROBES, *(translator.translate(PROBES, strategy=one) for one in searches.values()), strict=True)
-    probes = [dict(zip(columns, texts, strict=True)) for texts in answers]
+    probes = [{**dict(zip(columns, texts, strict=True)), "the report": PARAPHRASES.get(texts[0])} for texts in answers]
     samples = [dict(zip(columns, texts, strict=True)) for texts in zip(*outputs.values(), strict=True)]
     run.write_samples(markdown_table(samples[:20], columns))
     draw_attention(translator, PROBES[1], run)
@@ -121,14 +124,13 @@ def compare(
     return f"{markdown_table(rows, COLUMNS)}\n\n{signature}", rows, probes
 
 
-def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> str:
+def memory(translator: Translator, pairs: list[Pair], preset: TranslationPreset) -> list[dict[str, Any]]:
     """The bytes of a step on the first batch, in either precision."""
     size = {"tokens_per_batch": preset.tokens_per_batch, "max_length": preset.max_length}
     batch = next(translation_batches(pairs, translator.tokenizer, **size, seed=0).epoch(0))
     loss = translation_loss(preset.label_smoothing, translator.tokenizer.pad_id)
-    rows = [step_memory(translator.model, loss, batch, precision) for precision in ("fp32", "fp16")]
-    tokens = batch.source.size + batch.target_input.size
-    return f"{markdown_table(rows, MEMORY_COLUMNS)}\n\none batch of {tokens:,} tokens"
+    rows = memory_rows([step_memory(translator.model, loss, batch, precision) for precision in ("fp32", "fp16")])
+    return [{**row, "tokens": batch.source.size + batch.target_input.size} for row in rows]
 
 
 if __name__ == "__main__":

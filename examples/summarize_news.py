@@ -93,7 +93,7 @@ def main() -> None:
     def report(
         translator: Translator, task: Translation, run: RunFolder, rows: list[dict], headlines: list[str]
     ) -> str:
-        own = {"cell": "Transformer", **losses(run), **rows[0]}
+        own = {"cell": f"Transformer, {strategy.name}", **losses(run), **rows[0]}
         others = [{**losses(RunFolder.open(run.cell_path(row["cell"]))), **row} for row in rows[1:]]
         rows = [{"cell": "the report", **HEADLINE_WRITER}, first_words(data), own, *others]
         probes = sample_headlines(translator.translate(list(HEADLINES), strategy=strategy, too_long="truncate"))

@@ -29,6 +29,8 @@ from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
 from handloom.train.distributed import find_ranks, in_turn
 from handloom.train.runs.folder import RunFolder
+from handloom.train.tables.cells import markdown_table
+from handloom.train.tables.pairs import BATCH_COLUMNS, BATCH_SCORES, batch_rows, batch_samples
 from handloom.train.tasks.back_translation import back_translate
 from handloom.train.tasks.metrics import best_and_worst, bleu, chrf, samples_table
 from handloom.train.tasks.translation import Translation, Translator
@@ -74,7 +76,7 @@ def main() -> None:
         return {}, translator.translate(sentences, strategy=strategy, too_long="truncate", progress=True)
 
     def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], written: list[str]) -> str:
-        return show(translator, data, written, strategy_of(arguments).name, run)
+        return show(translator, data, written, strategy_of(arguments).name, arguments.seed, run)
 
     train_pairs(arguments, "translate_de_en", data, learnt, test=test, report=report)
 
@@ -98,19 +100,30 @@ def training_pairs(data: TranslationData, arguments: Any) -> list[Pair]:
     return pairs
 
 
-def show(translator: Translator, data: TranslationData, translations: list[str], search: str, run: RunFolder) -> str:
-    """The best and the worst translations, pictures of the attention, and the scores."""
+def show(
+    translator: Translator, data: TranslationData, translations: list[str], search: str, seed: int, run: RunFolder
+) -> str:
+    """The report's Table 1, the best and the worst of all translations, pictures of the attention, and the scores."""
     test = data.test[: len(translations)]
     sources, references = [pair[0] for pair in test], [pair[1] for pair in test]
     best, worst = best_and_worst(sources, references, translations)
-    tables = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
-    run.write_samples(tables)
+    samples = f"Best translations\n\n{samples_table(best)}\n\nWorst translations\n\n{samples_table(worst)}"
+    run.write_samples(samples)
     draw_attention(translator, min(sources, key=lambda text: abs(len(text.split()) - 9)), run)
     score, letters = bleu(translations, references), chrf(translations, references)
-    samples = {"best": map(vars, best), "worst": map(vars, worst)}
-    run.write_table(f"{data.test_name}: {search}, {score}", scores=[vars(score), vars(letters)], **samples)
+    batch = batch_samples(sources, references, translations, seed)
+    table = batch_rows(batch)
+    run.write_table(
+        f"{data.test_name}: {search}, {score}\n\n{markdown_table(table, BATCH_COLUMNS)}",
+        scores=[{"search": search, **vars(score)}, vars(letters)],
+        batch=table,
+        best=map(vars, best),
+        worst=map(vars, worst),
+    )
+    stated = ", ".join(f"{which} {score}" for which, score in BATCH_SCORES.items())
     return (
-        f"{tables}\n\n{data.test_name}: {letters}\n"
+        f"{samples}\n\nBest and worst of a random batch (the report: {stated})\n\n{samples_table(batch)}\n\n"
+        f"{run.loss_picture} shows training and validation loss\n{data.test_name}: {letters}\n"
         f"{data.test_name}: {search}, {score.signature}\nBLEU = {score.value:.2f}"
     )
 

@@ -36,8 +36,7 @@ class Embedding(Module):
             self.weight.data[padding_idx] = 0
 
     def forward(self, ids: Any) -> Tensor:
-        vectors = ops.embedding(ids, self.weight, self.padding_idx)
-        return vectors if self.scale == 1.0 else vectors * self.scale
+        return ops.embedding(ids, self.weight, self.padding_idx, self.scale)
 
     def extra_repr(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}, padding_idx={self.padding_idx}"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from handloom import doctor
 from handloom.autograd.blas import Blas, blas_of_numpy
+from handloom.autograd.processor import Processor
 from tests.support.fake_cupy import another_gpu, kernels
 
 HEALTHY = Blas("scipy-openblas 0.3", "SkylakeX", 4)
@@ -137,7 +139,7 @@ def test_a_gpu_is_asked_to_run_a_kernel(fake_cupy, monkeypatch) -> None:
         (failing,) = doctor.gpu_findings(present=True)
     assert (failing.level, "\n" in failing.text) == ("slow", False)
     assert "Failed to find CUDA headers" in failing.text
-    assert "pip install 'cupy-cuda13x[ctk]'" in failing.text
+    assert "pip install 'cupy-cuda13x[ctk]>=14'" in failing.text
     monkeypatch.setattr(doctor, "column_sums", lambda x: x[0])
     assert "gave" in by_subject(doctor.gpu_findings(present=True))["GPU"].text
 
@@ -153,3 +155,30 @@ def test_a_child_that_fails_or_hangs_gives_no_numbers(monkeypatch) -> None:
     assert doctor._in_child("raise ValueError", {}) == []
     monkeypatch.setattr(doctor, "_PATIENCE", 0.2)
     assert doctor._in_child("import time; time.sleep(5)", {}) == []
+
+
+def test_the_caches_and_the_compiled_loops_are_shown() -> None:
+    found = Processor("name", 2 << 20, 480 << 20, 2, "/sys")
+    (finding,) = doctor.cache_findings(found, 65_536)
+    assert (
+        finding.text
+        == "second-level cache 2 MB a core, third 480 MB, 2 cores (/sys): Adam's blocks have 65,536 numbers"
+    )
+    assert [f.level for f in doctor.compiled_findings(None)] == ["ok"]
+    (finding,) = doctor.compiled_findings("Numba is not installed: pip install 'handloom[fast]'")
+    assert (finding.text, finding.cure) == ("none: Numba is not installed", "pip install 'handloom[fast]'")
+    (finding,) = doctor.compiled_findings("HANDLOOM_COMPILED=0 leaves it out")
+    assert finding.cure == "unset HANDLOOM_COMPILED"
+
+
+def test_the_caches_are_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "diagnose", lambda: iter([]))
+    monkeypatch.setattr(doctor, "cache_file", lambda: tmp_path / "sizes" / "processor.json")
+    monkeypatch.setattr("sys.argv", ["doctor", "--measure"])
+    doctor.main()
+    assert "kept in" in capsys.readouterr().out
+    monkeypatch.setattr(doctor, "cache_file", lambda: tmp_path)
+    doctor.main()
+    assert "can't be written" in capsys.readouterr().out

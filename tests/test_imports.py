@@ -30,8 +30,8 @@ ALLOWED = {
 # from the rooms of the floors below its own, and from nothing else in the folder.
 FLOORS = {
     "autograd": [
-        ["backend", "blas", "costs", "engine_to_study", "grad_mode"],
-        ["graphs", "kernels", "origin", "parallel", "row_gradient"],
+        ["backend", "blas", "costs", "engine_to_study", "grad_mode", "loops", "processor"],
+        ["compiled", "graphs", "kernels", "origin", "parallel", "row_gradient"],
         ["changes", "numpy_habits", "operators"],
         ["random", "tensor"],
         ["drawing", "function"],
@@ -215,9 +215,9 @@ def test_inside_the_package_imports_are_relative() -> None:
 
 
 def test_the_engine_needs_numpy_alone() -> None:
-    """(and CuPy where its arrays appear, and tqdm for the progress bar of a command)"""
+    """(and CuPy where its arrays appear, Numba where it is installed, and tqdm for the progress bar of a command)"""
     foreign = {name.partition(".")[0] for path in FILES if "autograd" in path.parts for _, name in imports(path)}
-    assert foreign - set(sys.stdlib_module_names) <= {"handloom", "numpy", "cupy", "cupyx", "tqdm"}
+    assert foreign - set(sys.stdlib_module_names) <= {"handloom", "numpy", "cupy", "cupyx", "numba", "tqdm"}
 
 
 def test_importing_the_engine_is_quick_and_light() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from .distributed import Ranks, find_ranks
 from .optim.optimizers import Optimizer, layer_norms
 from .optim.schedules import Plateau, Schedule
 from .runs.checkpoints import check_shapes, load_checkpoint, save_checkpoint
+from .runs.clock import TrainingClock
 from .runs.display import Display
 from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress
@@ -114,6 +114,7 @@ class Trainer:
         self.ranks = find_ranks() if ranks is None else ranks
         self.saves = SavedStates(run.saves_path, self.record.keep)
         use_device(optimizer.parameters[0].device)
+        self.clock = TrainingClock()
         self.progress = Progress(seed=int(default_generator.numpy.integers(2**63)))
         layers = [value for module in model.modules() for value in vars(module).values()]
         found = [default_generator, *(value for value in layers if isinstance(value, Generator))]
@@ -142,22 +143,22 @@ class Trainer:
         with StopSignals() as signals, self._display() as display:
             if now.step == 0:
                 self.save()  # a run that is killed from here on can be resumed
-            log_start = time.perf_counter()
+            self.clock.start()
             for batches in self._updates():
                 self.update(now.step + 1, batches)
                 now.advance(len(batches) * self.ranks.size, len(self.train_batches))
                 display.step()
                 if now.step % self.record.every == 0 or now.step == self.steps:
-                    self._log(display, batches[0].epoch, log_start)
-                    log_start = time.perf_counter()
+                    self._log(display, batches[0].epoch)
                 validated = now.step % self.validation.every == 0 or now.step == self.steps
                 if validated:
-                    self._validate(display, batches[0].epoch)
-                    log_start = time.perf_counter()
+                    with self.clock.paused():
+                        self._validate(display, batches[0].epoch)
                 signal = self._received(signals)
                 stopping = signal or (now.step == stop_at and now.step < self.steps)
                 if validated or stopping:
-                    self.save()
+                    with self.clock.paused():
+                        self.save()
                 if stopping:
                     display.draw()
                     raise self._stopped(signal)
@@ -330,6 +331,7 @@ class Trainer:
             raise InputError(f"The save of {self.run.path} does not fit: {error}.") from None
         if self.ranks.first:
             self.run.rewind(state["files"], self.progress.step)
+            self.clock.processor = max(self.run.processor_seconds()[1], default=0.0)
 
     def _parts(self) -> dict[str, Any]:
         """The parts of the trainer that have a state, by name."""
@@ -362,9 +364,9 @@ class Trainer:
         speaks, first = self.ranks.speaks, self.ranks.first
         return Display(self.run, self.steps, self.progress.step, *names, shows=speaks, draws=first)
 
-    def _log(self, display: Display, epoch: int, start: float) -> None:
+    def _log(self, display: Display, epoch: int) -> None:
         reading = self._read()
-        seconds = time.perf_counter() - start
+        seconds = self.clock.lap()
         tokens, means = self.progress.log_means()
         row: dict[str, Any] = {"step": self.progress.step, "epoch": epoch, **means}
         row |= {"learning_rate": self.optimizer.lr, "gradient_norm": reading.norm}
@@ -375,6 +377,8 @@ class Trainer:
         if self.record.gradient_norms:
             norms = layer_norms(self.model.named_parameters(), reading.norm)
             row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}
-        if self.ranks.first:
-            self.run.log(row, {"tokens_per_second": tokens / seconds})
-        display.row(row, tokens / seconds, self.progress.best)
+        with self.clock.paused():
+            if self.ranks.first:
+                times = {"tokens_per_second": tokens / seconds, "processor_seconds": round(self.clock.processor, 3)}
+                self.run.log(row, times)
+            display.row(row, tokens / seconds, self.progress.best)

@@ -111,4 +111,5 @@ def _take_along_axis(d: Draw) -> Sample:
 def _embedding(d: Draw) -> Sample:
     rows = d.integer(1, 4)
     # Without padding_id, whose row has no gradient by definition, unlike the difference quotient: tested separately.
-    return Sample((d.indices(d.shape(), rows), d.array((rows, d.integer(1, 3)))), differentiable=(1,))
+    ids, table = d.indices(d.shape(), rows), d.array((rows, d.integer(1, 3)))
+    return Sample((ids, table), {"scale": d.choice("scale", (1.0, 2.5))}, differentiable=(1,))

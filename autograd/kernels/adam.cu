@@ -19,20 +19,23 @@ struct Settings {
     float average;  // what is missing to the gradient of the mean loss, beside undoing the loss scale
 };
 
-#define PARTS 16
+#define PARTS 32
 
-// Part k of up to sixteen (null: nothing to add) is added to flat[places[2 (first + k)] ...], places[2 (first + k) + 1]
+// Part k of up to thirty-two (null: nothing to add) is added to flat[places[2 (first + k)] ...], places[2 (first + k) + 1]
 // elements; k = blockIdx.y.
 extern "C" __global__ void __launch_bounds__(256) add_parts(
     scalar* flat, const long long* places, int first, const scalar* p0, const scalar* p1, const scalar* p2,
     const scalar* p3, const scalar* p4, const scalar* p5, const scalar* p6, const scalar* p7, const scalar* p8,
     const scalar* p9, const scalar* p10, const scalar* p11, const scalar* p12, const scalar* p13, const scalar* p14,
-    const scalar* p15) {
-    const scalar* parts[PARTS] = {p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15};
+    const scalar* p15, const scalar* p16, const scalar* p17, const scalar* p18, const scalar* p19, const scalar* p20,
+    const scalar* p21, const scalar* p22, const scalar* p23, const scalar* p24, const scalar* p25, const scalar* p26,
+    const scalar* p27, const scalar* p28, const scalar* p29, const scalar* p30, const scalar* p31) {
     const scalar* part = nullptr;
-#pragma unroll
-    for (int k = 0; k < PARTS; ++k)
-        if (k == blockIdx.y) part = parts[k];
+// One by one: an array of them would lie in memory, for every thread.
+#define TAKE(k) part = blockIdx.y == k ? p##k : part;
+    TAKE(0) TAKE(1) TAKE(2) TAKE(3) TAKE(4) TAKE(5) TAKE(6) TAKE(7) TAKE(8) TAKE(9) TAKE(10)
+    TAKE(11) TAKE(12) TAKE(13) TAKE(14) TAKE(15) TAKE(16) TAKE(17) TAKE(18) TAKE(19) TAKE(20)
+    TAKE(21) TAKE(22) TAKE(23) TAKE(24) TAKE(25) TAKE(26) TAKE(27) TAKE(28) TAKE(29) TAKE(30) TAKE(31)
     if (!part) return;
     const long long* place = places + 2 * (first + blockIdx.y);
     scalar* own = flat + place[0];

@@ -178,17 +178,11 @@ class AttentionKernels:
 
     def _forward_variant(self, query: Any, value: Any, call: Call) -> tuple[dict[str, int], int]:
         """The constants of the kernel and its bytes of shared memory."""
-        asked = _constants(query, value, call)
-        for tiles, warps, block in forward_blocks(*asked.values()):
-            constants = {**asked, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block}
-            if forward_shared(constants) <= self.shared_limit:
-                break
+        constants = forward_constants(*_asked(query, value, call))
         return constants, forward_shared(constants)
 
     def _backward_variant(self, query: Any, value: Any, call: Call) -> tuple[dict[str, int], int]:
-        asked = _constants(query, value, call)
-        for tiles, warps, block in backward_blocks(*asked.values()):
-            constants = {**asked, "M_TILES": tiles, "WARPS": warps, "BLOCK": block}
+        for constants in backward_constants(*_asked(query, value, call)):
             if backward_shared(constants) <= self.shared_limit:
                 break
         return constants, backward_shared(constants)
@@ -216,24 +210,29 @@ def _device_kernels(cupy: Any, device: int) -> AttentionKernels:
     return AttentionKernels(load_module, shared_limit, compute_capability(cupy, device))
 
 
-def forward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int, int]]:
-    """(M_TILES, WARPS, BLOCK_K) from the fastest to the smallest: what the registers hold without spilling."""
+def forward_constants(half: int, padded: int, extras: int) -> dict[str, int]:
+    """The constants of attention_forward.cu: what the registers hold without spilling."""
     if not half:
-        return [(2 if padded <= 64 else 1, 4, 32), (1, 2, 32)]
-    if padded <= 64 and not extras:
-        return [(2, 4, 128), (1, 4, 32)]
-    return [(1, 8, 64) if extras and padded > 64 else (2, 4, 64), (1, 4, 32)]
+        tiles, warps, block = 2 if padded <= 64 else 1, 4, 32
+    elif extras and padded > 64:
+        tiles, warps, block = 1, 8, 64
+    else:
+        tiles, warps, block = 2, 4, 64 if extras or padded > 64 else 128
+    return {"HALF": half, "D": padded, "EXTRAS": extras, "M_TILES": tiles, "WARPS": warps, "BLOCK_K": block}
 
 
-def backward_blocks(half: int, padded: int, extras: int) -> list[tuple[int, int, int]]:
-    """(M_TILES, WARPS, BLOCK) from the fastest to the smallest."""
+def backward_constants(half: int, padded: int, extras: int) -> list[dict[str, int]]:
+    """The constants of attention_backward.cu: the fastest, and if need be such as fit into 99 KiB (RTX 30, 40, 50)."""
     if not half:
-        return [(1, 4, 32) if padded <= 96 else (1, 4, 16), (1, 2, 16)]
-    if padded <= 64:
-        return [(2, 4, 32)]
-    if padded == 96 and extras:
-        return [(1, 4, 32)]
-    return [(1, 8, 32 if extras else 64), (1, 4, 32)]
+        blocks = [(1, 4, 32, 1) if padded <= 96 else (1, 4, 16, 1), (1, 2, 16, 1)]
+    elif padded <= 64:
+        blocks = [(2, 4, 32, 1)]
+    elif padded == 96:
+        blocks = [(1, 4, 32, 1)] if extras else [(1, 8, 64, 1), (1, 4, 32, 1)]
+    else:
+        blocks = [(1, 8, 64, 2), (1, 4, 32, 2)]
+    asked = {"HALF": half, "D": padded, "EXTRAS": extras}
+    return [{**asked, **dict(zip(("M_TILES", "WARPS", "BLOCK", "TEAM"), block, strict=True))} for block in blocks]
 
 
 def forward_shared(constants: dict[str, int]) -> int:
@@ -243,15 +242,17 @@ def forward_shared(constants: dict[str, int]) -> int:
 
 
 def backward_shared(constants: dict[str, int]) -> int:
-    """Bytes of shared memory for the kernels of attention_backward.cu: four kinds of tiles, dS, and L and delta."""
+    """Bytes of shared memory for attention_backward.cu: four kinds of tiles, dS, for teams P, and L and delta."""
     owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
     size = 2 if constants["HALF"] else 4
-    return ((2 * owned + 4 * block) * constants["D"] + owned * block) * size + 2 * block * 8
+    pairs = owned * block * (1 if constants["TEAM"] == 1 else 2)
+    return ((2 * owned + 4 * block) * constants["D"] + pairs) * size + 2 * block * 8
 
 
-def _constants(query: Any, value: Any, call: Call) -> dict[str, int]:
+def _asked(query: Any, value: Any, call: Call) -> tuple[int, int, int]:
+    """HALF, D, EXTRAS."""
     padded = max(32, 32 * math.ceil(max(query.shape[3], value.shape[3]) / 32))
-    return {"HALF": int(query.dtype == np.float16), "D": padded, "EXTRAS": int(call.extras)}
+    return int(query.dtype == np.float16), padded, int(call.extras)
 
 
 def _pair_arguments(query: Any, key: Any, value: Any, call: Call) -> tuple[Any, ...]:

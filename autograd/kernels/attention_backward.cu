@@ -9,17 +9,26 @@
 // additions, whose order is not fixed, and attention_query_gradient writes the sums out; or the second computes it again
 // in a fixed order.
 //
-// Constants: HALF, D, EXTRAS, M_TILES, WARPS, BLOCK (queries or keys that come by at a time).
+// Constants: HALF, D, EXTRAS, M_TILES, WARPS, BLOCK (queries or keys that come by at a time), TEAM.
 #include "attention_pairs.cuh"
 #include "attention_tiles.cuh"
 
 constexpr int OWNED = 16 * M_TILES * WARPS;  // keys or queries of a block of threads, 16 M_TILES for each warp
 
+// attention_backward_keys: TEAM warps own the same keys. Each forms the weights of its share of the queries, and adds up
+// its share of the columns of dK and dV. So a fragment of Q or G serves TEAM times the rows, and the sums fill no more
+// registers; a warp finds the weights and dS of the others in shared memory.
+constexpr int TILES = M_TILES * TEAM, SHARE = BLOCK / TEAM, WIDTH = D / TEAM;
+static_assert(TEAM == 1 || HALF && WARPS % TEAM == 0 && SHARE % 16 == 0 && WIDTH % (AROUND<D> * CHUNK) == 0,
+              "a share is whole fragments, and its chunks change places among themselves");
+
 // Of dQ's BLOCK x D a warp adds up 16 SUM_TILES rows and SUM_COLUMNS columns. The sums of all warps lie in memory as the
 // registers do, thread by thread: an atomic addition each at a constant distance, with no edge to look for.
-constexpr int SUM_TILES = BLOCK % 32 == 0 && D * BLOCK / 32 % (16 * WARPS) == 0 && BLOCK > 32 ? 2 : 1;
+constexpr int SUM_TILES = BLOCK % 32 == 0 && D * BLOCK / 32 / WARPS % 32 == 0 ? 2 : 1;
 constexpr int SUM_COLUMNS = D * BLOCK / (16 * SUM_TILES) / WARPS;
-static_assert(SUM_COLUMNS % 16 == 0, "a warp owns whole fragments of dQ");
+static_assert(SUM_COLUMNS % 16 == 0 && BLOCK % (16 * SUM_TILES) == 0, "a warp owns whole fragments of dQ");
+__device__ __forceinline__ int team_number() { return warp_number() / TEAM; }
+__device__ __forceinline__ int member() { return warp_number() % TEAM; }
 __device__ __forceinline__ int sum_row() { return warp_number() % (BLOCK / (16 * SUM_TILES)) * 16 * SUM_TILES; }
 __device__ __forceinline__ int sum_column() { return warp_number() / (BLOCK / (16 * SUM_TILES)) * SUM_COLUMNS; }
 
@@ -62,8 +71,8 @@ extern "C" __global__ void attention_delta(const element* g, const element* out,
     if (lane_number() == 0) delta[row] = sum;
 }
 
-// dK and dV. The products are formed transposed, keys as rows: so P^T and dS^T are at once left operands for dV and dK,
-// and only dQ, which sums over keys of all warps, needs dS in shared memory.
+// dK and dV. The products are formed transposed, keys as rows: so P^T and dS^T are at once left operands for dV and dK.
+// dS goes through shared memory for dQ, which sums over the keys of all warps, and within a team as P does.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys(
     const element* query, const element* key, const element* value, const element* g, const float* log_sum_exp,
     const float* delta, element* d_key, element* d_value, float* sums, float* d_bias, long long query_batch,
@@ -78,7 +87,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
     element* q_tiles = v_tile + OWNED * D;                 // two of BLOCK x D
     element* g_tiles = q_tiles + 2 * BLOCK * D;            // two of BLOCK x D
     element* ds_tile = g_tiles + 2 * BLOCK * D;            // dS^T, OWNED x BLOCK
-    float2* totals = reinterpret_cast<float2*>(ds_tile + OWNED * BLOCK);  // two of BLOCK: L and delta
+    element* p_tile = ds_tile + OWNED * BLOCK;             // P^T, OWNED x BLOCK, for teams only
+    float2* totals = reinterpret_cast<float2*>(p_tile + (TEAM > 1 ? OWNED * BLOCK : 0));  // two of BLOCK: L and delta
 
     int k0 = int(blockIdx.x) * OWNED, head = blockIdx.y, batch = blockIdx.z;
     Pairs pairs = PAIRS_OF(batch, head);
@@ -90,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
     delta += static_cast<long long>(batch * heads + head) * queries;
     if (sums) sums += static_cast<long long>(batch * heads + head) * ((queries + BLOCK - 1) / BLOCK * BLOCK) * D;
 
-    float dk[M_TILES][D / 8][4] = {}, dv[M_TILES][D / 8][4] = {};
+    float dk[TILES][WIDTH / 8][4] = {}, dv[TILES][WIDTH / 8][4] = {};
     const int last = k0 < pairs.keys ? pairs.last_query(k0 + OWNED) : 0;
     int first = pairs.next_queries<BLOCK>(pairs.first_query(k0) / BLOCK * BLOCK, last, k0, k0 + OWNED);
     auto load = [&](int stage, int q0) {
@@ -114,22 +124,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
         if (next < last) load(stage ^ 1, next);
         const element *q_tile = q_tiles + stage * BLOCK * D, *g_tile = g_tiles + stage * BLOCK * D;
         const float2* total = totals + stage * BLOCK;
-        int warp_row = warp_number() * 16 * M_TILES, row = k0 + warp_row;
-        bool all = pairs.all_see(q0, q0 + BLOCK, row, row + 16 * M_TILES);
-        float p[M_TILES][BLOCK / 8][4] = {}, ds[M_TILES][BLOCK / 8][4] = {};
-        add_product_nt<M_TILES, BLOCK>(p, TileOperand(k_tile, warp_row), q_tile);
-        finish_scores<M_TILES, BLOCK / 8, false>(p, pairs, row, q0, all);
-        add_product_nt<M_TILES, BLOCK>(ds, TileOperand(v_tile, warp_row), g_tile);
+        int team_row = team_number() * 16 * TILES, row = k0 + team_row, own = member() * SHARE, column = q0 + own;
+        bool all = pairs.all_see(column, column + SHARE, row, row + 16 * TILES);
+        float p[TILES][SHARE / 8][4] = {}, ds[TILES][SHARE / 8][4] = {};
+        add_product_nt<TILES, SHARE>(p, TileOperand<D>(k_tile, team_row), q_tile + own * D);
+        finish_scores<TILES, SHARE / 8, false>(p, pairs, row, column, all);
+        add_product_nt<TILES, SHARE>(ds, TileOperand<D>(v_tile, team_row), g_tile + own * D);
 #if EXTRAS
-        drop<M_TILES, BLOCK / 8, false>(ds, pairs, row, q0, factor);
+        drop<TILES, SHARE / 8, false>(ds, pairs, row, column, factor);
 #endif
 #pragma unroll
-        for (int n = 0; n < BLOCK / 8; ++n)
+        for (int n = 0; n < SHARE / 8; ++n)
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
-                float2 of_query = total[column_of(n, e)];  // L and delta
+                float2 of_query = total[own + column_of(n, e)];  // L and delta
 #pragma unroll
-                for (int m = 0; m < M_TILES; ++m)
+                for (int m = 0; m < TILES; ++m)
 #pragma unroll
                     for (int i = e; i < 4; i += 2) {
                         p[m][n][i] = exp2_approx(fmaf(p[m][n][i], EXTRAS ? 1.0f : pairs.scale_log2, -of_query.x));
@@ -137,37 +147,46 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_keys
                     }
             }
 #if EXTRAS
-        drop<M_TILES, BLOCK / 8, false>(p, pairs, row, q0, factor);
+        drop<TILES, SHARE / 8, false>(p, pairs, row, column, factor);
         if (d_bias)
-            add_to_bias<M_TILES, BLOCK / 8, false>(d_bias + batch * d_bias_batch + head * d_bias_head, d_bias_row,
-                                                   d_bias_column, pairs, ds, row, q0);
+            add_to_bias<TILES, SHARE / 8, false>(d_bias + batch * d_bias_batch + head * d_bias_head, d_bias_row,
+                                                 d_bias_column, pairs, ds, row, column);
 #endif
-        PairOperand<M_TILES, BLOCK> left;
-        left.set(p, ds_tile, warp_row);
-        add_product_nn<M_TILES, BLOCK>(dv, left, g_tile);
-        left.set(ds, ds_tile, warp_row);
-        add_product_nn<M_TILES, BLOCK>(dk, left, q_tile);
-        if (!sums) continue;  // the other kernel computes dQ
-        __syncwarp();
-        left.put(ds_tile, warp_row);
+        PairOperand<TILES, SHARE> left;
+        left.set(p, ds_tile, team_row);
+        if (TEAM > 1) left.put<BLOCK>(p_tile, team_row, own);
+        add_product_nn<SHARE>(dv, left, g_tile + own * D, member() * WIDTH);
+        left.set(ds, ds_tile, team_row);
+        if (TEAM > 1 || sums) left.put<BLOCK>(ds_tile, team_row, own);
+        add_product_nn<SHARE>(dk, left, q_tile + own * D, member() * WIDTH);
+        if (TEAM == 1 && !sums) continue;  // the other kernel computes dQ
         __syncthreads();  // dS of all warps is there
+#if HALF  // teams: what the others' queries add
+#pragma unroll
+        for (int i = 1; i < TEAM; ++i) {
+            int other = (member() + i) % TEAM * SHARE;
+            add_product_nn<SHARE>(dv, TileOperand<BLOCK>(p_tile, team_row, other), g_tile + other * D, member() * WIDTH);
+            add_product_nn<SHARE>(dk, TileOperand<BLOCK>(ds_tile, team_row, other), q_tile + other * D, member() * WIDTH);
+        }
+        if (!sums) continue;
+#endif
         float dq[SUM_TILES][SUM_COLUMNS / 8][4] = {};
         add_product_tn<OWNED, BLOCK, SUM_TILES, SUM_COLUMNS>(dq, ds_tile, sum_row(), k_tile, sum_column());
-        float* own = sums + static_cast<long long>(q0) * D + computed_here(threadIdx.x);
+        float* target = sums + static_cast<long long>(q0) * D + computed_here(threadIdx.x);
 #pragma unroll
         for (int i = 0; i < SUM_TILES * SUM_COLUMNS / 2; ++i)
-            atomicAdd(own + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);
+            atomicAdd(target + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);
     }
 
-    // dK and dV go through the warp's own rows of the tiles of K and V, once nobody reads K any more.
-    int warp_row = warp_number() * 16 * M_TILES;
-    float key_factor[M_TILES][2], one[M_TILES][2];
+    // dK and dV go through the tiles of K and V, once nobody reads K any more.
+    int team_row = team_number() * 16 * TILES, warp_row = warp_number() * 16 * M_TILES;
+    float key_factor[TILES][2], one[TILES][2];
 #pragma unroll
-    for (int i = 0; i < 2 * M_TILES; ++i) key_factor[i / 2][i % 2] = scale, one[i / 2][i % 2] = 1.0f;
+    for (int i = 0; i < 2 * TILES; ++i) key_factor[i / 2][i % 2] = scale, one[i / 2][i % 2] = 1.0f;
     __syncthreads();
-    put_accumulator<D>(k_tile, warp_row, dk, key_factor);
-    put_accumulator<D>(v_tile, warp_row, dv, one);
-    __syncwarp();
+    put_accumulator<D>(k_tile, team_row, member() * WIDTH, dk, key_factor);
+    put_accumulator<D>(v_tile, team_row, member() * WIDTH, dv, one);
+    __syncthreads();  // all columns of these rows are there
     store_rows<16 * M_TILES>(d_key + batch * d_key_batch + head * d_key_head, d_key_row, k0 + warp_row, keys, head_dim,
                              aligned, k_tile, warp_row);
     store_rows<16 * M_TILES>(d_value + batch * d_value_batch + head * d_value_head, d_value_row, k0 + warp_row, keys,
@@ -251,9 +270,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
         int row = q0 + warp_row;
         bool all = pairs.all_see(row, row + 16 * M_TILES, k0, k0 + BLOCK);
         float p[M_TILES][BLOCK / 8][4] = {}, ds[M_TILES][BLOCK / 8][4] = {};
-        add_product_nt<M_TILES, BLOCK>(p, TileOperand(q_tile, warp_row), k_tile);
+        add_product_nt<M_TILES, BLOCK>(p, TileOperand<D>(q_tile, warp_row), k_tile);
         finish_scores<M_TILES, BLOCK / 8, true>(p, pairs, row, k0, all);
-        add_product_nt<M_TILES, BLOCK>(ds, TileOperand(g_tile, warp_row), v_tile);
+        add_product_nt<M_TILES, BLOCK>(ds, TileOperand<D>(g_tile, warp_row), v_tile);
 #if EXTRAS
         drop<M_TILES, BLOCK / 8, true>(ds, pairs, row, k0, factor);
 #endif
@@ -268,13 +287,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention_backward_quer
                 }
         PairOperand<M_TILES, BLOCK> left;
         left.set(ds, ds_tile, warp_row);
-        add_product_nn<M_TILES, BLOCK>(dq, left, k_tile);
+        add_product_nn<BLOCK>(dq, left, k_tile);
     }
     float query_factor[M_TILES][2];
 #pragma unroll
     for (int i = 0; i < 2 * M_TILES; ++i) query_factor[i / 2][i % 2] = scale;
     __syncwarp();
-    put_accumulator<D>(q_tile, warp_row, dq, query_factor);
+    put_accumulator<D>(q_tile, warp_row, 0, dq, query_factor);
     __syncwarp();
     store_rows<16 * M_TILES>(d_query + batch * d_query_batch + head * d_query_head, d_query_row, q0 + warp_row, queries, head_dim,
                    aligned, q_tile, warp_row);

@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         load_tile<BLOCK_K>(v_tile, value, value_row, k0, pairs.keys, value_dim, aligned);
         cp_async_commit();
         float s[M_TILES][BLOCK_K / 8][4] = {};
-        add_product_nt<M_TILES, BLOCK_K>(s, TileOperand(q_tile, warp_number() * 16 * M_TILES), k_tile);
+        add_product_nt<M_TILES, BLOCK_K>(s, TileOperand<D>(q_tile, warp_number() * 16 * M_TILES), k_tile);
         int row = q0 + warp_number() * 16 * M_TILES;
         bool all = pairs.all_see(row, row + 16 * M_TILES, k0, k0 + BLOCK_K);
         finish_scores<M_TILES, BLOCK_K / 8, true>(s, pairs, row, k0, all);
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             load_tile<BLOCK_K>(k_tile, key, key_row, next, pairs.keys, head_dim, aligned);
             cp_async_commit();
         }
-        add_product_nn<M_TILES, BLOCK_K>(run.out, weights, v_tile);
+        add_product_nn<BLOCK_K>(run.out, weights, v_tile);
     }
 
     int warp_row = warp_number() * 16 * M_TILES;
@@ -152,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     // The output goes through the warp's own rows of Q's tile, so that it is written 16 bytes at a time.
     out += batch * out_batch + head * out_head;
     __syncwarp();
-    put_accumulator<D>(q_tile, warp_row, run.out, inverse);
+    put_accumulator<D>(q_tile, warp_row, 0, run.out, inverse);
     __syncwarp();
     store_rows<16 * M_TILES>(out, out_row, q0 + warp_row, queries, value_dim, aligned, q_tile, warp_row);
 }

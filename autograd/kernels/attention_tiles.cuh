@@ -94,9 +94,9 @@ __device__ __forceinline__ void put_pair(element* tile, int row, int column, flo
 #endif
 }
 
-// Writes an accumulator (rows first_row .. of the tile) times a factor for each row into a tile.
+// Writes an accumulator times a factor for each row into a tile, from its row `row` and column `column` on.
 template <int WIDTH, int M, int N>
-__device__ __forceinline__ void put_accumulator(element* tile, int first_row, const float (&x)[M][N][4],
+__device__ __forceinline__ void put_accumulator(element* tile, int row, int column, const float (&x)[M][N][4],
                                                 const float (&factor)[M][2]) {
 #pragma unroll
     for (int m = 0; m < M; ++m)
@@ -104,7 +104,7 @@ __device__ __forceinline__ void put_accumulator(element* tile, int first_row, co
         for (int n = 0; n < N; ++n)
 #pragma unroll
             for (int e = 0; e < 4; e += 2)
-                put_pair<WIDTH>(tile, first_row + row_of(m, e), column_of(n, 0), x[m][n][e] * factor[m][e / 2],
+                put_pair<WIDTH>(tile, row + row_of(m, e), column + column_of(n, 0), x[m][n][e] * factor[m][e / 2],
                                 x[m][n][e + 1] * factor[m][e / 2]);
 }
 
@@ -144,12 +144,14 @@ __device__ __forceinline__ unsigned lane_address(const element* tile, int row, i
     return computed_here(shared_address(tile) + place_of<WIDTH>(row, chunk) * int(sizeof(element)));
 }
 
+// From row `row` and column `column` on, a multiple of what is read of a row.
+template <int WIDTH>
 struct TileOperand {
     unsigned address;
-    __device__ __forceinline__ TileOperand(const element* tile, int row)
-        : address(lane_address<D>(tile, row + lane_number() % 16, lane_number() / 16)) {}
+    __device__ __forceinline__ TileOperand(const element* tile, int row, int column = 0)
+        : address(lane_address<WIDTH>(tile, row + lane_number() % 16, column / CHUNK + lane_number() / 16)) {}
     __device__ __forceinline__ void fragment(unsigned (&a)[4], int m, int k) const {
-        ldmatrix_x4(a, further<D>(computed_here(address), 2 * k) + 16 * m * D * int(sizeof(element)));
+        ldmatrix_x4(a, further<WIDTH>(computed_here(address), 2 * k) + 16 * m * WIDTH * int(sizeof(element)));
     }
 };
 
@@ -168,24 +170,32 @@ struct PairOperand {
                     held[m][k][i] = *reinterpret_cast<unsigned*>(&pair);
                 }
     }
-    // Writes it into a tile of its width, for other warps to read.
-    __device__ __forceinline__ void put(element* tile, int first_row) const {
+    // Writes it into a tile, from row `row` and column `first` on, for other warps to read.
+    template <int TILE_WIDTH>
+    __device__ __forceinline__ void put(element* tile, int row, int column) const {
+        int place = place_of<TILE_WIDTH>(row + lane_number() / 4, column / CHUNK) + lane_number() % 4 * 2;
+        char* own = reinterpret_cast<char*>(tile);
+        unsigned offset = computed_here(place * int(sizeof(element)));
 #pragma unroll
         for (int m = 0; m < M; ++m)
 #pragma unroll
             for (int k = 0; k < WIDTH / 16; ++k)
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    int column = column_of(2 * k + i / 2, 0);
-                    element* target = tile + place_of<WIDTH>(first_row + row_of(m, i % 2 * 2), column / CHUNK);
-                    *reinterpret_cast<unsigned*>(target + column % CHUNK) = held[m][k][i];
+                    int down = (16 * m + i % 2 * 8) * TILE_WIDTH * int(sizeof(element));
+                    *reinterpret_cast<unsigned*>(own + further<TILE_WIDTH>(offset, 2 * k + i / 2) + down) = held[m][k][i];
                 }
+    }
+    __device__ __forceinline__ void fragment(unsigned (&a)[4], int m, int k) const {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[i] = held[m][k][i];
     }
 };
 
 // accumulator += A B^T over D; B is N rows of a tile.
 template <int M, int N>
-__device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const TileOperand& a, const element* b) {
+__device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const TileOperand<D>& a,
+                                               const element* b) {
     int lane = lane_number();
     unsigned address = lane_address<D>(b, lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll
@@ -206,23 +216,28 @@ __device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4]
     }
 }
 
-// accumulator += A B over K; B is K rows of a tile, all D columns.
-template <int M, int K>
-__device__ __forceinline__ void add_product_nn(float (&accumulator)[M][D / 8][4], const PairOperand<M, K>& a,
-                                               const element* b) {
-    unsigned address = lane_address<D>(b, lane_number() % 16, lane_number() / 16);
+// accumulator += A B over K; B is K rows of a tile, of which the columns from `first` on are taken. `first` is 0 or a
+// multiple of AROUND chunks.
+template <int K, int M, int N, class Left>
+__device__ __forceinline__ void add_product_nn(float (&accumulator)[M][N][4], const Left& a, const element* b,
+                                               int first = 0) {
+    unsigned address = lane_address<D>(b, lane_number() % 16, first / CHUNK + lane_number() / 16);
 #pragma unroll
-    for (int k = 0; k < K / 16; ++k)
+    for (int k = 0; k < K / 16; ++k) {
+        unsigned left[M][4];
 #pragma unroll
-        for (int n = 0; n < D / 16; ++n) {
+        for (int m = 0; m < M; ++m) a.fragment(left[m], m, k);
+#pragma unroll
+        for (int n = 0; n < N / 2; ++n) {
             unsigned right[4];
             ldmatrix_x4_trans(right, further<D>(address, 2 * n) + 16 * k * D * int(sizeof(element)));
 #pragma unroll
             for (int m = 0; m < M; ++m) {
-                mma_m16n8k16(accumulator[m][2 * n], a.held[m][k], right[0], right[1]);
-                mma_m16n8k16(accumulator[m][2 * n + 1], a.held[m][k], right[2], right[3]);
+                mma_m16n8k16(accumulator[m][2 * n], left[m], right[0], right[1]);
+                mma_m16n8k16(accumulator[m][2 * n + 1], left[m], right[2], right[3]);
             }
         }
+    }
 }
 
 // accumulator += A^T B over K: A is K rows of a tile of width AW, of which the 16 M columns from `column` on are taken; B
@@ -255,6 +270,7 @@ __device__ __forceinline__ void add_product_tn(float (&accumulator)[M][N / 8][4]
 
 #else  // float32: each lane computes its accumulator's elements from the tiles
 
+template <int WIDTH>
 struct TileOperand {
     const element* tile;
     int row;
@@ -271,12 +287,13 @@ struct PairOperand {
 #pragma unroll
         for (int m = 0; m < M; ++m) one[m][0] = one[m][1] = 1.0f;
         __syncwarp();  // what lay there has been read
-        put_accumulator<WIDTH>(room, first_row, x, one);
+        put_accumulator<WIDTH>(room, first_row, 0, x, one);
         __syncwarp();
         tile = room;
         row = first_row;
     }
-    __device__ __forceinline__ void put(element*, int) const {}  // `set` has done it
+    template <int TILE_WIDTH>
+    __device__ __forceinline__ void put(element*, int, int) const {}  // `set` has done it
 };
 
 __device__ __forceinline__ float4 read_chunk(const element* place) { return *reinterpret_cast<const float4*>(place); }
@@ -286,7 +303,8 @@ __device__ __forceinline__ float dot(float4 a, float4 b, float sum) {
 }
 
 template <int M, int N>
-__device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const TileOperand& a, const element* b) {
+__device__ __forceinline__ void add_product_nt(float (&accumulator)[M][N / 8][4], const TileOperand<D>& a,
+                                               const element* b) {
 #pragma unroll 1
     for (int k = 0; k < D / CHUNK; ++k) {
         float4 left[M][2];
@@ -324,9 +342,9 @@ __device__ __forceinline__ void add_outer(float (&accumulator)[M][N / 8][4], con
     }
 }
 
-template <int M, int K>
-__device__ __forceinline__ void add_product_nn(float (&accumulator)[M][D / 8][4], const PairOperand<M, K>& a,
-                                               const element* b) {
+template <int K, int M, int N>
+__device__ __forceinline__ void add_product_nn(float (&accumulator)[M][N][4], const PairOperand<M, K>& a,
+                                               const element* b, int first = 0) {
 #pragma unroll 1
     for (int k = 0; k < K; ++k) {
         float left[M][2];
@@ -335,7 +353,7 @@ __device__ __forceinline__ void add_product_nn(float (&accumulator)[M][D / 8][4]
 #pragma unroll
             for (int e = 0; e < 4; e += 2)
                 left[m][e / 2] = a.tile[place_of<K>(a.row + row_of(m, e), k / CHUNK) + k % CHUNK];
-        add_outer<M, D>(accumulator, left, b, k, 0);
+        add_outer<M, 8 * N>(accumulator, left, b, k, first);
     }
 }
 

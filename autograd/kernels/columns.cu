@@ -1,32 +1,51 @@
-// Sums over rows: gradients of biases and of what all rows share. Two launches, so that no thread waits for another
-// block and the order of the additions never changes.
-#include "scalars.cuh"
+// Sums over rows: gradients of biases and of what all rows share.
+#include "eight.cuh"
+#include "sums.cuh"
 
-// partial[c, column] = sum of the rows of chunk c. Blocks of 32 columns x 8; shared memory: 256 floats.
-extern "C" __global__ void __launch_bounds__(256) column_sums(
-    const scalar* x, float* partial, int rows, int width, int rows_per_chunk) {
-    extern __shared__ float shared[];
-    int column = blockIdx.x * 32 + threadIdx.x, low = blockIdx.y * rows_per_chunk;
-    int high = min(low + rows_per_chunk, rows);
-    float sum = 0.0f;
-    if (column < width)
-        for (int row = low + threadIdx.y; row < high; row += 8) sum += widen(x[size_t(row) * width + column]);
-    shared[threadIdx.y * 32 + threadIdx.x] = sum;
+// The sums of a warp's columns over the eight warps, for warp 0. `shared`: 8 x 256 floats.
+__device__ __forceinline__ void add_warps(float (&sum)[8], float* shared) {
+    float* own = shared + 256 * threadIdx.y + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) own[32 * i] = sum[i];
     __syncthreads();
-    if (threadIdx.y == 0 && column < width) {
-        for (int i = 1; i < 8; ++i) sum += shared[i * 32 + threadIdx.x];
-        partial[size_t(blockIdx.y) * width + column] = sum;
-    }
+    if (threadIdx.y) return;
+    for (int warp = 1; warp < 8; ++warp)
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum[i] += own[256 * warp + 32 * i];
 }
 
-// out[column] = sum over the chunks of partial[0, chunk, column], second[column] that of partial[1, chunk, column]. A
-// thread a column, blockIdx.y is 0 or 1.
-extern "C" __global__ void __launch_bounds__(256) sum_chunks(
-    const float* partial, scalar* out, scalar* second, int chunks, int width) {
-    int column = blockIdx.x * blockDim.x + threadIdx.x;
-    if (column >= width) return;
-    const float* own = partial + size_t(blockIdx.y) * chunks * width;
-    float sum = 0.0f;
-    for (int chunk = 0; chunk < chunks; ++chunk) sum += own[size_t(chunk) * width + column];
-    (blockIdx.y ? second : out)[column] = narrow(sum);
+// out[column] = sum of the rows of x. Block (32, 8): eight columns a lane, every eighth row of chunk blockIdx.y a warp; the
+// chunks' sums go into `partial` (gridDim.y, width). `tickets`: one for each blockIdx.x. Shared memory: 8 x 256 + 1 floats.
+extern "C" __global__ void __launch_bounds__(256) column_sums(
+    const scalar* x, scalar* out, float* partial, unsigned* tickets, int rows, int width, int rows_per_chunk) {
+    extern __shared__ float shared[];
+    int column = 8 * (blockIdx.x * 32 + threadIdx.x), low = blockIdx.y * rows_per_chunk;
+    int high = min(low + rows_per_chunk, rows);
+    float sum[8] = {};
+    for (int row = low + threadIdx.y; row < high; row += 8) {
+        const scalar* own = x + size_t(row) * width;
+        Eight eight;
+        if (width % 8 == 0 && column < width) eight = *reinterpret_cast<const Eight*>(own + column);
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            if (column + i < width) sum[i] += widen(width % 8 ? own[column + i] : eight.value[i]);
+    }
+    add_warps(sum, shared);
+    if (gridDim.y > 1) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            if (threadIdx.y == 0 && column + i < width) partial[size_t(blockIdx.y) * width + column + i] = sum[i];
+        if (!is_last(tickets + blockIdx.x, gridDim.y, shared + 8 * 256)) return;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            sum[i] = 0.0f;
+            if (column + i < width)
+                for (int chunk = threadIdx.y; chunk < gridDim.y; chunk += 8)
+                    sum[i] += __ldcg(partial + size_t(chunk) * width + column + i);
+        }
+        add_warps(sum, shared);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+        if (threadIdx.y == 0 && column + i < width) out[column + i] = narrow(sum[i]);
 }

@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(256) dropout_add(
     store_eight(eight, y, start, n);
 }
 
-// y = dropout(activation(x + bias)) for rows x of `width`.
+// y = dropout(activation(x + bias)) for rows x of `width`; a null bias is none.
 extern "C" __global__ void __launch_bounds__(256) bias_activation_dropout(
     const scalar* x, const scalar* bias, scalar* y, long long n, int width,
     const unsigned long long* seed, unsigned long long call, unsigned threshold, float keep_scale) {
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(256) bias_activation_dropout(
     int column = int(start % width);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        float value = activate(widen(eight.value[i]) + widen(bias[column]));
+        float value = activate(widen(eight.value[i]) + (bias ? widen(bias[column]) : 0.0f));
         eight.value[i] = narrow(keep[i] ? value * keep_scale : 0.0f);
         column = column + 1 == width ? 0 : column + 1;
     }
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(256) bias_activation_dropout_backwa
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
         float change = keep[i] ? widen(gradient.value[i]) * keep_scale : 0.0f;
-        eight.value[i] = narrow(change * slope(widen(eight.value[i]) + widen(bias[column])));
+        eight.value[i] = narrow(change * slope(widen(eight.value[i]) + (bias ? widen(bias[column]) : 0.0f)));
         column = column + 1 == width ? 0 : column + 1;
     }
     store_eight(eight, dx, start, n);

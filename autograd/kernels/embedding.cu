@@ -1,5 +1,6 @@
 // Rows of a table by id, and their gradient.
-#include "scalars.cuh"
+#include "eight.cuh"
+#include "sums.cuh"
 
 // y[i] = scale table[ids[i]]; one block a row. An id outside the table gives NaN: nobody else looks at ids on the device.
 extern "C" __global__ void __launch_bounds__(256) embedding_forward(
@@ -11,53 +12,185 @@ extern "C" __global__ void __launch_bounds__(256) embedding_forward(
         y[size_t(blockIdx.x) * width + i] = narrow(inside ? scale * widen(row[i]) : infinity() - infinity());
 }
 
-// order[k] = the place of the k-th smallest id, of equal ones the first: a thread counts the ids that stand before its
-// own. The quadratic work is little for the ids of a batch, and no host waits as with a library's sort. Shared memory:
-// an id a thread.
-extern "C" __global__ void __launch_bounds__(64) embedding_order(const long long* ids, long long* order, int count) {
-    extern __shared__ long long tile[];
-    int place = blockIdx.x * blockDim.x + threadIdx.x, rank = 0;
-    long long own = place < count ? ids[place] : 0;
-    for (int start = 0; start < count; start += blockDim.x) {
-        int length = min(count - start, int(blockDim.x));
-        if (threadIdx.x < length) tile[threadIdx.x] = ids[start + threadIdx.x];
-        __syncthreads();
-        for (int k = 0; k < length; ++k) rank += tile[k] < own || (tile[k] == own && start + k < place);
-        __syncthreads();
+#define DIGITS 256
+
+// The lanes of the warp whose digit is this lane's; lanes that are not `valid` have none.
+__device__ __forceinline__ unsigned same_digit(unsigned digit, bool valid) {
+    unsigned same = __ballot_sync(0xffffffffu, valid);
+#pragma unroll
+    for (int bit = 1; bit < DIGITS; bit *= 2) {
+        unsigned having = __ballot_sync(0xffffffffu, digit & bit);
+        same &= digit & bit ? having : ~having;
     }
-    if (place < count) order[rank] = place;
+    return same;
 }
 
-// Where the run of the id at order[first] ends: in steps that double, then by halves. Most ids stand once or twice, and of
-// one that stands a thousand times twenty are looked at.
-__device__ __forceinline__ int end_of_run(const long long* ids, const long long* order, int first, int count) {
-    long long id = ids[order[first]];
-    int inside = first, step = 1;
-    while (inside + step < count && ids[order[inside + step]] == id) inside += step, step *= 2;
-    for (; step; step /= 2)
-        if (inside + step < count && ids[order[inside + step]] == id) inside += step;
-    return inside + 1;
-}
-
-// dtable[id] = scale times the sum of the rows g whose id it is; the other rows are left alone. `order` sorts the ids: the
-// block of the first place of each id adds up all of them, so nothing is added to by two blocks. Block (32, 8): a column a
-// lane, blockIdx.y for the next 32, and every eighth row of the run a warp, for a frequent id must not be summed one by
-// one. The order of additions is fixed. Shared memory: 8 x 32 floats.
-extern "C" __global__ void __launch_bounds__(256) embedding_backward(
-    const scalar* g, const long long* ids, const long long* order, scalar* dtable, int count, int rows, int width,
-    float scale, long long padding) {
-    extern __shared__ float sums[];
-    int first = blockIdx.x, column = blockIdx.y * 32 + threadIdx.x;
-    long long id = ids[order[first]];
-    if (id < 0 || id >= rows || id == padding || (first > 0 && ids[order[first - 1]] == id)) return;
-    int end = end_of_run(ids, order, first, count);
-    float sum = 0.0f;
-#pragma unroll 4
-    for (int place = first + threadIdx.y; place < end; place += 8)
-        if (column < width) sum += widen(g[size_t(order[place]) * width + column]);
-    sums[threadIdx.y * 32 + threadIdx.x] = sum;
+// Each count becomes the sum of those before it: eight neighbours a thread, a block of at most 32 warps. `totals`: a word
+// for each warp.
+__device__ __forceinline__ void sums_before(unsigned* counts, unsigned* totals) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    unsigned own = 0, before = 0;
+    for (int i = 0; i < 8; ++i) own += counts[8 * threadIdx.x + i];
+    unsigned up_to = own;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        unsigned other = __shfl_up_sync(0xffffffffu, up_to, step);
+        if (lane >= step) up_to += other;
+    }
+    if (lane == 31) totals[warp] = up_to;
     __syncthreads();
-    if (threadIdx.y || column >= width) return;
-    for (int i = 1; i < min(8, end - first); ++i) sum += sums[i * 32 + threadIdx.x];
-    dtable[size_t(id) * width + column] = narrow(scale * sum);
+    for (int i = 0; i < warp; ++i) before += totals[i];
+    before += up_to - own;
+    for (int i = 0; i < 8; ++i) {
+        unsigned count = counts[8 * threadIdx.x + i];
+        counts[8 * threadIdx.x + i] = before;
+        before += count;
+    }
+    __syncthreads();
+}
+
+// Sorts the ids: sorted[0] gets them in order, as keys, sorted[1] the place of each; equal ones stay in order. `padding`,
+// and ids outside the table, come last, as key `rows`. One block, a radix sort from the lowest digit on: a stretch of the
+// ids a warp, which counts its digits, then knows where each of its ids belongs. The work is linear, and no host waits as
+// with a library's sort. `sorted`: (4, count), of which the last two are room. Shared memory: 256 + 1 words a warp.
+extern "C" __global__ void __launch_bounds__(1024, 1) embedding_order(
+    const long long* ids, unsigned* sorted, int count, int rows, long long padding, int passes) {
+    extern __shared__ unsigned counts[];  // (DIGITS, warps)
+    int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int stretch = (count + blockDim.x - 1) / blockDim.x * 32, low = warp * stretch, high = min(low + stretch, count);
+    for (int pass = 0; pass < passes; ++pass) {
+        bool last = (passes - 1 - pass) % 2 == 0;  // this pass writes where the last one does
+        const unsigned* from = sorted + (last ? 2 * size_t(count) : 0);
+        unsigned* to = sorted + (last ? 0 : 2 * size_t(count));
+        for (int i = threadIdx.x; i < DIGITS * warps; i += blockDim.x) counts[i] = 0;
+        __syncthreads();
+        for (int placing = 0; placing < 2; ++placing) {
+            for (int start = low; start < high; start += 32) {
+                int i = start + lane;
+                bool valid = i < high;
+                unsigned key = 0, place = i;
+                if (valid && pass) {
+                    key = from[i];
+                    place = from[count + i];
+                } else if (valid) {
+                    long long id = ids[i];
+                    key = id < 0 || id >= rows || id == padding ? rows : unsigned(id);
+                }
+                unsigned digit = key >> 8 * pass & (DIGITS - 1), same = same_digit(digit, valid);
+                unsigned before = __popc(same & ((1u << lane) - 1)), *own = counts + digit * warps + warp;
+                unsigned target = valid ? *own + before : 0;
+                __syncwarp();
+                if (valid && before == 0) *own += __popc(same);
+                __syncwarp();
+                if (!valid || !placing) continue;
+                to[target] = key;
+                to[count + target] = place;
+            }
+            __syncthreads();
+            if (!placing) sums_before(counts, counts + DIGITS * warps);
+        }
+    }
+}
+
+// How many of the sorted keys are below `key`: the warp looks at 32 at a time.
+__device__ __forceinline__ int count_below(const unsigned* keys, int count, unsigned key) {
+    int low = 0, size = count;
+    while (size > 0) {
+        int step = (size + 31) / 32, probe = low + threadIdx.x % 32 * step;
+        bool below = probe < low + size && keys[probe] < key;
+        int found = __popc(__ballot_sync(0xffffffffu, below));  // of the probes, the first ones
+        if (found == 0) break;
+        int end = low + size;
+        low += (found - 1) * step + 1;
+        size = min(step - 1, end - low);
+    }
+    return low;
+}
+
+// All additions of the backward pass; a test counts the longest chain of them.
+__device__ __forceinline__ float plus(float a, float b) { return a + b; }
+
+// Adds eight columns of a row of g.
+__device__ __forceinline__ void add_row(float (&sum)[8], const scalar* g, size_t row, int column, int width) {
+    const scalar* own = g + row * width;
+    if (width % 8 == 0) {
+        if (column >= width) return;
+        Eight eight = *reinterpret_cast<const Eight*>(own + column);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum[i] = plus(sum[i], widen(eight.value[i]));
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+        if (column + i < width) sum[i] = plus(sum[i], widen(own[column + i]));
+}
+
+// The sums of the warps 0 .. warps - 1, for warp 0. `shared`: 8 x 256 floats.
+__device__ __forceinline__ void add_warps(float (&sum)[8], int warps, float* shared) {
+    float* own = shared + 256 * threadIdx.y + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) own[32 * i] = sum[i];
+    __syncthreads();
+    for (int warp = 1; warp < warps && threadIdx.y == 0; ++warp)
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum[i] = plus(sum[i], own[256 * warp + 32 * i]);
+    __syncthreads();
+}
+
+// Places of the sorted ids that one block adds up.
+#define PIECE 64
+
+// dtable[id] = scale times the sum of the rows g whose id it is: `sorted` is that of embedding_order. Block (32, 8): eight
+// columns a lane, blockIdx.y for the next 256. The first rows / 8 blocks of the grid's x have a row of the table a warp,
+// which is zero where no id is; the other ones have 64 places of the sorted ids each, and add up what of them belongs to
+// ids of which there are more than 64: a frequent id must not be summed one by one. The last block of such an id adds up
+// the pieces, from `partial` (pieces, 2, width). The order of additions is fixed. `tickets`: (pieces, gridDim.y).
+// Shared memory: 8 x 256 + 1 floats.
+extern "C" __global__ void __launch_bounds__(256, 1) embedding_backward(
+    const scalar* g, const unsigned* sorted, scalar* dtable, float* partial, unsigned* tickets, int count, int rows,
+    int width, float scale) {
+    extern __shared__ float shared[];
+    int column = 8 * (blockIdx.y * 32 + threadIdx.x), row_blocks = (rows + 7) / 8, piece = blockIdx.x - row_blocks;
+    const unsigned* order = sorted + count;
+    float sum[8] = {};
+    if (piece < 0) {
+        int row = blockIdx.x * 8 + threadIdx.y;
+        if (row >= rows) return;
+        int low = count_below(sorted, count, row), high = low + count_below(sorted + low, count - low, row + 1);
+        if (high - low > PIECE) return;
+        for (int place = low; place < high; ++place) add_row(sum, g, order[place], column, width);
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            if (column + i < width) dtable[size_t(row) * width + column + i] = narrow(scale * sum[i]);
+        return;
+    }
+    int begin = piece * PIECE, end = min(begin + PIECE, count);
+    for (int slot = 0; slot < 2; ++slot) {  // the id of the first place of the piece, and that of the last
+        unsigned id = sorted[slot ? end - 1 : begin];
+        int low = count_below(sorted, count, id), high = low + count_below(sorted + low, count - low, id + 1);
+        if (id >= rows || high - low <= PIECE || (slot && low <= begin)) continue;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum[i] = 0.0f;
+        for (int place = max(low, begin) + threadIdx.y; place < min(high, end); place += 8)
+            add_row(sum, g, order[place], column, width);
+        add_warps(sum, 8, shared);
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            if (threadIdx.y == 0 && column + i < width) partial[size_t(2 * piece + slot) * width + column + i] = sum[i];
+        int first = low / PIECE, pieces = (high - 1) / PIECE - first + 1;
+        if (!is_last(tickets + first * gridDim.y + blockIdx.y, pieces, shared + 8 * 256)) continue;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum[i] = 0.0f;
+        for (int k = threadIdx.y; k < pieces; k += 8) {
+            // The id is the last one of its first piece, unless it is that of all, and the first of every other one.
+            const float* own = partial + size_t(2 * (first + k) + (k == 0 && low % PIECE)) * width + column;
+#pragma unroll
+            for (int i = 0; i < 8; ++i)
+                if (column + i < width) sum[i] = plus(sum[i], __ldcg(own + i));
+        }
+        add_warps(sum, min(pieces, 8), shared);
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            if (threadIdx.y == 0 && column + i < width) dtable[size_t(id) * width + column + i] = narrow(scale * sum[i]);
+    }
 }

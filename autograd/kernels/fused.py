@@ -5,6 +5,8 @@ Arrays are contiguous, float16 or float32; sums are float32. Dropout is named by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +15,14 @@ from ..backend import Array, array_module
 from .loading import load_kernel
 
 _THREADS = 256
-_SORT_THREADS = 64  # few, so that the ids of a small batch occupy many multiprocessors
+_PIECE = 64  # of sorted ids, as in embedding.cu
 _SCRATCH = 32 * 4  # bytes that a sum over a block needs
+_FLAGS = 2 * 4  # bytes by which a block learns that it is the last
 _MOST_SHARED = 48 * 1024
 #: The widest rows that layer normalisation holds in shared memory.
-WIDEST_ROW = (_MOST_SHARED - _SCRATCH) // 8
+WIDEST_ROW = (_MOST_SHARED - _SCRATCH - _FLAGS) // 8
+#: The widest rows of which a warp holds one in its registers.
+WIDEST_OF_A_WARP = 1024
 #: Blocks that share the rows of a backward pass: about two for each multiprocessor of a large device.
 _BLOCKS = 264
 
@@ -58,18 +63,23 @@ def layer_norm(
 ) -> tuple[Array, Array, Array, Array]:
     """Normalise the rows of z = x, or of residual + dropout(x): y, z and the rows' mean and 1 / standard deviation.
 
-    x is (rows, width); `mean` and `rstd` are (rows,) float32. Raises ValueError for rows beyond `WIDEST_ROW`.
+    x is (..., width), `mean` and `rstd` are (rows,) float32. Raises ValueError for rows beyond `WIDEST_ROW`.
     """
-    xp, (rows, width) = array_module(x), x.shape
+    xp, width = array_module(x), x.shape[-1]
+    rows = x.size // width
     if width > WIDEST_ROW:
         raise ValueError(f"layer_norm: rows of {width} elements don't fit into shared memory, at most {WIDEST_ROW}")
     y, mean, rstd = xp.empty_like(x), xp.empty(rows, np.float32), xp.empty(rows, np.float32)
     z = x if residual is None else xp.empty_like(x)
-    args: tuple[Any, ...] = (_aligned(x), weight, bias, y, mean, rstd, np.int32(width), np.float32(eps))
+    operands = _aligned(x), _aligned(weight), _aligned(bias)
+    args: tuple[Any, ...] = (*operands, y, mean, rstd, np.int32(rows), np.int32(width), np.float32(eps))
     if residual is not None:
         args += (_aligned(residual), z, *(drop or NO_DROP).arguments())
     constants = {"HALF": is_half(x), "RESIDUAL": int(residual is not None)}
-    if rows:
+    if rows and _fits_a_warp(width):
+        constants["EIGHTS"] = -(-width // 256)
+        _launch("normalization_warps.cu", "layer_norm_forward", (-(-rows // 4),), (128,), args, **constants)
+    elif rows:
         threads = _row_threads(-(-width // 8) + 1)
         _launch("normalization.cu", "layer_norm_forward", (rows,), (threads,), args, _SCRATCH, **constants)
     return y, z, mean, rstd
@@ -82,43 +92,57 @@ def layer_norm_backward(
 
     `past`: what else reaches z.
     """
-    xp, (rows, width) = array_module(g), g.shape
-    dz, blocks, residual = xp.empty_like(g), max(min(rows, _BLOCKS), 1), drop is not None or past is not None
+    xp, width = array_module(g), g.shape[-1]
+    rows = g.size // width
+    dz, residual, of_warps = xp.empty_like(g), drop is not None or past is not None, _fits_a_warp(width)
     dx = dz if drop is None else xp.empty_like(g)
-    partial = xp.empty((2, blocks, width), np.float32)
-    args: tuple[Any, ...] = (_aligned(g), _aligned(z), weight, mean, rstd, dz, partial, np.int32(rows), np.int32(width))
+    dweight, dbias = xp.empty(width, g.dtype), xp.empty(width, g.dtype)
+    blocks = max(min(-(-rows // 8) if of_warps else rows, _BLOCKS), 1)
+    partial = xp.empty((blocks, 2, width), np.float32)
+    args: tuple[Any, ...] = (_aligned(g), _aligned(z), _aligned(weight), mean, rstd, dz, dweight, dbias)
+    args += (partial, _tickets(g), np.int32(rows), np.int32(width))
     if residual:
         # Without dropout dx is dz, written twice.
         args += (None if past is None else _aligned(past), dx, *(drop or NO_DROP).arguments())
     constants = {"HALF": is_half(g), "RESIDUAL": int(residual)}
-    shared = 8 * width + _SCRATCH
-    _launch("normalization.cu", "layer_norm_backward", (blocks,), (_row_threads(width),), args, shared, **constants)
-    return dz, dx, *_sum_chunks(partial, g.dtype)
+    shared = 8 * width + _FLAGS
+    if of_warps:
+        constants["EIGHTS"] = -(-width // 256)
+        _launch("normalization_warps.cu", "layer_norm_backward", (blocks,), (256,), args, shared, **constants)
+    else:
+        threads = _row_threads(width)
+        _launch("normalization.cu", "layer_norm_backward", (blocks,), (threads,), args, shared + _SCRATCH, **constants)
+    return dz, dx, dweight, dbias
+
+
+def _fits_a_warp(width: int) -> bool:
+    """Whether a warp takes a row: every row begins at a multiple of 16 bytes, and a lane holds at most four eights."""
+    return width % 8 == 0 and width <= WIDEST_OF_A_WARP
 
 
 def _row_threads(width: int) -> int:
     return min(_THREADS, -(-width // 32) * 32)
 
 
-def _sum_chunks(partial: Array, dtype: Any) -> list[Array]:
-    """For partial (1 or 2, chunks, width) as many sums (width,), each an array of its own."""
-    kinds, chunks, width = partial.shape
-    out = [array_module(partial).empty(width, dtype) for _ in range(kinds)]
-    args = (partial, out[0], out[-1], np.int32(chunks), np.int32(width))
-    grid = (-(-width // _THREADS), kinds)
-    _launch("columns.cu", "sum_chunks", grid, (_THREADS,), args, HALF=dtype == np.float16)
+def column_sums(x: Array) -> Array:
+    """The sum of the rows of x (rows, width), in x's dtype, added up in float32 in an order that never changes."""
+    xp, (rows, width) = array_module(x), x.shape
+    columns = -(-width // 256)
+    chunks = max(min(_BLOCKS // columns, -(-rows // 8)), 1)
+    out, partial = xp.empty(width, x.dtype), xp.empty((chunks, width), np.float32)
+    args = (_aligned(x), out, partial, _tickets(x), np.int32(rows), np.int32(width), np.int32(-(-rows // chunks)))
+    _launch("columns.cu", "column_sums", (columns, chunks), (32, 8), args, 4 * (8 * 256 + 1), HALF=is_half(x))
     return out
 
 
-def column_sums(x: Array) -> Array:
-    """The sum of the rows of x (rows, width), in x's dtype, added up in float32 in an order that never changes."""
-    rows, width = x.shape
-    columns = -(-width // 32)
-    chunks = max(min(-(-_BLOCKS // columns), -(-rows // 8)), 1)
-    partial = array_module(x).empty((1, chunks, width), np.float32)
-    args = (x, partial, np.int32(rows), np.int32(width), np.int32(-(-rows // chunks)))
-    _launch("columns.cu", "column_sums", (columns, chunks), (32, 8), args, 1024, HALF=is_half(x))
-    return _sum_chunks(partial, x.dtype)[0]
+def _tickets(x: Array, least: int = _BLOCKS) -> Array:
+    """Words by which blocks of a launch find out which is the last: `least` or more; zero between launches."""
+    return _tickets_of(array_module(x), x.device.id, max(least, _BLOCKS).bit_length())
+
+
+@cache
+def _tickets_of(xp: Any, device: int, bits: int) -> Array:
+    return xp.zeros(1 << bits, np.uint32)  # for good: a captured graph goes on using them
 
 
 # -- dropout and feed-forward ------------------------------------------------------------------------------------------
@@ -138,7 +162,9 @@ def dropout_add(x: Array, drop: Drop, residual: Array | None = None) -> Array:
 ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}
 
 
-def bias_activation_dropout(x: Array, bias: Array, activation: str, drop: Drop, out: Array | None = None) -> Array:
+def bias_activation_dropout(
+    x: Array, bias: Array | None, activation: str, drop: Drop, out: Array | None = None
+) -> Array:
     """dropout(activation(x + bias)) for x (rows, width); `out` may be x itself."""
     out = array_module(x).empty_like(x) if out is None else out
     args = (_aligned(x), bias, out, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
@@ -147,7 +173,7 @@ def bias_activation_dropout(x: Array, bias: Array, activation: str, drop: Drop, 
 
 
 def bias_activation_dropout_backward(
-    g: Array, x: Array, bias: Array, activation: str, drop: Drop
+    g: Array, x: Array, bias: Array | None, activation: str, drop: Drop
 ) -> tuple[Array, Array]:
     """The gradients of x and bias from that of the result."""
     dx = array_module(x).empty_like(x)
@@ -171,21 +197,59 @@ def _launch_eights(name: str, x: Array, args: tuple[Any, ...], **constants: int)
 
 
 def cross_entropy_rows(
-    logits: Array, bias: Array, target: Array, factor: Array | None, ignored: int, smoothing: float
+    logits: Array,
+    bias: Array | None,
+    target: Array,
+    ignored: int,
+    smoothing: float,
+    *,
+    gradient: bool = False,
+    factor: Array | None = None,
+    out: Array | None = None,
 ) -> Array:
-    """The loss of each row (rows,) float32 of logits + bias; 0 where the target, int64, is `ignored`.
+    """The loss of each row (rows,) float32 of logits + bias, in `out`; 0 where the target, int64, is `ignored`.
 
-    With `factor` (one float32 on the device) the logits are overwritten by their gradient times it.
+    With `gradient` the logits, which start at a multiple of 16 bytes, are overwritten by their gradient, times `factor`
+    (one float32 on the device) if there is one.
     """
     rows, classes = logits.shape
-    xp = array_module(logits)
-    loss = xp.empty(rows, np.float32)
-    given = loss if factor is None else factor
-    args = (logits, bias, target, loss, given, np.int32(classes), np.int64(ignored), np.float32(smoothing))
-    constants = {"HALF": is_half(logits), "GRADIENT": int(factor is not None)}
+    loss = array_module(logits).empty(rows, np.float32) if out is None else out
+    logits, bias = logits if gradient else _aligned(logits), None if bias is None else _aligned(bias)
+    args = (logits, bias, target, loss, factor, np.int32(classes), np.int64(ignored), np.float32(smoothing))
+    constants = {"HALF": is_half(logits), "GRADIENT": int(gradient)}
     if rows:
-        _launch("cross_entropy.cu", "cross_entropy_rows", (rows,), (_THREADS,), args, _SCRATCH, **constants)
+        threads = _row_threads(-(-classes // 8) + 1)
+        _launch("cross_entropy.cu", "cross_entropy_rows", (rows,), (threads,), args, _SCRATCH, **constants)
     return loss
+
+
+def total_loss(losses: Array, target: Array, ignored: int, dtype: Any, *, mean: bool) -> tuple[Array, Array | None]:
+    """The sum of the rows' losses, an array () of `dtype`, or with `mean` their mean over the targets that count.
+
+    The second result is the number of these, (1,) float32, at least 1; None without `mean`.
+    """
+    xp = array_module(losses)
+    total, count = xp.empty((), dtype), xp.empty(1, np.float32) if mean else None
+    args = (losses, target, total, count, np.int32(len(losses)), np.int64(ignored))
+    constants = {"HALF": np.dtype(dtype) == np.float16, "GRADIENT": 0}
+    _launch("cross_entropy.cu", "total_loss", (1,), (_THREADS,), args, _SCRATCH, **constants)
+    return total, count
+
+
+def scale_gradients(g: Array, count: Array | None, gradients: Sequence[Array | None]) -> list[Array | None]:
+    """Up to three gradients times g / count, in one launch: in place, or rounded to g's dtype if they are float32."""
+    xp, args, largest = array_module(g), [], 1
+    found: list[Array | None] = []
+    for x in gradients:
+        out = x if x is None or x.dtype == g.dtype else xp.empty(x.shape, g.dtype)
+        found.append(out)
+        args += [x, out, np.int64(0 if x is None else x.size), np.int32(x is not out)]
+        largest = max(largest, 0 if x is None else x.size)
+    args += [None, None, np.int64(0), np.int32(0)] * (3 - len(found))
+    grid = min(-(-largest // (8 * _THREADS)), 4 * _BLOCKS), len(found)
+    constants = {"HALF": is_half(g), "GRADIENT": 0}
+    _launch("cross_entropy.cu", "scale_gradients", grid, (_THREADS,), (g, count, *args), **constants)
+    return found
 
 
 def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
@@ -201,12 +265,28 @@ def embedding(table: Array, ids: Array, scale: float = 1.0) -> Array:
 def embedding_backward(g: Array, ids: Array, rows: int, scale: float = 1.0, padding: int | None = None) -> Array:
     """The gradient of the table (rows, width): each row of g (count, width) added at its id, none at `padding`."""
     xp, (count, width) = array_module(g), g.shape
-    out, order = xp.zeros((rows, width), g.dtype), xp.empty(count, np.int64)
-    numbers = (*map(np.int32, (count, rows, width)), np.float32(scale), np.int64(-1 if padding is None else padding))
+    out = xp.empty((rows, width), g.dtype)
+    if out.size:
+        order = sorted_ids(ids, rows, padding)
+        pieces, tiles = -(-count // _PIECE) if count > _PIECE else 0, -(-width // 256)
+        partial = xp.empty((pieces, 2, width), np.float32)
+        args = (_aligned(g), order, out, partial, _tickets(g, pieces * tiles), *map(np.int32, (count, rows, width)))
+        grid, shared = (-(-rows // 8) + pieces, tiles), 4 * (8 * 256 + 1)
+        name = "embedding_backward"
+        _launch("embedding.cu", name, grid, (32, 8), (*args, np.float32(scale)), shared, HALF=is_half(g))
+    return out
+
+
+def sorted_ids(ids: Array, rows: int, padding: int | None = None) -> Array:
+    """(4, count) uint32: the ids in order and the place of each, equal ones in order; the rest is room.
+
+    An id outside 0 .. rows - 1, or `padding`, counts as `rows` and comes last.
+    """
+    count = len(ids)
+    out = array_module(ids).empty((4, count), np.uint32)
     if count:
-        half, grid = is_half(g), (-(-count // _SORT_THREADS),)
-        args = (ids, order, np.int32(count))
-        _launch("embedding.cu", "embedding_order", grid, (_SORT_THREADS,), args, 8 * _SORT_THREADS, HALF=half)
-        args = (g, ids, order, out, *numbers)
-        _launch("embedding.cu", "embedding_backward", (count, -(-width // 32)), (32, 8), args, 4 * 256, HALF=half)
+        numbers = np.int32(count), np.int32(rows), np.int64(-1 if padding is None else padding)
+        warps, passes = min(-(-count // 128), 32), np.int32(-(-rows.bit_length() // 8))
+        args = (ids, out, *numbers, passes)
+        _launch("embedding.cu", "embedding_order", (1,), (32 * warps,), args, 4 * 257 * warps, HALF=False)
     return out

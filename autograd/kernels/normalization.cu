@@ -1,13 +1,14 @@
-// Layer normalisation of rows, alone or (-DRESIDUAL=1) of residual + dropout(x). (Ba, Kiros, Hinton 2016, 1607.06450.)
+// Layer normalisation of rows, alone or (-DRESIDUAL=1) of residual + dropout(x), a block a row: for any width, and where
+// a row may begin between two multiples of 16 bytes. (Ba, Kiros, Hinton 2016, arXiv 1607.06450.)
 #include "eight.cuh"
-#include "philox.cuh"
-#include "scalars.cuh"
+#include "sums.cuh"
 
 // One block a row: z = x or residual + dropout(x), y = (z - mean) rstd weight + bias. A thread takes eight neighbours, one
 // draw of random bits, and reads its own of z again for each step: rounded as they are stored, the numbers that the backward
 // pass reads. Where a row begins between two eights its first elements come in the eight before. Shared memory: 32 floats.
 extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
-    const scalar* x, const scalar* weight, const scalar* bias, scalar* y, float* mean, float* rstd, int width, float eps
+    const scalar* x, const scalar* weight, const scalar* bias, scalar* y, float* mean, float* rstd, int rows, int width,
+    float eps
 #if RESIDUAL
     , const scalar* residual, scalar* z, const unsigned long long* seed, unsigned long long call, unsigned threshold,
     float keep_scale
@@ -66,11 +67,11 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_forward(
 
 // With h = g weight and x_hat = (z - mean) rstd: dz = rstd (h - mean(h) - x_hat mean(h x_hat)), plus what reaches z
 // past the normalisation, if `past` is not null; dx = dropout(dz) with the mask of the forward pass. A block takes every
-// gridDim-th row and leaves its sums of g x_hat and g over them in row blockIdx of `partial` (2, gridDim, width).
-// Shared memory: 2 width + 32 floats.
+// gridDim-th row; dweight and dbias are the sums of g x_hat and g over all rows, by way of `partial` (gridDim, 2 width).
+// Shared memory: 2 width + 34 floats.
 extern "C" __global__ void __launch_bounds__(256) layer_norm_backward(
     const scalar* g, const scalar* z, const scalar* weight, const float* mean, const float* rstd, scalar* dz,
-    float* partial, int rows, int width
+    scalar* dweight, scalar* dbias, float* partial, unsigned* tickets, int rows, int width
 #if RESIDUAL
     , const scalar* past, scalar* dx, const unsigned long long* seed, unsigned long long call, unsigned threshold,
     float keep_scale
@@ -121,10 +122,10 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_backward(
             store_eight(change, dz, 8 * group, end, start);
         }
     }
-    float* own = partial + size_t(blockIdx.x) * width;
-    size_t other = size_t(gridDim.x) * width;
+    float* own = partial + size_t(blockIdx.x) * 2 * width;
     for (int i = threadIdx.x; i < width; i += blockDim.x) {
         own[i] = weight_sum[i];
-        own[other + i] = bias_sum[i];
+        own[width + i] = bias_sum[i];
     }
+    sum_blocks(partial, dweight, dbias, tickets, 2 * width, width, scratch + 32);
 }

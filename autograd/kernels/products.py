@@ -75,18 +75,22 @@ def _handle(cupy: Any, library: Any, device: int) -> _Handle:
     return _Handle(cupy, library)
 
 
-def product(x: Array, y: Array, out: Array | None = None) -> Array:
+def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
     """x @ y for matrices, or stacks of them with two axes or more; into `out`, in row-major order, if it is given.
 
-    On a device, float16 and float32 go to cuBLAS directly; everything else is left to the arrays' own product.
+    With `add` the product is added to what `out` holds. On a device, float16 and float32 go to cuBLAS directly, which
+    rounds such a sum once; everything else is left to the arrays' own product.
     """
     if isinstance(x, np.ndarray) or not _multiplies(x, y):
-        return x @ y if out is None else array_module(x, y).matmul(x, y, out=out)
+        if out is None or add:
+            found = x @ y
+            return found if out is None else array_module(x, y).add(out, found, out=out)
+        return array_module(x, y).matmul(x, y, out=out)
     shape = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     sizes = (*shape, x.shape[-2], y.shape[-1])
     if out is None:
         out = array_module(x).empty(sizes, x.dtype)
-    _multiply(_stack(x, shape), _stack(y, shape), out.reshape(-1, *sizes[-2:]), 0.0)
+    _multiply(_stack(x, shape), _stack(y, shape), out.reshape(-1, *sizes[-2:]), 1.0 if add else 0.0)
     return out
 
 

@@ -17,7 +17,7 @@ from .loading import load_kernel
 
 _THREADS = 256
 _BLOCKS = 1056  # eight for each multiprocessor of a large device
-PARTS = 16  # as in adam.cu
+PARTS = 32  # as in adam.cu
 
 #: The device's memory between steps, as `struct State` of adam.cu.
 STATE = np.dtype(

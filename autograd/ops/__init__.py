@@ -4,6 +4,7 @@ from . import (
     attention_blocked,
     attention_fused,
     attention_standard,
+    compiled_forms,
     dropout_on_cpu,
     embedding_on_cpu,
     heads_in_place,

@@ -201,8 +201,8 @@ def attention(
 
     A query that may attend to no key gets zeros, in the output and in every gradient. The methods agree up to rounding,
     but each draws its own dropout mask. Raises ValueError for shapes that don't fit, an unknown or unusable method, a
-    dropout outside [0, 1], or weights together with dropout; TypeError for a mask that is not boolean. Source: arXiv
-    1706.03762, section 3.2.1.
+    dropout outside [0, 1], a negative window, or weights together with dropout; TypeError for a mask that is not
+    boolean. Source: arXiv 1706.03762, section 3.2.1.
     """
     _check_shapes(query, key, value)
     query, key, value, bias = promoted(query, key, value, bias)
@@ -211,6 +211,8 @@ def attention(
         raise ValueError(f"attention: method {method!r} is not one of {', '.join(METHODS)}")
     if block_size is not None and block_size < 1:
         raise ValueError(f"attention: block_size must be at least 1, not {block_size}")
+    if window is not None and not (isinstance(window, (int, np.integer)) and window >= 0):
+        raise ValueError(f"attention: window {window!r} is not a number of positions: give a whole number from 0 on")
     check_probability("attention", dropout)
     if return_weights is not False and dropout:
         raise ValueError("attention: the weights are returned without dropout only; set dropout=0 to ask for them")

@@ -75,23 +75,30 @@ class StandardAttention(Function):
                 scores = weights[rows] if wide == weights.dtype else xp.empty(weights[rows].shape, wide)
                 q, k = query[rows].astype(wide, copy=False), key[rows].astype(wide, copy=False)
                 xp.matmul(k, q.swapaxes(-1, -2), out=by_head(scores))
-                scores *= wide.type(self.scale)
-                for term in added:
-                    scores += term if len(term) == 1 else term[rows]
-                top = scores.max(axis=1, keepdims=True) if shape[1] else 0
-                # Where a query may attend to no key the maximum is -inf: its weights and its output are zero.
-                scores -= xp.where(xp.isfinite(top), top, 0) if added else top
-                xp.exp(scores, out=scores)
-                total = scores.sum(axis=1, keepdims=True)
-                scores *= wide.type(factor) / xp.where(total == 0, 1, total)
-                if wide != weights.dtype:
-                    weights[rows] = scores
-                dropped = weights[rows] if keep_mask is None else weights[rows] * keep_mask[rows]
+                terms = [term if len(term) == 1 else term[rows] for term in added]
+                mask_rows = None if keep_mask is None else keep_mask[rows]
+                dropped = self.weigh(xp, scores, terms, factor, weights[rows], mask_rows)
                 xp.matmul(by_head(dropped).swapaxes(-1, -2), value[rows], out=out[rows])
 
         parallel_for(xp, batch, part, cost=ATTENTION * weights[:1].size)
         self.keep(weights, keep_mask, factor, out)
         return out
+
+    def weigh(self, xp, scores, terms, factor, weights, keep_mask):
+        """From products to weights times `factor`, for some batch rows; returns them as they are after dropout."""
+        wide = scores.dtype
+        scores *= wide.type(self.scale)
+        for term in terms:
+            scores += term
+        top = scores.max(axis=1, keepdims=True) if scores.shape[1] else 0
+        # Where a query may attend to no key the maximum is -inf: its weights and its output are zero.
+        scores -= xp.where(xp.isfinite(top), top, 0) if terms else top
+        xp.exp(scores, out=scores)
+        total = scores.sum(axis=1, keepdims=True)
+        scores *= wide.type(factor) / xp.where(total == 0, 1, total)
+        if wide != weights.dtype:
+            weights[...] = scores
+        return weights if keep_mask is None else weights * keep_mask
 
     def backward(self, g):
         query, key, value = self.saved[:3]
@@ -109,13 +116,10 @@ class StandardAttention(Function):
                 _multiply(xp, by_head(dropped), gradient, d_value[rows])
                 d_scores = dropped if keep_mask is not None else xp.empty(dropped.shape, wide)
                 xp.matmul(v, gradient.swapaxes(-1, -2), out=by_head(d_scores))
-                if keep_mask is not None:
-                    d_scores *= keep_mask[rows]
-                d_scores -= (row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor)[:, None]
-                d_scores *= weights[rows]
-                if all_d_scores is not None:
-                    all_d_scores[rows] = d_scores
-                d_scores *= wide.type(self.scale)
+                dots = row_dots(gradient, out[rows].astype(wide, copy=False)) / divisor
+                mask_rows = None if keep_mask is None else keep_mask[rows]
+                unscaled = None if all_d_scores is None else all_d_scores[rows]
+                self.scores_gradient(d_scores, weights[rows], mask_rows, dots, unscaled)
                 _multiply(xp, by_head(d_scores).swapaxes(-1, -2), k, d_query[rows])
                 _multiply(xp, by_head(d_scores), q, d_key[rows])
 
@@ -124,6 +128,16 @@ class StandardAttention(Function):
         if all_d_scores is not None:
             d_bias = unbroadcast(by_head(all_d_scores).swapaxes(-1, -2), self.saved[3].shape)
         return (d_query, d_key, d_value, d_bias)[: len(self.saved)]
+
+    def scores_gradient(self, d_scores, weights, keep_mask, dots, unscaled):
+        """From X before the mask to scale * dS, for some batch rows; dS goes into `unscaled` too if that is given."""
+        if keep_mask is not None:
+            d_scores *= keep_mask
+        d_scores -= dots[:, None]
+        d_scores *= weights
+        if unscaled is not None:
+            unscaled[...] = d_scores
+        d_scores *= d_scores.dtype.type(self.scale)
 
     def drawn(self):
         return GivenMask(*self.kept[1:3])

@@ -13,7 +13,8 @@ import numpy as np
 from ..backend import Array
 from ..costs import MASKED
 from ..function import Function
-from ..parallel import parallel_for, pieces
+from ..parallel import parallel_for
+from ..processor import blocks
 from ..tensor import Tensor
 from .dropout import Dropout
 from .registry import form, on_cpu
@@ -26,7 +27,7 @@ def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Arr
     flat_added = None if added is None else added.reshape(-1)
 
     def part(start, stop):
-        for piece in pieces(start, stop, 1):
+        for piece in blocks(start, stop, 13):
             y = flat_out[piece]
             np.multiply(flat_x[piece], flat_mask[piece], out=y)
             y *= scale

@@ -16,17 +16,20 @@ from .registry import declare, form, serve
 
 @form("embedding")
 class Embedding(Function):
-    """table[ids]; in the gradient of the table, row i is the sum of the rows of g whose id is i."""
+    """s table[ids]; in the gradient of the table, row i is the sum of the rows of s g whose id is i."""
 
-    def __init__(self, ids, padding_id):
-        self.ids, self.padding_id = ids, padding_id
+    def __init__(self, ids, padding_id, scale):
+        self.ids, self.padding_id, self.scale = ids, padding_id, scale
 
     def forward(self, table):
         self.shape = table.shape
-        return table[self.ids]
+        return self.scaled(table[self.ids])
+
+    def scaled(self, rows):
+        return rows if self.scale == 1.0 else rows * self.scale
 
     def backward(self, g):
-        return run(SumRows(self.ids, self.shape, self.padding_id), g)
+        return run(SumRows(self.ids, self.shape, self.padding_id), self.scaled(g))
 
 
 class SumRows(Function):
@@ -53,9 +56,10 @@ class SumRows(Function):
         return rows * (self.ids != self.padding_id)[..., None].astype(g.dtype)
 
 
-@declare(lambda ids, table, padding_id=None: np.take(table, ids, axis=0))
-def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
-    """table[ids], (*ids.shape, features): ids of any integer shape, on the host or the device, table (rows, features).
+@declare(lambda ids, table, padding_id=None, scale=1.0: np.take(table, ids, axis=0) * scale)
+def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float = 1.0) -> Tensor:
+    """scale * table[ids], (*ids.shape, features): ids of any integer shape, on the host or the device, table (rows,
+    features).
 
     The row `padding_id`, counted from the end if negative, gets no gradient. Raises IndexError unless 0 <= id < rows
     (the kernels give NaN for such an id instead) and for a padding_id outside the table, TypeError for ids that are not
@@ -76,4 +80,4 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None) -> Tensor:
     if padding_id is not None and padding_id < 0:
         padding_id += table.shape[0]  # SumRows.backward compares it with the ids
     ids = array_module(array_of(table)).asarray(ids)
-    return serve("embedding", (table,), ids=ids, padding_id=padding_id)
+    return serve("embedding", (table,), ids=ids, padding_id=padding_id, scale=float(scale))

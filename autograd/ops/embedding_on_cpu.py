@@ -16,11 +16,12 @@ from .registry import form, on_cpu
 
 @form("embedding", "cpu", on_cpu)
 class EmbeddingOnCPU(Embedding):
-    """table[ids]; a table that is a leaf gets a RowGradient."""
+    """s table[ids]; a table that is a leaf gets a RowGradient."""
 
     def backward(self, g):
         if isinstance(g, Tensor):
             return Embedding.backward(self, g)
-        gradient = sum_rows(self.ids.reshape(-1), g.reshape((self.ids.size, self.shape[1])), self.shape)
+        rows = self.scaled(g).reshape((self.ids.size, self.shape[1]))
+        gradient = sum_rows(self.ids.reshape(-1), rows, self.shape)
         gradient = gradient if self.padding_id is None else gradient.without(self.padding_id)
         return gradient if isinstance(self.inputs[0], Leaf) else gradient.dense()

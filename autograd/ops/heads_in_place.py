@@ -6,6 +6,7 @@ are then views of one array, and merging them returns that array.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,12 @@ def whole_of(parts: Any) -> Array | None:
         return None
     batch, heads, length, width = parts[0].shape
     whole = parts[0].base
-    if whole is None or whole.shape != (batch, length, len(parts), heads, width) or not whole.flags.c_contiguous:
+    shape = batch, length, len(parts), heads, width
+    if whole is None or whole.size != math.prod(shape) or not whole.flags.c_contiguous:
         return None
     if not all(part.base is whole for part in parts):
         return None
-    start = address_of(whole)
+    start, whole = address_of(whole), whole.reshape(shape)
     for position, part in enumerate(parts):
         expected = whole[:, :, position].transpose(0, 2, 1, 3)
         if part.shape != expected.shape or part.strides != expected.strides or part.dtype != whole.dtype:

@@ -98,36 +98,40 @@ class LinearCrossEntropyOnCPU(Function):
 
     def block(self, z, rows, target, weight, bias, terms, losses, factor):
         """Write the losses of a block of rows, F into `z`, and k / l divided by the mean's divisor into `factor`."""
-        own, each, total_each, count = terms
 
         def logits(start, stop):
             np.matmul(rows, weight[start:stop].T, out=z[:, start:stop])
 
         def softmax(start, stop):
-            for piece in pieces(start, stop, z.shape[1] // 4):
-                y, a = z[piece], own[piece]
-                at_target = np.arange(len(y)), target[piece]
-                if bias is not None:
-                    y += bias
-                y -= y.max(axis=1, keepdims=True)
-                loss = -a * y[at_target]
-                if self.label_smoothing:
-                    loss -= y.sum(axis=1) * each if self.class_weight is None else y @ each
-                np.exp(y, out=y)
-                total = y.sum(axis=1)
-                k = a + total_each
-                losses[piece] = loss + k * np.log(total)
-                if not self.record:
-                    continue
-                scale = total / np.where(k == 0, 1, k)
-                if self.label_smoothing:
-                    y -= scale[:, None] * each
-                y[at_target] -= scale * a
-                factor[piece] = (k / total / count)[:, None]
+            self.softmax(z, target, bias, terms, losses, factor, start, stop)
 
         # The product is divided by classes: BLAS then packs in each thread a part of the weight, not all of it.
         parallel_for(np, len(weight), logits, cost=rows.size / FLOPS)
         parallel_for(np, len(z), softmax, cost=CROSS_ENTROPY * z.shape[1])
+
+    def softmax(self, z, target, bias, terms, losses, factor, start, stop):
+        """What follows the product, for rows start to stop of a block."""
+        own, each, total_each, count = terms
+        for piece in pieces(start, stop, z.shape[1] // 4):
+            y, a = z[piece], own[piece]
+            at_target = np.arange(len(y)), target[piece]
+            if bias is not None:
+                y += bias
+            y -= y.max(axis=1, keepdims=True)
+            loss = -a * y[at_target]
+            if self.label_smoothing:
+                loss -= y.sum(axis=1) * each if self.class_weight is None else y @ each
+            np.exp(y, out=y)
+            total = y.sum(axis=1)
+            k = a + total_each
+            losses[piece] = loss + k * np.log(total)
+            if not self.record:
+                continue
+            scale = total / np.where(k == 0, 1, k)
+            if self.label_smoothing:
+                y -= scale[:, None] * each
+            y[at_target] -= scale * a
+            factor[piece] = (k / total / count)[:, None]
 
     def gradients(self, f, rows, factor, weight, dw, db, first):
         """dx of the rows, (k/l) (F W). Adds F^T (k/l) to db and F^T ((k/l) x) to dW, which the `first` block sets."""

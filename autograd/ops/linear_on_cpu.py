@@ -36,15 +36,15 @@ class LinearOnCPU(Linear):
         def part(start, stop):
             y = rows_of(out)[start:stop]
             np.matmul(rows[start:stop], weight.T, out=y)
-            if bias is not None:
-                y += bias
-            self.finish(y, start, stop)
+            self.finish(y, bias, start, stop)
 
         parallel_for(np, len(rows), part, cost=weight.size / FLOPS)
         return out
 
-    def finish(self, y, start, stop):
-        """For subclasses: change rows start to stop of the result, y, while they are in the cache."""
+    def finish(self, y, bias, start, stop):
+        """Add the bias to rows start to stop of the product, y, while they are in the cache; subclasses do more."""
+        if bias is not None:
+            y += bias
 
     def backward(self, g):
         if isinstance(g, Tensor):
@@ -108,7 +108,8 @@ class LinearReLUOnCPU(LinearOnCPU):
     def drawn(self):
         return GivenMask(~(self.kept[0] <= 0), self.scale)  # a negative unit has no gradient, dropped or not
 
-    def finish(self, y, start, stop):
+    def finish(self, y, bias, start, stop):
+        LinearOnCPU.finish(self, y, bias, start, stop)
         np.maximum(y, 0, out=y)
         if self.mask is not None:
             y *= self.mask[start:stop]
@@ -120,10 +121,13 @@ class LinearReLUOnCPU(LinearOnCPU):
         d_linear = np.empty(g.shape, g.dtype)
 
         def part(start, stop):
-            d = d_linear[start:stop]
-            np.multiply(g[start:stop], ~(out[start:stop] <= 0), out=d)
-            if self.scale != 1:
-                d *= d.dtype.type(self.scale)
+            self.mask_gradient(g[start:stop], out[start:stop], d_linear[start:stop])
 
         parallel_for(np, len(g), part, cost=RELU_BACKWARD * out.shape[1])
         return self.gradients(d_linear, x, weight)
+
+    def mask_gradient(self, g, out, d):
+        """d = g * scale where the result `out` is above 0, else 0."""
+        np.multiply(g, ~(out <= 0), out=d)
+        if self.scale != 1:
+            d *= d.dtype.type(self.scale)

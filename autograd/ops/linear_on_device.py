@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import Array, array_module
 from ..function import Function
 from ..kernels import fused
 from ..kernels.fused import NO_DROP, column_sums
@@ -30,6 +30,8 @@ BLOCK_BYTES, MOST_ROWS = 1 << 28, 4096
 class LinearOnDevice(Linear):
     """cuBLAS on two-dimensional arrays; the bias's gradient is summed by a kernel."""
 
+    adds = True
+
     def forward(self, x, weight, bias=None):
         check_shapes(x, weight, bias)
         self.save(x, weight)
@@ -43,9 +45,19 @@ class LinearOnDevice(Linear):
             return Linear.backward(self, g)
         (x, weight), needs = self.saved, (*self.needs, False)
         g = contiguous_rows(g)
-        dx = product(g, weight).reshape(x.shape) if needs[0] else None
-        gradients = dx, product(g.T, rows_of(x)) if needs[1] else None, column_sums(g) if needs[2] else None
-        return gradients[: len(self.inputs)]
+        dx = added(self.collected[0], g, weight, x.shape) if needs[0] else None
+        dw = added(self.collected[1], g.T, rows_of(x), weight.shape) if needs[1] else None
+        return (dx, dw, column_sums(g) if needs[2] else None)[: len(self.inputs)]
+
+
+def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Array | None:
+    """x @ y as an array of this shape, that no other one is a view of; None once it is added to `total`, if given."""
+    if total is None or not total.flags.c_contiguous or total.dtype != x.dtype:
+        out = array_module(x).empty(shape, x.dtype)
+        product(x, y, out=out.reshape(-1, shape[-1]))
+        return out
+    product(x, y, out=total.reshape(-1, shape[-1]), add=True)
+    return None
 
 
 @form("linear_activation", "device", by_kernels)
@@ -57,29 +69,28 @@ class LinearActivationOnDevice(Function):
     """
 
     composed = through_plain
+    adds = True
 
     def __init__(self, activation, dropout, generator):
         self.activation, self.p, self.generator = activation, dropout, generator
 
     def forward(self, x, weight, bias=None):
-        xp = array_module(x)
         check_shapes(x, weight, bias)
         self.drop = drop_of(x, self.p, self.generator) if self.p else NO_DROP
         self.save(x, weight, *(() if bias is None else (bias,)))
         linear = product(contiguous_rows(x), weight.T)
-        zeros = xp.zeros(len(weight), x.dtype) if bias is None or self.activation == "relu" else None
         in_place = linear if self.activation == "relu" else None
-        given = zeros if bias is None else bias
-        y = fused.bias_activation_dropout(linear, given, self.activation, self.drop, out=in_place)
-        # What the backward kernel adds up to the activation's input: the product and the bias, or the result and 0.
-        self.keep(linear, given if zeros is None else zeros)
+        y = fused.bias_activation_dropout(linear, bias, self.activation, self.drop, out=in_place)
+        # What the backward kernel adds up to the activation's input: the product and the bias, or the result alone.
+        self.keep(linear, None if self.activation == "relu" else bias)
         return y.reshape(*x.shape[:-1], len(weight))
 
     def backward(self, g):
         (x, weight), (linear, bias) = self.saved[:2], self.kept
         dz, db = fused.bias_activation_dropout_backward(contiguous_rows(g), linear, bias, self.activation, self.drop)
-        dx = product(dz, weight).reshape(x.shape) if self.needs[0] else None
-        return (dx, product(dz.T, contiguous_rows(x)), db)[: len(self.inputs)]
+        dx = added(self.collected[0], dz, weight, x.shape) if self.needs[0] else None
+        dw = added(self.collected[1], dz.T, contiguous_rows(x), weight.shape) if self.needs[1] else None
+        return (dx, dw, db)[: len(self.inputs)]
 
     def drawn(self):
         x, weight = map(array_of, self.saved[:2])
@@ -108,26 +119,20 @@ class LinearCrossEntropyOnDevice(Function):
 
     def forward(self, x, weight, bias=None):
         self.save(x, weight, *(() if bias is None else (bias,)))
-        xp = array_module(x)
-        self.target = xp.ascontiguousarray(self.target.reshape(-1).astype(np.int64, copy=False))
-        loss, *gradients = self.compute(x, weight, bias)
-        count = None
-        if self.reduction == "mean":
-            real = (self.target != self.ignore_index).sum()
-            count = xp.maximum(real, 1).astype(np.float32)
-            loss = loss / real  # 0 / 0 over no target: no number, but its gradient is 0
+        self.target = array_module(x).ascontiguousarray(self.target.reshape(-1).astype(np.int64, copy=False))
+        losses, *gradients = self.compute(x, weight, bias)
+        mean = self.reduction == "mean"
+        loss, count = fused.total_loss(losses, self.target, self.ignore_index, x.dtype, mean=mean)
         if self.record:
             self.keep(count, *gradients)
-        return loss.astype(x.dtype)
+        return loss
 
     def compute(self, x, weight, bias):
-        """The sum of the losses and, if it is to be differentiated, dx, dW and db of it."""
+        """The rows' losses and, if their sum is to be differentiated, dx, dW and db of it."""
         xp, rows, (classes, features) = array_module(x), contiguous_rows(x), weight.shape
         count, weight = len(rows), xp.ascontiguousarray(weight)
         step = min(self.block_rows or max(BLOCK_BYTES // max(classes * x.itemsize, 1), 1), MOST_ROWS, max(count, 1))
         step = -(-count // max(-(-count // step), 1))  # blocks of equal size
-        bias_or_0 = xp.zeros(classes, x.dtype) if bias is None else bias
-        factor = xp.ones(1, np.float32) if self.record else None
         losses, buffer = xp.empty(count, np.float32), xp.empty((step, classes), x.dtype)
         dx: Any = xp.empty((count, features), x.dtype) if self.record else None
         dw: Any = None
@@ -136,9 +141,8 @@ class LinearCrossEntropyOnDevice(Function):
             block = slice(start, min(start + step, count))
             z = buffer[: block.stop - start]
             product(rows[block], weight.T, out=z)
-            losses[block] = fused.cross_entropy_rows(
-                z, bias_or_0, self.target[block], factor, self.ignore_index, self.label_smoothing
-            )
+            options: Any = {"gradient": self.record, "out": losses[block]}
+            fused.cross_entropy_rows(z, bias, self.target[block], self.ignore_index, self.label_smoothing, **options)
             if self.record:
                 product(z, weight, out=dx[block])
                 part = None if bias is None else column_sums(z)
@@ -151,17 +155,11 @@ class LinearCrossEntropyOnDevice(Function):
                     db = part.astype(np.float32) if db is None else db + part
         if self.record and not count:
             dw, db = xp.zeros(weight.shape, x.dtype), None if bias is None else xp.zeros(classes, x.dtype)
-        return losses.sum(), None if dx is None else dx.reshape(x.shape), dw, db
+        return losses, None if dx is None else dx.reshape(x.shape), dw, db
 
     def backward(self, g):
         count, *gradients = self.kept
         if not gradients:  # handed over before: a second pass through a retained graph computes them anew
             gradients = self.compute(*self.saved, *([None] * (3 - len(self.saved))))[1:]
         self.keep(count)
-        factor = g.astype(np.float32) if count is None else g.astype(np.float32) / count
-        for gradient in gradients:
-            if gradient is not None:
-                array_module(g).multiply(gradient, factor, out=gradient, casting="same_kind")
-        dtypes = [saved.dtype for saved in self.saved]
-        found = zip(gradients, dtypes, strict=False)
-        return tuple(gradient.astype(dtype, copy=False) for gradient, dtype in found)
+        return tuple(fused.scale_gradients(g, count, gradients)[: len(self.inputs)])

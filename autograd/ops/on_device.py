@@ -30,9 +30,14 @@ def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return None
 
 
+def contiguous(x: Array) -> Array:
+    """x in row-major order."""
+    return array_module(x).ascontiguousarray(x)
+
+
 def contiguous_rows(x: Array) -> Array:
     """x as contiguous rows (n, width)."""
-    return array_module(x).ascontiguousarray(x).reshape(-1, x.shape[-1])
+    return contiguous(x).reshape(-1, x.shape[-1])
 
 
 def drop_of(x: Array, p: float, generator: Generator) -> Drop:
@@ -65,14 +70,12 @@ class LayerNormOnDevice(Function):
 
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
-        y, z, mean, rstd = fused.layer_norm(contiguous_rows(x), weight, bias, self.eps)
-        self.keep(z, mean, rstd)
-        return y.reshape(x.shape)
+        y, *kept = fused.layer_norm(contiguous(x), weight, bias, self.eps)
+        self.keep(*kept)
+        return y
 
     def backward(self, g):
-        rows, (z, mean, rstd) = contiguous_rows(g), self.kept
-        _, dx, dweight, dbias = fused.layer_norm_backward(rows, z, self.saved[1], mean, rstd)
-        return dx.reshape(g.shape), dweight, dbias
+        return fused.layer_norm_backward(contiguous(g), self.kept[0], self.saved[1], *self.kept[1:])[1:]
 
 
 @form("residual_layer_norm", "device", by_kernels_in_rows)
@@ -87,17 +90,16 @@ class ResidualLayerNormOnDevice(Function):
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
         self.drop = drop_of(x, self.p, self.generator) if self.p else None
-        rows, past = contiguous_rows(x), contiguous_rows(residual)
-        y, z, mean, rstd = fused.layer_norm(rows, weight, bias, self.eps, past, self.drop)
-        self.keep(z, mean, rstd)
-        return (y.reshape(x.shape), z.reshape(x.shape)) if self.both else y.reshape(x.shape)
+        y, *kept = fused.layer_norm(contiguous(x), weight, bias, self.eps, contiguous(residual), self.drop)
+        self.keep(*kept)
+        return (y, kept[0]) if self.both else y
 
     def backward(self, g, past=None):
         (x, _, weight, _), (z, mean, rstd) = self.saved, self.kept
         g = array_module(x).zeros_like(x) if g is None else g
-        past = None if past is None else contiguous_rows(past)
-        dz, dx, dweight, dbias = fused.layer_norm_backward(contiguous_rows(g), z, weight, mean, rstd, self.drop, past)
-        return dx.reshape(x.shape), dz.reshape(x.shape), dweight, dbias
+        past = None if past is None else contiguous(past)
+        dz, dx, dweight, dbias = fused.layer_norm_backward(contiguous(g), z, weight, mean, rstd, self.drop, past)
+        return dx, dz, dweight, dbias
 
     def drawn(self):
         return drawn_again(self.drop, self.saved[0].shape, array_of(self.saved[0]))
@@ -112,7 +114,7 @@ class DropoutOnDevice(Function):
 
     def forward(self, x):
         self.drop = drop_of(x, self.p, self.generator)
-        return fused.dropout_add(array_module(x).ascontiguousarray(x), self.drop)
+        return fused.dropout_add(contiguous(x), self.drop)
 
     def backward(self, g):
         return run(SameDrop(self.drop), g)
@@ -125,7 +127,7 @@ class SameDrop(Function):
         self.drop = drop
 
     def forward(self, x):
-        return fused.dropout_add(array_module(x).ascontiguousarray(x), self.drop)
+        return fused.dropout_add(contiguous(x), self.drop)
 
     def backward(self, g):
         return run(SameDrop(self.drop), g)
@@ -139,8 +141,8 @@ class DropoutAddOnDevice(Function):
         self.p, self.generator = p, generator
 
     def forward(self, x, residual):
-        xp, self.drop = array_module(x), drop_of(x, self.p, self.generator)
-        return fused.dropout_add(xp.ascontiguousarray(x), self.drop, xp.ascontiguousarray(residual))
+        self.drop = drop_of(x, self.p, self.generator)
+        return fused.dropout_add(contiguous(x), self.drop, contiguous(residual))
 
     def backward(self, g):
         return run(SameDrop(self.drop), g), g
@@ -169,26 +171,19 @@ class CrossEntropyOnDevice(Function):
     def forward(self, logits):
         self.target = array_module(logits).ascontiguousarray(self.target.astype(np.int64, copy=False))
         self.save(logits)
-        xp = array_module(logits)
-        rows = contiguous_rows(logits)
-        loss = self.losses(rows, None)
-        if self.reduction == "sum":
-            return loss.sum().astype(logits.dtype)
-        real = (self.target != self.ignore_index).sum()
-        self.keep(xp.maximum(real, 1).astype(np.float32))
-        return (loss.sum() / real).astype(logits.dtype)  # 0 / 0 over no target: no number, but its gradient is 0
+        losses = self.losses(contiguous_rows(logits))
+        mean = self.reduction == "mean"
+        loss, count = fused.total_loss(losses, self.target, self.ignore_index, logits.dtype, mean=mean)
+        self.keep(count)
+        return loss
 
-    def losses(self, rows, factor):
-        bias = array_module(rows).zeros(rows.shape[1], rows.dtype)
-        return fused.cross_entropy_rows(rows, bias, self.target, factor, self.ignore_index, self.label_smoothing)
+    def losses(self, rows, **options):
+        return fused.cross_entropy_rows(rows, None, self.target, self.ignore_index, self.label_smoothing, **options)
 
     def backward(self, g):
-        (logits,) = self.saved
-        factor = g.astype(np.float32)
-        if self.reduction == "mean":
-            factor = factor / self.kept[0]
+        ((logits,), (count,)), factor = (self.saved, self.kept), g.astype(np.float32)
         gradient = contiguous_rows(logits).copy()
-        self.losses(gradient, factor.reshape(1))
+        self.losses(gradient, gradient=True, factor=factor if count is None else factor / count)
         return gradient.reshape(logits.shape)
 
 
@@ -202,17 +197,17 @@ class EmbeddingOnDevice(Function):
 
     composed = through_plain
 
-    def __init__(self, ids, padding_id):
-        self.ids, self.padding_id = ids, padding_id
+    def __init__(self, ids, padding_id, scale):
+        self.ids, self.padding_id, self.scale = ids, padding_id, scale
 
     def forward(self, table):
         self.save(table)
         self.rows = len(table)
         flat = self.flat_ids()
-        return fused.embedding(array_module(table).ascontiguousarray(table), flat).reshape(*self.ids.shape, -1)
+        return fused.embedding(contiguous(table), flat, self.scale).reshape(*self.ids.shape, -1)
 
     def flat_ids(self):
         return array_module(self.ids).ascontiguousarray(self.ids.reshape(-1).astype(np.int64, copy=False))
 
     def backward(self, g):
-        return fused.embedding_backward(contiguous_rows(g), self.flat_ids(), self.rows, padding=self.padding_id)
+        return fused.embedding_backward(contiguous_rows(g), self.flat_ids(), self.rows, self.scale, self.padding_id)

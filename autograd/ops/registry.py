@@ -54,7 +54,7 @@ class Form(NamedTuple):
 
 
 #: The names of forms, in the order in which they are tried. "standard", "blocked" and "fused" are attention's.
-ORDER = ("in place", "cpu", "device", "fused", "blocked", "standard", "plain")
+ORDER = ("in place", "fused", "blocked", "compiled", "cpu", "device", "standard", "plain")
 OPS: dict[str, Op] = {}
 FORMS: dict[str, list[Form]] = {}
 

@@ -5,38 +5,44 @@ them as n opinions of what the output should be, and take the one with the highe
 
     argmax over y of  1/(n-1) sum over y' != y of F(y, y'),    F(y, y') = 2 lcs(y, y') / (|y| + |y'|)
 
-with lcs the length of the longest common subsequence of token ids. F is what ROUGE-L measures of words (Lin 2004).
+with lcs the length of the longest common subsequence of words (or of token ids). F is ROUGE-L (Lin 2004).
 Source: Kumar and Byrne 2004, "Minimum Bayes-risk decoding for statistical machine translation"; with samples: Eikema
 and Aziz 2020, arXiv 2005.10283, section 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
 from .rules import Hypothesis
 
+#: The ids of a sequence -> what two sequences are compared by, such as the words that the ids stand for.
+Compared = Callable[[list[int]], Sequence[Hashable]]
 
-def by_consensus(drawn: Sequence[Hypothesis]) -> list[Hypothesis]:
+
+def by_consensus(drawn: Sequence[Hypothesis], compared: Compared | None = None) -> list[Hypothesis]:
     """The different sequences among those drawn for one text, the one most like the others first.
 
-    Scores become mean similarities to the other draws, 0 to 1. A sequence that was drawn twice is like its twin.
+    Scores become mean similarities to the other draws, 0 to 1. A sequence that was drawn twice is like its twin. They
+    are compared by their ids if `compared` is None.
     """
-    ids = [one.ids for one in drawn]
-    lengths = np.array([len(one) for one in ids])
-    both = np.maximum(lengths[:, None] + lengths, 1)
-    similar = np.where(lengths[:, None] + lengths == 0, 1.0, 2 * common_lengths(ids) / both)
-    means = (similar.sum(axis=1) - 1) / max(len(ids) - 1, 1)
+    numbers: dict[Hashable, int] = {}
+    parts = [one.ids if compared is None else compared(one.ids) for one in drawn]
+    units = [[numbers.setdefault(unit, len(numbers)) for unit in part] for part in parts]
+    lengths = np.array([len(one) for one in units])
+    both = lengths[:, None] + lengths
+    similar = np.where(both == 0, 1.0, 2 * common_lengths(units) / np.maximum(both, 1))
+    means = (similar.sum(axis=1) - 1) / max(len(drawn) - 1, 1)
     found: dict[tuple[int, ...], Hypothesis] = {}
     for index in np.argsort(-means, kind="stable"):
-        found.setdefault(tuple(ids[index]), Hypothesis(ids[index], float(means[index])))
+        found.setdefault(tuple(drawn[index].ids), Hypothesis(drawn[index].ids, float(means[index])))
     return list(found.values())
 
 
 def common_lengths(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """(n, n) int: lengths of the longest common subsequences of each two of n sequences of ids from 0 on.
+    """(n, n) int: lengths of the longest common subsequences of each two of n sequences of numbers from 0 on.
 
     The textbook's table, row after row, for all pairs at a time.
     """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .beam import EarlyStopping, beam_search
-from .consensus import by_consensus
+from .consensus import Compared, by_consensus
 from .decoding import DecodingState
 from .greedy import greedy_search
 from .rules import Hypothesis, Rules
@@ -71,6 +71,7 @@ class Strategy:
         prefix: Sequence[Sequence[int]] | None = None,
         forbidden: tuple[int, ...] = (),
         numbers: Sequence[int] | None = None,
+        compared: Compared | None = None,
     ) -> list[list[Hypothesis]]:
         """`n_best` hypotheses for each row of the state, best first. Raises ValueError for wrong options.
 
@@ -78,6 +79,7 @@ class Strategy:
             bos_id, eos_id, prefix, forbidden: of `Rules`; `forbidden` adds to what the strategy forbids.
             numbers: for sampling, a number for each row that identifies its sentence, such as the line in a file; by
                 default the row's index. The same seed and number draw the same tokens in every batch.
+            compared: for a consensus, see `by_consensus`.
         """
         rules = Rules(
             bos_id,
@@ -93,7 +95,8 @@ class Strategy:
         )
         numbers = range(state.rows) if numbers is None else numbers
         if self.consensus:
-            return [by_consensus(drawn)[: self.n_best] for drawn in self._draw(state, rules, numbers, self.consensus)]
+            draws = self._draw(state, rules, numbers, self.consensus)
+            return [by_consensus(drawn, compared)[: self.n_best] for drawn in draws]
         if self.sampling:
             return self._draw(state, rules, numbers, self.n_best)
         if self.beam == self.n_best == 1 and not self.coverage:

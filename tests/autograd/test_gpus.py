@@ -67,7 +67,7 @@ def test_a_gpu_without_compiler_or_headers_is_refused_with_the_cure(fake_cupy) -
         for use in (lambda: check_device("cuda"), lambda: Linear(2, 2).to("cuda")):
             with pytest.raises(DeviceError, match=r"'cuda:0'.*CUDA headers") as error:
                 use()
-            assert "pip install 'cupy-cuda13x[ctk]'" in one_line(error)
+            assert "pip install 'cupy-cuda13x[ctk]>=14'" in one_line(error)
     check_device("cuda")
 
 
@@ -78,8 +78,14 @@ def test_a_gpu_that_cuda_13_no_longer_serves_is_sent_to_cuda_12(fake_cupy) -> No
     assert "pip install 'handloom[gpu-cuda12]'" in one_line(error)
 
 
-def test_a_driver_that_is_too_old_is_named(fake_cupy, monkeypatch) -> None:
-    monkeypatch.setattr(fake_cupy.cuda, "is_available", lambda: False)
+@pytest.mark.parametrize("raises", [False, True], ids=["as CuPy 14", "as CuPy 13"])
+def test_a_driver_that_is_too_old_is_named(fake_cupy, monkeypatch, raises) -> None:
+    def is_available() -> bool:
+        if raises:
+            raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient")
+        return False
+
+    monkeypatch.setattr(fake_cupy.cuda, "is_available", is_available)
     with pytest.raises(DeviceError, match="finds no usable NVIDIA GPU"):
         check_device("cuda")
     monkeypatch.setattr(fake_cupy.cuda.runtime, "driverGetVersion", lambda: 12040)

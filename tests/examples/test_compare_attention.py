@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -19,19 +20,22 @@ def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess:
 def test_both_tables_and_a_picture(tmp_path) -> None:
     done = run("--preset", "smoke", "--out", "results", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    tables = (tmp_path / "results" / "tables.txt").read_text(encoding="utf-8")
+    tables = (tmp_path / "results" / "tables.md").read_text(encoding="utf-8")
     assert tables in done.stdout
     told = done.stdout[: done.stdout.index(tables)].splitlines()
     assert [line.split(":")[0] for line in told if line] == [
         "measured length 64", "measured length 256", "trained with standard attention", "trained with blocked attention"
     ], "a log is not silent for minutes"  # fmt: skip
-    rows = [line.replace(",", "").split() for line in tables.splitlines()]
-    losses = [float(row[4]) for row in rows if len(row) == 5 and row[0] in ("standard", "blocked")]
-    assert len(losses) == 2
-    assert abs(losses[0] - losses[1]) < 2e-3, "the methods compute the same"
-    assert [row[:2] for row in rows if row and row[0] in ("64", "256")] == [
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in tables.splitlines() if line.startswith("|")]
+    assert [row[:2] for row in rows if row[0] in ("64", "256")] == [
         [length, method] for length in ("64", "256") for method in ("standard", "blocked")
     ]
+    trained = {row[0]: row for row in rows if row[0] in ("standard", "blocked")}
+    assert abs(float(trained["standard"][8]) - float(trained["blocked"][8])) < 2e-3, "the methods compute the same"
+    assert trained["standard"][9] == "16.15", "the report's loss"
+    results = json.loads((tmp_path / "results" / "results.json").read_text(encoding="utf-8"))
+    assert [(name, len(rows)) for name, rows in results["tables"].items()] == [("lengths", 4), ("training", 2)]
+    assert results["seed"] == 0
     assert (tmp_path / "results" / "lengths.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from ..support.examples import Example
 
+RATES = ("0.1", "0.01", "0.001", "0.0001")
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Example:
@@ -22,13 +24,18 @@ def trained(tmp_path_factory) -> Example:
 def test_the_default_leaves_a_table_pictures_and_samples(trained: Example) -> None:
     run = trained.folder / "run"
     names = {path.name for path in run.iterdir()}
-    assert names >= {"loss.png", "accuracy.png", "comparison.png", "table.md", "samples.txt", "model.safetensors"}
+    assert names >= {"loss.png", "accuracy.png", "comparison.png", "processor_time.png", "table.md", "results.json"}
     table = (run / "table.md").read_text(encoding="utf-8")
     assert table in (trained.folder / "output.txt").read_text(encoding="utf-8") + "\n"
-    assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == [
-        "Random", "Bigram", "RNN", "LSTM", "GRU", "Transformer",
+    models = ["Random", "Bigram", "RNN", "LSTM", "GRU", "Transformer"]
+    assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == models
+    titles = [title.strip() for title in table.splitlines()[0].split("|")]
+    assert titles[-4:-1] == ["report's parameters", "report's loss", "report's accuracy"]
+    assert [row.get("updates") for row in json.loads((run / "results.json").read_text())["tables"]["models"]] == [
+        None, None, 15, 15, 15, 30,
     ]  # fmt: skip
-    assert (run / "samples.txt").read_text(encoding="utf-8").startswith("This is a")
+    samples = (run / "samples.txt").read_text(encoding="utf-8").split("\n\n----\n\n")
+    assert [sample[: sample.index(":\n\nThis is a")] for sample in samples] == models
 
 
 def test_writing_with_a_checkpoint(trained: Example) -> None:
@@ -61,10 +68,13 @@ def test_an_interrupted_table_goes_on(trained: Example) -> None:
 def test_subwords_and_own_text(trained: Example) -> None:
     text = "The cat sat on the mat. The dog ran to the old house by the river.\n" * 200
     (trained.folder / "own.txt").write_text(text, encoding="utf-8")
-    options = ["--data", "own.txt", "--preset", "smoke", "--tokenizer", "bpe", "--table", "none", "--out", "bpe"]
-    out = trained.succeeds(*options)
-    assert "Transformer" in out
-    assert "RNN" not in out
+    options = ["--data", "own.txt", "--preset", "smoke", "--tokenizer", "bpe", "--table", "sizes", "--out", "bpe"]
+    out = dataclasses.replace(trained, pictures=True).succeeds(*options)
+    names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]
+    assert names[2:] == ["report's, characters", "report's, BPE", "GPT-3 Medium", "Transformer"]
+    assert {path.name for path in (trained.folder / "bpe").glob("*.png")} == {
+        "loss.png", "comparison.png", "accuracy.png",
+    }  # fmt: skip
 
 
 def test_another_table_of_a_finished_run(trained: Example) -> None:
@@ -77,6 +87,9 @@ def test_another_table_of_a_finished_run(trained: Example) -> None:
     names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]
     assert names[2:] == ["Random", "Bigram", "RNN", "LSTM", "GRU", "Transformer"]
     assert (trained.folder / "small/model.safetensors").read_bytes() == before
+    out = trained.succeeds("--resume", "small", "--table", "learning-rate")
+    names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]
+    assert names[2:] == [f"rate {rate}, batch {size}" for rate in RATES for size in (2, 8, 16, 64)] + ["Transformer"]
     out = trained.succeeds("--resume", "small")
     assert out.count("made before") == 12, "the cells of the first table are still there"
     names = [line.split("|")[1].strip() for line in out.splitlines() if line.startswith("| ")]

@@ -72,5 +72,7 @@ def test_memory_with_and_without_mixed_precision(tmp_path) -> None:
     options = ["--preset", "smoke", "--steps", 2, "--beam", 1, "--set", "tokens_per_batch=120", "--set", "test_size=5"]
     out = example.succeeds(*options, "--table", "memory", "--out", "run")
     rows = [line.split("|") for line in out.splitlines() if line.startswith(("| fp32", "| fp16"))]
-    assert float(rows[0][2]) == float(rows[1][2]), "weights, gradients and moments are float32 in both"
-    assert float(rows[1][3]) < float(rows[0][3])
+    assert float(rows[0][3]) == float(rows[1][3]), "weights, gradients and moments are float32 in both"
+    assert float(rows[1][4]) < float(rows[0][4])
+    assert rows[1][7].strip() == "40%", "the report's"
+    assert "A bench sitting on a lush green field." in (tmp_path / "run/table.md").read_text(encoding="utf-8")

@@ -49,6 +49,9 @@ def test_training_leaves_a_whole_run_folder(trained: Path) -> None:
     assert output.splitlines()[-1].startswith("BLEU = ")
     assert "Worst translations" in output
     assert "13a" in output, "the metric's signature"
+    assert "Best and worst of a random batch (the report: best 75.98, worst 8.25)" in output
+    tables = json.loads((trained / "run/results.json").read_text(encoding="utf-8"))["tables"]
+    assert [row["report"] for row in tables["batch"]] == [75.98, 8.25]
     rows = (trained / "run/metrics.jsonl").read_text().splitlines()
     losses = [json.loads(row)["loss"] for row in rows if '"loss"' in row]
     assert losses[-1] < losses[0] - 0.5

@@ -5,6 +5,7 @@ gigabytes apart, tiles without bank conflicts. Each check takes the kernels and 
 from __future__ import annotations
 
 import mmap
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.kernels.attention import AttentionKernels, Call
 from tests.support.attention_cases import Case
-from tests.support.cuda_emulator import bank_conflicts
+from tests.support.cuda_emulator import bank_conflicts, shared_memory_turns
 from tests.support.emulated_attention import in_place
 
 HALF, SINGLE = np.float16, np.float32
@@ -123,11 +124,26 @@ def rows_far_apart(own: AttentionKernels, extras: bool = False) -> None:
 
 
 def no_bank_conflicts(own: AttentionKernels, width: int, **options: Any) -> None:
-    """ldmatrix reads the rows of each tile in one turn. Float16 alone is read by it."""
-    case = Case(1, (97, 113), (width, width), frozenset({"causal"}))
-    bank_conflicts()
+    """Every access to shared memory in float16 takes as few turns as can be: ldmatrix, and if `own` are checked all."""
+    case = Case(1, (70, 113), (width, width), frozenset({"causal"}))
+    bank_conflicts(), shared_memory_turns()
     with in_place(own):
         for deterministic in (False, True):
             case.run(HALF, method="fused", deterministic=deterministic, **options)
     conflicts = bank_conflicts()
     assert conflicts == 0, f"ldmatrix took {conflicts} turns more than it need"
+    for place, (least, taken) in shared_memory_turns().items():
+        assert taken == least, f"{place}: {taken} turns, {least} would do"
+
+
+def bank_conflicts_in_float32(own: AttentionKernels) -> dict[str, float]:
+    """By how much bank conflicts lengthen the turns of shared memory for each kernel, in percent."""
+    shared_memory_turns()
+    with in_place(own):
+        for deterministic in (False, True):
+            Case(1, (40, 50), (32, 32), frozenset({"causal"})).run(SINGLE, method="fused", deterministic=deterministic)
+    least, lost = Counter[str](), Counter[str]()
+    for (name, _), turns in shared_memory_turns().items():
+        least[name] += turns[0]
+        lost[name] += turns[1] - turns[0]
+    return {name: round(100 * lost[name] / least[name], 1) for name in least}

@@ -84,6 +84,8 @@ SUMS = limit(limits.sums_in_float32)
 FAR_APART, FAR_APART_EXTRAS = limit(limits.rows_far_apart), limit(limits.rows_far_apart, extras=True)
 PADDING = limit(limits.padding_of_any_kind)
 BANKS = limit(limits.no_bank_conflicts, 32)
+WIDE = attention(HALF, (70, 140), "causal", width=128)
+WIDE_FIXED_ORDER = attention(HALF, (70, 40), width=128, deterministic=True)
 FORWARD, BACKWARD = "attention_forward.cu", "attention_backward.cu"
 
 # fmt: off
@@ -95,7 +97,7 @@ ATTENTION_MUTANTS = [
     KernelMutant("barriers and copies", FORWARD, "cp_async_wait<0>();\n        __syncthreads();  // V has", "cp_async_wait<1>();\n        __syncthreads();  // V has", BLOCKS),
     KernelMutant("barriers and copies", FORWARD, "value_dim, aligned);\n        cp_async_commit();", "value_dim, aligned);", BLOCKS),
     KernelMutant("barriers and copies", FORWARD, "if (next < last) {", "if (next <= last + BLOCK_K) {", BLOCKS),
-    KernelMutant("barriers and copies", FORWARD, "    __syncwarp();\n    put_accumulator<D>(q_tile, warp_row, run.out, inverse);\n    __syncwarp();", "    put_accumulator<D>(q_tile, warp_row, run.out, inverse);", PLAIN),
+    KernelMutant("barriers and copies", FORWARD, "    __syncwarp();\n    put_accumulator<D>(q_tile, warp_row, 0, run.out, inverse);\n    __syncwarp();", "    put_accumulator<D>(q_tile, warp_row, 0, run.out, inverse);", PLAIN),
     KernelMutant("softmax", FORWARD, "out[m][n][e] *= rescale;", "", BLOCKS),
     KernelMutant("softmax", FORWARD, "sum[m][e / 2] *= rescale;", "", BLOCKS),
     KernelMutant("softmax", FORWARD, "return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));", "return x;", PLAIN),
@@ -136,7 +138,7 @@ ATTENTION_MUTANTS = [
     KernelMutant("backward", BACKWARD, "cp_async_wait<0>();\n        __syncthreads();  // this block has arrived", "__syncthreads();  // this block has arrived", PLAIN),
     KernelMutant("backward", BACKWARD, "__syncthreads();  // dS of all warps is there", "", PLAIN),
     KernelMutant("backward", BACKWARD, "    __syncthreads();\n    put_accumulator<D>(k_tile", "    put_accumulator<D>(k_tile", PLAIN),
-    KernelMutant("backward", BACKWARD, "atomicAdd(own + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);", "own[i * THREADS] += dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4];", BLOCKS),
+    KernelMutant("backward", BACKWARD, "atomicAdd(target + i * THREADS, dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4]);", "target[i * THREADS] += dq[i / (SUM_COLUMNS / 2)][i / 4 % (SUM_COLUMNS / 8)][i % 4];", BLOCKS),
     KernelMutant("backward", BACKWARD, "(ds[m][n][i] - of_query.y)", "ds[m][n][i]", PLAIN),
     KernelMutant("backward", BACKWARD, "key_factor[i / 2][i % 2] = scale,", "key_factor[i / 2][i % 2] = 1.0f,", PLAIN),
     KernelMutant("backward", BACKWARD, "total == -INFINITE ? INFINITE : total;", "total;", NO_KEYS),
@@ -144,11 +146,22 @@ ATTENTION_MUTANTS = [
     KernelMutant("backward", BACKWARD, "min(j1, keys) - shift + farthest", "min(j1, keys) - shift + farthest - 1", LONG),
     KernelMutant("backward", BACKWARD, "right = QUERY_ROWS ? words.y : words.z", "right = QUERY_ROWS ? words.z : words.y", DROPOUT),
     KernelMutant("backward", BACKWARD, "pairs.dropout_words(r0, c0) : pairs.dropout_words(c0, r0)", "pairs.dropout_words(r0, c0) : pairs.dropout_words(r0, c0)", DROPOUT),
-    KernelMutant("backward", BACKWARD, "drop<M_TILES, BLOCK / 8, false>(p, pairs, row, q0, factor);", "", DROPOUT),
+    KernelMutant("backward", BACKWARD, "drop<TILES, SHARE / 8, false>(p, pairs, row, column, factor);", "", DROPOUT),
     KernelMutant("backward", BACKWARD, "d_bias + i * i_stride + j * j_stride", "d_bias + j * i_stride + i * j_stride", EVERYTHING),
     KernelMutant("backward", BACKWARD, "weight * (ds[m][n][e] - row_delta[m][e / 2])", "weight * ds[m][n][e]", FIXED_ORDER),
     KernelMutant("backward", BACKWARD, "i < queries ? delta[i] : 0.0f", "delta[i]", FIXED_ORDER),
     KernelMutant("backward", BACKWARD, "for (int bits = 16; bits;", "for (int bits = 8; bits;", PLAIN),
+    KernelMutant("teams of warps", BACKWARD, "left.put<BLOCK>(p_tile, team_row, own);", "left.put<BLOCK>(p_tile, team_row, 0);", WIDE),
+    KernelMutant("teams of warps", BACKWARD, "left.put<BLOCK>(p_tile, team_row, own);", "", WIDE),
+    KernelMutant("teams of warps", BACKWARD, "(member() + i) % TEAM * SHARE", "member() * SHARE", WIDE),
+    KernelMutant("teams of warps", BACKWARD, "(dv, TileOperand<BLOCK>(p_tile", "(dv, TileOperand<BLOCK>(ds_tile", WIDE),
+    KernelMutant("teams of warps", BACKWARD, "q_tile + own * D, member() * WIDTH);", "q_tile + own * D);", WIDE),
+    KernelMutant("teams of warps", BACKWARD, "total[own + column_of(n, e)]", "total[column_of(n, e)]", WIDE),
+    KernelMutant("teams of warps", BACKWARD, "p_tile + (TEAM > 1 ? OWNED * BLOCK : 0)", "p_tile", WIDE),
+    KernelMutant("teams of warps", BACKWARD, "all_see(column, column + SHARE, row", "all_see(q0, q0 + SHARE, row", attention(HALF, (70, 70), window=60, width=128)),
+    KernelMutant("teams of warps", BACKWARD, "__syncthreads();  // dS of all warps is there", "if (sums) __syncthreads();", WIDE_FIXED_ORDER),
+    KernelMutant("teams of warps", BACKWARD, "if (TEAM == 1 && !sums) continue;", "if (!sums) continue;", WIDE_FIXED_ORDER),
+    KernelMutant("teams of warps", BACKWARD, "__syncthreads();  // all columns", "__syncwarp();  // all columns", WIDE_FIXED_ORDER),
     KernelMutant("limits", FORWARD, "make_uint4(j / 16 * 8 + j % 8,", "make_uint4(j % 128 / 16 * 8 + j % 8,", LONG_DROPOUT),
     KernelMutant("limits", FORWARD, "i / 16 * 8 + i % 8, head", "i % 256 / 16 * 8 + i % 8, head", LONG_DROPOUT),
     KernelMutant("limits", FORWARD, "new_top = row_max(new_top);", "new_top = float(half(row_max(new_top)));", LARGE),
@@ -195,7 +208,7 @@ ATTENTION_MUTANTS = [
     KernelMutant("of real kernels", BACKWARD, "row = warp_number() * (BLOCK / WARPS);", "row = 0;", PLAIN),
     KernelMutant("of real kernels", BACKWARD, "own[i * THREADS] * scale,", "own[i * THREADS],", PLAIN),
     KernelMutant("of real kernels", BACKWARD, "(queries + BLOCK - 1) / BLOCK * BLOCK) * D;", "queries) * D;", PLAIN),
-    KernelMutant("of real kernels", BACKWARD, "left.put(ds_tile, warp_row);", "left.put(ds_tile, 0);", PLAIN),
+    KernelMutant("of real kernels", BACKWARD, "left.put<BLOCK>(ds_tile, team_row, own);", "left.put<BLOCK>(ds_tile, 0, own);", PLAIN),
     KernelMutant("of real kernels", BACKWARD, "further<AW>(above, 2 * m) + 16 * k * AW", "further<AW>(above, 2 * m) + 16 * k * D", attention(HALF, (97, 113), width=64)),
     KernelMutant("of real kernels", BACKWARD, "i / 16 * 8 + i % 8, head, call);", "i / 16 * 8 + i % 8, head, 0);", DROPOUT),
     KernelMutant("of real kernels", BACKWARD, "unsigned(batch * heads + head)", "unsigned(head)", DROPOUT),

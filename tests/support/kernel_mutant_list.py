@@ -2,134 +2,43 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from tests.support.attention_mutants import ATTENTION_MUTANTS
-from tests.support.kernel_mutants import KernelMutant
+from tests.support.kernel_mutants import KernelMutant, each, tests_of
+from tests.support.row_mutants import ROW_BUGS, long
+
+_fused, _update = tests_of("test_fused"), tests_of("test_update")
 
 
-def _tests(name: str) -> ModuleType:
-    """A test module of the kernels, which is in no package."""
-    path = Path(__file__).parents[1] / "autograd" / "kernels" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"kernel_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-_fused, _update = _tests("test_fused"), _tests("test_update")
-
-
-def _each(test: Any, *cases: tuple[Any, ...]) -> Any:
-    """The test for several cases, as one check."""
-
-    def check(device: Any) -> None:
-        for case in cases:
-            test(*case, device)
-
-    return functools.wraps(test)(check)
-
-
-norm = _each(_fused.test_layer_norm, ((7, 97), False, np.float32), ((300, 5), False, np.float16))
-residual = _each(_fused.test_layer_norm, ((7, 97), True, np.float32), ((3, 257), "and past", np.float16))
-drop = _each(_fused.test_dropout_and_its_sum_with_a_residual, (97, np.float32), (4099, np.float16))
-long = _fused.test_dropout_of_more_elements_than_16_bits_count
-forward = _each(
+drop = each(_fused.test_dropout_and_its_sum_with_a_residual, (97, np.float32), (4099, np.float16))
+forward = each(
     _fused.test_bias_activation_and_dropout,
     *(((97, 13), name, np.float32) for name in ("relu", "gelu", "silu")),
     ((2, 400), "relu", np.float16),
 )
-loss = _each(_fused.test_cross_entropy, ((5, 97), 0.1, np.float32), ((4, 1013), 0.0, np.float16))
+loss = each(_fused.test_cross_entropy, ((5, 97), 0.1, np.float32), ((3, 2056), 0.0, np.float16))
+total = each(_fused.test_the_total_loss_and_its_gradients_factor, (0, np.float32), (33, np.float16), (700, np.float32))
 extremes = _fused.test_cross_entropy_of_far_apart_and_infinite_logits
-rows = _each(_fused.test_embedding, (97, 11, 33, np.float32), (40, 500, 70, np.float16))
+rows = each(_fused.test_embedding, *((*sizes, np.float32) for sizes in ((97, 11, 33), (40, 500, 70), (130, 9, 264))))
+order = each(
+    _fused.test_ids_are_sorted_and_equal_ones_stay_in_order,
+    (31, 300),
+    (129, 255),
+    (1000, 256),
+    (700, 70000),
+    (5000, 40),
+)
 frequent = _fused.test_a_frequent_id_is_summed_with_the_others
 outside = _fused.test_ids_and_targets_outside_give_nan_and_touch_nothing
-columns = _fused.test_sums_of_columns
-update = _each(_update.test_updates_are_those_of_the_optimiser_with_clipping, (97, np.float32), (5000, np.float16))
-parts = _each(_update.test_parts_are_added_each_in_its_place, (np.float16,), (np.float32,))
+update = each(_update.test_updates_are_those_of_the_optimiser_with_clipping, (97, np.float32), (5000, np.float16))
+parts = each(_update.test_parts_are_added_each_in_its_place, (np.float16,), (np.float32,))
 overflow = _update.test_overflow_skips_the_step_and_moves_the_scale
 
 # (file, the test that must notice, [(kind of bug, text, what it becomes)])
 _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
-    (
-        "normalization.cu",
-        norm,
-        [
-            ("wrong statistic", "block_sum(squares, scratch) / width + eps", "block_sum(squares, scratch) / width"),
-            ("wrong statistic", "/ width + eps", "/ (width - 1) + eps"),
-            ("lost neighbours", "first = start / 8 + threadIdx.x;", "first = (start + 7) / 8 + threadIdx.x;"),
-            ("wrong column", "size_t column = 8 * group + i - start;  //", "size_t column = 8 * threadIdx.x + i;  //"),
-            ("scratch out of bounds", "scratch = shared + 2 * width;", "scratch = shared + 2 * width + 32;"),
-            (
-                "missing barrier",
-                "if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;\n    __syncthreads();\n    float total",
-                "if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;\n    float total",
-            ),
-        ],
-    ),
-    (
-        "normalization.cu",
-        residual,
-        [
-            ("missing barrier", "total += scratch[warp];\n    __syncthreads();", "total += scratch[warp];"),
-        ],
-    ),
-    (
-        "normalization.cu",
-        norm,
-        [
-            (
-                "lost warp",
-                "for (int warp = 0; warp < warps; ++warp) total",
-                "for (int warp = 1; warp < warps; ++warp) total",
-            ),
-            ("lost term", " - first - x_hat * second", " - x_hat * second"),
-            ("lost term", " - first - x_hat * second", " - first"),
-            ("wrong stride", "row += gridDim.x", "row += gridDim.x + 1"),
-            ("wrong sum", "weight_sum[i] += gradient * x_hat;", "weight_sum[i] += gradient;"),
-        ],
-    ),
-    (
-        "normalization.cu",
-        residual,
-        [
-            (
-                "wrong replay",
-                "draw_eight(keep, seed, call, group, threshold);\n#endif",
-                "draw_eight(keep, seed, call, group - start / 8, threshold);\n#endif",
-            ),
-            ("wrong replay", "keep[i] ? own * keep_scale : 0.0f", "keep[i] ? own : 0.0f"),
-            ("lost term", "if (past) own += widen(beside.value[i]);", ""),
-            ("unrounded statistics", "sum += widen(own.value[i]);", "sum += widen(own.value[i]) + 0.01f;"),
-            ("written too far", "if (start + i >= low && start + i < n) x", "if (start + i < n) x"),
-        ],
-    ),
-    (
-        "normalization.cu",
-        norm,
-        [
-            ("uninitialised sum", "weight_sum[i] = bias_sum[i] = 0.0f;", "weight_sum[i] = 0.0f;"),
-        ],
-    ),
-    (
-        "columns.cu",
-        columns,
-        [
-            ("missing barrier", "    __syncthreads();\n    if (threadIdx.y", "    if (threadIdx.y"),
-            ("wrong bound", "for (int i = 1; i < 8; ++i)", "for (int i = 1; i < 7; ++i)"),
-            ("wrong bound", "if (column >= width) return;", "if (column > width) return;"),
-            ("lost chunk", "chunk < chunks; ++chunk", "chunk < chunks - 1; ++chunk"),
-            ("no bound", "int high = min(low + rows_per_chunk, rows);", "int high = low + rows_per_chunk;"),
-        ],
-    ),
     (
         "dropout.cu",
         drop,
@@ -141,17 +50,6 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         ],
     ),
     ("dropout.cu", long, [("limits", "key_of(seed), call, group)", "key_of(seed), call, group % 8192)")]),
-    (
-        "normalization.cu",
-        long,
-        [
-            (
-                "limits",
-                "draw_eight(keep, seed, call, group, threshold);\n#pragma",
-                "draw_eight(keep, seed, call, group % 8192, threshold);\n#pragma",
-            )
-        ],
-    ),
     (
         "dropout.cu",
         forward,
@@ -174,52 +72,128 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         "cross_entropy.cu",
         loss,
         [
-            ("lost rescale", "total = total * __expf(top - z) + 1.0f;", "total = total + 1.0f;"),
             ("lost rescale", "total * __expf(top - highest) : 0.0f", "total : 0.0f"),
             ("missing barrier", "    __syncthreads();  // the loss has read its logit\n", ""),
-            ("padding counts", "row[i] = narrow(0.0f);", "row[i] = row[i];"),
-            ("wrong smoothing", "(p - each - (i == own", "(p - (i == own"),
-            ("wrong smoothing", "(1.0f - smoothing) * (highest - z)", "(highest - z)"),
+            ("padding counts", "store_eight(nothing, logits, 8 * group, high, low);", ";"),
+            ("wrong smoothing", "(p - each - (hit", "(p - (hit"),
+            ("wrong smoothing", "(1.0f - smoothing) * (highest - z_own)", "(highest - z_own)"),
             ("wrong sign", "= logf(total) +", "= -logf(total) +"),
+            ("lost head", "first = low / 8 + threadIdx.x;", "first = (low + 7) / 8 + threadIdx.x;"),
+            ("lost tail", "bool inside = start + i >= low && start + i < high;", "bool inside = start + 8 <= high;"),
+            (
+                "a neighbour's logits",
+                "if (8 * group + i >= low && 8 * group + i < high) sum += z[i];",
+                "if (z[i] > -infinity()) sum += z[i] + 1.0f;",
+            ),
+            ("a neighbour's logits", "+ more : -infinity();", "+ more : 0.0f;"),
+            ("misaligned", "&& (start - low) % 8 == 0;", ";"),
+            (
+                "wrong column",
+                "if (bias && whole) load_eight(shift, bias, start - low",
+                "if (bias && whole) load_eight(shift, bias, start",
+            ),
+            (
+                "written too far",
+                "store_eight(gradient, logits, 8 * group, high, low);",
+                "store_eight(gradient, logits, 8 * group, high);",
+            ),
+            ("wrong hit", "8 * group + i == low + own;", "8 * group + i == own;"),
         ],
     ),
     (
         "cross_entropy.cu",
         extremes,
         [
-            ("inf - inf", "} else if (z > -infinity()) {", "} else {"),
+            ("lost rescale", "if (top > before) total *= __expf(before - top);", ""),
+            ("inf - inf", "if (!(z[i] <= -infinity())) total", "total"),
+            ("no number unseen", "if (!(z[i] <= -infinity())) total", "if (z[i] > -infinity()) total"),
+        ],
+    ),
+    (
+        "cross_entropy.cu",
+        total,
+        [
+            ("padding counts", "real += target[row] != ignored;", "real += 1;"),
+            ("division by 0", "*count = fmaxf(number, 1.0f);", "*count = number;"),
+            ("hidden 0 / 0", "sum / number : sum", "sum / fmaxf(number, 1.0f) : sum"),
+            ("no bound", "if (8 * group + i < part.n) eight", "eight"),
+            (
+                "wrong part",
+                "if (blockIdx.y == 2) scale_part({x2, y2, n2, wide2}",
+                "if (blockIdx.y == 2) scale_part({x1, y1, n2, wide1}",
+            ),
+            ("not divided", "widen(*g) / *count : widen(*g)", "widen(*g) : widen(*g)"),
         ],
     ),
     (
         "embedding.cu",
         rows,
         [
-            ("counted twice", "(first > 0 && ids[order[first - 1]] == id)", "false"),
-            ("wrong rank", "rank += tile[k] < own ||", "rank += tile[k] <= own ||"),
-            ("lost tie", " || (tile[k] == own && start + k < place)", ""),
-            ("missing barrier", "ids[start + threadIdx.x];\n        __syncthreads();", "ids[start + threadIdx.x];"),
-            ("missing barrier", "place);\n        __syncthreads();", "place);"),
-            ("no bound", "if (place < count) order[rank] = place;", "order[rank] = place;"),
-            ("padding counts", "id == padding || ", ""),
-            ("no bound", "while (inside + step < count && ", "while ("),
-            ("wrong row", "g[size_t(order[place]) * width", "g[size_t(place) * width"),
-            ("lost row", "return inside + 1;", "return inside;"),
-            ("no bound", "if (column < width) sum +=", "sum +="),
+            ("no bound", "if (row >= rows) return;", ""),
+            (
+                "wrong place",
+                "add_row(sum, g, order[place], column, width);\n#pragma",
+                "add_row(sum, g, place, column, width);\n#pragma",
+            ),
+            ("lost row", "place = low; place < high; ++place", "place = low + 1; place < high; ++place"),
+            ("no bound", "if (column >= width) return;", ""),
+            ("misaligned", "if (width % 8 == 0) {", "if (true) {"),
+            ("lost probe", "low += (found - 1) * step + 1;", "low += found * step;"),
+            ("lost probe", "size = min(step - 1, end - low);", "size = step - 2;"),
+            ("unscaled", "narrow(scale * sum[i]);\n        return;", "narrow(sum[i]);\n        return;"),
+        ],
+    ),
+    (
+        "embedding.cu",
+        order,
+        [
+            ("unstable", "same & ((1u << lane) - 1)", "same & ~((2u << lane) - 1)"),
+            ("lost digit", "bit < DIGITS; bit *= 2", "bit < DIGITS / 2; bit *= 2"),
+            (
+                "invalid lanes count",
+                "unsigned same = __ballot_sync(0xffffffffu, valid);",
+                "unsigned same = 0xffffffffu;",
+            ),
+            ("padding counts", " || id == padding ? rows", " ? rows"),
+            ("no bound", "id < 0 || id >= rows ||", "id >= rows ||"),
+            ("wrong digit", "key >> 8 * pass &", "key >> 4 * pass &"),
+            ("lost warp", "for (int i = 0; i < warp; ++i) before", "for (int i = 1; i < warp; ++i) before"),
+            ("lost lane", "if (lane >= step) up_to += other;", "if (lane > step) up_to += other;"),
+            ("wrong room", "(passes - 1 - pass) % 2 == 0", "pass % 2 == 0"),
+            (
+                "missing barrier",
+                "    if (lane == 31) totals[warp] = up_to;\n    __syncthreads();",
+                "    if (lane == 31) totals[warp] = up_to;",
+            ),
+            (
+                "missing barrier",
+                "target = valid ? *own + before : 0;\n                __syncwarp();",
+                "target = valid ? *own + before : 0;",
+            ),
+            ("missing barrier", "            __syncthreads();\n            if (!placing)", "            if (!placing)"),
+            ("counts left over", "counts[i] = 0;", "counts[i] = counts[i];"),
         ],
     ),
     (
         "embedding.cu",
         frequent,
         [
-            ("lost row", "place += 8)", "place += 9)"),
-            ("lost row", "i < min(8, end - first)", "i < min(7, end - first)"),
-            ("lost row", "inside += step, step *= 2;", "inside += 2 * step, step *= 2;"),
+            ("added twice", "if (high - low > PIECE) return;", ""),
+            ("added twice", "(slot && low <= begin)) continue;", "false) continue;"),
+            ("lost row", "place < min(high, end); place += 8", "place < min(high, end) - 1; place += 8"),
+            ("lost row", "place = max(low, begin) + threadIdx.y", "place = begin + threadIdx.y"),
+            ("lost warp", "add_warps(sum, 8, shared);", "add_warps(sum, 7, shared);"),
+            ("lost piece", "add_warps(sum, min(pieces, 8), shared);", "add_warps(sum, 1, shared);"),
+            ("lost piece", "(high - 1) / PIECE - first + 1;", "high / PIECE - first + 1;"),
+            ("wrong slot", "(k == 0 && low % PIECE)", "(k == 0)"),
+            ("one ticket for all", "is_last(tickets + first * gridDim.y", "is_last(tickets + 0 * gridDim.y"),
             (
-                "missing barrier",
-                "= sum;\n    __syncthreads();\n    if (threadIdx.y",
-                "= sum;\n    if (threadIdx.y",
+                "sum not begun anew",
+                "++i) sum[i] = 0.0f;\n        for (int k",
+                "++i) sum[i] = sum[i];\n        for (int k",
             ),
-            ("uninitialised sum", "i < min(8, end - first)", "i <= min(8, end - first)"),
+            ("missing barrier", "own[32 * i] = sum[i];\n    __syncthreads();", "own[32 * i] = sum[i];"),
+            ("missing fence", "        __threadfence();\n        *last", "        *last"),
         ],
     ),
     (
@@ -227,7 +201,6 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
         outside,
         [
             ("wrong bound", "bool inside = id >= 0 && id < rows;", "bool inside = id >= 0 && id <= rows;"),
-            ("no bound", "if (id < 0 || id >= rows || id == padding", "if (id == padding"),
         ],
     ),
     ("cross_entropy.cu", outside, [("no bound", "own >= 0 && own < classes", "own < classes")]),
@@ -277,5 +250,7 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
     ),
 ]
 
-MUTANTS = [KernelMutant(kind, file, old, new, check) for file, check, bugs in _BUGS for kind, old, new in bugs]
+MUTANTS = [
+    KernelMutant(kind, file, old, new, check) for file, check, bugs in [*_BUGS, *ROW_BUGS] for kind, old, new in bugs
+]
 MUTANTS += ATTENTION_MUTANTS

@@ -9,15 +9,20 @@ with 1 if one escaped.
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
 from handloom.autograd.kernels import loading
+from tests.support.cuda_emulator import compiler_missing
 from tests.support.fake_cupy import installed, kernels
 
 MODES = ((0, False), (1, False), (2, True))  # seed, checked
@@ -36,6 +41,27 @@ class KernelMutant:
     def __str__(self) -> str:
         old, new = (" ".join(text.split())[:60] for text in (self.old, self.new))
         return f"{self.kind:22} {self.file:20} {old!r} -> {new!r}"
+
+
+def tests_of(name: str) -> ModuleType:
+    """A test module of the kernels, which is in no package."""
+    path = Path(__file__).parents[1] / "autograd" / "kernels" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"kernel_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def each(test: Any, *cases: tuple[Any, ...]) -> Any:
+    """The test for several cases, as one check."""
+
+    def check(device: Any) -> None:
+        for case in cases:
+            test(*case, device)
+
+    return functools.wraps(test)(check)
 
 
 @contextmanager
@@ -88,6 +114,8 @@ def failure(mutant: KernelMutant) -> AssertionError | None:
 def main(parts: list[str]) -> int:
     from tests.support.kernel_mutant_list import MUTANTS
 
+    if reason := compiler_missing():
+        raise SystemExit(reason)
     chosen = [m for m in MUTANTS if not parts or any(part in f"{m.file} {m.kind}" for part in parts)]
     for check in {mutant.check for mutant in chosen}:
         examine(check)  # unplanted, everything passes

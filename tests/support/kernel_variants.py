@@ -6,7 +6,12 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from handloom.autograd.kernels.attention import backward_blocks, backward_shared, forward_blocks, forward_shared
+from handloom.autograd.kernels.attention import (
+    backward_constants,
+    backward_shared,
+    forward_constants,
+    forward_shared,
+)
 
 _TYPES: list[dict[str, Any]] = [{"HALF": False}, {"HALF": True}]
 
@@ -15,25 +20,30 @@ def _each(name: str, values: range) -> list[dict[str, Any]]:
     return [{**kind, name: value} for kind in _TYPES for value in values]
 
 
-def attention_constants(direction: str, half: int, padded: int, extras: int) -> dict[str, int]:
-    """The constants for the kernels of attention_forward.cu or attention_backward.cu on a GPU with enough memory."""
-    constants, forward = {"HALF": half, "D": padded, "EXTRAS": extras}, direction == "forward"
-    tiles, warps, block = (forward_blocks if forward else backward_blocks)(half, padded, extras)[0]
-    return {**constants, "M_TILES": tiles, "WARPS": warps, "BLOCK_K" if forward else "BLOCK": block}
+def attention_constants(direction: str, half: int, padded: int, extras: int, small: bool = False) -> dict[str, int]:
+    """The constants of attention_forward.cu or attention_backward.cu; if `small` on a GPU with 99 KiB for a block."""
+    if direction == "forward":
+        return forward_constants(half, padded, extras)
+    return backward_constants(half, padded, extras)[-1 if small else 0]
 
 
 _ATTENTION = [*product((1,), (64, 128), (0, 1)), (1, 96, 0), (0, 64, 1), (0, 128, 1)]  # half, head_dim, extras
+_SMALL = [(1, 96, 0), (1, 128, 0), (1, 128, 1), (0, 128, 1)]  # that need other blocks where there is less room
 
 # Every .cu file of autograd/kernels with the sets of constants that the package loads it with.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "adam.cu": _TYPES,
-    "attention_backward.cu": [attention_constants("backward", *case) for case in _ATTENTION],
+    "attention_backward.cu": [
+        *(attention_constants("backward", *case) for case in _ATTENTION),
+        *(attention_constants("backward", *case, small=True) for case in _SMALL),
+    ],
     "attention_forward.cu": [attention_constants("forward", *case) for case in _ATTENTION],
     "columns.cu": _TYPES,
     "cross_entropy.cu": _each("GRADIENT", range(2)),
     "dropout.cu": [*_each("RESIDUAL", range(2)), *_each("ACTIVATION", range(1, 4))],
     "embedding.cu": _TYPES,
     "normalization.cu": _each("RESIDUAL", range(2)),
+    "normalization_warps.cu": [{**x, "EIGHTS": eights} for x in _each("RESIDUAL", range(2)) for eights in range(1, 5)],
 }
 
 # Names of kernels that must hold tensor-core instructions, unless they are compiled with HALF = 0.

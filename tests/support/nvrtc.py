@@ -198,6 +198,8 @@ def measure_all(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    if reason := missing():
+        raise SystemExit(reason)
     known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     record = measure_all(known)
     for variant, kernels in record["kernels"].items():

@@ -142,6 +142,7 @@ class Pass:
     fragment_loads: int  # LDSM
     fragment_bytes: int  # that these read from shared memory
     copies: int  # LDGSTS
+    plain_turns: int  # of shared memory, 128 bytes each, for LDS and STS: as if no two lanes had a number in common
     special: int  # MUFU: exponentials
     floats: int  # on the pipe of float32's products and sums
     additions: int  # to memory: RED, ATOM
@@ -151,12 +152,15 @@ def count(way: list[Instruction]) -> Pass:
     names = Counter(instruction.name for instruction in way)
     matrices = [int(match[1] or 1) for x in way if (match := re.match(r"LDSM\.16\.MT?88(?:\.([24]))?$", x.opcode))]
     assert len(matrices) == names["LDSM"], "an LDSM of an unknown form"
+    # The compiler puts a few `LDS RZ, [RZ]` before copies: issued, but no work for the memory.
+    plain = [x.opcode for x in way if x.name in ("LDS", "STS") and not x.rest.strip().startswith("RZ,")]
     return Pass(
         products=names["HMMA"],
         issued=len(way),
         fragment_loads=names["LDSM"],
         fragment_bytes=128 * sum(matrices),
         copies=names["LDGSTS"],
+        plain_turns=sum({"64": 2, "128": 4}.get(opcode.rpartition(".")[2], 1) for opcode in plain),
         special=names["MUFU"],
         floats=sum(names[name] for name in ("FFMA", "FMUL", "FADD", "IMAD")),
         additions=sum(names[name] for name in _TO_MEMORY[1:]),

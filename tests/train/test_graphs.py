@@ -129,6 +129,9 @@ def test_launches_of_a_step_with_graphs(tmp_path, fake_cupy) -> None:
     assert len(kernels.launches) == before[0], "every kernel runs within a graph"
     assert started.count("graph") == 3
     assert len(started) <= 13, started  # beside them: inputs go in, results are copied out
+    one_pass, update = trainer.updates.graphs.sizes().values()
+    assert one_pass <= 197
+    assert update <= 8
 
 
 def test_what_can_not_be_captured_is_said(tmp_path, fake_cupy) -> None:

@@ -123,8 +123,13 @@ def test_a_finished_run_resumes_to_the_same_end(straight, tmp_path) -> None:
 def test_a_run_can_be_made_longer(tmp_path) -> None:
     small_run(tmp_path / "long", steps=32)
     small_run(tmp_path / "short", steps=24)
+    before = RunFolder.open(tmp_path / "short").processor_seconds()
     small_run(tmp_path / "short", resume=True, steps=32)
     assert_equal_runs(tmp_path / "long", tmp_path / "short")
+    steps, seconds = RunFolder.open(tmp_path / "short").processor_seconds()
+    assert seconds[: len(before[1])] == before[1]
+    assert sorted(seconds) == seconds, "the processor time goes on where it was"
+    assert steps[-1] == 32
 
 
 def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ...autograd.backend import DeviceError
+from ...autograd.compiled import library
 from ...autograd.graphs import GraphError
 from ...errors import InputError, remedy
 from ...models.fields import short
@@ -132,7 +133,7 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
     program = Path(sys.argv[0]).name
     full: dict[str, Any] = {"program": program, "command": f"python examples/{program} {arguments.typed}".rstrip()}
     full |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
-    full["notes"] = list(data.notes)
+    full |= {"notes": list(data.notes), "compiled_loops": library()}
     made: list[RunFolder] = []
 
     def make() -> Path:
@@ -140,10 +141,21 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
         return made[0].path
 
     path = find_ranks().from_first(make)  # which alone locks the folder
+    if arguments.resume and made and (said := other_loops(made[0].config, library())):
+        print(said)
     watch(arguments, path)
     run = made[0] if made else RunFolder.open(path)
     run.config = {**full, **run.config}  # of a run from before some of it was recorded
     return run
+
+
+def other_loops(config: dict[str, Any], now: str | None) -> str | None:
+    """What to say where a run began with other compiled loops than there are now; None where it did not."""
+    before = config.get("compiled_loops")
+    if "compiled_loops" not in config or before == now:
+        return None
+    began, goes_on = (f"with loops compiled by {name}" if name else "without compiled loops" for name in (before, now))
+    return f"This run began {began} and goes on {goes_on}: the last bits of its numbers may change."
 
 
 def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:

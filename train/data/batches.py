@@ -267,6 +267,28 @@ def source_batches(
         yield SourceBatch(source.pad(indices, pad_id), source.lengths[indices], indices)
 
 
+def join_neighbours(
+    source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequence[int]], length: int
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Pairs as documents, their sources and their targets: of neighbouring pairs as many in one as fit.
+
+    Args:
+        source_ids, target_ids: token ids without special tokens.
+        length: the most tokens of either side of a document, one special token included. What a pair has beyond is cut
+            off.
+    """
+    documents: tuple[list[list[int]], list[list[int]]] = ([], [])
+    room = 0
+    for pair in zip(source_ids, target_ids, strict=True):
+        if not documents[0] or max(map(len, pair)) > room:
+            for side in documents:
+                side.append([])
+        for side, ids in zip(documents, pair, strict=True):
+            side[-1] += ids[: length - 1]
+        room = length - 1 - max(len(side[-1]) for side in documents)
+    return documents
+
+
 def fit_lengths(
     source_ids: Sequence[Sequence[int]],
     max_length: int,

@@ -8,8 +8,7 @@ from typing import Any
 
 from ...autograd import Parameter
 from ...autograd.backend import array_module, to_device
-
-_BLOCK = 1 << 15  # elements worked on at a time, so that they stay in the processor's cache
+from ...autograd.processor import blocks
 
 
 class ExponentialAverage:
@@ -40,11 +39,10 @@ class ExponentialAverage:
                 average += share * (parameter.data - average)
                 continue
             weights, flat = parameter.data.reshape(-1), average.reshape(-1)
-            for start in range(0, parameter.size, _BLOCK):
-                block = flat[start : start + _BLOCK]
-                difference = weights[start : start + _BLOCK] - block
+            for block in blocks(0, parameter.size, 12):
+                difference = weights[block] - flat[block]
                 difference *= share
-                block += difference
+                flat[block] += difference
 
     @contextmanager
     def applied(self) -> Iterator[None]:

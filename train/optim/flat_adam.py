@@ -104,9 +104,11 @@ class FlatAdam:
 
         `share` is a number, or an array with one.
         """
-        scale = self.state[:1] * (share.astype(np.float32) if is_array(share) else np.float32(share))
+        share = share.astype(np.float32, copy=False).reshape(loss.shape) if is_array(share) else np.float32(share)
+        start = self.xp.empty(loss.shape, loss.dtype)
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are expected: the loss scale handles them
-            loss.backward(scale.astype(loss.dtype).reshape(loss.shape))
+            self.xp.multiply(self.state[:1].reshape(loss.shape), share, out=start, casting="same_kind")
+            loss.backward(start)
             for first in range(0, len(self.parameters), PARTS):
                 group = self.parameters[first : first + PARTS]
                 add_parts(self.gradient, self._spans, first, [parameter.grad for parameter in group])

@@ -7,13 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...autograd import Parameter
+from ...autograd import Parameter, compiled
 from ...autograd.backend import array_module, to_device
 from ...autograd.parallel import parallel_for
+from ...autograd.processor import block_length
 from ...autograd.row_gradient import RowGradient, as_dense
 
-# Elements updated at a time: the block and its scratch stay in the processor's cache between the passes over it.
-_BLOCK = 1 << 17
+# Bytes of weight, gradient, two moments and scratch for each element: a block of them stays in the processor's cache
+# between the passes over it.
+_BYTES = 20
 
 
 class Optimizer:
@@ -82,6 +84,7 @@ class Optimizer:
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         self.steps += 1
+        block_size = block_length(_BYTES)
         blocks: list[tuple[list[Any], Any, slice, float, float]] = []
         for parameter, scale, weight_decay, *moments in zip(
             self.parameters, self._lr_scales, self._decays, *self._state, strict=True
@@ -95,9 +98,9 @@ class Optimizer:
                 # A transposed array, say, can't be seen as flat: its blocks would be copies, and the update lost.
                 self._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
             else:
-                length = _BLOCK
+                length = block_size
                 if isinstance(gradient, RowGradient):  # in blocks of whole rows
-                    length = max(_BLOCK // max(parameter.shape[1], 1), 1)
+                    length = max(block_size // max(parameter.shape[1], 1), 1)
                 else:
                     gradient, *arrays = (array.reshape(-1) for array in (gradient, *arrays))
                 blocks += [
@@ -111,7 +114,7 @@ class Optimizer:
                 w, *moments = (array[block] for array in arrays)
                 self._update(w, gradient[block], *moments, lr=lr, decay=decay)
 
-        parallel_for(array_module(self.parameters[0].data), len(blocks), update, cost=_BLOCK)
+        parallel_for(array_module(self.parameters[0].data), len(blocks), update, cost=block_size)
 
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
         """Change `w` and the moments in place; `decay` is lr times the weight decay.
@@ -212,6 +215,9 @@ class Adam(Optimizer):
         b1, b2 = self.betas
         # Both bias corrections fold into the step size and eps: two divisions less for each element.
         correction = (1 - b2**self.steps) ** 0.5
+        rate = lr * correction / (1 - b1**self.steps)
+        if self._in_one_pass(w, g, m, v, (b1, 1 - b1, b2, 1 - b2, self.eps * correction, rate, 1 - decay)):
+            return
         m *= b1
         v *= b2
         if isinstance(g, RowGradient):
@@ -228,10 +234,25 @@ class Adam(Optimizer):
             xp.sqrt(v, out=scratch)
         scratch += self.eps * correction
         array_module(m).divide(m, scratch, out=scratch)
-        scratch *= lr * correction / (1 - b1**self.steps)
+        scratch *= rate
         if decay:
             w *= 1 - decay
         w -= scratch
+
+    @staticmethod
+    def _in_one_pass(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> bool:
+        """The update as a compiled loop, which reads and writes each array once and gives the same bits; False if there
+        is none for these arrays."""
+        rows = g.rows if isinstance(g, RowGradient) else g
+        arrays = [w, rows, m, v]
+        if compiled.why_not(arrays, {}) or not all(array.flags.c_contiguous for array in arrays):
+            return False
+        loops, scalars = compiled.loops(), [np.float32(number) for number in numbers]
+        if isinstance(g, RowGradient):
+            loops.adam_rows(w, g.ids, rows, m, v, *scalars)
+        else:
+            loops.adam(*(array.reshape(-1) for array in arrays), *scalars)
+        return True
 
 
 class AdamW(Adam):

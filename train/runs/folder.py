@@ -27,7 +27,7 @@ _TIMINGS_STEP = re.compile(rb'^\{"step": (\d+)', re.MULTILINE)
 # What is a number, or nothing, in every log.
 _NUMBERS = {
     "step", "epoch", "loss", "accuracy", "valid_loss", "valid_accuracy", "learning_rate", "gradient_norm", "averaged",
-    "tokens_per_second", "seconds", "best_step", "parameters",
+    "tokens_per_second", "processor_seconds", "seconds", "best_step", "parameters",
 }  # fmt: skip
 
 
@@ -35,7 +35,7 @@ class RunFolder:
     """A run's folder. Make a new one with `create`, go on with an old one with `resume`, look into one with `open`.
 
     `metrics.jsonl` holds only numbers that the same seed gives again, so two runs can be compared byte for byte;
-    seconds and tokens per second go to `timings.jsonl`.
+    tokens per second and processor seconds go to `timings.jsonl`.
 
     Only one process at a time writes into a folder: `create` and `resume` lock it (`FolderLock`), until the end of the
     `with` block that the run is used in, or of the process. Reading needs no lock.
@@ -173,6 +173,12 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """The rows of `metrics.jsonl` so far; [] if nothing was logged."""
         return read_metrics(self.metrics_path, "step") if self.metrics_path.exists() else []
+
+    def processor_seconds(self) -> tuple[list[int], list[float]]:
+        """Steps of `timings.jsonl`, and the processor seconds that training had taken by then."""
+        rows = read_metrics(self.timings_path, "step") if self.timings_path.exists() else []
+        rows = [row for row in rows if row.get("processor_seconds") is not None]
+        return [row["step"] for row in rows], [row["processor_seconds"] for row in rows]
 
     def sizes(self) -> dict[str, int]:
         """Bytes of metrics.jsonl so far, by file name; both logs are synced to disk. What `rewind` goes back to.

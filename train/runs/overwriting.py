@@ -40,6 +40,7 @@ FILES = (
     "accuracy.png",
     "confusion.png",
     "comparison.png",
+    "processor_time.png",
     "cells.jsonl",
     "table.md",
     "results.json",

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from ...models import BigramLanguageModel, RandomLanguageModel
 from ...models.baselines import RECURRENT_LAYERS
 from ...models.hyperparameters import LanguageModelPreset
 from ...models.presets import kth_cell
+from ...tokenizer import CharacterTokenizer
 from ..runs.folder import RunFolder
 from ..runs.plots import plot_lines
 from ..tasks.language_modelling import LanguageModelling, TokenizedText, Writer, evaluate
-from .cells import numbered
+from .cells import Row, numbered
 
-TABLES = ("baselines", "heads", "learning-rate")
+Curve = tuple[list[float], list[float]]
+
+TABLES = ("baselines", "heads", "learning-rate", "sizes")
 
 #: The KTH report's Table 1: (heads, head size) -> validation loss and accuracy, of one layer after three epochs.
 KTH_HEADS = {
@@ -31,6 +36,21 @@ KTH_RATES = {
     (0.0001, 8): (1.85, 0.4660), (0.0001, 32): (2.17, 0.3732), (0.0001, 64): (2.31, 0.3375),
     (0.0001, 256): (2.49, 0.2910),
 }  # fmt: skip
+#: Its Table 2, of characters: parameters, validation loss and accuracy.
+KTH_CHARACTERS = {
+    "Random": (0, 4.71, 0.009), "Bigram": (12_544, 2.51, 0.275), "RNN": (32_612, 1.85, 0.448),
+    "Transformer": (8_227_120, 1.18, 0.642), "Transformer, without augmentation": (8_227_120, 1.18, 0.642),
+    "Transformer, with augmentation": (8_227_120, 1.21, 0.641),
+}  # fmt: skip
+#: Its Table 3: what is not stated is left out.
+KTH_SIZES = [
+    {"cell": "report's, characters", "report_parameters": 8_227_120, "layers": 5, "nhead": 8, "head_dim": 46,
+     "d_model": 368, "vocab_size": 112, "report_loss": 1.18, "report_accuracy": 0.642},
+    {"cell": "report's, BPE", "report_parameters": 9_618_576, "layers": 5, "nhead": 8, "head_dim": 46, "d_model": 368,
+     "vocab_size": 2000},
+    {"cell": "GPT-3 Medium", "report_parameters": 350_000_000, "layers": 24, "nhead": 16, "head_dim": 64,
+     "d_model": 1024, "vocab_size": 100_000},
+]  # fmt: skip
 #: The batch of its other tables.
 KTH_BATCH = 32
 
@@ -43,10 +63,17 @@ COLUMNS = {
     "valid_bits_per_character": "bits/character:.3f",
     "valid_accuracy": "accuracy:.1%",
     "test_loss": "test loss:.3f",
-    "seconds": "seconds:.0f",
+    "updates": "updates:,",
+    "processor_seconds": "processor seconds:.0f",
+    "layers": "layers:,",
+    "nhead": "heads:,",
+    "head_dim": "head size:,",
+    "d_model": "features:,",
+    "vocab_size": "vocabulary:,",
+    "report_parameters": "report's parameters:,",
+    "report_loss": "report's loss:.2f",
+    "report_accuracy": "report's accuracy:.1%",
 }
-#: Columns of a table whose cells are the report's.
-BESIDE_THE_REPORT = {**COLUMNS, "report_loss": "report's loss:.2f", "report_accuracy": "report's accuracy:.1%"}
 
 
 def figures(writer: Writer, text: TokenizedText) -> dict[str, Any]:
@@ -64,7 +91,7 @@ def table_cells(
     """Name of the cell -> what to train beside the task's own model, or a model that needs no training.
 
     Args:
-        name: one of `TABLES`; another one for no cells but that of the text before it was augmented.
+        name: one of `TABLES`; "sizes" has no cells, but that of the text before it was augmented.
         baseline: how the recurrent models are trained.
 
     Heads and learning rates are the KTH report's, with heads and batches a quarter as large for a preset with fewer
@@ -104,25 +131,58 @@ def _cell(first: float, second: int) -> str:
     return f"{numbered(first, 'head')} of {second}" if isinstance(first, int) else f"rate {first:g}, batch {second}"
 
 
-def beside_the_report(rows: Sequence[dict[str, Any]], preset: LanguageModelPreset) -> list[dict[str, Any]]:
-    """The rows of `table_cells`, with the report's figures for those that are its own."""
-    if _part(preset) > 1:
-        return list(rows)
-    stated = {_cell(*of): figures for table in (KTH_HEADS, KTH_RATES) for of, figures in table.items()}
-    names = ("report_loss", "report_accuracy")
-    return [{**row, **dict(zip(names, stated.get(row["cell"], ()), strict=False))} for row in rows]
+def beside_the_report(name: str, rows: Sequence[Row], task: LanguageModelling) -> list[Row]:
+    """The rows of a table with the report's figures: for the cells that are its own, or as rows of their own.
+
+    Its models of characters have their parameters beside ours, which may be smaller.
+    """
+    stated: Mapping[str, Sequence[float]] = {}
+    keys: tuple[str, ...] = ("report_loss", "report_accuracy")
+    if name == "sizes":
+        own = {key: getattr(task.preset, key) for key in ("layers", "nhead", "head_dim", "d_model")}
+        own["vocab_size"] = task.text.tokenizer.vocab_size
+        return [*KTH_SIZES, *({**row, **own} for row in rows)]
+    if name == "baselines" and isinstance(task.text.tokenizer, CharacterTokenizer):
+        stated, keys = KTH_CHARACTERS, ("report_parameters", *keys)
+    elif _part(task.preset) == 1:
+        stated = {_cell(*of): figures for table in (KTH_HEADS, KTH_RATES) for of, figures in table.items()}
+    return [{**row, **dict(zip(keys, stated.get(row["cell"], ()), strict=False))} for row in rows]
 
 
-def draw_comparison(run: RunFolder, own_name: str, rows: list[dict[str, Any]]) -> None:
-    """Validation loss and accuracy over the steps, of the run's model and of the rows' cells, in two pictures."""
-    runs = {own_name: run} | {row["cell"]: RunFolder.open(run.cell_path(row["cell"])) for row in rows}
-    for key, label, picture in [
-        ("valid_loss", "validation loss (nats per token)", "comparison"),
-        ("valid_accuracy", "validation accuracy", "accuracy"),
-    ]:
-        lines = {}
-        for name, each in runs.items():
-            rows = [row for row in each.metrics() if row.get(key) is not None]
-            if rows:
-                lines[name] = [row["step"] for row in rows], [row[key] for row in rows]
+def with_budgets(rows: Sequence[Row], runs: Mapping[str, RunFolder]) -> list[Row]:
+    """The rows with the updates of their runs, and the processor seconds of these."""
+    found = []
+    for row in rows:
+        steps, seconds = runs[row["cell"]].processor_seconds()
+        found.append({**row, "updates": steps[-1], "processor_seconds": seconds[-1]} if steps else row)
+    return found
+
+
+def draw_comparison(run: RunFolder, runs: Mapping[str, RunFolder]) -> None:
+    """Draw the validation loss of several runs over the steps and over processor time, and their accuracy.
+
+    Of one run alone, loss and accuracy in training and validation (the report's Figures 2 and 3); processor time, which
+    differs from run to run, is left out.
+    """
+    alone = next(iter(runs.values())) if len(runs) == 1 else None
+    for key, label, picture in (("loss", "loss (nats per token)", "comparison"), ("accuracy", "accuracy", "accuracy")):
+        lines = {name: _curve(each, f"valid_{key}") for name, each in runs.items()}
+        if alone is not None:
+            lines = {"training": _curve(alone, key), "validation": _curve(alone, f"valid_{key}")}
+        label = label if alone else f"validation {label}"
         plot_lines(lines, run.picture(picture), x_label="step (updates)", y_label=label)
+    lines = {name: over_processor_time(each) for name, each in runs.items()}
+    if alone is None and any(seconds for seconds, _ in lines.values()):
+        labels = {"x_label": "processor seconds of training", "y_label": "validation loss (nats per token)"}
+        plot_lines(lines, run.picture("processor_time"), **labels, log_x=True)
+
+
+def over_processor_time(run: RunFolder) -> Curve:
+    """Processor seconds, and the validation losses then; between two rows of `timings.jsonl` time runs evenly."""
+    (steps, losses), (known, seconds) = _curve(run, "valid_loss"), run.processor_seconds()
+    return (list(np.interp(steps, [0, *known], [0.0, *seconds])), losses) if known else ([], [])
+
+
+def _curve(run: RunFolder, key: str) -> Curve:
+    rows = [row for row in run.metrics() if row.get(key) is not None]
+    return [row["step"] for row in rows], [row[key] for row in rows]

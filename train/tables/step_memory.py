@@ -10,14 +10,6 @@ from ...nn import Module
 from ..optim.loss_scaling import HalfPrecision
 from ..trainer import Loss
 
-#: Columns of the table, for `markdown_table`.
-MEMORY_COLUMNS = {
-    "precision": "precision",
-    "kept": "weights, gradients, moments (MB):.1f",
-    "forward": "held after the forward pass (MB):.1f",
-    "peak": "peak of both passes (MB):.1f",
-}
-
 
 def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32", "fp16"]) -> dict[str, Any]:
     """Megabytes (10^6 bytes) of the arrays of one step of a model on the CPU, gradients and weights left as they were.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,7 @@ from .task import Task, TaskBatches, TrainedModel
 
 Pair = tuple[str, str]
 TooLong = Literal["error", "truncate"]
+_WORD = re.compile(r"\w+")
 
 
 class Translator(TrainedModel):
@@ -92,6 +94,7 @@ class Translator(TrainedModel):
                     bos_id=tokenizer.bos_id,
                     eos_id=tokenizer.eos_id,
                     numbers=batch.indices.tolist(),
+                    compared=lambda ids: _WORD.findall(tokenizer.decode(ids).casefold()),
                 )
                 for index, result in zip(batch.indices, found_in_batch, strict=True):
                     found[index] = result

@@ -39,9 +39,20 @@ def test_rows_that_lie_gigabytes_apart(extras) -> None:
     limits.rows_far_apart(kernels(), extras)
 
 
-@pytest.mark.parametrize("width", [32, 64, 96, 128])
-def test_tiles_are_read_without_bank_conflicts(width) -> None:
-    limits.no_bank_conflicts(kernels(), width)
+@pytest.mark.parametrize(("width", "checked"), [(32, True), (64, False), (96, False), (128, True)])
+def test_tiles_are_read_without_bank_conflicts(width, checked) -> None:
+    limits.no_bank_conflicts(kernels(checked=checked), width)
+
+
+def test_bank_conflicts_of_float32() -> None:
+    """Where sums are written into a tile, 8 bytes a lane: chunks 2n and 2n + 1 of an even row and the odd one after it
+    lie in the same banks, and half a warp writes both rows. docs/flash_attention.md has these figures."""
+    assert limits.bank_conflicts_in_float32(kernels(checked=True)) == {
+        "attention_forward": 5.6,
+        "attention_backward_keys": 3.0,
+        "attention_query_gradient": 61.5,
+        "attention_backward_queries": 2.4,
+    }
 
 
 def test_a_column_of_a_float32_tile_lies_in_all_banks() -> None:

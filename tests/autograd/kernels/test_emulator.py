@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from handloom.autograd.kernels.loading import FOLDER, read_source
-from tests.support.cuda_emulator import EmulatedModule, KernelError, bank_conflicts, compiler_missing
+from tests.support.cuda_emulator import (
+    EmulatedModule,
+    KernelError,
+    bank_conflicts,
+    compiler_missing,
+    shared_memory_turns,
+)
 from tests.support.cuda_emulator.build import CompileError
 
 pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
@@ -203,6 +209,40 @@ def test_subnormal_numbers_are_flushed_as_cupy_s_kernels_do() -> None:
     run(text, (1,), (1,), (x, y), seeds=[0])
     assert (x[2], x[3], y[1]) == (0, 0, np.float16(2**-24))
     assert np.float32(1e-20) * np.float32(1e-20) > 0  # and no longer, once the kernel is over
+
+
+def test_turns_of_plain_accesses_are_counted() -> None:
+    cases = [
+        ("int", "thread", 1, 1),
+        ("int", "thread * 2", 1, 2),  # every second bank, two words of each
+        ("int", "thread * 32", 1, 32),
+        ("int", "thread / 8", 1, 1),  # one word for eight lanes
+        ("short", "thread", 1, 1),
+        ("float2", "thread", 2, 2),  # 16 lanes a turn
+        ("float2", "thread * 2", 2, 4),
+        ("float4", "thread", 4, 4),  # 8 lanes a turn
+        ("float4", "thread * 8", 4, 32),
+        ("float4", "thread * 8 + thread % 8", 4, 4),
+        ("float4", "0", 4, 4),
+    ]
+    text = """
+    extern "C" __global__ void k%d(float* out) {
+        extern __shared__ float4 memory[];
+        int thread = threadIdx.x;
+        for (int i = thread; i < 256; i += 32) memory[i] = make_float4(0, 0, 0, 0);
+        __syncthreads();
+        %s* tile = (%s*)memory;
+        auto x = tile[%s];
+        __syncthreads();
+        tile[thread] = x;
+    }"""
+    source = "".join(text % (number, kind, kind, place) for number, (kind, place, _, _) in enumerate(cases))
+    module = EmulatedModule(source, checked=True)
+    for number, (_, _, least, taken) in enumerate(cases):
+        shared_memory_turns()
+        line = number * text.count("\n") + text[: text.index("auto")].count("\n") + 1
+        module.get_function(f"k{number}")((1,), (32,), (np.zeros(32, np.float32),), shared_mem=4096)
+        assert shared_memory_turns()[f"k{number}", f"kernel.cu:{line}"] == (least, taken)
 
 
 def test_bank_conflicts_of_ldmatrix_are_counted() -> None:

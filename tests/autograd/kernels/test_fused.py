@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from handloom.autograd.kernels import fused
+from handloom.autograd.kernels import fused, loading
 from handloom.autograd.kernels.fused import Drop
 from handloom.autograd.kernels.philox import keep_mask
 
-SHAPES = [(1, 1), (2, 3), (5, 32), (7, 97), (3, 257), (300, 5), (4, 1000)]
+SHAPES = [(1, 1), (2, 3), (5, 32), (7, 97), (3, 257), (300, 5), (4, 1000), (150, 8), (13, 264), (2, 1032)]
 DTYPES = [np.float32, np.float16]
 SEED = 2**40 + 7
 
@@ -69,6 +70,12 @@ def test_layer_norm(shape, residual, dtype, device) -> None:
         close(found, want, dtype, name, 32 * max(scale, 1))
 
 
+@pytest.mark.parametrize("width", [5, 8])
+def test_layer_norm_of_more_rows_than_are_taken_at_a_time(width, device) -> None:
+    with mock.patch.object(fused, "_BLOCKS", 2):
+        test_layer_norm((50, width), True, np.float32, device)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1, 7, 8, 97, 4099])
 def test_dropout_and_its_sum_with_a_residual(size, dtype, device) -> None:
@@ -88,6 +95,10 @@ def test_dropout_of_more_elements_than_16_bits_count(device) -> None:
     want, arrays = x * mask_of(shape), [device.asarray(a) for a in (x, *np.ones((2, 400), dtype), r)]
     close(fused.dropout_add(arrays[0], drop_on(device)), want, dtype, "dropout", 1)
     close(fused.layer_norm(*arrays[:3], 1e-5, arrays[3], drop_on(device))[1], r + want, dtype, "z")
+    wide = [array.reshape(-1, 1700) for array in (arrays[0], arrays[3])]  # a block a row
+    ones = device.ones(1700, dtype)
+    z = fused.layer_norm(wide[0], ones, ones, 1e-5, wide[1], drop_on(device))[1]
+    close(z, (r + want).reshape(-1, 1700), dtype, "z of wide rows")
 
 
 erf = np.vectorize(math.erf, otypes=[float])
@@ -127,7 +138,7 @@ def test_bias_activation_and_dropout(shape, activation, dtype, device) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (5, 97), (4, 1013)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (5, 97), (4, 1013), (3, 2056)])
 def test_cross_entropy(shape, smoothing, dtype, device) -> None:
     rng = np.random.default_rng(shape[1])
     logits, bias = drawn(rng, dtype, *shape) * dtype(3), drawn(rng, dtype, shape[1])
@@ -143,32 +154,80 @@ def test_cross_entropy(shape, smoothing, dtype, device) -> None:
     p = np.exp(z - lse[:, None])
     gradient = real[:, None] * 0.25 * (p - smoothing / shape[1] - (1 - smoothing) * onehot)
 
-    args = (device.asarray(bias), device.asarray(target))
+    args = (device.asarray(bias), device.asarray(target), -1, smoothing)
     on_device = device.asarray(logits)
     size = float(np.abs(z).max())  # the loss is a difference of logits
-    close(fused.cross_entropy_rows(on_device, *args, None, -1, smoothing), loss, np.float32, "loss only", 8, size)
+    close(fused.cross_entropy_rows(on_device, *args), loss, np.float32, "loss only", 8, size)
     np.testing.assert_array_equal(on_device.get(), logits)
-    factor = device.asarray(np.array([0.25], np.float32))
-    close(fused.cross_entropy_rows(on_device, *args, factor, -1, smoothing), loss, np.float32, "loss", 8, size)
+    options = {"gradient": True, "factor": device.asarray(np.array([0.25], np.float32))}
+    close(fused.cross_entropy_rows(on_device, *args, **options), loss, np.float32, "loss", 8, size)
     close(on_device, gradient, dtype, "gradient", 16)
+    shifted = device.asarray((logits + bias).astype(dtype))
+    found = fused.cross_entropy_rows(shifted, None, *args[1:], gradient=True, out=device.zeros(len(z), np.float32))
+    close(
+        found,
+        loss,
+        np.float32,
+        "without bias",
+        64 if dtype == np.float16 else 8,
+        128 * size if dtype == np.float16 else size,
+    )
+    close(shifted, 4 * gradient, dtype, "gradient without factor", 64)
 
 
 def test_cross_entropy_of_far_apart_and_infinite_logits(device) -> None:
-    # 700 classes: some threads meet nothing but -inf, several times.
-    logits = np.zeros((3, 700), np.float32)
+    # 7000 classes: some threads meet nothing but -inf, several times; the last row grows, and with it the maximum.
+    logits = np.zeros((4, 7000), np.float32)
     logits[0, :2], logits[1], logits[2, :2] = [1e4, -1e4], -np.inf, [-3e38, 3e38]
-    logits[1, 513] = 2.0
-    target, factor = np.array([0, 513, 1]), device.asarray(np.ones(1, np.float32))
-    on_device = device.asarray(logits)
-    loss = fused.cross_entropy_rows(
-        on_device, device.asarray(np.zeros(700, np.float32)), device.asarray(target), factor, -1, 0.0
-    )
-    np.testing.assert_array_equal(loss.get(), 0)
-    np.testing.assert_array_equal(on_device.get(), 0)
+    logits[1, 5130], logits[3] = 2.0, np.linspace(0, 50, 7000)
+    target, on_device = np.array([0, 5130, 1, 6990]), device.asarray(logits)
+    loss = fused.cross_entropy_rows(on_device, None, device.asarray(target), -1, 0.0, gradient=True)
+    wide = logits[3].astype(np.float64)
+    want = np.log(np.exp(wide).sum()) - wide[6990]
+    np.testing.assert_allclose(loss.get(), [0, 0, 0, want], rtol=1e-5)
+    np.testing.assert_array_equal(on_device.get()[:3], 0)
+    logits[0, 3], logits[1, 6999] = np.nan, np.inf
+    loss = fused.cross_entropy_rows(device.asarray(logits), None, device.asarray(target), -1, 0.0)
+    assert not np.isfinite(loss.get()[:2]).any(), "no number among the logits is not overlooked"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("count", "rows", "width"), [(1, 1, 1), (7, 3, 5), (97, 11, 33), (40, 500, 70), (0, 4, 4)])
+@pytest.mark.parametrize("rows", [0, 1, 33, 700])
+def test_the_total_loss_and_its_gradients_factor(rows, dtype, device) -> None:
+    rng = np.random.default_rng(rows)
+    losses, target = drawn(rng, np.float32, rows), rng.integers(0, 3, rows)
+    arrays = device.asarray(losses), device.asarray(target)
+    total, count = fused.total_loss(*arrays, 1, dtype, mean=True)
+    real = int((target != 1).sum())
+    assert total.shape == ()
+    np.testing.assert_allclose(count.get(), [max(real, 1)])
+    if real:
+        close(total, losses.sum(dtype=np.float64) / real, dtype, "mean", 4, 1)
+    else:
+        assert np.isnan(float(total.get()))
+    total, none = fused.total_loss(*arrays, 1, dtype, mean=False)
+    assert none is None
+    close(total, losses.sum(dtype=np.float64), dtype, "sum", 32, 1)
+
+    parts = drawn(rng, dtype, rows, 5), drawn(rng, np.float32, 13, 3), None if rows == 1 else drawn(rng, dtype, 9)
+    given = [None if part is None else device.asarray(part) for part in parts]
+    g = device.asarray(np.array(6.0, dtype))
+    for number in (2, 3):
+        want = [None if part is None else part.astype(np.float64) * 6 / max(real, 1) for part in parts]
+        copies = [None if part is None else part.copy() for part in given[:number]]
+        for name, found, wanted in zip("xwb", fused.scale_gradients(g, count, copies), want, strict=False):
+            assert (found is None) == (wanted is None)
+            if wanted is not None:
+                close(found, wanted, dtype, name, 4)
+    assert fused.scale_gradients(g, None, given)[0] is given[0]
+    close(given[0], parts[0].astype(np.float64) * 6, dtype, "in place, by g alone", 4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("count", "rows", "width"),
+    [(1, 1, 1), (7, 3, 5), (97, 11, 33), (40, 500, 70), (0, 4, 4), (130, 9, 264)],
+)
 def test_embedding(count, rows, width, dtype, device) -> None:
     rng = np.random.default_rng(count)
     table, g, ids = drawn(rng, dtype, rows, width), drawn(rng, dtype, count, width), rng.integers(0, rows, count)
@@ -183,12 +242,54 @@ def test_embedding(count, rows, width, dtype, device) -> None:
 
 
 def test_a_frequent_id_is_summed_with_the_others(device) -> None:
-    """Runs of 1, 2, 3, 7, 8, 9, 17, 64 and 300 equal ids, each in a shuffled batch."""
-    rng, runs = np.random.default_rng(0), (1, 2, 3, 7, 8, 9, 17, 64, 300)
+    """Runs of 1 to 300 equal ids, each in a shuffled batch: some are sorted to where a piece of 64 begins or ends."""
+    rng, runs = np.random.default_rng(0), (1, 2, 61, 64, 65, 7, 8, 48, 128, 17, 300, 3, 64)
     ids = rng.permutation(np.repeat(np.arange(len(runs)), runs))
-    g, want = drawn(rng, np.float32, len(ids), 37), np.zeros((9, 37))
-    np.add.at(want, ids, g.astype(np.float64))
-    close(fused.embedding_backward(device.asarray(g), device.asarray(ids), 9), want, np.float32, "gradient", 8)
+    for width in (37, 8):
+        g, want = drawn(rng, np.float32, len(ids), width), np.zeros((len(runs) + 1, width))
+        np.add.at(want, ids, g.astype(np.float64))
+        for _ in range(2):  # the tickets are ready for another launch
+            found = fused.embedding_backward(device.asarray(g), device.asarray(ids), len(want))
+            close(found, want, np.float32, "gradient", 8)
+
+
+@pytest.mark.parametrize(("count", "rows"), [(1, 1), (31, 300), (129, 255), (1000, 256), (700, 70000), (5000, 40)])
+def test_ids_are_sorted_and_equal_ones_stay_in_order(count, rows, device) -> None:
+    ids = np.random.default_rng(count).integers(-2, rows + 2, count)
+    keys = np.where((ids < 0) | (ids >= rows) | (ids == 3), rows, ids)
+    found = fused.sorted_ids(device.asarray(ids), rows, 3).get()
+    np.testing.assert_array_equal(found[0], np.sort(keys))
+    np.testing.assert_array_equal(found[1], np.argsort(keys, kind="stable"))
+
+
+@pytest.mark.parametrize("frequent", [1250, 25000])
+def test_no_long_chain_of_additions(frequent, fake_cupy) -> None:
+    """A token that makes up 5 % of 25,000, and one that is all of them: the longest chain, counted on the kernel."""
+    rng, read = np.random.default_rng(0), loading.read_source
+    ids = rng.permutation(np.r_[np.full(frequent, 7), rng.integers(8, 2000, 25000 - frequent)])
+
+    def counting(file: Any) -> str:
+        text = read(file)
+        if file != "embedding.cu":
+            return text
+        assert text.count("{ return a + b; }") == 1
+        return text.replace("{ return a + b; }", "{ return fmaxf(a, b) + 1.0f; }")
+
+    def forget() -> None:
+        for cached in (loading._load_kernel, loading._load):
+            cached.cache_clear()
+
+    forget()
+    try:
+        with mock.patch.object(loading, "read_source", counting):
+            g = fake_cupy.zeros((25000, 8), np.float32)
+            chains = fused.embedding_backward(g, fake_cupy.asarray(ids), 2000).get()
+    finally:
+        forget()
+    common = np.bincount(ids, minlength=2000)
+    assert chains[7].max() <= 8 + 7 + -(-(frequent // 64 + 2) // 8) + 7  # in a warp, over the warps, over the pieces
+    np.testing.assert_array_equal(chains[8:, 0], common[8:])  # at most 64, in one warp
+    assert chains.max() <= 80
 
 
 def test_ids_and_targets_outside_give_nan_and_touch_nothing(device) -> None:
@@ -202,17 +303,14 @@ def test_ids_and_targets_outside_give_nan_and_touch_nothing(device) -> None:
     want = np.zeros((11, 5))
     np.add.at(want, ids[inside], g[inside].astype(np.float64))
     close(fused.embedding_backward(device.asarray(g), device.asarray(ids), 11), want, np.float32, "gradient", 8)
-    logits, factor = drawn(rng, np.float32, 4, 11), device.asarray(np.ones(1, np.float32))
-    target = np.array([11, 2, -5, 2**40])
-    args = device.asarray(np.zeros(11, np.float32)), device.asarray(target), factor, -1, 0.0
-    on_device = device.asarray(logits)
-    loss = fused.cross_entropy_rows(on_device, *args).get()
+    target, on_device = np.array([11, 2, -5, 2**40]), device.asarray(drawn(rng, np.float32, 4, 11))
+    loss = fused.cross_entropy_rows(on_device, None, device.asarray(target), -1, 0.0, gradient=True).get()
     np.testing.assert_array_equal(np.isnan(loss), [True, False, True, True])
     np.testing.assert_array_equal(np.isnan(on_device.get()).all(axis=1), np.isnan(loss))
 
 
 def test_sums_of_columns(device) -> None:
-    for shape in [(1, 1), (1000, 3), (17, 97), (9, 300)]:
+    for shape in [(1, 1), (1000, 3), (17, 97), (9, 304), (70, 1000)]:
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
         close(fused.column_sums(device.asarray(x)), x.sum(axis=0, dtype=np.float64), np.float32, "sums", 32)
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from handloom.autograd.kernels.loading import FOLDER, read_source
+from handloom.autograd.kernels.loading import FOLDER, compile_options, read_source
 from tests.support import nvrtc
 from tests.support.emulated_kernels import SHARED_MEMORY as OF_AN_A100
 from tests.support.kernel_variants import SHARED_MEMORY, TENSOR_CORE_KERNELS, VARIANTS
@@ -57,6 +57,13 @@ def test_it_compiles_as_recorded(file, constants) -> None:
 def test_headers_compile_alone(header, architecture) -> None:
     text = read_source(header) + 'extern "C" __global__ void k(float* x) { x[0] = 1.0f; }'
     assert list(nvrtc.compile_kernels(text, ("-std=c++17",), architecture)) == ["k"]
+
+
+def test_what_cupy_adds_for_other_libraries_changes_nothing() -> None:
+    """CuPy 13 and 14 give one option more than `nvrtc.OF_CUPY` has, for headers of functions without `__device__`."""
+    source, options = read_source("embedding.cu"), (*compile_options({"HALF": True}), *nvrtc.OF_CUPY)
+    plain = nvrtc.compile_kernels(source, options, "sm_90")
+    assert nvrtc.compile_kernels(source, (*options, "--device-as-default-execution-space"), "sm_90") == plain
 
 
 def test_only_attention_asks_for_more_than_the_oldest() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from handloom.autograd import Tensor, grad, ops
 from handloom.autograd.backend import to_device
+from handloom.autograd.kernels import products
 from handloom.autograd.kernels.products import add_product, product
 from tests.support.attention_limits import far_apart
 from tests.support.fake_cupy import cublas, operations
@@ -85,9 +86,33 @@ def test_no_product_is_left_to_cupy(fake_cupy) -> None:
     assert not [name for name in operations if name.startswith("matmul")]
 
 
-def test_without_the_library_cupy_multiplies(fake_cupy, monkeypatch) -> None:
-    from handloom.autograd.kernels import products
+@pytest.mark.parametrize("library", [True, False])
+def test_gradients_that_meet_are_added_by_the_product(library, fake_cupy, monkeypatch) -> None:
+    """By beta = 1, into a buffer that nobody else holds: also for a weight that is used twice, and on every pass."""
+    if not library:
+        monkeypatch.setattr(products, "load_cublas", lambda: None)
+    x, first, second, g = normal(2, 3, 8), normal(8, 8), normal(8, 8), normal(2, 3, 8)
 
+    def gradients(device: str, wide: type) -> list[np.ndarray]:
+        tensors = [Tensor(to_device(a.astype(wide), device), requires_grad=True) for a in (x, first, second)]
+        seen: list[tuple[int, ...]] = []
+        tensors[0].register_hook(lambda gradient: seen.append(gradient.shape))
+        hidden = ops.linear(tensors[0], tensors[1]) + ops.linear(tensors[0], tensors[2])
+        out = ops.linear(hidden, tensors[1]) + hidden
+        operations.clear()
+        for _ in range(2):
+            found = grad(out, tensors, to_device(g.astype(wide), device), retain_graph=True)
+        assert seen == [x.shape] * 2
+        return [tensor.numpy() for tensor in found]
+
+    want = gradients("cpu", np.float64)
+    for found, wanted in zip(gradients("cuda", np.float16), want, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=4e-3 * np.abs(wanted).max())
+    if library:  # what meets g itself, which is another's
+        assert operations.count("add") == 2
+
+
+def test_without_the_library_cupy_multiplies(fake_cupy, monkeypatch) -> None:
     monkeypatch.setattr(products, "load_cublas", lambda: None)
     x, y, total = normal(2, 3, 4), normal(2, 4, 5), np.ones((4, 4), np.float32)
     found = product(fake_cupy.asarray(x), fake_cupy.asarray(y))

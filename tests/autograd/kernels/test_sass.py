@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import attention_budget as budget
-from tests.support import nvrtc, sass
+from tests.support import kernel_mutants, nvrtc, sass
+from tests.support.cuda_emulator import build, module
 from tests.support.kernel_variants import attention_constants
 from tests.support.ladder import RUNGS
 
@@ -28,26 +29,20 @@ def test_the_tables_of_the_docs_are_those_of_the_record() -> None:
         assert found[1] == write(RECORDED), f"run: {RECORDED['command']}"
 
 
-@pytest.mark.parametrize(("direction", "width"), budget.CASES)
-def test_the_record_is_of_the_kernels_as_they_are_and_keeps_the_budget(direction, width) -> None:
-    digest = nvrtc.digest(f"attention_{direction}.cu", attention_constants(direction, 1, width, 0))
-    assert RECORDED["digests"][f"{direction} {width}"] == digest, f"run: {RECORDED['command']}"
+@pytest.mark.parametrize("case", budget.CASES, ids=str)
+def test_the_record_is_of_the_kernels_as_they_are_and_keeps_the_budget(case) -> None:
+    assert RECORDED["digests"][str(case)] == nvrtc.digest(case.file, case.constants), f"run: {RECORDED['command']}"
     for gpu in budget.GPUS:
-        x = sass.Pass(**RECORDED["passes"][f"{direction} {width} {gpu.architecture}"])
-        slots, loads = budget.ALLOWED[direction]
-        assert x.issued <= slots * x.products
-        assert x.fragment_loads <= loads * x.products
+        budget.check(case, sass.Pass(**RECORDED["passes"][f"{case} {gpu.architecture}"]))
 
 
 @reads
-@pytest.mark.parametrize(("direction", "width"), budget.CASES)
-def test_the_machine_code_is_what_the_record_says(direction, width) -> None:
-    x = budget.measure(direction, width, "sm_90")
-    slots, loads = budget.ALLOWED[direction]
-    assert x.issued <= slots * x.products
-    assert x.fragment_loads <= loads * x.products
+@pytest.mark.parametrize("case", budget.CASES, ids=str)
+def test_the_machine_code_is_what_the_record_says(case) -> None:
+    x = budget.measure(case, "sm_90")
+    budget.check(case, x)
     if RECORDED["nvrtc"] == nvrtc.version():
-        assert asdict(x) == RECORDED["passes"][f"{direction} {width} sm_90"], f"run: {RECORDED['command']}"
+        assert asdict(x) == RECORDED["passes"][f"{case} sm_90"], f"run: {RECORDED['command']}"
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -68,6 +63,24 @@ def test_instructions_of_ptx_are_those_of_the_machine() -> None:
     assert opcodes.count("LDSM.16.M88.4") == 48
     assert {x for x in opcodes if x.startswith("HMMA")} == {"HMMA.16816.F32"}
     assert {x for x in opcodes if x.startswith("LDGSTS")} == {"LDGSTS.E.BYPASS.128"}
+
+
+@pytest.mark.parametrize(
+    ("main", "tool", "cure"),
+    [
+        (budget.main, (sass, "_program"), "pip install nvidia-cuda-nvdisasm"),
+        (nvrtc.main, (nvrtc, "_installed"), "pip install nvidia-cuda-nvrtc"),
+        (lambda: kernel_mutants.main([]), (build, "compiler"), "apt-get install g++"),
+    ],
+    ids=["budget", "nvrtc", "mutants"],
+)
+def test_a_missing_tool_is_one_line_with_the_cure(main, tool, cure, monkeypatch) -> None:
+    monkeypatch.setattr(*tool, lambda: None)
+    monkeypatch.setattr(module, "compiler", build.compiler)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert cure in str(ended.value) or nvrtc.missing() in str(ended.value)  # the budget needs both
+    assert "\n" not in str(ended.value)
 
 
 LISTING = """

@@ -28,6 +28,8 @@ def test_the_sequence_most_like_the_others_comes_first_and_none_twice() -> None:
     found = by_consensus(drawn)
     assert [one.ids for one in found] == [[4, 5, 6], [4, 5, 6, 7], [4, 6], [8, 9, 9]]
     assert found[0].score == pytest.approx((0 + 1 + 6 / 7 + 4 / 5) / 4)
+    parity = by_consensus(drawn, lambda ids: [id % 2 == 0 for id in ids])
+    assert parity[0].ids == [4, 5, 6], "even, odd, even comes twice, and is nearly there once more"
     assert by_consensus([Hypothesis([], 0.0), Hypothesis([], 0.0)]) == [Hypothesis([], 1.0)]
     assert by_consensus([Hypothesis([4], 0.0)]) == [Hypothesis([4], 0.0)]
 

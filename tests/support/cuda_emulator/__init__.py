@@ -21,10 +21,18 @@ exactly, shared memory touched while a cp.async to it is in flight. It is some t
 
 For kernels: `extern "C" __global__` only, options by -D; dynamic shared memory only (`extern __shared__ float x[];`);
 no memcpy; no communication between blocks of a launch; `unsigned long long` where 64 bits are meant. Bank conflicts are
-counted where ldmatrix reads (`bank_conflicts`). The emulator can't see those of other accesses, the memory model
-between barriers (`volatile` polling), the tensor core's own rounding, flush-to-zero, or speed.
+counted where ldmatrix reads (`bank_conflicts`), and in checked mode wherever shared memory is touched
+(`shared_memory_turns`). The emulator can't see the memory model between barriers (`volatile` polling), the tensor
+core's own rounding, or speed.
 """
 
-from .module import EmulatedKernel, EmulatedModule, KernelError, bank_conflicts, compiler_missing
+from .module import EmulatedKernel, EmulatedModule, KernelError, bank_conflicts, compiler_missing, shared_memory_turns
 
-__all__ = ["EmulatedKernel", "EmulatedModule", "KernelError", "bank_conflicts", "compiler_missing"]
+__all__ = [
+    "EmulatedKernel",
+    "EmulatedModule",
+    "KernelError",
+    "bank_conflicts",
+    "compiler_missing",
+    "shared_memory_turns",
+]

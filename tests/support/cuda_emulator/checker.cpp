@@ -1,5 +1,7 @@
 #include "checker.hpp"
 
+#include "banks.hpp"
+
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -18,11 +20,17 @@ void Checker::start_launch(const std::vector<Region>& all, const void* code, boo
     warp_epochs.assign((threads + 31) / 32, 0);
 }
 
-void Checker::finish_launch() { regions.clear(); }
+void Checker::finish_launch() {
+    regions.clear();
+    released.clear();
+}
 
 void Checker::start_block(unsigned number) {
     block = number + 1;
     block_epoch = 0;
+    known.clear();
+    fences.clear();
+    touched.clear();
     for (unsigned& epoch : warp_epochs) epoch = 0;
     for (Tracked& tracked : regions)
         if (tracked.region.argument < 0) tracked.shadow.assign(tracked.shadow.size(), Shadow{});
@@ -49,9 +57,35 @@ void Checker::describe(const char* address, char* text, size_t size) const {
 
 // Whether the running thread knows that `earlier` is over.
 bool Checker::ordered(const Access& earlier, bool shared) const {
-    if (earlier.block != block) return shared || earlier.block == 0;
+    if (earlier.block != block) return shared || earlier.block == 0 || told(earlier);
     if (earlier.thread == current || earlier.block_epoch != block_epoch) return true;
     return earlier.thread / 32 == current / 32 && earlier.warp_epoch != warp_epochs[current / 32];
+}
+
+// Whether another block has told this one that `earlier` is over: the access, a barrier, a fence and an atomic operation
+// there; an atomic operation on the same address, a fence and a barrier here.
+bool Checker::told(const Access& earlier) const {
+    auto found = known.find(earlier.block);
+    if (found == known.end()) return false;
+    const Fence &theirs = found->second.first, &ours = found->second.second;
+    bool before = earlier.block_epoch < theirs.block_epoch || earlier.thread == theirs.thread;
+    return before && (block_epoch > ours.block_epoch || current == ours.thread);
+}
+
+void Checker::fence() {
+    fences[current] = block_epoch;
+    auto [first, last] = touched.equal_range(current);
+    for (auto ticket = first; ticket != last; ++ticket)
+        for (const auto& [other, theirs] : released[ticket->second])
+            if (other != block) known[other] = {theirs, {(unsigned short)current, block_epoch}};
+    touched.erase(first, last);
+}
+
+void Checker::note_atomic(const void* address) {
+    auto fenced = fences.find(current);
+    if (fenced == fences.end()) return;  // it tells nobody anything
+    released[address][block] = {(unsigned short)current, fenced->second};
+    touched.emplace(current, address);
 }
 
 void Checker::race(const Tracked& tracked, size_t offset, const Access& earlier, const char* what,
@@ -102,6 +136,7 @@ void Checker::access(const void* address, size_t size, bool write, bool atomic, 
     }
     size_t offset = size_t(low - tracked->region.low);
     for (size_t i = 0; i < size; ++i) touch(*tracked, offset + i, write, now);
+    if (atomic) note_atomic(address);
 }
 
 void Checker::aligned_access(const void* address, size_t size, bool write, const void* counter) {
@@ -111,10 +146,19 @@ void Checker::aligned_access(const void* address, size_t size, bool write, const
         fail("misaligned", "%zu bytes at @%u@: %s", size, offset_of(counter), text);
     }
     access(address, size, write, false, counter);
+    note_turns(address, size, write, counter);
+}
+
+void Checker::note_turns(const void* address, size_t size, bool write, const void* counter) const {
+    const Tracked& shared = regions.back();
+    auto* low = static_cast<const char*>(address);
+    if (checking && low >= shared.region.low && low < shared.region.high)
+        banks.access(current, unsigned(low - shared.region.low), unsigned(size), write, offset_of(counter));
 }
 
 void Checker::copy_started(void* shared, size_t size, const void* counter) {
     access(shared, size, true, false, counter);
+    note_turns(shared, size, true, counter);
     Tracked* tracked = find(static_cast<char*>(shared));
     size_t offset = size_t(static_cast<char*>(shared) - tracked->region.low);
     for (size_t i = 0; i < size; ++i) tracked->shadow[offset + i].copying = true;

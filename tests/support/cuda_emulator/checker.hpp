@@ -1,6 +1,7 @@
 // Who touched which byte last: finds races, reads of shared memory that nobody wrote, accesses out of bounds and
 // misaligned ones. Fed by the calls that -fsanitize=thread puts before every access of a kernel.
 #pragma once
+#include <map>
 #include <vector>
 
 #include "include/runtime.hpp"
@@ -20,6 +21,12 @@ struct Shadow {
     bool copying;  // a cp.async to it is under way
 };
 
+// A fence of a thread, in its block's time. By fence and atomic operation one block tells others what it has written.
+struct Fence {
+    unsigned short thread;
+    unsigned block_epoch;
+};
+
 class Checker {
 public:
     void start_launch(const std::vector<Region>& regions, const void* code, bool checked, unsigned threads);
@@ -29,6 +36,7 @@ public:
     void block_barrier() { ++block_epoch; }
     void warp_barrier(unsigned warp) { ++warp_epochs[warp]; }
 
+    void fence();
     void access(const void* address, size_t size, bool write, bool atomic, const void* counter);
     void aligned_access(const void* address, size_t size, bool write, const void* counter);
     void copy_started(void* shared, size_t size, const void* counter);
@@ -42,12 +50,20 @@ private:
     };
     Tracked* find(const char* address);
     unsigned offset_of(const void* counter) const { return unsigned(static_cast<const char*>(counter) - library) - 1; }
+    void note_turns(const void* address, size_t size, bool write, const void* counter) const;
     bool ordered(const Access& earlier, bool shared) const;
+    bool told(const Access& earlier) const;
+    void note_atomic(const void* address);
     void race(const Tracked& tracked, size_t offset, const Access& earlier, const char* what, const Access& now) const;
     void touch(Tracked& tracked, size_t offset, bool write, const Access& now);
 
     std::vector<Tracked> regions;
     std::vector<unsigned> warp_epochs;
+    // Fences that were followed by an atomic operation, by its address and by block.
+    std::map<const void*, std::map<unsigned, Fence>> released;
+    std::map<unsigned, std::pair<Fence, Fence>> known;  // by block: its fence, and the running block's after the atomic
+    std::map<unsigned, unsigned> fences;                // the epoch of each thread's last fence
+    std::multimap<unsigned, const void*> touched;       // by thread: what it has changed by atomics since
     unsigned current = 0, block = 0, block_epoch = 0;
     const char* library = nullptr;  // where the kernel's library lies in memory
 };

@@ -42,6 +42,38 @@ def bank_conflicts() -> int:
     return int(runtime().emulator_bank_conflicts())
 
 
+#: By library, kernel and program counter, of checked launches: the turns of shared memory at best, and those taken.
+_turns: dict[tuple[Path, str, int], tuple[int, int]] = {}
+
+
+def shared_memory_turns() -> dict[tuple[str, str], tuple[int, int]]:
+    """The turns that shared memory takes, in checked launches since the last call: at best, and with bank conflicts.
+
+    By the kernel's name and the place in its source; plain loads and stores, ldmatrix and cp.async (banks.hpp).
+    """
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for library in {path for path, _, _ in _turns}:
+        own = {(name, counter): turns for (path, name, counter), turns in _turns.items() if path == library}
+        places = _places(library, sorted({counter for _, counter in own}))
+        for (name, counter), (least, taken) in own.items():
+            before = found.get((name, places[counter]), (0, 0))
+            found[name, places[counter]] = before[0] + least, before[1] + taken
+    _turns.clear()
+    return found
+
+
+def _places(library: Path, counters: list[int]) -> dict[int, str]:
+    """The file and line of the source that each program counter belongs to: the innermost frame in a kernel's file."""
+    tool = shutil.which("addr2line")
+    if tool is None:
+        return {counter: f"offset {counter} of {library.name}" for counter in counters}
+    command = [tool, "-a", "-i", "-e", str(library), *map(hex, counters)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    frames = re.split(r"^0x[0-9a-f]+$", text, flags=re.MULTILINE)[1:]
+    found = [re.search(r"[^/\n]+\.cuh?:\d+", lines) for lines in frames]
+    return {counter: match[0] if match else "elsewhere" for counter, match in zip(counters, found, strict=True)}
+
+
 class _Kernel(ctypes.Structure):
     _fields_ = (
         ("invoke", ctypes.c_void_p),
@@ -125,6 +157,8 @@ class EmulatedKernel:
                 kind, _, text = message.value.decode().partition("\n")
                 raise KernelError(kind, f"{self.name}: {self._with_lines(text)}")
             memory.finish(self.name)
+            if self.module.checked:
+                self._add_turns()
 
     def check(self, grid: Any, block: Any, args: Sequence[Any], shared_mem: int) -> None:
         """Raise KernelError if such a launch is impossible."""
@@ -150,6 +184,15 @@ class EmulatedKernel:
                 f"{self.name}: {shared_mem} bytes of shared memory; set kernel.max_dynamic_shared_size_bytes for more "
                 f"than {self.max_dynamic_shared_size_bytes}, at most {_MOST_SHARED}",
             )
+
+    def _add_turns(self) -> None:
+        rows = (ctypes.c_ulonglong * 3 * 1000)()
+        number = runtime().emulator_turns(rows, len(rows))
+        assert number <= len(rows)
+        for counter, least, taken in rows[:number]:
+            key = self.module.path, self.name, counter
+            before = _turns.get(key, (0, 0))
+            _turns[key] = before[0] + least, before[1] + taken
 
     def _with_lines(self, text: str) -> str:
         """Program counters in a message as lines of the source."""
@@ -237,4 +280,12 @@ class _Memory:
             runtime().emulator_unmap(ctypes.byref(region))
 
 
-__all__ = ["CompileError", "EmulatedKernel", "EmulatedModule", "KernelError", "bank_conflicts", "compiler_missing"]
+__all__ = [
+    "CompileError",
+    "EmulatedKernel",
+    "EmulatedModule",
+    "KernelError",
+    "bank_conflicts",
+    "compiler_missing",
+    "shared_memory_turns",
+]

@@ -15,6 +15,7 @@
 #include <random>
 #include <vector>
 
+#include "banks.hpp"
 #include "checker.hpp"
 #include "fibers.hpp"
 
@@ -104,6 +105,7 @@ void release_warp(Fiber* warp, unsigned lanes, Fiber& last) {
     }
     if (last.combine) last.combine(calls);
     if (last.orders_memory && mask == all) checker.warp_barrier(last.number / 32);
+    if (checking && mask == all) banks.meet(last.number / 32);
     for (unsigned lane = 0; lane < lanes; ++lane)
         if (calls[lane]) warp[lane].state = State::ready;
 }
@@ -139,6 +141,7 @@ bool open_barrier() {
         fail("deadlock", "thread %u waits in %s at %s:%d for lanes %08x%s", stuck->number, stuck->waits_at,
              stuck->place.file, stuck->place.line, stuck->mask,
              waiting ? ", others of its block wait in __syncthreads" : "");
+    for (unsigned warp = 0; checking && warp < (fibers.size() + 31) / 32; ++warp) banks.meet(warp);
     if (!waiting) return false;
     for (Fiber& fiber : fibers)
         if (fiber.state == State::at_block) fiber.state = State::ready;
@@ -336,8 +339,11 @@ void note_read(const void* address, size_t size) {
     if (checking) checker.aligned_access(address, size, false, __builtin_return_address(0));
 }
 
+void note_fence() { checker.fence(); }
+
 void note_access(const void* address, size_t size, bool write, bool atomic, const void* program_counter) {
-    checker.access(address, size, write, atomic, program_counter);
+    if (atomic) checker.access(address, size, write, true, program_counter);
+    else checker.aligned_access(address, size, write, program_counter);
 }
 
 }  // namespace emulator
@@ -388,17 +394,21 @@ int emulator_launch(const Kernel* kernel, const unsigned* grid, const unsigned* 
     std::vector<Region> regions(description.arrays);
     regions.push_back(*shared);
     checker.start_launch(regions, reinterpret_cast<const void*>(kernel->invoke), checked, unsigned(fibers.size()));
+    banks.start_launch(checked ? unsigned(fibers.size()) : 0);
     SignalHandlers handlers;
     FlushToZero flush;
     int failed = sigsetjmp(escape, 1);
     if (!failed) {
         if (!stacks.get(fibers.size() - 1)) fail("no memory", "no stacks for %zu threads", fibers.size());
-        for (unsigned z = 0; z < grid[2]; ++z)
-            for (unsigned y = 0; y < grid[1]; ++y)
-                for (unsigned x = 0; x < grid[0]; ++x) {
-                    block_index = {x, y, z};
-                    run_block();
-                }
+        std::vector<size_t> order(size_t(grid[0]) * grid[1] * grid[2]);
+        std::iota(order.begin(), order.end(), 0);
+        if (seed > 1) std::shuffle(order.begin(), order.end(), std::mt19937(seed / 2));
+        if (description.backwards) std::reverse(order.begin(), order.end());
+        for (size_t number : order) {
+            block_index = {unsigned(number % grid[0]), unsigned(number / grid[0] % grid[1]),
+                           unsigned(number / grid[0] / grid[1])};
+            run_block();
+        }
     }
     flush.restore();
     handlers.restore();

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from handloom.autograd import backend
-from handloom.autograd.kernels import attention, loading, products
+from handloom.autograd.kernels import attention, fused, loading, products
 from handloom.autograd.ops import attention_fused
 
 from . import capture, cublas, kernels
@@ -198,7 +198,8 @@ def installed() -> Iterator[types.ModuleType]:
         yield cupy
     finally:
         products.load_cublas = real
-        products._handle.cache_clear()
+        for cached in (products._handle, fused._tickets_of):
+            cached.cache_clear()
         for name, module in before.items():
             if module is None:
                 sys.modules.pop(name, None)

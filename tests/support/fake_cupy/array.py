@@ -23,7 +23,8 @@ FREE = {"empty", "empty_like", "result_type", "shape", "broadcast_to", "may_shar
 
 def launched(name: str, result: Any) -> None:
     """Count a call, unless its result is a view, which computes nothing."""
-    view = isinstance(result, np.ndarray) and result.base is not None and "matmul" not in name
+    parts = result if isinstance(result, (list, tuple)) and result else [result]
+    view = all(isinstance(part, np.ndarray) and part.base is not None for part in parts) and "matmul" not in name
     if capturing() is None and name not in FREE and not view:
         operations.append(name)
 

@@ -30,7 +30,7 @@ argpartition a kth axis
 argsort a axis kind
 array obj dtype copy order subok ndmin blocking
 array_equal a1 a2 equal_nan
-asarray a dtype order copy blocking
+asarray a dtype order blocking
 ascontiguousarray a dtype
 asnumpy a stream order out blocking
 bincount x weights minlength
@@ -68,7 +68,7 @@ partition a kth axis
 prod a axis dtype out keepdims
 ravel a order
 repeat a repeats axis
-reshape a newshape order copy
+reshape a newshape order
 result_type arrays_and_dtypes
 roll a shift axis
 round a decimals out

@@ -15,7 +15,15 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError, remedy
-from handloom.train.cli.command_line import Terminated, positive, results_folder, run_main, start_run, whole
+from handloom.train.cli.command_line import (
+    Terminated,
+    other_loops,
+    positive,
+    results_folder,
+    run_main,
+    start_run,
+    whole,
+)
 from handloom.train.cli.options import OptionError
 from handloom.train.runs.saves import SavedStates
 
@@ -180,3 +188,11 @@ def test_counts(text: str) -> None:
     if set(text) - {"0", "\u0660"}:
         with pytest.raises(Exception, match=r"is not a whole number from zero on|too many digits"):
             whole(text)
+
+
+def test_a_run_that_goes_on_with_other_loops_says_so() -> None:
+    assert other_loops({}, "numba 0.68.1") is None  # a run from before this was recorded
+    assert other_loops({"compiled_loops": None}, None) is None
+    said = other_loops({"compiled_loops": "numba 0.61"}, None)
+    assert said is not None
+    assert "began with loops compiled by numba 0.61 and goes on without compiled loops" in said

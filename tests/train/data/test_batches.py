@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.errors import InputError
-from handloom.train.data.batches import TokenBatches, TokenSequences, fit_lengths, source_batches
+from handloom.train.data.batches import TokenBatches, TokenSequences, fit_lengths, join_neighbours, source_batches
 from tests.support.work import calls_in
 
 PAD, BOS, EOS = 0, 2, 3
@@ -223,3 +223,9 @@ class TestFitLengths:
     def test_truncation_without_an_end_token(self):
         with pytest.warns(UserWarning, match="its end is not translated"):
             assert fit_lengths([[4, 5, 6]], 2, too_long="truncate") == [[4, 5]]
+
+
+def test_neighbours_are_joined_to_documents() -> None:
+    sources, targets = [[1] * 3, [2] * 2, [3] * 4, [4] * 20], [[1], [2] * 2, [3], [4]]
+    assert join_neighbours(sources, targets, 8) == ([[1, 1, 1, 2, 2], [3] * 4, [4] * 7], [[1, 2, 2], [3], [4]])
+    assert sources[0] == [1] * 3, "the pairs stay as they are"

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from handloom.models.presets import LANGUAGE_MODEL_PRESETS
+from handloom.tokenizer import BPETokenizer
 from handloom.train import sizes
 from handloom.train.data.running_text import TextData
-from handloom.train.tables.language_models import KTH_HEADS, KTH_RATES, beside_the_report, table_cells
+from handloom.train.runs.folder import RunFolder
+from handloom.train.tables.language_models import (
+    KTH_HEADS,
+    KTH_RATES,
+    beside_the_report,
+    draw_comparison,
+    over_processor_time,
+    table_cells,
+    with_budgets,
+)
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
 
 
@@ -22,7 +34,7 @@ def test_table_1_has_the_reports_heads() -> None:
     assert KTH_HEADS.keys() == sizes.KTH_TABLE_1.keys()
     found = [(cell.preset.nhead, cell.preset.head_dim, cell.preset.layers) for cell in cells.values()]
     assert found == [(heads, size, 1) for heads, size in KTH_HEADS]
-    rows = beside_the_report([{"cell": name} for name in [*cells, "Transformer"]], task.preset)
+    rows = beside_the_report("heads", [{"cell": name} for name in [*cells, "Transformer"]], task)
     assert rows[0] == {"cell": "1 head of 16", "report_loss": 2.25, "report_accuracy": 0.3562}
     assert [row["cell"] for row in rows if "report_loss" not in row] == ["Transformer"]
 
@@ -36,7 +48,7 @@ def test_table_6_has_the_reports_rates_and_shows_each_cell_the_same_text() -> No
     seen = task.preset.steps * task.preset.batch_size
     assert [preset.steps * preset.batch_size for preset in presets] == pytest.approx([seen] * 16, rel=0.01)
     assert {"cell": "rate 0.0001, batch 256", "report_loss": 2.49, "report_accuracy": 0.291} in beside_the_report(
-        [{"cell": name} for name in cells], task.preset
+        "learning-rate", [{"cell": name} for name in cells], task
     )
 
 
@@ -46,4 +58,43 @@ def test_the_smoke_tables_are_small() -> None:
     assert max(cell.preset.d_model for cell in heads.values()) == 16 * 16
     rates = table_cells("learning-rate", task, task.preset)
     assert {cell.preset.batch_size for cell in rates.values()} == {2, 8, 16, 64}
-    assert beside_the_report([{"cell": "1 head of 16"}], task.preset) == [{"cell": "1 head of 16"}]
+    assert beside_the_report("heads", [{"cell": "1 head of 16"}], task) == [{"cell": "1 head of 16"}]
+
+
+def test_table_2_has_the_reports_models_with_their_sizes() -> None:
+    task = task_of("smoke")
+    rows = [{"cell": name} for name in [*table_cells("baselines", task, task.preset), "Transformer"]]
+    rows = beside_the_report("baselines", rows, task)
+    stated = {row["cell"]: row.get("report_parameters") for row in rows}
+    assert stated == {
+        "Random": 0, "Bigram": 12_544, "RNN": 32_612, "LSTM": None, "GRU": None, "Transformer": 8_227_120,
+    }  # fmt: skip
+    assert rows[2] == {"cell": "RNN", "report_parameters": 32_612, "report_loss": 1.85, "report_accuracy": 0.448}
+    subwords = replace(task, text=replace(task.text, tokenizer=BPETokenizer.train(["a text"], 270)))
+    assert beside_the_report("baselines", [{"cell": "RNN"}], subwords) == [{"cell": "RNN"}], "of characters only"
+
+
+def test_table_3_has_gpt_3_beside_the_model() -> None:
+    task = task_of("paper")
+    rows = beside_the_report("sizes", [{"cell": "Transformer", "valid_loss": 1.5}], task)
+    assert [row["cell"] for row in rows] == ["report's, characters", "report's, BPE", "GPT-3 Medium", "Transformer"]
+    assert rows[3].items() >= {"nhead": 8, "head_dim": 46, "d_model": 368, "valid_loss": 1.5}.items()
+
+
+def test_losses_over_processor_time(tmp_path) -> None:
+    """A validation between two rows of the timings lies between them; a run without timings is left out."""
+    runs = {name: RunFolder.create(tmp_path / name, {}) for name in ("timed", "untimed")}
+    for name, run in runs.items():
+        with run:
+            times = {"processor_seconds": 4.0} if name == "timed" else {"tokens_per_second": 1.0}
+            run.log({"step": 20, "loss": 2.5, "accuracy": 0.3}, times)
+            run.log({"step": 10, "valid_loss": 2.0, "valid_accuracy": 0.4})
+    assert over_processor_time(runs["timed"]) == ([2.0], [2.0])
+    assert over_processor_time(runs["untimed"]) == ([], [])
+    assert with_budgets([{"cell": "timed"}, {"cell": "untimed"}], runs) == [
+        {"cell": "timed", "updates": 20, "processor_seconds": 4.0}, {"cell": "untimed"},
+    ]  # fmt: skip
+    for shown, pictures in [(runs, 3), ({"untimed": runs["untimed"]}, 2)]:
+        run = RunFolder.create(tmp_path / f"{pictures} pictures", {})
+        draw_comparison(run, shown)
+        assert len(list(run.path.glob("*.png"))) == pictures

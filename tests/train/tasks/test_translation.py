@@ -8,7 +8,7 @@ import pytest
 from handloom.autograd import manual_seed, no_grad
 from handloom.errors import InputError
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer, Strategy
-from handloom.models.presets import PAPER, SMOKE, translation_preset
+from handloom.models.presets import PAPER, SMOKE, en_fr_preset, translation_preset
 from handloom.tokenizer import BPETokenizer
 from handloom.train.data.batches import TokenBatches
 from handloom.train.runs.checkpoints import save_checkpoint
@@ -97,7 +97,9 @@ def test_the_loss_is_per_token_without_padding_and_smoothed_only_in_training(tra
 
 def test_presets() -> None:
     assert translation_preset("smoke", "embedded") is SMOKE
-    assert translation_preset("laptop", "embedded") != translation_preset("laptop", "multi30k")
+    laptop = [translation_preset("laptop", data) for data in ("embedded", "multi30k", "tatoeba", "my.tsv")]
+    assert len(set(laptop)) == 3
+    assert laptop[2] == laptop[3] == en_fr_preset("laptop", "multi30k")
     paper = PAPER.model_config(50_000, 0)
     assert (paper.d_model, paper.nhead, paper.encoder_layers, paper.decoder_layers) == (512, 8, 6, 6)
     assert (paper.dim_feedforward, paper.dropout, paper.max_length) == (2048, 0.1, 64)

@@ -42,13 +42,27 @@ __attribute__((always_inline, no_sanitize_thread)) inline void check_alignment(c
 }
 }  // namespace emulator
 
+#ifdef __SANITIZE_THREAD__  // as the one access that it is
+namespace emulator {
+template <class V>
+EMULATOR_UNSEEN void copy_vector(V* to, const V* from) {
+    note_access(from, sizeof(V), false, false, __builtin_return_address(0));
+    note_access(to, sizeof(V), true, false, __builtin_return_address(0));
+    __builtin_memcpy(static_cast<void*>(to), from, sizeof(V));
+}
+}  // namespace emulator
+#define EMULATOR_COPY(other) emulator::copy_vector(this, &other)
+#else
+#define EMULATOR_COPY(other) assign(other)
+#endif
+
 #define EMULATOR_ALIGNED_COPY(V)                            \
     V() = default;                                          \
     V(const V& other) { *this = other; }                    \
     V& operator=(const V& other) {                          \
         emulator::check_alignment(this);                    \
         emulator::check_alignment(&other);                  \
-        assign(other);                                      \
+        EMULATOR_COPY(other);                               \
         return *this;                                       \
     }
 
@@ -98,7 +112,9 @@ static inline int __syncthreads_or(int predicate, EMULATOR_HERE) {
 static inline int __syncthreads_and(int predicate, EMULATOR_HERE) {
     return emulator::sync_block_count(predicate == 0, place) == 0;
 }
-static inline void __threadfence() {}
+static inline void __threadfence() {
+    if (emulator::checking) emulator::note_fence();
+}
 static inline void __threadfence_block() {}
 
 namespace emulator {
@@ -211,6 +227,7 @@ EMULATOR_ATOMIC(atomicMax, old > value ? old : value)
 EMULATOR_ATOMIC(atomicAnd, old & value)
 EMULATOR_ATOMIC(atomicOr, old | value)
 EMULATOR_ATOMIC(atomicXor, old ^ value)
+EMULATOR_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
 #undef EMULATOR_ATOMIC
 template <class T>
 EMULATOR_UNSEEN T atomicCAS(T* address, std::common_type_t<T> compare, std::common_type_t<T> value) {

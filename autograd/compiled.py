@@ -1,0 +1,67 @@
+"""Compiled loops beside NumPy's calls: whether they can be had (Numba, the extra `fast`), and for which arrays.
+
+Between its matrix products a training step is held up by memory: NumPy's calls each go over the arrays once. A compiled
+loop (`loops.py`) does the same in one pass. Numba compiles a loop when it is first called, 0.3 to 1 second each, and
+keeps the machine code beside the source, or in the user's cache folder where that can't be written.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from .backend import array_module
+
+#: Smaller arrays are left to NumPy: they stay in the cache between its calls.
+LEAST = 1 << 14
+
+
+def asks_for_compiled(value: str) -> bool:
+    """Whether this value of HANDLOOM_COMPILED allows compiled loops. Raises InputError unless it is 1, 0 or empty."""
+    if value not in ("1", "0", ""):
+        raise InputError(f"HANDLOOM_COMPILED is {value!r}: set it to 0 for NumPy's calls only, to 1 for loops too.")
+    return value != "0"
+
+
+_allowed = asks_for_compiled(os.environ.get("HANDLOOM_COMPILED", ""))
+
+
+@functools.cache
+def missing() -> str | None:
+    """Why there are no compiled loops here; None if there are."""
+    if not _allowed:
+        return "HANDLOOM_COMPILED=0 leaves it out"
+    return None if find_spec("numba") else "Numba is not installed: pip install 'handloom[fast]'"
+
+
+def library() -> str | None:
+    """What compiles the loops, with its version, for the record of a run; None without loops."""
+    from importlib.metadata import version  # slow to import, and needed once
+
+    return None if missing() else f"numba {version('numba')}"
+
+
+def why_not(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """The condition of compiled forms: large float32 NumPy arrays."""
+    if refused := missing():
+        return refused
+    if array_module(*arrays) is not np:
+        return "the arrays are on a device"
+    if any(array.dtype != np.float32 for array in arrays):
+        return "its loops are for float32"
+    if max(array.size for array in arrays) < LEAST:
+        return f"no array has {LEAST:,} numbers: NumPy's calls cost little"
+    return None
+
+
+@functools.cache
+def loops() -> Any:
+    """The module of compiled loops, imported when it is first needed: Numba's own import takes a third of a second."""
+    from . import loops
+
+    return loops

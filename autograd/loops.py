@@ -1,0 +1,307 @@
+"""The passes between the matrix products of a training step, each one explicit loop that Numba compiles.
+
+Arrays are float32 and contiguous; rows `start` to `stop` are computed, so that several threads can share an array
+(`nogil`: Python's lock is released). A mask or a bias that is None costs nothing: Numba compiles a version for each
+combination of types. `fused` loops may add in another order and round once for x * y + z, so that the processor's
+vector instructions can be used: the last bits differ from NumPy's. `exact` ones give NumPy's bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+try:
+    from numba import njit
+except ModuleNotFoundError:  # the text can be imported and read, and no form calls it
+    njit = None
+
+_F = np.float32
+_ZERO, _ONE = _F(0), _F(1)
+
+
+def _compiled(**options: Any) -> Callable[[Any], Any]:
+    def compile_later(function: Any) -> Any:
+        if njit is None:
+            return function
+        try:
+            return njit(nogil=True, error_model="numpy", cache=True, **options)(function)
+        except RuntimeError:  # no folder can be written: compiled anew in each process
+            return njit(nogil=True, error_model="numpy", **options)(function)
+
+    return compile_later
+
+
+exact = _compiled()
+fused = _compiled(fastmath={"contract", "reassoc", "nsz"})  # NaN and infinity keep their meaning
+
+
+# -- the exponential ---------------------------------------------------------------------------------------------------
+
+#: e^x is 2^n e^r with r = x - n log 2, |r| <= log(2) / 2. log 2 in two parts: n times the first is exact.
+_LOG2_E, _LOG2_HIGH, _LOG2_LOW = _F(1.44269504), _F(0.693359375), _F(-2.12194440e-4)
+_LOWEST = _F(-87.3)  # below it e^x is less than the smallest normal float32, and taken for 0
+
+
+@fused
+def exponential(x):
+    """e^x for x <= 0, by Taylor's polynomial of degree 7 (relative error 2e-7); NaN stays NaN.
+
+    Without branches and calls, so that the loops around it are vectorised, which those with math.exp are not.
+    """
+    y = _LOWEST if x < _LOWEST else x
+    n = np.floor(y * _LOG2_E + _F(0.5))
+    r = y - n * _LOG2_HIGH - n * _LOG2_LOW
+    p = _F(1 / 5040)
+    p = p * r + _F(1 / 720)
+    p = p * r + _F(1 / 120)
+    p = p * r + _F(1 / 24)
+    p = p * r + _F(1 / 6)
+    p = p * r + _F(1 / 2)
+    p = p * r + _ONE
+    p = p * r + _ONE
+    power = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)  # the bits of 2^n
+    return _ZERO if x < _LOWEST else p * power
+
+
+# -- layer norm --------------------------------------------------------------------------------------------------------
+
+
+@fused
+def normalize(x, residual, mask, scale, weight, bias, eps, total, x_hat, rstd, out, start, stop):
+    """out = layer norm of residual + x * mask * scale, which goes into `total`; x_hat and rstd are kept.
+
+    residual, mask and total may be None.
+    """
+    features = x.shape[1]
+    share = _ONE / _F(features)
+    for i in range(start, stop):
+        row_sum = _ZERO
+        for j in range(features):
+            t = x[i, j]
+            if mask is not None:
+                t = t * _F(mask[i, j]) * scale
+            if residual is not None:
+                t += residual[i, j]
+            if total is not None:
+                total[i, j] = t
+            x_hat[i, j] = t
+            row_sum += t
+        mean, squares = row_sum * share, _ZERO
+        for j in range(features):
+            t = x_hat[i, j] - mean
+            squares += t * t
+        r = _ONE / np.sqrt(squares * share + eps)
+        rstd[i, 0] = r
+        for j in range(features):
+            t = (x_hat[i, j] - mean) * r
+            x_hat[i, j] = t
+            out[i, j] = t * weight[j] + bias[j]
+
+
+@fused
+def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, dw, db, start, stop):
+    """With h = g weight: d_total = rstd (h - mean(h) - x_hat mean(h x_hat)) + past, dx = d_total * mask * scale.
+
+    Adds the sums over the rows to dw and db. past and mask may be None, dx then too.
+    """
+    features = g.shape[1]
+    share = _ONE / _F(features)
+    for i in range(start, stop):
+        mean_h, mean_hx = _ZERO, _ZERO
+        for j in range(features):
+            h = g[i, j] * weight[j]
+            mean_h += h
+            mean_hx += h * x_hat[i, j]
+        mean_h *= share
+        mean_hx *= share
+        r = rstd[i, 0]
+        for j in range(features):
+            dw[j] += g[i, j] * x_hat[i, j]
+            db[j] += g[i, j]
+            t = (g[i, j] * weight[j] - mean_h - x_hat[i, j] * mean_hx) * r
+            if past is not None:
+                t += past[i, j]
+            d_total[i, j] = t
+            if mask is not None:
+                dx[i, j] = t * _F(mask[i, j]) * scale
+
+
+# -- softmax with cross-entropy ----------------------------------------------------------------------------------------
+
+_LANES = 64  # running maxima side by side: as many numbers as a few vector registers hold
+_SUMMED = 512  # numbers of which a sum is taken before it is added to the row's, which keeps its digits
+
+
+@fused
+def largest(row, lanes):
+    """The maximum of a row; `lanes` (_LANES,) is scratch."""
+    lanes[:] = _F(-np.inf)
+    whole = row.size // _LANES
+    blocks = row[: whole * _LANES].reshape(whole, _LANES)
+    for i in range(whole):
+        for lane in range(_LANES):
+            lanes[lane] = blocks[i, lane] if blocks[i, lane] > lanes[lane] else lanes[lane]
+    top = lanes.max()
+    for t in row[whole * _LANES :]:
+        top = t if t > top else top
+    return top
+
+
+@fused
+def exponentials(row, top):
+    """e^(row - top) in place; its sum, and that of row - top."""
+    total, shifted = _ZERO, _ZERO
+    for j in range(row.size):
+        t = row[j] - top
+        e = exponential(t)
+        row[j] = e
+        total += e
+        shifted += t
+    return total, shifted
+
+
+@fused
+def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor, start, stop):
+    """Losses of logits z, F in place of z, k / l / count as factor: see LinearCrossEntropyOnCPU.
+
+    `bias` may be None, and `factor` where only the loss is wanted. Class weights are not supported: `each` is s / V.
+    """
+    classes = z.shape[1]
+    lanes = np.empty(_LANES, np.float32)
+    for i in range(start, stop):
+        row = z[i]
+        if bias is not None:
+            for j in range(classes):
+                row[j] += bias[j]
+        top = largest(row, lanes)
+        centred = row[target[i]] - top
+        total, shifted = _ZERO, _ZERO
+        for first in range(0, classes, _SUMMED):
+            part, part_shifted = exponentials(row[first : first + _SUMMED], top)
+            total += part
+            shifted += part_shifted
+        a = own[i]
+        k = a + total_each
+        losses[i] = -a * centred + k * np.log(total)
+        if each != _ZERO:
+            losses[i] -= each * shifted
+        if factor is not None:
+            scale = total / (_ONE if k == _ZERO else k)
+            if each != _ZERO:
+                for j in range(classes):
+                    row[j] -= scale * each
+            row[target[i]] -= scale * a
+            factor[i, 0] = k / total / count
+
+
+# -- attention's weights -----------------------------------------------------------------------------------------------
+
+
+@fused
+def attention_weights(scores, scale, factor, mask, dropped, start, stop):
+    """Softmax of scale * scores over axis 1 of (batch, keys, columns), times `factor`, in place; also times the mask.
+
+    A column in which all scores are -inf gets zeros. mask and dropped may be None, together.
+    """
+    _, keys, columns = scores.shape
+    top = np.empty(columns, np.float32)
+    total = np.empty(columns, np.float32)
+    for i in range(start, stop):
+        top[:] = _F(-np.inf)
+        total[:] = _ZERO
+        for k in range(keys):
+            for c in range(columns):
+                t = scores[i, k, c] * scale
+                top[c] = t if t > top[c] else top[c]
+        for c in range(columns):
+            top[c] = _ZERO if top[c] == _F(-np.inf) else top[c]
+        for k in range(keys):
+            for c in range(columns):
+                e = exponential(scores[i, k, c] * scale - top[c])
+                scores[i, k, c] = e
+                total[c] += e
+        for c in range(columns):
+            total[c] = factor / (_ONE if total[c] == _ZERO else total[c])
+        for k in range(keys):
+            for c in range(columns):
+                w = scores[i, k, c] * total[c]
+                scores[i, k, c] = w
+                if mask is not None:
+                    dropped[i, k, c] = w * _F(mask[i, k, c])
+
+
+@fused
+def attention_backward(d_scores, weights, mask, dots, scale, unscaled, start, stop):
+    """d_scores (batch, keys, columns), G V^T, becomes weights (d_scores * mask - dots) scale; dots (batch, columns).
+
+    Without the scale in `unscaled`, unless it is None. The mask may be None.
+    """
+    _, keys, columns = d_scores.shape
+    for i in range(start, stop):
+        for k in range(keys):
+            for c in range(columns):
+                t = d_scores[i, k, c]
+                if mask is not None:
+                    t *= _F(mask[i, k, c])
+                t = (t - dots[i, c]) * weights[i, k, c]
+                if unscaled is not None:
+                    unscaled[i, k, c] = t
+                d_scores[i, k, c] = t * scale
+
+
+# -- ReLU and dropout --------------------------------------------------------------------------------------------------
+
+
+@exact
+def relu_dropout(y, bias, mask, scale, start, stop):
+    """y = relu(y + bias) * mask * scale in place, for y (rows, features). bias and mask may be None."""
+    for i in range(start, stop):
+        for j in range(y.shape[1]):
+            t = y[i, j]
+            if bias is not None:
+                t += bias[j]
+            t = _ZERO if t < _ZERO else t
+            if mask is not None:
+                t = t * _F(mask[i, j]) * scale
+            y[i, j] = t
+
+
+@exact
+def relu_backward(g, out, scale, d, start, stop):
+    """d = g * scale where `out` is not 0 or less, else 0."""
+    for i in range(start, stop):
+        for j in range(g.shape[1]):
+            d[i, j] = g[i, j] * (_ZERO if out[i, j] <= _ZERO else _ONE) * scale
+
+
+# -- Adam --------------------------------------------------------------------------------------------------------------
+
+
+@exact
+def adam(w, g, m, v, b1, c1, b2, c2, eps, rate, keep):
+    """One update of flat arrays: see `Adam`. c1 = 1 - b1, c2 = 1 - b2; `eps` and `rate` hold the bias corrections,
+    `keep` is 1 less the weight decay."""
+    for i in range(w.size):
+        m[i] = m[i] * b1 + g[i] * c1
+        v[i] = v[i] * b2 + g[i] * g[i] * c2
+        w[i] = w[i] * keep - m[i] / (np.sqrt(v[i]) + eps) * rate
+
+
+@exact
+def adam_rows(w, ids, rows, m, v, b1, c1, b2, c2, eps, rate, keep):
+    """`adam` for a table of which only the rows `ids`, sorted, have a gradient: `rows`."""
+    nearest = 0
+    for i in range(w.shape[0]):
+        used = nearest < ids.size and ids[nearest] == i
+        for j in range(w.shape[1]):
+            m[i, j] *= b1
+            v[i, j] *= b2
+            if used:
+                g = rows[nearest, j]
+                m[i, j] += g * c1
+                v[i, j] += g * g * c2
+            w[i, j] = w[i, j] * keep - m[i, j] / (np.sqrt(v[i, j]) + eps) * rate
+        nearest += used

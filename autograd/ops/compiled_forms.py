@@ -1,0 +1,171 @@
+"""The large ops of a training step with compiled loops between their products: replaces NumPy's passes in *_on_cpu.py.
+
+The products, the threads and the formulas are those of the forms from which these derive; the loops, each a text to
+read, are in autograd/loops.py. They serve large float32 arrays where Numba is installed (the extra `fast`). What each
+gains is in docs/log.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..compiled import loops, why_not
+from ..costs import LAYER_NORM, LAYER_NORM_BACKWARD
+from ..parallel import PIECE, parallel_for
+from .attention_standard import StandardAttention, standard
+from .linalg import rows_of
+from .linear_cross_entropy_on_cpu import LinearCrossEntropyOnCPU
+from .linear_on_cpu import LinearReLUOnCPU, only_relu
+from .normalization_on_cpu import LayerNormOnCPU, Normalization, ResidualLayerNormOnCPU
+from .registry import form
+
+
+def contiguous_rows(x: Any) -> Any:
+    return np.ascontiguousarray(rows_of(x))
+
+
+class CompiledNormalization(Normalization):
+    """The rows of a part take one pass forward and two backward, where NumPy's calls take about ten each."""
+
+    def in_one_pass(self, x, residual, weight, bias, keep_mask=None, scale=1.0, total=None):
+        """Layer norm of residual + x * mask * scale, shaped like x; keeps x_hat and r."""
+        count, width = math.prod(x.shape[:-1]), x.shape[-1]
+        rows, past = contiguous_rows(x), None if residual is None else contiguous_rows(residual)
+        x_hat, rstd, out = np.empty((count, width), x.dtype), np.empty((count, 1), x.dtype), np.empty(x.shape, x.dtype)
+        sums = None if total is None else rows_of(total)
+        normalize, one = loops().normalize, x.dtype.type
+
+        def part(start, stop):
+            normalize(
+                rows, past, keep_mask, one(scale), weight, bias, one(self.eps), sums, x_hat, rstd, rows_of(out),
+                start, stop,
+            )  # fmt: skip
+
+        parallel_for(np, count, part, cost=LAYER_NORM * width)
+        self.keep(x_hat, rstd)
+        return out
+
+    def gradients_in_one_pass(self, g, x, weight, past=None, keep_mask=None, scale=1.0):
+        """d_total, dx (which is d_total unless there is a mask), dw and db."""
+        x_hat, rstd = self.kept[:2]
+        count, width = x_hat.shape
+        rows, past = contiguous_rows(g), None if past is None else contiguous_rows(past)
+        d_total = np.empty(x.shape, x.dtype)
+        dx = d_total if keep_mask is None else np.empty(x.shape, x.dtype)
+        # Sums over rows are taken in pieces and then added in order: they don't depend on the number of threads.
+        length = max(PIECE // max(width, 1), 1)
+        sums = np.zeros((2, -(-count // length), width), x.dtype)
+        backward, scale = loops().normalize_backward, x.dtype.type(scale)
+
+        def part(start, stop):
+            for number in range(start, stop):
+                backward(
+                    rows, x_hat, rstd, weight, past, keep_mask, scale, rows_of(d_total), rows_of(dx), *sums[:, number],
+                    number * length, min((number + 1) * length, count),
+                )  # fmt: skip
+
+        parallel_for(np, sums.shape[1], part, cost=LAYER_NORM_BACKWARD * PIECE)
+        dw, db = sums.sum(axis=1)
+        return d_total, dx, dw, db
+
+
+@form("layer_norm", "compiled", why_not)
+class LayerNormCompiled(LayerNormOnCPU, CompiledNormalization):
+    def forward(self, x, weight, bias):
+        self.save(x, weight, bias)
+        return self.in_one_pass(x, None, weight, bias)
+
+    def backward(self, g):
+        return self.gradients_in_one_pass(g, *self.saved[:2])[1:]
+
+
+@form("residual_layer_norm", "compiled", why_not)
+class ResidualLayerNormCompiled(ResidualLayerNormOnCPU, CompiledNormalization):
+    def forward(self, x, residual, weight, bias):
+        self.save(x, residual, weight, bias)
+        keep_mask, scale = None, 1.0
+        if self.p:
+            keep_mask, scale = self.generator.keep_mask(rows_of(x).shape, self.p)
+        total = np.empty(x.shape, x.dtype) if self.both else None
+        y = self.in_one_pass(x, residual, weight, bias, keep_mask, scale, total)
+        self.keep(*self.kept, keep_mask, scale)
+        return (y, total) if self.both else y
+
+    def backward(self, g, past=None):
+        """`past`: with `both`, the gradient of the second result, residual + dropout(x)."""
+        x, _, weight, _ = self.saved
+        g = np.zeros(x.shape, x.dtype) if g is None else g
+        d_total, dx, dw, db = self.gradients_in_one_pass(g, x, weight, past, *self.kept[2:])
+        return dx, d_total, dw, db
+
+
+def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """The condition: `why_not`, and equal weights of all classes."""
+    return why_not(arrays, options) or (None if options["class_weight"] is None else "there are class weights")
+
+
+@form("linear_cross_entropy", "compiled", without_class_weights)
+class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
+    """A row of logits stays in the cache from bias to gradient: over memory go one reading and one writing."""
+
+    def softmax(self, z, target, bias, terms, losses, factor, start, stop):
+        own, each, total_each, count = terms
+        one, factor = z.dtype.type, factor if self.record else None
+        loops().cross_entropy(
+            z, bias, target.astype(np.int64, copy=False), own, one(each), one(total_each), one(count), losses, factor,
+            start, stop,
+        )  # fmt: skip
+
+
+def relu_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """The condition: `why_not`, and the activation "relu"."""
+    return why_not(arrays, options) or only_relu(arrays, options)
+
+
+@form("linear_activation", "compiled", relu_compiled)
+class LinearReLUCompiled(LinearReLUOnCPU):
+    """Bias, ReLU and dropout in one pass over the product, and so for their gradient. Gives NumPy's bits."""
+
+    def finish(self, y, bias, start, stop):
+        keep_mask = None if self.mask is None else self.mask[start:stop]
+        loops().relu_dropout(y, bias, keep_mask, y.dtype.type(self.scale), 0, len(y))
+
+    def mask_gradient(self, g, out, d):
+        loops().relu_backward(np.ascontiguousarray(g), out, d.dtype.type(self.scale), d, 0, len(d))
+
+
+def standard_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """The condition: `why_not`, and that of standard attention."""
+    return why_not(arrays, options) or standard(arrays, options)
+
+
+@form("attention", "compiled", standard_compiled)
+class StandardAttentionCompiled(StandardAttention):
+    """The softmax over the keys goes along heads x queries numbers, as there, in one loop."""
+
+    def weigh(self, xp, scores, terms, factor, weights, keep_mask):
+        one = scores.dtype.type
+        scale = one(1 if terms else self.scale)
+        if terms:
+            scores *= one(self.scale)
+            for term in terms:
+                scores += term
+        dropped = None if keep_mask is None else np.empty_like(scores)
+        loops().attention_weights(
+            columns(scores), scale, one(factor), columns(keep_mask), columns(dropped), 0, len(scores)
+        )
+        return scores if dropped is None else dropped
+
+    def scores_gradient(self, d_scores, weights, keep_mask, dots, unscaled):
+        loops().attention_backward(
+            columns(d_scores), columns(weights), columns(keep_mask), dots.reshape(len(dots), -1),
+            d_scores.dtype.type(self.scale), columns(unscaled), 0, len(d_scores),
+        )  # fmt: skip
+
+
+def columns(x: Any) -> Any:
+    """(batch, keys, heads, queries) as (batch, keys, heads * queries); None for None."""
+    return None if x is None else x.reshape(*x.shape[:2], x.shape[2] * x.shape[3])

@@ -1,0 +1,155 @@
+"""Compiled loops (Numba, the extra `fast`): they equal the plain forms, whatever the threads, and nobody needs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import Generator, Parameter, Tensor, compiled, explain, ops, parallel
+from handloom.autograd.catalogue import CATALOGUE
+from handloom.autograd.row_gradient import RowGradient
+from handloom.errors import InputError
+from handloom.train.optim.optimizers import Adam, AdamW
+from tests.support.forms import compare_forms, names_with, samples_of
+
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba: pip install 'handloom[fast]'")
+
+
+@pytest.fixture
+def for_small_arrays_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "LEAST", 0)
+
+
+@pytest.fixture
+def threads() -> Iterator[Any]:
+    yield parallel.set_num_threads
+    parallel.set_num_threads(None)
+
+
+@needs_numba
+@pytest.mark.parametrize("name", names_with("compiled"))
+def test_compiled_equals_plain(name: str, for_small_arrays_too: None) -> None:
+    served = 0
+    for sample in samples_of(name, np.float32, 25):
+        told = explain(CATALOGUE[name].function, *sample.args, **sample.kwargs)
+        served += "  compiled  serves" in told
+        compare_forms(CATALOGUE[name], sample)
+    assert served > 5
+
+
+@needs_numba
+def test_the_numbers_do_not_depend_on_the_threads(threads: Any) -> None:
+    rng = np.random.default_rng(0)
+
+    def numbers() -> list[np.ndarray]:
+        x, weight = (Tensor(rng.normal(size=size).astype(np.float32), requires_grad=True) for size in ((600, 64), 64))
+        matrix = Tensor(rng.normal(size=(300, 64)).astype(np.float32), requires_grad=True)
+        heads = ops.split_heads(x.reshape(6, 100, 64), 4)[0]
+        attended = ops.attention(heads, heads, heads, causal=True, dropout=0.3, generator=Generator(2))
+        y = ops.merge_heads(attended).reshape(600, 64)
+        y = ops.residual_layer_norm(y, x, weight, weight, 0.2, generator=Generator(1))
+        hidden = ops.linear_activation(y, matrix, None, activation="relu", dropout=0.2, generator=Generator(3))
+        loss = ops.linear_cross_entropy(hidden @ matrix, matrix, None, np.arange(600) % 300)
+        assert "  compiled  serves" in explain("residual_layer_norm", y, x, weight, weight)
+        loss.backward()
+        return [loss.data, x.grad, weight.grad, matrix.grad]
+
+    state = rng.bit_generator.state
+    threads(1)
+    one = numbers()
+    rng.bit_generator.state = state
+    threads(3)
+    for a, b in zip(one, numbers(), strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+@needs_numba
+@pytest.mark.parametrize("optimizer", [Adam, AdamW])
+@pytest.mark.parametrize("rows", [False, True])
+def test_adam_gives_numpys_bits(optimizer: type[Adam], rows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=(700, 50)).astype(np.float32)
+    ids = np.array([0, 3, 350, 699])
+    gradients = [rng.normal(size=(4, 50) if rows else start.shape).astype(np.float32) for _ in range(3)]
+
+    def updated() -> bytes:
+        parameter = Parameter(start.copy())
+        own = optimizer([parameter], 1e-2)
+        for g in gradients:
+            parameter.grad_or_rows = RowGradient(ids, g, start.shape) if rows else g
+            own.step()
+        return b"".join(x.tobytes() for x in (parameter.data, *own.state_dict()["moments"].values()))
+
+    assert compiled.why_not([start], {}) is None
+    quick = updated()
+    monkeypatch.setattr(compiled, "LEAST", 1 << 30)
+    assert quick == updated()
+
+
+@needs_numba
+def test_the_exponential_and_its_edges() -> None:
+    exponential = compiled.loops().exponential
+    x = np.linspace(-87.3, 0, 100_001, dtype=np.float32)
+    found = np.array([exponential(value) for value in x], np.float64)
+    exact = np.exp(x.astype(np.float64))
+    assert (np.abs(found - exact) / exact).max() < 5e-7
+    assert exponential(np.float32(0)) == 1
+    assert exponential(np.float32(-88)) == exponential(np.float32(-np.inf)) == 0
+    assert np.isnan(exponential(np.float32(np.nan)))
+
+
+@needs_numba
+def test_nan_and_infinity_stay_visible(for_small_arrays_too: None) -> None:
+    x, weight = np.ones((3, 4), np.float32), np.ones((5, 4), np.float32)
+    x[1, 2] = np.nan
+    assert np.isnan(ops.linear_cross_entropy(x, weight, None, np.array([0, 1, 2])).data)
+    bias = np.array([0, 0, -np.inf, 0, 0], np.float32)  # a class that can't occur
+    assert np.isfinite(ops.linear_cross_entropy(weight, weight, bias, np.array([0, 1, 0, 3, 4])).data)
+    ones, mask = np.ones((1, 1, 2, 4), np.float32), np.array([[True, False], [False, False]])
+    assert ops.attention(ones, ones, ones, mask=mask).data[0, 0].tolist() == [[1] * 4, [0] * 4]
+    assert np.isnan(ops.attention(ones * np.float32(np.nan), ones, ones).data).all()
+    assert np.isnan(ops.layer_norm(x, weight[0], weight[0]).data[1]).all()
+    assert np.isnan(ops.linear_relu(x, weight, None).data[1]).all()
+
+
+@needs_numba
+def test_where_no_cache_can_be_written_loops_are_compiled_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops = compiled.loops()
+
+    def njit(**options: Any) -> Any:
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available for the file")
+        return lambda function: function
+
+    monkeypatch.setattr(loops, "njit", njit)
+    assert loops._compiled()(len) is len
+
+
+def test_explain_says_why_a_loop_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = np.ones((200, 100), np.float32), np.ones(100, np.float32)
+    monkeypatch.setattr(compiled, "missing", lambda: "Numba is not installed: pip install 'handloom[fast]'")
+    assert explain("layer_norm", x, w, w).splitlines()[1:3] == [
+        "  compiled  no: Numba is not installed: pip install 'handloom[fast]'",
+        "  cpu       serves",
+    ]
+    monkeypatch.setattr(compiled, "missing", lambda: None)
+    assert explain("layer_norm", x, w, w).splitlines()[1] == "  compiled  serves"
+    assert "float32" in explain("layer_norm", x.astype(float), w, w).splitlines()[1]
+    assert "no array has 16,384 numbers" in explain("layer_norm", x[:3], w, w).splitlines()[1]
+
+
+def test_the_environment_can_leave_loops_out() -> None:
+    assert [compiled.asks_for_compiled(value) for value in ("1", "0", "")] == [True, False, True]
+    with pytest.raises(InputError, match="HANDLOOM_COMPILED is 'no': set it to 0"):
+        compiled.asks_for_compiled("no")
+    code = "from handloom.autograd import compiled; print(compiled.missing())"
+    environment = {**os.environ, "HANDLOOM_COMPILED": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "HANDLOOM_COMPILED=0 leaves it out", done.stderr

@@ -1,0 +1,62 @@
+"""Tables of the German-English and the paraphrase report, their figures beside ours: samples, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..tasks.metrics import Sample, best_and_worst
+
+#: The German-English report's Table 1: sentence BLEU of the best and the worst translation of a random batch.
+BATCH_SIZE, BATCH_SCORES = 32, {"best": 75.98, "worst": 8.25}
+BATCH_COLUMNS = {
+    "which": "of a random batch of 32",
+    "score": "BLEU:.2f",
+    "report": "the report's:.2f",
+    "source": "source",
+    "reference": "reference",
+    "hypothesis": "translation",
+}
+#: The paraphrase report's Table 2: input, spelling mistakes included -> what its model wrote.
+PARAPHRASES = {
+    "A dig sitting on the grass": "A bench sitting on a lush green field.",
+    "A gir and a man playing on the filed": "A man in a suit and tie playing a game of frisbee.",
+    "A woman interacting with an apple": "A woman holding a banana in her hand.",
+}
+#: What it states of mixed precision, on a card of 6 GB: how much less memory.
+SAVED_MEMORY = 0.40
+MEMORY_COLUMNS = {
+    "precision": "precision",
+    "tokens": "tokens:,",
+    "kept": "weights, gradients, moments (MB):.1f",
+    "forward": "held after the forward pass (MB):.1f",
+    "peak": "peak of both passes (MB):.1f",
+    "saved": "all, less than fp32:.0%",
+    "report": "the report's:.0%",
+}
+
+
+def batch_samples(
+    sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], seed: int
+) -> list[Sample]:
+    """The best and the worst translation of a random batch of 32, by sentence BLEU; of one pair alone the best."""
+    chosen = np.random.default_rng(seed).permutation(len(sources))[:BATCH_SIZE]
+    source, reference, hypothesis = ([side[i] for i in chosen] for side in (sources, references, hypotheses))
+    best, worst = best_and_worst(source, reference, hypothesis, k=1)
+    return [replace(sample, index=int(chosen[sample.index])) for sample in best + worst]
+
+
+def batch_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """Table 1's rows, of what `batch_samples` found."""
+    stated = zip(BATCH_SCORES.items(), samples, strict=False)
+    return [{"which": which, **vars(sample), "report": score} for (which, score), sample in stated]
+
+
+def memory_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of `step_memory`, fp32's first, the others with how much less memory they take in all."""
+    whole = [0.75 * row["kept"] + row["peak"] for row in rows]  # gradients are in both
+    saved: list[dict[str, float]] = [{}, *({"saved": 1 - own / whole[0], "report": SAVED_MEMORY} for own in whole[1:])]
+    return [{**row, **more} for row, more in zip(rows, saved, strict=True)]
