@@ -42,7 +42,7 @@ ALIGNMENT_COLUMNS = {
     "written": "of headlines written:.1%",
     "written_words": "words:,d",
     "reference": "of the references:.1%",
-    "reference_words": "words :,d",
+    "reference_words": "words:,d",
 }
 EVEN = "even attention"
 #: Words that hold sentences together; all others are content words.
