@@ -98,7 +98,6 @@ def plot_attention(
     title: str = "",
     *,
     shades: str = "attention weight",
-    axes: tuple[str, str] = ("source token", "target token"),
 ) -> None:
     """Draw attention weights as a grid of shades, source tokens along the top and target tokens down the side.
 
@@ -111,7 +110,6 @@ def plot_attention(
         out_png: written atomically.
         title: above the grid, such as which layer it is of.
         shades: what they mean.
-        axes: what stands along the top and down the side.
 
     Raises:
         InputError: the picture can't be written.
@@ -136,8 +134,8 @@ def plot_attention(
         label.set(horizontalalignment="left", rotation_mode="anchor")
     for label in [*grid.get_xticklabels(), *grid.get_yticklabels()]:
         label.set_parse_math(False)  # "$" is a token, not TeX
-    grid.set_xlabel(axes[0])
-    grid.set_ylabel(axes[1])
+    grid.set_xlabel("source token")
+    grid.set_ylabel("target token")
     grid.tick_params(length=2)
     figure.colorbar(image, ax=grid, label=shades, shrink=0.8, aspect=20)
     _save(figure, out_png)
@@ -189,6 +187,31 @@ def plot_heads(
     figure.colorbar(
         image, ax=panels, label="attention weight", shrink=height, aspect=20, fraction=0.3 * inch, pad=0.1 * inch
     )
+    _save(figure, out_png)
+
+
+def plot_shares(
+    shares: np.ndarray, rows: Sequence[str], columns: Sequence[str], out_png: str | Path, title: str = ""
+) -> None:
+    """Draw a table of shares, each in per cent on a shade of blue: white is 0, the darkest 1.
+
+    Args:
+        shares: (rows, columns), 0 to 1.
+        out_png: written atomically.
+
+    Raises InputError if the picture can't be written.
+    """
+    figure = _new_figure(3.0 + 0.9 * len(columns), 1.6 + 0.28 * len(rows))
+    grid = figure.subplots()
+    grid.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    for (row, column), share in np.ndenumerate(np.asarray(shares)):
+        colour = "white" if share > 0.5 else "black"
+        grid.text(column, row, f"{share:.0%}", ha="center", va="center", fontsize=8, color=colour)
+    grid.set_xticks(range(len(columns)), [name.replace(" ", "\n") for name in columns], fontsize=9)
+    grid.set_yticks(range(len(rows)), list(rows), fontsize=9)
+    grid.xaxis.tick_top()
+    grid.tick_params(length=0)
+    figure.suptitle(title, fontsize=10)
     _save(figure, out_png)
 
 

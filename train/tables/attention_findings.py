@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runs.plots import plot_attention
+from ..runs.plots import plot_shares
 from ..tasks.translation import Translator
 from .attention_pictures import word_weights
 
@@ -129,8 +129,7 @@ def draw_head_rows(rows: Sequence[Mapping[str, Any]], out_png: str | Path, title
     """A picture of the shares, a row for each head. Raises InputError if it can't be written."""
     names = [name for name in SHARES if name in rows[0]]
     shares = np.array([[row[name] for name in names] for row in rows])
-    columns, cells = [SHARES[name] for name in names], [row["cell"] for row in rows]
-    plot_attention(shares, columns, cells, out_png, title, shades="mean share of attention", axes=("", ""))
+    plot_shares(shares, [row["cell"] for row in rows], [SHARES[name] for name in names], out_png, title)
 
 
 def alignment_rows(translator: Translator, pairs: Mapping[str, Sequence[tuple[str, str]]]) -> list[dict[str, Any]]:

@@ -20,10 +20,9 @@ def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32"
     Source of the scheme: Micikevicius et al. 2018, arXiv 1710.03740, section 3.1.
     """
     before = [parameter.grad for parameter in model.parameters()]
-    model.zero_grad()
-    model.train()
-    tracemalloc.start()
-    try:
+
+    def step() -> tuple[int, int]:
+        model.zero_grad()
         half = HalfPrecision(model) if precision == "fp16" else None
         if half is not None:
             half.cast()
@@ -31,7 +30,14 @@ def step_memory(model: Module, loss: Loss, batch: Any, precision: Literal["fp32"
             value = loss(model, batch)[0]
             forward = tracemalloc.get_traced_memory()[0]
             value.backward()
-        peak = tracemalloc.get_traced_memory()[1]
+        return forward, tracemalloc.get_traced_memory()[1]
+
+    model.train()
+    try:
+        step()  # what is made once, such as compiled loops, is no part of a step
+        model.zero_grad()
+        tracemalloc.start()
+        forward, peak = step()
     finally:
         tracemalloc.stop()
         model.eval()
