@@ -88,6 +88,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=whole, default=0)
     parser.add_argument("--out", type=Path, help="new folder for the results (default: one under runs/)")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
+    idle = {"training": ("lengths",), "lengths": ("steps", "batch", "document", "data")}.get(given.get("table"), ())
+    for name in idle:
+        if given.get(name, parser.get_default(name)) != parser.get_default(name):
+            parser.error(f"--{name} has no effect: it is for the other table. Leave it out, or leave out --table.")
     preset = given.get("preset") or ("laptop" if given["device"] == "cpu" else "paper")
     return argparse.Namespace(**{"out": None, "table": None, "preset": preset, **PRESETS[preset], **given})
 

@@ -151,7 +151,7 @@ def test_replacing_a_run(trained: Path) -> None:
     done = run(*options, folder=trained)
     assert done.returncode == 0, done.err
     assert "the old run waits in replaced/overwritten/1 until this one has a model" in done.out
-    assert len(files_of(trained / "replaced")) == 15
+    assert len(files_of(trained / "replaced")) == 16
     assert json.loads((trained / "replaced/config.json").read_text())["options"]["steps"] == 5
 
 

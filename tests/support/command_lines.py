@@ -338,7 +338,8 @@ def programs() -> Iterator[Case]:
     """The programs that are not examples of a report."""
     for typed in each(
         "--seed -1 | --seed x | --steps 0 | --batch 0 | --lengths 0 | --lengths | --lengths x | --lengths 999999999 | "
-        "--data nothing | --device tpu | --preset x | --nonsense | --out text.txt | --out classify_news"
+        "--data nothing | --device tpu | --preset x | --nonsense | --out text.txt | --out classify_news | "
+        "--document 0 | --table x | --table lengths --steps 3 | --table training --lengths 64"
     ):
         yield Case("compare_attention", ["--preset", "smoke", "--out", "new", *typed])
     explore, small = "explore_tokenizer", ["text.txt", "--vocab-size", "270", "--out", "new"]
