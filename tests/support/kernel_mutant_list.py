@@ -19,7 +19,9 @@ forward = each(
     *(((97, 13), name, np.float32) for name in ("relu", "gelu", "silu")),
     ((2, 400), "relu", np.float16),
 )
-loss = each(_fused.test_cross_entropy, ((5, 97), 0.1, np.float32), ((3, 2056), 0.0, np.float16))
+loss = each(
+    _fused.test_cross_entropy, ((5, 97), 0.1, np.float32), ((4, 1013), 0.0, np.float16), ((3, 2056), 0.0, np.float16)
+)
 total = each(_fused.test_the_total_loss_and_its_gradients_factor, (0, np.float32), (33, np.float16), (700, np.float32))
 extremes = _fused.test_cross_entropy_of_far_apart_and_infinite_logits
 rows = each(_fused.test_embedding, *((*sizes, np.float32) for sizes in ((97, 11, 33), (40, 500, 70), (130, 9, 264))))
