@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 try:
-    from numba import njit
+    import numba
+
+    njit: Any = numba.njit
 except ModuleNotFoundError:  # the text can be imported and read, and no form calls it
     njit = None
 

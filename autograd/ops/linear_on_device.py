@@ -54,9 +54,9 @@ def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Ar
     """x @ y as an array of this shape, that no other one is a view of; None once it is added to `total`, if given."""
     if total is None or not total.flags.c_contiguous or total.dtype != x.dtype:
         out = array_module(x).empty(shape, x.dtype)
-        product(x, y, out=out.reshape(-1, shape[-1]))
+        product(x, y, out=out.reshape(len(x), y.shape[1]))
         return out
-    product(x, y, out=total.reshape(-1, shape[-1]), add=True)
+    product(x, y, out=total.reshape(len(x), y.shape[1]), add=True)
     return None
 
 

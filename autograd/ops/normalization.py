@@ -57,12 +57,6 @@ def _check_features(op: str, x: Any, weight: Any, bias: Any) -> None:
             raise ValueError(f"{op}: a {name} of shape {vector.shape} does not fit rows of x, {x.shape}")
 
 
-def _checked_eps(op: str, eps: float) -> float:
-    if not float(eps) >= 0:
-        raise ValueError(f"{op}: eps is {eps}, which could make a root negative: give a number from 0 on")
-    return float(eps)
-
-
 def _layer_norm_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float = 1e-5) -> np.ndarray:
     mean = x.sum(axis=-1, keepdims=True) / x.shape[-1]
     variance = ((x - mean) ** 2).sum(axis=-1, keepdims=True) / x.shape[-1]
@@ -76,7 +70,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
     `eps` is added to the variance. Statistics of float16 rows are float32. Raises ValueError for a weight or bias of
     another shape. Source: Ba et al. 2016, arXiv 1607.06450.
     """
-    (x, weight, bias), eps = promoted(x, weight, bias), _checked_eps("layer_norm", eps)
+    (x, weight, bias), eps = promoted(x, weight, bias), float(eps)
     _check_features("layer_norm", x, weight, bias)
     return serve("layer_norm", (x, weight, bias), eps=eps)
 
@@ -129,7 +123,7 @@ def residual_layer_norm(
     """
     check_probability("residual_layer_norm", p)
     p, generator = p if training else 0.0, generator or default_generator
-    (x, residual, weight, bias), eps = promoted(x, residual, weight, bias), _checked_eps("residual_layer_norm", eps)
+    (x, residual, weight, bias), eps = promoted(x, residual, weight, bias), float(eps)
     if x.shape != residual.shape:
         raise ValueError(f"residual_layer_norm: x {list(x.shape)} and the residual {list(residual.shape)} differ")
     _check_features("residual_layer_norm", x, weight, bias)
@@ -189,5 +183,5 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-5) -> Tensor:
     `eps` is added to the mean square. Statistics of float16 rows are float32. Raises ValueError for a weight of another
     shape. Source: Zhang and Sennrich 2019, arXiv 1910.07467.
     """
-    (x, weight), eps = promoted(x, weight), _checked_eps("rms_norm", eps)
+    (x, weight), eps = promoted(x, weight), float(eps)
     return RMSNorm(eps)(x) if weight is None else RMSNorm(eps)(x, weight)

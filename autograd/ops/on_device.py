@@ -204,7 +204,7 @@ class EmbeddingOnDevice(Function):
         self.save(table)
         self.rows = len(table)
         flat = self.flat_ids()
-        return fused.embedding(contiguous(table), flat, self.scale).reshape(*self.ids.shape, -1)
+        return fused.embedding(contiguous(table), flat, self.scale).reshape(*self.ids.shape, table.shape[1])
 
     def flat_ids(self):
         return array_module(self.ids).ascontiguousarray(self.ids.reshape(-1).astype(np.int64, copy=False))
