@@ -22,8 +22,9 @@ from pathlib import Path
 
 CPU = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPUINFO = Path("/proc/cpuinfo")
-# Smaller blocks are not worth the calls on them: on two threads, blocks of 2^14 made Adam take twice as long.
-_LEAST, _MOST = 1 << 16, 1 << 19
+# Measured with Adam of 20 million numbers on two threads and 2 MB of second-level cache (docs/log.md): blocks of 2^15 and
+# 2^19 take half as long again as those of 2^17, whose arrays are a third larger than the cache.
+_LEAST, _MOST = 1 << 16, 1 << 17
 _KIB, _GIB = 1 << 10, 1 << 30
 
 
@@ -134,10 +135,10 @@ def processor() -> Processor:
 
 
 def block_length(bytes_each: int) -> int:
-    """How many elements a block should have so that its arrays, `bytes_each` for an element in all, stay in the
-    second-level cache between the passes over them: a power of two."""
+    """How many elements a block should have so that its arrays, `bytes_each` for an element in all, about fill the
+    second-level cache between the passes over them: a power of two, rounded up."""
     fitting = max(processor().l2 // bytes_each, 1)
-    return min(max(1 << (fitting.bit_length() - 1), _LEAST), _MOST)
+    return min(max(1 << (fitting - 1).bit_length(), _LEAST), _MOST)
 
 
 def blocks(start: int, stop: int, bytes_each: int) -> Iterator[slice]:

@@ -90,8 +90,8 @@ def test_blocks_follow_the_second_level_cache(monkeypatch: pytest.MonkeyPatch) -
     for mib in (0.25, 1, 2, 4, 64):
         with_cache(mib)
         lengths.append(processor.block_length(20))
-    assert lengths == [1 << 16, 1 << 16, 1 << 16, 1 << 17, 1 << 19]
-    assert [b.stop - b.start for b in processor.blocks(5, 5 + (1 << 20), 20)] == [1 << 19] * 2
+    assert lengths == [1 << 16, 1 << 16, 1 << 17, 1 << 17, 1 << 17]
+    assert [b.stop - b.start for b in processor.blocks(5, 5 + (1 << 18), 20)] == [1 << 17] * 2
 
 
 def test_no_number_depends_on_the_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
