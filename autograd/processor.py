@@ -22,7 +22,7 @@ from pathlib import Path
 
 CPU = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPUINFO = Path("/proc/cpuinfo")
-# Measured with Adam of 20 million numbers on two threads and 2 MB of second-level cache (docs/log.md): blocks of 2^15 and
+# Measured with Adam of 20 million numbers, two threads and 2 MB of second-level cache (docs/log.md): blocks of 2^15 and
 # 2^19 take half as long again as those of 2^17, whose arrays are a third larger than the cache.
 _LEAST, _MOST = 1 << 16, 1 << 17
 _KIB, _GIB = 1 << 10, 1 << 30
