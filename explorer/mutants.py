@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(("EmbeddingOnCPU",), "a row that occurs twice counts once", "row_gradient:sum_rows",
            "np.add.reduceat(rows[order], starts, axis=0, dtype=wide)", "rows[order][starts]"),
     Mutant(("LinearCrossEntropyOnCPU",), "a factor lost",
-           "ops.linear_cross_entropy_on_cpu:LinearCrossEntropyOnCPU.block", "y[at_target] -= scale * a",
+           "ops.linear_cross_entropy_on_cpu:LinearCrossEntropyOnCPU.softmax", "y[at_target] -= scale * a",
            "y[at_target] -= a"),
     Mutant(("LinearCrossEntropyOnCPU",), "a factor lost: the incoming gradient",
            "ops.linear_cross_entropy_on_cpu:LinearCrossEntropyOnCPU.backward", "gradient *= g", "pass"),

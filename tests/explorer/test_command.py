@@ -52,7 +52,8 @@ def test_an_example_shows_its_run_while_it_trains(tmp_path: Path, started: list[
     options = {"resume": None, "out": tmp_path / "run", "overwrite": False, "options": {}, "typed": ""}
     for explore in (True, False):
         arguments = Namespace(explore=explore, **options)
-        with command_line.start_run(arguments, "name", SimpleNamespace(summary=lambda: "none", notes=[])) as made:
+        data = SimpleNamespace(summary=lambda: "none", notes=[], train=[], valid=[], test=[])
+        with command_line.start_run(arguments, "name", data) as made:
             assert "explore" not in made.config["options"]
         options = {**options, "out": tmp_path / "other"}
     assert started == [[sys.executable, "-m", "handloom.explorer", str(tmp_path / "run")]]

@@ -34,5 +34,5 @@ def write_results(path: str | Path, config: Mapping[str, Any], tables: Mapping[s
     data = {"summary": config.get("data"), "notes": config.get("notes"), "sha256": config.get("data_sha256")}
     seed = config.get("options", {}).get("seed")
     run = {"command": config.get("command"), "seed": seed, "data": data}
-    here = {"revision": revision(), "machine": machine() | blas(), "versions": versions("numpy", *GPU_PACKAGES)}
+    here = {"revision": revision(), "machine": machine() | blas(), "versions": versions("numpy", "numba", *GPU_PACKAGES)}
     write_json(path, {**run, **here, "tables": tables})
