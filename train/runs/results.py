@@ -12,7 +12,7 @@ from typing import Any
 from .atomic_files import write_json
 from .machine import blas, machine, revision, versions
 
-GPU_PACKAGES = ("cupy-cuda12x", "cupy-cuda13x")
+PACKAGES = ("numpy", "numba", "cupy-cuda12x", "cupy-cuda13x")
 
 
 def checksum(data: Any) -> str:
@@ -34,5 +34,5 @@ def write_results(path: str | Path, config: Mapping[str, Any], tables: Mapping[s
     data = {"summary": config.get("data"), "notes": config.get("notes"), "sha256": config.get("data_sha256")}
     seed = config.get("options", {}).get("seed")
     run = {"command": config.get("command"), "seed": seed, "data": data}
-    here = {"revision": revision(), "machine": machine() | blas(), "versions": versions("numpy", "numba", *GPU_PACKAGES)}
+    here = {"revision": revision(), "machine": machine() | blas(), "versions": versions(*PACKAGES)}
     write_json(path, {**run, **here, "tables": tables})
