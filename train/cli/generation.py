@@ -72,6 +72,11 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
     """Raise OptionError if options of `add_generation_options` don't fit together, or one has no effect."""
     strategy, given = strategy_of(arguments), arguments.given
     translates = hasattr(arguments, "sample")
+    if translates and 0 < arguments.consensus < 3:  # two texts are each as much like the other
+        parser.error(f"--consensus {arguments.consensus} leaves nothing to choose by: draw 3 texts or more")
+    if translates and arguments.consensus and (arguments.temperature == 0 or arguments.top_k == 1):
+        alike = "--temperature 0" if arguments.temperature == 0 else "--top-k 1"
+        parser.error(f"--consensus is among texts that differ, and with {alike} all are alike: leave one of them out")
     if translates and arguments.consensus and arguments.nbest > arguments.consensus:
         parser.error(f"--nbest {arguments.nbest} needs as many to choose from: add --consensus {arguments.nbest}")
     if arguments.nbest > arguments.beam and not strategy.sampling:
