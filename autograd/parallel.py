@@ -11,6 +11,7 @@ otherwise. Where the BLAS can't be told to use one thread, the ops run in one pa
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import os
 import threading
@@ -21,6 +22,9 @@ from typing import Any
 import numpy as np
 
 from .blas import openblas_function
+
+#: Nanoseconds of work that pay for waking a thread, which takes some 40 microseconds.
+PART = 1e5
 
 Body = Callable[[int, int], None]
 
@@ -62,6 +66,7 @@ _set_blas_threads = openblas_function("set_num_threads", None)
 _workers: list[_Worker] = []
 _turn = threading.Lock()  # held while one op uses the workers; another thread's ops run in one part meanwhile
 _chosen: int | None = None
+_kept_from_blas = 0  # the threads that BLAS gets back after `one_blas_thread`
 
 
 def set_num_threads(count: int | None) -> None:
@@ -79,7 +84,27 @@ def get_num_threads() -> int:
     """The number of threads of a large op."""
     if _set_blas_threads is None:
         return 1
-    return _chosen if _chosen is not None else max(int(_get_blas_threads()), 1)
+    return _chosen if _chosen is not None else _kept_from_blas or max(int(_get_blas_threads()), 1)
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Within the block BLAS uses one thread, and the large ops as many as before.
+
+    For work that alternates between small products outside the ops and the ops' threads: after a product on several
+    threads BLAS keeps its own turning for a tenth of a second, and they take the processors from ours.
+    """
+    global _kept_from_blas
+    if _kept_from_blas or get_num_threads() < 2:
+        yield
+        return
+    _kept_from_blas = int(_get_blas_threads())
+    _set_blas_threads(1)
+    try:
+        yield
+    finally:
+        _set_blas_threads(_kept_from_blas)
+        _kept_from_blas = 0
 
 
 def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
@@ -95,9 +120,11 @@ def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
 
 def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
     """`parallel_for` for several independent jobs (count, body, cost): a thread does its part of each."""
-    price = sum(count * cost for count, _, cost in jobs)
-    parts = min(get_num_threads(), max((count for count, _, _ in jobs), default=0), int(price / 1e5)) if xp is np else 1
-    if parts < 2 or not _turn.acquire(blocking=False):
+    price, most = sum(count * cost for count, _, cost in jobs), max((count for count, _, _ in jobs), default=0)
+    threads = get_num_threads() if xp is np else 1
+    parts = max(min(threads, most, int(price / PART)), 1)
+    left_to_blas = threads < 2 or (parts == 1 and price >= 2 * PART)
+    if left_to_blas or not _turn.acquire(blocking=False):
         for count, body, _ in jobs:
             body(0, count)
         return
@@ -106,6 +133,7 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
         for count, body, _ in jobs:
             body(count * part // parts, count * (part + 1) // parts)
 
+    # Small jobs in one part too: see `one_blas_thread`.
     blas_threads = _get_blas_threads()
     _set_blas_threads(1)
     used: list[_Worker] = []

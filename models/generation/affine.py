@@ -16,6 +16,7 @@ import numpy as np
 
 from ...autograd.backend import array_module
 from ...autograd.blas import blas_of_numpy
+from ...autograd.costs import FLOPS
 from ...autograd.parallel import parallel_for
 from ...nn import Linear
 
@@ -62,8 +63,16 @@ class Affine:
         rows, packed, bias = len(x), self.blocks, self.bias
         y = self.buffer(rows) if buffer is None else buffer
         if packed is None or rows == 1:
-            y = self.xp.matmul(x, self.weight, out=y[:rows, : self.out_features])
-            _finish(y, bias, relu)
+            y = y[:rows, : self.out_features]
+
+            def some_rows(first: int, last: int) -> None:
+                self.xp.matmul(x[first:last], self.weight, out=y[first:last])
+                _finish(y[first:last], bias, relu)
+
+            if rows == 1:  # BLAS divides it among its own threads
+                some_rows(0, 1)
+            else:
+                parallel_for(self.xp, rows, some_rows, cost=self.weight.size / FLOPS)
             return y
         groups, size = self._groups(rows)
         if groups * size > rows:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ...autograd.backend import to_device
+from ...autograd.parallel import one_blas_thread
 from .decoding import DecodingState, survivors, to_host
 from .penalties import LENGTH_NORMS, coverage_penalty
 from .rules import Hypothesis, Progress, Rules
@@ -78,7 +80,8 @@ def beam_search(
         raise ValueError(f"beam_search: coverage = {coverage} must not be negative; 0 is none")
     kept = n_best if early_stopping is None else width
     search = _BeamSearch(state, rules, width, coverage, (alpha, kept, length_norm, early_stopping), observe)
-    return [hypotheses[:n_best] for hypotheses in search.run()]
+    with one_blas_thread() if width > 1 else nullcontext():  # the first step has one row for each sentence
+        return [hypotheses[:n_best] for hypotheses in search.run()]
 
 
 EarlyStopping = Literal[True, False, "never"] | None

@@ -8,7 +8,9 @@ from typing import Any
 
 from ...autograd import Parameter
 from ...autograd.backend import array_module, to_device
-from ...autograd.processor import blocks
+from ...autograd.costs import MASKED
+from ...autograd.parallel import parallel_for
+from ...autograd.processor import block_length, blocks
 
 
 class ExponentialAverage:
@@ -34,15 +36,22 @@ class ExponentialAverage:
         """Update the average with the current weights."""
         self.updates += 1
         share = 1 - min(self.decay, (1 + self.updates) / (10 + self.updates))
+        pieces = []
         for parameter, average in zip(self.parameters, self.averages, strict=True):
             if not (parameter.data.flags.c_contiguous and average.flags.c_contiguous):
                 average += share * (parameter.data - average)
                 continue
             weights, flat = parameter.data.reshape(-1), average.reshape(-1)
-            for block in blocks(0, parameter.size, 12):
-                difference = weights[block] - flat[block]
+            pieces += [(weights[block], flat[block]) for block in blocks(0, parameter.size, 12)]
+
+        def part(first: int, last: int) -> None:
+            for weights, average in pieces[first:last]:
+                difference = weights - average
                 difference *= share
-                flat[block] += difference
+                average += difference
+
+        if pieces:
+            parallel_for(array_module(pieces[0][0]), len(pieces), part, cost=MASKED * block_length(12))
 
     @contextmanager
     def applied(self) -> Iterator[None]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...autograd import Parameter, compiled
 from ...autograd.backend import array_module, to_device
-from ...autograd.parallel import parallel_for
+from ...autograd.costs import CLIPPED
+from ...autograd.parallel import PIECE, parallel_for
 from ...autograd.processor import block_length
 from ...autograd.row_gradient import RowGradient, as_dense
 
@@ -277,16 +278,49 @@ def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, s
     """
     found = [p.grad_or_rows for p in parameters if p.grad_or_rows is not None]
     gradients = [gradient.rows if isinstance(gradient, RowGradient) else gradient for gradient in found]
-    # The square of a float16 norm would overflow from 256 on.
-    wide = [g.astype(np.float32) if g.dtype == np.float16 else g for g in gradients]
-    squares = [float(array_module(g).vdot(g, g)) for g in wide]
-    norm = float(np.sqrt(sum(squares))) * scale
+    norm = float(np.sqrt(sum(squared_norms(gradients)))) * scale
     if max_norm is not None and norm > max_norm and np.isfinite(norm):
         scale *= max_norm / norm
     if scale != 1 and np.isfinite(norm):
-        for g in gradients:
-            g *= scale
+
+        def rescale(block: Any) -> None:
+            block *= scale
+
+        _for_blocks(gradients, rescale)
     return norm
+
+
+def squared_norms(gradients: Sequence[Any]) -> list[float]:
+    """The sum of squares of each array. Blocks of a fixed length are added in order, whatever the number of threads."""
+
+    def square(block: Any) -> float:
+        # The square of a float16 number would overflow from 256 on.
+        wide = block.astype(np.float32) if block.dtype == np.float16 else block
+        return float(array_module(wide).vdot(wide, wide))
+
+    return [sum(squares) for squares in _for_blocks(gradients, square)]
+
+
+def _for_blocks(arrays: Sequence[Any], work: Callable[[Any], Any]) -> list[list[Any]]:
+    """Call work(block) for every block of the arrays, on threads; returns the results by array."""
+    blocks, owners = [], []
+    for number, array in enumerate(arrays):
+        whole = array_module(array) is not np or not array.flags.c_contiguous
+        pieces = [array] if whole else [array.reshape(-1)[at : at + PIECE] for at in range(0, array.size, PIECE)]
+        blocks += pieces
+        owners += [number] * len(pieces)
+    found: list[Any] = [None] * len(blocks)
+
+    def part(first: int, last: int) -> None:
+        for number in range(first, last):
+            found[number] = work(blocks[number])
+
+    if blocks:
+        parallel_for(array_module(arrays[0]), len(blocks), part, cost=CLIPPED * PIECE)
+    results: list[list[Any]] = [[] for _ in arrays]
+    for owner, result in zip(owners, found, strict=True):
+        results[owner].append(result)
+    return results
 
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:
@@ -299,9 +333,8 @@ def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) 
         gradient = parameter.grad_or_rows
         if gradient is not None:
             rows = gradient.rows if isinstance(gradient, RowGradient) else gradient
-            wide = rows.astype(np.float32) if rows.dtype == np.float16 else rows
             layer = _layer_of(name)
-            squares[layer] = squares.get(layer, 0.0) + float(array_module(wide).vdot(wide, wide))
+            squares[layer] = squares.get(layer, 0.0) + squared_norms([rows])[0]
     total = float(np.sqrt(sum(squares.values())))
     factor = norm / total if total > 0 and np.isfinite(total) else 1.0
     return {layer: float(np.sqrt(square)) * factor for layer, square in squares.items()}
