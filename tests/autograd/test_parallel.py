@@ -50,6 +50,39 @@ def test_parts_run_in_threads_of_their_own_and_blas_keeps_its_number() -> None:
     assert parallel._get_blas_threads() == before
 
 
+@pytest.fixture
+def two_blas_threads() -> Iterator[None]:
+    before = parallel._get_blas_threads()
+    parallel._set_blas_threads(2)
+    yield
+    parallel._set_blas_threads(before)
+
+
+def blas_threads(count: int, cost: float) -> set[int]:
+    """The numbers of BLAS's threads in the parts of a job."""
+    seen = set()
+    parallel.parallel_for(np, count, lambda start, stop: seen.add(parallel._get_blas_threads()), cost)
+    return seen
+
+
+def test_a_small_job_gets_one_blas_thread_and_a_large_one_that_cannot_be_divided_keeps_them(
+    two_blas_threads: None,
+) -> None:
+    assert blas_threads(1, 10) == {1}
+    assert blas_threads(100, 10) == {1}
+    assert blas_threads(1, COSTLY) == {2}
+    assert parallel._get_blas_threads() == 2
+
+
+def test_one_blas_thread_leaves_the_ops_theirs(two_blas_threads: None) -> None:
+    parallel.set_num_threads(None)
+    with parallel.one_blas_thread(), parallel.one_blas_thread():
+        assert parallel._get_blas_threads() == 1
+        assert parallel.get_num_threads() == 2
+        assert blas_threads(2, COSTLY) == {1}
+    assert parallel._get_blas_threads() == parallel.get_num_threads() == 2
+
+
 @pytest.mark.parametrize("guilty", [0, 2])
 def test_an_error_in_a_part_is_raised_and_the_next_call_works(guilty: int) -> None:
     def body(start: int, stop: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from handloom.autograd import Parameter, Tensor
+from handloom.autograd import Parameter, Tensor, parallel
 from handloom.train.optim.averaging import ExponentialAverage
 from handloom.train.optim.optimizers import SGD, Adam, AdamW, Optimizer, clip_grad_norm
 
@@ -141,6 +141,31 @@ def test_a_step_between_forward_and_backward_is_noticed() -> None:
     for loss in losses:
         with pytest.raises(RuntimeError, match="changed in place after the forward pass"):
             loss.backward()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_clipping_in_blocks_gives_the_same_numbers_on_any_number_of_threads(threads: int) -> None:
+    def clipped() -> tuple[float, list[np.ndarray]]:
+        rng = np.random.default_rng(0)
+        shapes = [(700, 500), (3,), (400, 300)]  # several blocks, less than one, and one that is not contiguous
+        parameters = [Parameter(np.zeros(shape, np.float32)) for shape in shapes]
+        for parameter in parameters:
+            parameter.grad = rng.standard_normal(parameter.shape, np.float32)
+        parameters[2].grad = parameters[2].grad.copy(order="F")
+        return clip_grad_norm(parameters, 2.0, scale=0.5), [p.grad for p in parameters]
+
+    try:
+        parallel.set_num_threads(2)
+        norm, gradients = clipped()
+        parallel.set_num_threads(threads)
+        again, same = clipped()
+    finally:
+        parallel.set_num_threads(None)
+    assert norm == again
+    for one, other in zip(gradients, same, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert norm == pytest.approx(0.5 * np.sqrt(350_000 + 3 + 120_000), rel=1e-2)
+    assert np.sqrt(sum(float((g.astype(float) ** 2).sum()) for g in gradients)) == pytest.approx(2.0, rel=1e-5)
 
 
 def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:
