@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import Counter
 
@@ -57,16 +58,36 @@ def flop(products: Counter[Product]) -> float:
 
 
 def seconds(products: Counter[Product], repeat: int = 3) -> float:
-    """NumPy's time for all of them, float32, with results written into the same memory; the best of `repeat`."""
-    generator = np.random.default_rng(0)
+    """NumPy's time for all of them, float32, each again and again with the same arrays; the best of `repeat`."""
+    return sum(times * min(_times(product, 1, repeat + 1)) for product, times in products.items())
+
+
+def seconds_from_memory(products: Counter[Product], repeat: int = 3, spread: int = 1 << 28) -> float:
+    """The same as in a step, where each product has arrays of its own: medians over sets of arrays, up to 128, that
+    take `spread` bytes together, so that a processor's second-level cache has none of them."""
     total = 0.0
-    for (batch, m, k, n), times in products.items():
-        lead = () if batch == 1 else (batch,)
-        a = generator.standard_normal((*lead, m, k), dtype=np.float32)
-        b = generator.standard_normal((*lead, k, n), dtype=np.float32)
-        out = np.empty((*lead, m, n), np.float32)
-        total += times * min(_time(a, b, out) for _ in range(repeat + 1))
+    for product, times in products.items():
+        batch, m, k, n = product
+        sets = min(max(spread // (4 * batch * (m * k + k * n + m * n)), 1), 128)
+        total += times * statistics.median(_times(product, sets, max(repeat, sets)))
     return total
+
+
+def _times(product: Product, sets: int, repeat: int) -> list[float]:
+    """Seconds of `repeat` products, in turn on so many sets of arrays."""
+    batch, m, k, n = product
+    generator = np.random.default_rng(0)
+    lead = () if batch == 1 else (batch,)
+    arrays = [
+        (
+            generator.standard_normal((*lead, m, k), dtype=np.float32),
+            generator.standard_normal((*lead, k, n), dtype=np.float32),
+            np.ones((*lead, m, n), np.float32),
+        )
+        for _ in range(sets)
+    ]
+    np.matmul(arrays[0][0], arrays[0][1], out=arrays[0][2])
+    return [_time(*arrays[i % sets]) for i in range(repeat)]
 
 
 def _time(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> float:

@@ -4,7 +4,8 @@
 
 Commands: `save FILE` and `load FILE` (weights), `steps N` (seconds of each), `reset` and `memory` (peak resident MB
 since), `gradients FILE` (loss and gradients without dropout), `about` (versions, BLAS, speed of a plain product),
-`products` (seconds that the step's matrix products take alone), `profile N` and `try` (a step: null, or its error).
+`products` and `products_from_memory` (seconds that the step's matrix products take alone), `profile N` and `try` (a
+step: null, or its error).
 """
 
 from __future__ import annotations
@@ -167,10 +168,11 @@ def answer(subject: Any, sizes: Sequence[Size], command: str, argument: str) -> 
             return peak_memory()
         case "about":
             return {**subject.about(), "gflops": round(gflops(subject.product(1024), 1024))}
-        case "products":
-            from benchmarks.train_step_products import seconds, step_products
+        case "products" | "products_from_memory":
+            from benchmarks.train_step_products import seconds, seconds_from_memory, step_products
 
-            return sum(seconds(step_products(size)) for size in sizes) / len(sizes)
+            measured = seconds if command == "products" else seconds_from_memory
+            return sum(measured(step_products(size)) for size in sizes) / len(sizes)
         case "profile":
             from benchmarks.train_step_profile import profile
 
