@@ -25,6 +25,8 @@ from .blas import openblas_function
 
 #: Nanoseconds of work that pay for waking a thread, which takes some 40 microseconds.
 PART = 1e5
+#: Nanoseconds of work below which a job isn't worth telling BLAS to use one thread, which takes 5 microseconds.
+LEAST = 2e4
 
 Body = Callable[[int, int], None]
 
@@ -66,7 +68,9 @@ _set_blas_threads = openblas_function("set_num_threads", None)
 _workers: list[_Worker] = []
 _turn = threading.Lock()  # held while one op uses the workers; another thread's ops run in one part meanwhile
 _chosen: int | None = None
-_kept_from_blas = 0  # the threads that BLAS gets back after `one_blas_thread`
+_limits_lock = threading.Lock()
+_limits = 0  # how many want BLAS to use one thread now
+_blas_threads = 0  # its own number, while it is limited
 
 
 def set_num_threads(count: int | None) -> None:
@@ -84,7 +88,10 @@ def get_num_threads() -> int:
     """The number of threads of a large op."""
     if _set_blas_threads is None:
         return 1
-    return _chosen if _chosen is not None else _kept_from_blas or max(int(_get_blas_threads()), 1)
+    if _chosen is not None:
+        return _chosen
+    with _limits_lock:
+        return _blas_threads if _limits else max(int(_get_blas_threads()), 1)
 
 
 @contextlib.contextmanager
@@ -94,17 +101,32 @@ def one_blas_thread() -> Iterator[None]:
     For work that alternates between small products outside the ops and the ops' threads: after a product on several
     threads BLAS keeps its own turning for a tenth of a second, and they take the processors from ours.
     """
-    global _kept_from_blas
-    if _kept_from_blas or get_num_threads() < 2:
-        yield
-        return
-    _kept_from_blas = int(_get_blas_threads())
-    _set_blas_threads(1)
+    _limit_blas()
     try:
         yield
     finally:
-        _set_blas_threads(_kept_from_blas)
-        _kept_from_blas = 0
+        _free_blas()
+
+
+def _limit_blas() -> None:
+    global _limits, _blas_threads
+    if _set_blas_threads is None:
+        return
+    with _limits_lock:
+        if not _limits:
+            _blas_threads = max(int(_get_blas_threads()), 1)
+            _set_blas_threads(1)
+        _limits += 1
+
+
+def _free_blas() -> None:
+    global _limits
+    if _set_blas_threads is None:
+        return
+    with _limits_lock:
+        _limits -= 1
+        if not _limits:
+            _set_blas_threads(_blas_threads)
 
 
 def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
@@ -123,7 +145,7 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
     price, most = sum(count * cost for count, _, cost in jobs), max((count for count, _, _ in jobs), default=0)
     threads = get_num_threads() if xp is np else 1
     parts = max(min(threads, most, int(price / PART)), 1)
-    left_to_blas = threads < 2 or (parts == 1 and price >= 2 * PART)
+    left_to_blas = threads < 2 or (parts == 1 and not LEAST <= price < 2 * PART)
     if left_to_blas or not _turn.acquire(blocking=False):
         for count, body, _ in jobs:
             body(0, count)
@@ -134,8 +156,7 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
             body(count * part // parts, count * (part + 1) // parts)
 
     # Small jobs in one part too: see `one_blas_thread`.
-    blas_threads = _get_blas_threads()
-    _set_blas_threads(1)
+    _limit_blas()
     used: list[_Worker] = []
     try:
         while len(_workers) < parts - 1:
@@ -147,7 +168,7 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
         run(0)
     finally:
         interrupted = _wait(used)
-        _set_blas_threads(blas_threads)
+        _free_blas()
         _turn.release()
     for worker in used:
         if worker.error is not None:
@@ -179,9 +200,12 @@ def _wait(workers: list[_Worker]) -> KeyboardInterrupt | None:
 
 def _forget_workers() -> None:
     """In a forked child the threads are gone; new ones are started when an op asks for them."""
-    global _turn
+    global _turn, _limits, _limits_lock
     _workers.clear()
-    _turn = threading.Lock()
+    _turn, _limits_lock = threading.Lock(), threading.Lock()
+    if _limits:
+        _limits = 0
+        _set_blas_threads(_blas_threads)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks

@@ -68,8 +68,9 @@ def blas_threads(count: int, cost: float) -> set[int]:
 def test_a_small_job_gets_one_blas_thread_and_a_large_one_that_cannot_be_divided_keeps_them(
     two_blas_threads: None,
 ) -> None:
-    assert blas_threads(1, 10) == {1}
-    assert blas_threads(100, 10) == {1}
+    assert blas_threads(1, parallel.LEAST) == {1}
+    assert blas_threads(100, parallel.LEAST / 50) == {1}
+    assert blas_threads(100, parallel.LEAST / 200) == {2}  # so small that BLAS itself hardly divides it
     assert blas_threads(1, COSTLY) == {2}
     assert parallel._get_blas_threads() == 2
 
@@ -80,6 +81,29 @@ def test_one_blas_thread_leaves_the_ops_theirs(two_blas_threads: None) -> None:
         assert parallel._get_blas_threads() == 1
         assert parallel.get_num_threads() == 2
         assert blas_threads(2, COSTLY) == {1}
+    assert parallel._get_blas_threads() == parallel.get_num_threads() == 2
+
+
+def test_blas_gets_its_threads_back_when_the_last_of_several_threads_is_done(two_blas_threads: None) -> None:
+    parallel.set_num_threads(None)
+    first, second = threading.Event(), threading.Event()
+
+    def search() -> None:
+        with parallel.one_blas_thread():
+            first.set()
+            second.wait(300)
+
+    other = threading.Thread(target=search)
+    other.start()
+    first.wait(300)
+
+    def body(start: int, stop: int) -> None:
+        if start == 0:
+            second.set()
+            other.join()  # the other search ends while this job runs
+            assert parallel._get_blas_threads() == 1
+
+    parallel.parallel_for(np, 2, body, COSTLY)
     assert parallel._get_blas_threads() == parallel.get_num_threads() == 2
 
 
