@@ -30,7 +30,7 @@ LAPTOP = TranslationPreset(
 #: The 29,000 pairs of Multi30k in the same time: half as wide, so that it can see each of them twice as often.
 LAPTOP_MULTI30K = TranslationPreset(
     vocab_size=6000, d_model=128, nhead=4, layers=3, dim_feedforward=512, dropout=0.15,
-    tokens_per_batch=512, steps=15_000, schedule="linear", lr=2.5e-3, warmup=400, norm_first=True, validate_every=500,
+    tokens_per_batch=1024, steps=7500, schedule="linear", lr=3e-3, warmup=300, norm_first=True, validate_every=500,
 )  # fmt: skip
 
 #: The German-English report's base model: vocabulary 50,000, length 64, AdamW 0.9/0.98, eps 1e-9, half of Noam's rate
