@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -282,45 +282,37 @@ def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, s
     if max_norm is not None and norm > max_norm and np.isfinite(norm):
         scale *= max_norm / norm
     if scale != 1 and np.isfinite(norm):
-
-        def rescale(block: Any) -> None:
-            block *= scale
-
-        _for_blocks(gradients, rescale)
+        _rescale(gradients, scale)
     return norm
 
 
 def squared_norms(gradients: Sequence[Any]) -> list[float]:
-    """The sum of squares of each array. Blocks of a fixed length are added in order, whatever the number of threads."""
-
-    def square(block: Any) -> float:
-        # The square of a float16 number would overflow from 256 on.
-        wide = block.astype(np.float32) if block.dtype == np.float16 else block
-        return float(array_module(wide).vdot(wide, wide))
-
-    return [sum(squares) for squares in _for_blocks(gradients, square)]
-
-
-def _for_blocks(arrays: Sequence[Any], work: Callable[[Any], Any]) -> list[list[Any]]:
-    """Call work(block) for every block of the arrays, on threads; returns the results by array."""
-    blocks, owners = [], []
-    for number, array in enumerate(arrays):
-        whole = array_module(array) is not np or not array.flags.c_contiguous
-        pieces = [array] if whole else [array.reshape(-1)[at : at + PIECE] for at in range(0, array.size, PIECE)]
-        blocks += pieces
-        owners += [number] * len(pieces)
-    found: list[Any] = [None] * len(blocks)
+    """The sum of squares of each array. Threads share the arrays; the sum of one does not depend on their number."""
+    squares = [0.0] * len(gradients)
 
     def part(first: int, last: int) -> None:
         for number in range(first, last):
-            found[number] = work(blocks[number])
+            g = gradients[number]
+            wide = g.astype(np.float32) if g.dtype == np.float16 else g  # the square of a float16 norm would overflow
+            squares[number] = float(array_module(wide).vdot(wide, wide))
 
-    if blocks:
-        parallel_for(array_module(arrays[0]), len(blocks), part, cost=CLIPPED * PIECE)
-    results: list[list[Any]] = [[] for _ in arrays]
-    for owner, result in zip(owners, found, strict=True):
-        results[owner].append(result)
-    return results
+    if gradients:
+        mean_size = sum(g.size for g in gradients) / len(gradients)
+        parallel_for(array_module(gradients[0]), len(gradients), part, cost=CLIPPED * mean_size)
+    return squares
+
+
+def _rescale(gradients: Sequence[Any], scale: float) -> None:
+    blocks = []
+    for g in gradients:
+        whole = array_module(g) is not np or not g.flags.c_contiguous
+        blocks += [g] if whole else [g.reshape(-1)[start : start + PIECE] for start in range(0, g.size, PIECE)]
+
+    def part(first: int, last: int) -> None:
+        for block in blocks[first:last]:
+            block *= scale
+
+    parallel_for(array_module(gradients[0]), len(blocks), part, cost=CLIPPED * PIECE)
 
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:
@@ -328,13 +320,11 @@ def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) 
 
     A layer is named by the beginning of its parameters' names, down to the first number: "encoder.layers.0".
     """
+    found = [(_layer_of(name), p.grad_or_rows) for name, p in named_parameters if p.grad_or_rows is not None]
+    gradients = [gradient.rows if isinstance(gradient, RowGradient) else gradient for _, gradient in found]
     squares: dict[str, float] = {}
-    for name, parameter in named_parameters:
-        gradient = parameter.grad_or_rows
-        if gradient is not None:
-            rows = gradient.rows if isinstance(gradient, RowGradient) else gradient
-            layer = _layer_of(name)
-            squares[layer] = squares.get(layer, 0.0) + squared_norms([rows])[0]
+    for (layer, _), square in zip(found, squared_norms(gradients), strict=True):
+        squares[layer] = squares.get(layer, 0.0) + square
     total = float(np.sqrt(sum(squares.values())))
     factor = norm / total if total > 0 and np.isfinite(total) else 1.0
     return {layer: float(np.sqrt(square)) * factor for layer, square in squares.items()}

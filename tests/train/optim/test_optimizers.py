@@ -144,7 +144,7 @@ def test_a_step_between_forward_and_backward_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_clipping_in_blocks_gives_the_same_numbers_on_any_number_of_threads(threads: int) -> None:
+def test_clipping_gives_the_same_numbers_on_any_number_of_threads(threads: int) -> None:
     def clipped() -> tuple[float, list[np.ndarray]]:
         rng = np.random.default_rng(0)
         shapes = [(700, 500), (3,), (400, 300)]  # several blocks, less than one, and one that is not contiguous
