@@ -10,7 +10,7 @@ import numpy as np
 from ...autograd import Parameter, compiled
 from ...autograd.backend import array_module, to_device
 from ...autograd.costs import CLIPPED
-from ...autograd.parallel import PIECE, parallel_for
+from ...autograd.parallel import PIECE, one_blas_thread, parallel_for
 from ...autograd.processor import block_length
 from ...autograd.row_gradient import RowGradient, as_dense
 
@@ -298,7 +298,8 @@ def squared_norms(gradients: Sequence[Any]) -> list[float]:
 
     if gradients:
         mean_size = sum(g.size for g in gradients) / len(gradients)
-        parallel_for(array_module(gradients[0]), len(gradients), part, cost=CLIPPED * mean_size)
+        with one_blas_thread():  # which divides a sum, too
+            parallel_for(array_module(gradients[0]), len(gradients), part, cost=CLIPPED * mean_size)
     return squares
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from handloom.autograd import Parameter, Tensor, parallel
 from handloom.train.optim.averaging import ExponentialAverage
-from handloom.train.optim.optimizers import SGD, Adam, AdamW, Optimizer, clip_grad_norm
+from handloom.train.optim.optimizers import SGD, Adam, AdamW, Optimizer, clip_grad_norm, squared_norms
 
 
 def parameters(seed: int = 0) -> list[Parameter]:
@@ -166,6 +166,25 @@ def test_clipping_gives_the_same_numbers_on_any_number_of_threads(threads: int) 
         np.testing.assert_array_equal(one, other)
     assert norm == pytest.approx(0.5 * np.sqrt(350_000 + 3 + 120_000), rel=1e-2)
     assert np.sqrt(sum(float((g.astype(float) ** 2).sum()) for g in gradients)) == pytest.approx(2.0, rel=1e-5)
+
+
+@pytest.mark.skipif(parallel._set_blas_threads is None, reason="the BLAS that NumPy uses can't be told its threads")
+@pytest.mark.parametrize("size", [50_000, 3_000_000])  # a job left to BLAS for being small, or for being one array
+def test_blas_does_not_divide_a_norm(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, vdot = [], np.vdot
+
+    def watched(*arrays: np.ndarray) -> float:
+        seen.append(parallel._get_blas_threads())
+        return vdot(*arrays)
+
+    monkeypatch.setattr(np, "vdot", watched)
+    before = parallel._get_blas_threads()
+    parallel._set_blas_threads(2)
+    try:
+        squared_norms([np.ones(size, np.float32)])
+    finally:
+        parallel._set_blas_threads(before)
+    assert seen == [1]
 
 
 def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:
