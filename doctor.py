@@ -19,11 +19,12 @@ from typing import Literal
 
 import numpy as np
 
+from .autograd import compiled, mkl
 from .autograd.backend import check_device, compute_capability, import_cupy
 from .autograd.blas import Blas, blas_of_numpy
-from .autograd.compiled import missing
 from .autograd.kernels.attention import device_kernels
 from .autograd.kernels.fused import column_sums
+from .autograd.parallel import one_blas_thread
 from .autograd.processor import Processor, block_length, cache_file, keep, measured, processor
 
 Environment = Mapping[str, str]
@@ -179,6 +180,35 @@ def compiled_findings(missing: str | None) -> Iterator[Finding]:
         yield Finding("compiled loops", "note", f"none: {missing.partition(':')[0]}", cure)
 
 
+def speeds_on_one_thread() -> tuple[float, float]:
+    """GFLOP/s of the product of a linear layer with 256 rows, 512 by 2,048, by NumPy and by MKL; the best of ten."""
+    x, weight, out = (np.ones(shape, np.float32) for shape in ((256, 512), (2048, 512), (256, 2048)))
+    found = []
+    with one_blas_thread():
+        for product in (np.matmul, mkl.multiply):
+            seconds = []
+            for _ in range(10):
+                begin = time.perf_counter()
+                product(x, weight.T, out)
+                seconds.append(time.perf_counter() - begin)
+            found.append(2 * x.size * len(weight) / min(seconds) / 1e9)
+    return found[0], found[1]
+
+
+def mkl_findings(
+    missing: str | None, speeds: Callable[[], tuple[float, float]] = speeds_on_one_thread
+) -> Iterator[Finding]:
+    """Whether MKL multiplies the matrices of linear layers, and how fast; `missing` says why not."""
+    if missing is not None:
+        cure = "unset HANDLOOM_MKL" if "HANDLOOM_MKL" in missing else missing.partition(": ")[2]
+        yield Finding("MKL", "note", f"not used: {missing.partition(':')[0]}", cure)
+        return
+    numpy, by_mkl = speeds()
+    slow = by_mkl < 0.9 * numpy
+    text = f"linear layers on one thread: {by_mkl:.0f} GFLOP/s by MKL, {numpy:.0f} by NumPy's library"
+    yield Finding("MKL", "slow" if slow else "ok", text, "export HANDLOOM_MKL=0" if slow else "")
+
+
 def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]:
     """Free memory and swap; `meminfo` is the text of /proc/meminfo, `limit` the container's, in bytes."""
     fields = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in meminfo.splitlines() if line.endswith("kB")}
@@ -320,7 +350,8 @@ def diagnose() -> Iterator[Finding]:
     yield from blas_findings(blas, environment, flags)
     yield from thread_findings(blas, environment, usable, os.cpu_count() or usable)
     yield from cache_findings(processor(), block_length(20))
-    yield from compiled_findings(missing())
+    yield from compiled_findings(compiled.missing())
+    yield from mkl_findings(mkl.missing())
     yield from memory_findings(_read("/proc/meminfo"), _container_limit())
     yield from page_fault_findings(*(_in_child(_FRESH, environment, how) for how in ("plain", "keep")))
     yield from huge_page_findings(_read("/sys/kernel/mm/transparent_hugepage/enabled"), environment)

@@ -21,14 +21,18 @@ from .backend import array_module
 LEAST = 1 << 14
 
 
-def asks_for_compiled(value: str) -> bool:
-    """Whether this value of HANDLOOM_COMPILED allows compiled loops. Raises InputError unless it is 1, 0 or empty."""
+def allowed(variable: str, without: str, beside: str) -> bool:
+    """Whether this variable of the environment, 1 if it isn't set, allows a library that is used where it is installed.
+
+    Raises InputError unless it is 1, 0 or empty.
+    """
+    value = os.environ.get(variable, "")
     if value not in ("1", "0", ""):
-        raise InputError(f"HANDLOOM_COMPILED is {value!r}: set it to 0 for NumPy's calls only, to 1 for loops too.")
+        raise InputError(f"{variable} is {value!r}: set it to 0 for {without}, to 1 for {beside}.")
     return value != "0"
 
 
-_allowed = asks_for_compiled(os.environ.get("HANDLOOM_COMPILED", ""))
+_allowed = allowed("HANDLOOM_COMPILED", "NumPy's calls only", "loops too")
 
 
 @functools.cache

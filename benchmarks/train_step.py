@@ -15,12 +15,12 @@ environment sets any, a second measurement keeps them and is shown beside the fi
 torch.compile's column is beside these: the layers with scaled_dot_product_attention, compiled before they are timed;
 where it fails (it needs a C++ compiler) the reason is printed. It is no reference.
 
-"products" is NumPy's time for the matrix products of the step alone: no framework on this library is faster, so "limit"
-= PyTorch's step / products is the largest ratio possible; "share" = products / handloom's step says how much of it is
-reached. It is out of reach for any step, since each product there finds its operands in the cache, left by the
-repetition before; "products with operands from memory", the last lines, is what the same products take on arrays of
-their own, as in a step. Compiled loops (the extra `fast`) serve handloom where Numba is installed; HANDLOOM_COMPILED=0
-leaves them out.
+"products" is the time for the matrix products of the step alone, by NumPy or, where MKL is installed and faster, by
+that: no framework on these libraries is faster, so "limit" = PyTorch's step / products is the largest ratio possible;
+"share" = products / handloom's step says how much of it is reached. It is out of reach for any step, since each product
+there finds its operands in the cache, left by the repetition before; "products with operands from memory", the last
+lines, is what the same products take on arrays of their own, as in a step. Compiled loops (the extra `fast`) and MKL
+(the extra `mkl`) serve handloom where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 leave them out.
 """
 
 from __future__ import annotations

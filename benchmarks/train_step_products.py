@@ -1,17 +1,27 @@
-"""The matrix products of a training step, and their time alone, a lower bound for every framework with this BLAS."""
+"""The matrix products of a training step, and their time alone, a lower bound for every framework with these libraries.
+
+Where MKL is installed (the extra `mkl`) each product has the faster of NumPy's time and MKL's, whose columns handloom's
+threads share.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks.train_step_sizes import Size
+from handloom.autograd import mkl
+from handloom.autograd.costs import FLOPS
+from handloom.autograd.mkl import multiply
+from handloom.autograd.parallel import parallel_for
 
 #: (number of independent products, rows, inner, columns)
 Product = tuple[int, int, int, int]
+Multiply = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
 def forward_products(size: Size) -> Counter[Product]:
@@ -58,8 +68,11 @@ def flop(products: Counter[Product]) -> float:
 
 
 def seconds(products: Counter[Product], repeat: int = 3) -> float:
-    """NumPy's time for all of them, float32, each again and again with the same arrays; the best of `repeat`."""
-    return sum(times * min(_times(product, 1, repeat + 1)) for product, times in products.items())
+    """The time for all of them, float32, each again and again with the same arrays; the best of `repeat`."""
+    return sum(
+        times * min(min(_times(product, by, 1, repeat + 1)) for by in _libraries(product))
+        for product, times in products.items()
+    )
 
 
 def seconds_from_memory(products: Counter[Product], repeat: int = 3, spread: int = 1 << 28) -> float:
@@ -69,11 +82,27 @@ def seconds_from_memory(products: Counter[Product], repeat: int = 3, spread: int
     for product, times in products.items():
         batch, m, k, n = product
         sets = min(max(spread // (4 * batch * (m * k + k * n + m * n)), 1), 128)
-        total += times * statistics.median(_times(product, sets, max(repeat, sets)))
+        found = (_times(product, by, sets, max(repeat, sets)) for by in _libraries(product))
+        total += times * min(map(statistics.median, found))
     return total
 
 
-def _times(product: Product, sets: int, repeat: int) -> list[float]:
+def _by_numpy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    np.matmul(a, b, out=out)
+
+
+def _by_mkl(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    def part(start: int, stop: int) -> None:
+        multiply(a, b[:, start:stop], out[:, start:stop])
+
+    parallel_for(np, b.shape[1], part, cost=a.size / FLOPS)
+
+
+def _libraries(product: Product) -> list[Multiply]:
+    return [_by_numpy, _by_mkl] if mkl.missing() is None and product[0] == 1 else [_by_numpy]
+
+
+def _times(product: Product, by: Multiply, sets: int, repeat: int) -> list[float]:
     """Seconds of `repeat` products, in turn on so many sets of arrays."""
     batch, m, k, n = product
     generator = np.random.default_rng(0)
@@ -86,11 +115,11 @@ def _times(product: Product, sets: int, repeat: int) -> list[float]:
         )
         for _ in range(sets)
     ]
-    np.matmul(arrays[0][0], arrays[0][1], out=arrays[0][2])
-    return [_time(*arrays[i % sets]) for i in range(repeat)]
+    by(*arrays[0])
+    return [_time(by, *arrays[i % sets]) for i in range(repeat)]
 
 
-def _time(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> float:
+def _time(by: Multiply, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> float:
     begin = time.perf_counter()
-    np.matmul(a, b, out=out)
+    by(a, b, out)
     return time.perf_counter() - begin

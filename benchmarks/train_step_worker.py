@@ -117,10 +117,11 @@ class HandloomSubject:
         return lambda: np.matmul(a, b, out=out)
 
     def about(self) -> dict[str, Any]:
-        from handloom.autograd.compiled import missing
+        from handloom.autograd import compiled, mkl
         from handloom.train.runs.machine import blas, versions
 
-        return {**versions("numpy", "numba"), **blas(), "compiled_loops": missing() or "yes"}
+        missing = {"compiled_loops": compiled.missing(), "mkl": mkl.missing()}
+        return {**versions("numpy", "numba"), **blas(), **{name: why or "yes" for name, why in missing.items()}}
 
 
 def peak_memory() -> float:

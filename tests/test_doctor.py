@@ -171,6 +171,21 @@ def test_the_caches_and_the_compiled_loops_are_shown() -> None:
     assert finding.cure == "unset HANDLOOM_COMPILED"
 
 
+def test_mkl_is_named_with_its_speed_and_what_is_missing() -> None:
+    (finding,) = doctor.mkl_findings(None, lambda: (170.0, 190.0))
+    assert (finding.level, finding.cure) == ("ok", "")
+    assert finding.text == "linear layers on one thread: 190 GFLOP/s by MKL, 170 by NumPy's library"
+    (finding,) = doctor.mkl_findings(None, lambda: (170.0, 100.0))
+    assert (finding.level, finding.cure) == ("slow", "export HANDLOOM_MKL=0")
+    (finding,) = doctor.mkl_findings("MKL is not installed: pip install 'handloom[mkl]'")
+    assert (finding.text, finding.cure) == ("not used: MKL is not installed", "pip install 'handloom[mkl]'")
+    (finding,) = doctor.mkl_findings("HANDLOOM_MKL=0 leaves it out")
+    assert finding.cure == "unset HANDLOOM_MKL"
+    (finding,) = doctor.mkl_findings("NumPy multiplies with mkl 2026.2")
+    assert (finding.text, finding.cure) == ("not used: NumPy multiplies with mkl 2026.2", "")
+    assert len(doctor.speeds_on_one_thread()) == 2
+
+
 def test_the_caches_are_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,7 +32,7 @@ FLOORS = {
     "autograd": [
         ["backend", "blas", "costs", "engine_to_study", "grad_mode", "loops", "processor"],
         ["compiled", "graphs", "kernels", "origin", "parallel", "row_gradient"],
-        ["changes", "numpy_habits", "operators"],
+        ["changes", "mkl", "numpy_habits", "operators"],
         ["random", "tensor"],
         ["drawing", "function"],
         ["observing"],

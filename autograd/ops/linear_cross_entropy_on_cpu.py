@@ -13,6 +13,7 @@ import numpy as np
 
 from ..costs import CROSS_ENTROPY, FLOPS
 from ..function import Function
+from ..mkl import multiply
 from ..parallel import parallel_for, pieces
 from .linalg import rows_of
 from .loss_on_cpu import divisor_of_mean
@@ -100,7 +101,7 @@ class LinearCrossEntropyOnCPU(Function):
         """Write the losses of a block of rows, F into `z`, and k / l divided by the mean's divisor into `factor`."""
 
         def logits(start, stop):
-            np.matmul(rows, weight[start:stop].T, out=z[:, start:stop])
+            multiply(rows, weight[start:stop].T, out=z[:, start:stop])
 
         def softmax(start, stop):
             self.softmax(z, target, bias, terms, losses, factor, start, stop)
@@ -144,14 +145,10 @@ class LinearCrossEntropyOnCPU(Function):
                 classes = slice(number * size, min((number + 1) * size, len(weight)))
                 if classes.start >= classes.stop:
                     continue
-                np.matmul(f[:, classes], weight[classes], out=d_parts[number])
+                multiply(f[:, classes], weight[classes], out=d_parts[number])
                 if db is not None:
                     db[classes] += factor[:, 0] @ f[:, classes]
-                if first:
-                    np.matmul(f[:, classes].T, scaled, out=dw[classes])
-                    continue
-                for piece in pieces(classes.start, classes.stop, rows.shape[1] // 4):
-                    dw[piece] += f[:, piece].T @ scaled
+                multiply(f[:, classes].T, scaled, out=dw[classes], add=not first)
 
         parallel_for(np, CLASS_PARTS, part, cost=2 * size * rows.size / FLOPS)
         return d_parts.sum(axis=0) * factor

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..costs import FLOPS, RELU_BACKWARD
+from ..mkl import multiply
 from ..parallel import parallel_for, parallel_jobs
 from ..random import GivenMask
 from ..tensor import Tensor
@@ -35,7 +36,7 @@ class LinearOnCPU(Linear):
 
         def part(start, stop):
             y = rows_of(out)[start:stop]
-            np.matmul(rows[start:stop], weight.T, out=y)
+            multiply(rows[start:stop], weight.T, out=y)
             self.finish(y, bias, start, stop)
 
         parallel_for(np, len(rows), part, cost=weight.size / FLOPS)
@@ -59,12 +60,12 @@ class LinearOnCPU(Linear):
         db = np.empty(len(weight), g.dtype) if needs[2] else None
 
         def by_rows(start, stop):
-            np.matmul(g[start:stop], weight, out=rows_of(dx)[start:stop])
+            multiply(g[start:stop], weight, out=rows_of(dx)[start:stop])
 
         def by_features(start, stop):
             columns = g[:, start:stop]
             if dw is not None:
-                np.matmul(columns.T, rows, out=dw[start:stop])
+                multiply(columns.T, rows, out=dw[start:stop])
             if db is not None:
                 db[start:stop] = sum_of_rows(columns)
 

@@ -157,10 +157,13 @@ def test_explain_says_why_a_loop_does_not_serve(monkeypatch: pytest.MonkeyPatch)
     assert "no array has 16,384 numbers" in explain("layer_norm", x[:3], w, w).splitlines()[1]
 
 
-def test_the_environment_can_leave_loops_out() -> None:
-    assert [compiled.asks_for_compiled(value) for value in ("1", "0", "")] == [True, False, True]
-    with pytest.raises(InputError, match="HANDLOOM_COMPILED is 'no': set it to 0"):
-        compiled.asks_for_compiled("no")
+def test_the_environment_can_leave_loops_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, said in (("1", True), ("0", False), ("", True)):
+        monkeypatch.setenv("HANDLOOM_LOOM", value)
+        assert compiled.allowed("HANDLOOM_LOOM", "less", "more") is said
+    monkeypatch.setenv("HANDLOOM_LOOM", "no")
+    with pytest.raises(InputError, match="HANDLOOM_LOOM is 'no': set it to 0 for less, to 1 for more"):
+        compiled.allowed("HANDLOOM_LOOM", "less", "more")
     code = "from handloom.autograd import compiled; print(compiled.missing())"
     environment = {**os.environ, "HANDLOOM_COMPILED": "0"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)

@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ...autograd import compiled, mkl
 from ...autograd.backend import DeviceError
-from ...autograd.compiled import library
 from ...autograd.graphs import GraphError
 from ...errors import InputError, remedy
 from ...models.fields import short
@@ -133,7 +133,8 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
     program = Path(sys.argv[0]).name
     full: dict[str, Any] = {"program": program, "command": f"python examples/{program} {arguments.typed}".rstrip()}
     full |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
-    full |= {"notes": list(data.notes), "compiled_loops": library()}
+    now = {"compiled_loops": compiled.library(), "mkl": mkl.library()}
+    full |= {"notes": list(data.notes), **now}
     made: list[RunFolder] = []
 
     def make() -> Path:
@@ -141,7 +142,7 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
         return made[0].path
 
     path = find_ranks().from_first(make)  # which alone locks the folder
-    if arguments.resume and made and (said := other_loops(made[0].config, library())):
+    for said in other_libraries(made[0].config, now) if arguments.resume and made else []:
         print(said)
     watch(arguments, path)
     run = made[0] if made else RunFolder.open(path)
@@ -149,13 +150,13 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
     return run
 
 
-def other_loops(config: dict[str, Any], now: str | None) -> str | None:
-    """What to say where a run began with other compiled loops than there are now; None where it did not."""
-    before = config.get("compiled_loops")
-    if "compiled_loops" not in config or before == now:
-        return None
-    began, goes_on = (f"with loops compiled by {name}" if name else "without compiled loops" for name in (before, now))
-    return f"This run began {began} and goes on {goes_on}: the last bits of its numbers may change."
+def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Iterator[str]:
+    """What to say where a run began with other libraries than it goes on with, which are named as in its record."""
+    names = {"compiled_loops": ("loops compiled by {}", "no compiled loops"), "mkl": ("{}", "NumPy's products")}
+    for key, (with_it, without) in names.items():
+        if key in config and config[key] != now[key]:  # a run from before this was recorded has no such key
+            began, goes_on = (with_it.format(name) if name else without for name in (config[key], now[key]))
+            yield f"This run began with {began} and goes on with {goes_on}: the last bits of its numbers may change."
 
 
 def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:

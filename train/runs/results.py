@@ -12,7 +12,7 @@ from typing import Any
 from .atomic_files import write_json
 from .machine import blas, machine, revision, versions
 
-PACKAGES = ("numpy", "numba", "cupy-cuda12x", "cupy-cuda13x")
+PACKAGES = ("numpy", "numba", "mkl", "cupy-cuda12x", "cupy-cuda13x")
 
 
 def checksum(data: Any) -> str:

@@ -17,7 +17,7 @@ import pytest
 from handloom.errors import InputError, remedy
 from handloom.train.cli.command_line import (
     Terminated,
-    other_loops,
+    other_libraries,
     positive,
     results_folder,
     run_main,
@@ -190,9 +190,12 @@ def test_counts(text: str) -> None:
             whole(text)
 
 
-def test_a_run_that_goes_on_with_other_loops_says_so() -> None:
-    assert other_loops({}, "numba 0.68.1") is None  # a run from before this was recorded
-    assert other_loops({"compiled_loops": None}, None) is None
-    said = other_loops({"compiled_loops": "numba 0.61"}, None)
-    assert said is not None
-    assert "began with loops compiled by numba 0.61 and goes on without compiled loops" in said
+def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
+    here = {"compiled_loops": None, "mkl": "mkl 2026.2.0"}
+    assert not list(other_libraries({}, here))  # a run from before this was recorded
+    assert not list(other_libraries(here, here))
+    said = list(other_libraries({"compiled_loops": "numba 0.61", "mkl": None}, here))
+    assert [line.partition(":")[0] for line in said] == [
+        "This run began with loops compiled by numba 0.61 and goes on with no compiled loops",
+        "This run began with NumPy's products and goes on with mkl 2026.2.0",
+    ]

@@ -1,0 +1,127 @@
+"""Products of matrices by Intel's MKL, where it is installed beside NumPy's own OpenBLAS (the extra `mkl`).
+
+A training step spends most of its time in the products of its linear layers, which MKL computes 5 to 20 % faster than
+OpenBLAS on an Intel Sapphire Rapids (docs/log.md). It is called on one thread, since the ops divide their work
+themselves, and in a mode in which the bits of a result depend neither on where its operands lie nor on how its rows or
+columns were divided ("strict conditional numerical reproducibility"). Left to NumPy are small products, those with a
+single row or column, the many small ones of attention, and every dtype but float32 and float64.
+
+HANDLOOM_MKL=0 leaves MKL out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .blas import blas_of_numpy
+from .compiled import allowed
+from .parallel import pieces
+
+#: Multiplications below which a product is left to NumPy: MKL's kernels gain less than the 5 microseconds of the call.
+LEAST = 1 << 20
+
+# Values of CBLAS_LAYOUT, CBLAS_TRANSPOSE, mkl_set_threading_layer and mkl_cbwr_set in mkl.h.
+_ROW_MAJOR, _AS_IT_IS, _TRANSPOSED = 101, 111, 112
+_SEQUENTIAL, _STRICT = 1, 0x10000
+_FARTHEST = 2**31 - 1  # numbers from one row to the next: a C int
+_LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}  # of the functions' names
+
+_allowed = allowed("HANDLOOM_MKL", "NumPy's products only", "MKL's too")
+
+
+def _file() -> Path | None:
+    """The library that the package `mkl` has installed."""
+    from importlib import metadata  # slow to import, and needed once
+
+    try:
+        files = metadata.files("mkl") or []
+    except metadata.PackageNotFoundError:
+        return None
+    found = [Path(str(file.locate())) for file in files if file.name.startswith(("libmkl_rt.", "mkl_rt."))]
+    return next((path for path in found if {".so", ".dll", ".dylib"} & set(path.suffixes)), None)
+
+
+@functools.cache
+def _load() -> tuple[Any, str | None]:
+    """The library, or None and the reason."""
+    if not _allowed:
+        return None, "HANDLOOM_MKL=0 leaves it out"
+    if "openblas" not in blas_of_numpy().name.lower():  # where it is MKL, its settings are the user's
+        return None, f"NumPy multiplies with {blas_of_numpy().name}"
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return None, f"MKL is not made for {platform.machine()}"
+    path = _file()
+    if path is None:
+        return None, "MKL is not installed: pip install 'handloom[mkl]'"
+    try:
+        library = ctypes.CDLL(str(path))
+        library.MKL_Set_Threading_Layer(_SEQUENTIAL)
+        library.MKL_CBWR_Set(library.MKL_CBWR_Get_Auto_Branch() | _STRICT)
+        for letter, real in (("s", ctypes.c_float), ("d", ctypes.c_double)):
+            gemm, integer, array = getattr(library, f"cblas_{letter}gemm"), ctypes.c_int, ctypes.c_void_p
+            gemm.argtypes = [*[integer] * 6, real, array, integer, array, integer, real, array, integer]
+            gemm.restype = None
+    except (OSError, AttributeError) as error:
+        return None, f"MKL can't be used: {error}"
+    return library, None
+
+
+def missing() -> str | None:
+    """Why there is no MKL here; None if there is."""
+    return _load()[1]
+
+
+def library() -> str | None:
+    """Its name and version, for the record of a run; None without MKL."""
+    from importlib.metadata import version
+
+    return None if missing() else f"mkl {version('mkl')}"
+
+
+@functools.cache
+def _gemm(dtype: Any) -> Any:
+    """MKL's product of matrices of this dtype; None if there is none."""
+    library, _ = _load()
+    return getattr(library, f"cblas_{_LETTERS[dtype]}gemm") if library and dtype in _LETTERS else None
+
+
+def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> None:
+    """out = a @ b for matrices a (m, k) and b (k, n), written into `out` (m, n), which shares no memory with them.
+
+    With `add` the product is added to what `out` holds.
+    """
+    gemm = _gemm(out.dtype)
+    if gemm is None or a.size * b.shape[1] < LEAST or not _multiplied(gemm, a, b, out, 1.0 if add else 0.0):
+        if not add:
+            np.matmul(a, b, out=out)
+            return
+        for rows in pieces(0, len(a), out.shape[1] // 4):  # NumPy has no product that adds: it needs another array
+            out[rows] += a[rows] @ b
+
+
+def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: float) -> bool:
+    """Let MKL compute a @ b + old * out; False if these are no matrices to it."""
+    (m, k), n, size = a.shape, b.shape[1], out.itemsize
+    if min(m, n, k) < 2 or not a.dtype == b.dtype == out.dtype:
+        return False
+    (turn_a, step_a), (turn_b, step_b), (turn, step) = (_layout(x.strides, size) for x in (a, b, out))
+    if not (turn_a and turn_b and turn == _AS_IT_IS):
+        return False
+    at_a, at_b, at = a.ctypes.data, b.ctypes.data, out.ctypes.data
+    gemm(_ROW_MAJOR, turn_a, turn_b, m, n, k, 1.0, at_a, step_a, at_b, step_b, old, at, step)
+    return True
+
+
+def _layout(strides: tuple[int, ...], size: int) -> tuple[int, int]:
+    """How MKL reads a matrix with these strides, by rows or transposed (0: not at all), and the numbers from one row,
+    or column, to the next."""
+    for turn, (along, across) in ((_AS_IT_IS, strides[::-1]), (_TRANSPOSED, strides)):
+        if along == size and size <= across <= _FARTHEST * size and across % size == 0:
+            return turn, across // size
+    return 0, 0

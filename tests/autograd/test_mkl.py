@@ -1,0 +1,230 @@
+"""Products by MKL: what it is called with, shown on a stand-in, and its own numbers where it is installed."""
+
+from __future__ import annotations
+
+import ctypes
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handloom.autograd import Tensor, mkl, parallel
+from handloom.autograd.blas import Blas
+from handloom.autograd.gradcheck import assert_gradients
+from handloom.autograd.ops import linear, linear_cross_entropy
+
+
+class StandIn:
+    """MKL's functions on NumPy; `calls` has the sizes of the products."""
+
+    MKL_Set_Threading_Layer = MKL_CBWR_Set = staticmethod(lambda mode: None)
+    MKL_CBWR_Get_Auto_Branch = staticmethod(lambda: 0)
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, int, int]] = []
+        self.cblas_sgemm, self.cblas_dgemm = self._gemm(ctypes.c_float), self._gemm(ctypes.c_double)
+
+    def _gemm(self, real: Any) -> Any:
+        def matrix(at: int, rows: int, columns: int, step: int, turn: int) -> np.ndarray:
+            rows, columns = (rows, columns) if turn == 111 else (columns, rows)
+            assert 1 <= columns <= step, "the leading dimension is too small"
+            numbers = np.ctypeslib.as_array((real * ((rows - 1) * step + columns)).from_address(at))
+            found = np.lib.stride_tricks.as_strided(
+                numbers, (rows, columns), (step * numbers.itemsize, numbers.itemsize)
+            )
+            return found if turn == 111 else found.T
+
+        def gemm(layout, turn_a, turn_b, m, n, k, scale, a, step_a, b, step_b, old, out, step) -> None:  # type: ignore[no-untyped-def]
+            assert (layout, scale) == (101, 1.0)
+            self.calls.append((m, k, n))
+            product = matrix(a, m, k, step_a, turn_a) @ matrix(b, k, n, step_b, turn_b)
+            result = matrix(out, m, n, step, 111)
+            result[...] = product if old == 0 else product + old * result
+
+        return gemm
+
+
+def forget() -> None:
+    mkl._load.cache_clear()
+    mkl._gemm.cache_clear()
+
+
+@pytest.fixture
+def unknown(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """MKL is looked for again, in this test and after it."""
+    monkeypatch.setattr(mkl, "_allowed", True)
+    monkeypatch.setattr(mkl, "blas_of_numpy", lambda: Blas("scipy-openblas 0.3.31", "SkylakeX", 2))
+    forget()
+    yield
+    monkeypatch.undo()
+    forget()
+
+
+@pytest.fixture
+def stand_in(unknown: None, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    library = StandIn()
+    monkeypatch.setattr(mkl, "_file", lambda: Path("libmkl_rt.so.3"))
+    monkeypatch.setattr(mkl, "ctypes", types.SimpleNamespace(**{**vars(ctypes), "CDLL": lambda path: library}))
+    monkeypatch.setattr(mkl, "LEAST", 0)
+    assert mkl.missing() is None
+    return library
+
+
+def operands(m: int, k: int, n: int, dtype: type = np.float32) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(0)
+    return generator.standard_normal((m, k)).astype(dtype), generator.standard_normal((k, n)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("turn_a", [False, True])
+@pytest.mark.parametrize("turn_b", [False, True])
+def test_matrices_by_rows_and_transposed_and_parts_of_them(
+    stand_in: StandIn, dtype: type, add: bool, turn_a: bool, turn_b: bool
+) -> None:
+    a, b = operands(5, 7, 4, dtype)
+    wide_a, wide_b = np.zeros((9, 9), dtype), np.zeros((9, 9), dtype)
+    wide_a[1:6, 2:9], wide_b[1:8, 3:7] = a, b
+    if turn_a:
+        a = np.ascontiguousarray(a.T).T
+    if turn_b:
+        wide_b = np.ascontiguousarray(wide_b.T).T
+    expected = a @ b + (1 if add else 0)
+    for left, right in ((a, b), (wide_a[1:6, 2:9], wide_b[1:8, 3:7])):
+        out = np.ones((6, 8), dtype)
+        mkl.multiply(left, right, out[1:, 2:6], add=add)
+        np.testing.assert_allclose(out[1:, 2:6], expected, rtol=1e-5)
+        out[1:, 2:6] = 1
+        assert (out == 1).all()  # nothing beside the result was written
+    assert stand_in.calls == [(5, 7, 4)] * 2
+
+
+NO_MATRICES = ["one row", "one column", "one inner", "every other", "repeated", "backwards", "by columns", "mixed"]
+
+
+@pytest.mark.parametrize("case", [*NO_MATRICES, "half"])
+def test_what_is_no_matrix_to_mkl_is_left_to_numpy(stand_in: StandIn, case: str) -> None:
+    a, b = operands(6, 8, 4)
+    out = np.ones((6, 4), np.float32)
+    match case:
+        case "one row":
+            a, out = a[:1], out[:1]
+        case "one column":
+            b, out = b[:, :1], out[:, :1]
+        case "one inner":
+            a, b = a[:, :1], b[:1]
+        case "every other":
+            a, b = a[:, ::2], b[::2]
+        case "repeated":
+            a = np.broadcast_to(a[:1], a.shape)
+        case "backwards":
+            a = a[::-1]
+        case "by columns":
+            out = np.ones((4, 6), np.float32).T
+        case "mixed":
+            b = b.astype(np.float64)
+            out = out.astype(np.float64)
+        case "half":
+            a, b, out = (x.astype(np.float16) for x in (a, b, out))
+    expected = a.astype(float) @ b.astype(float)
+    mkl.multiply(a, b, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-2, atol=1e-2)
+    mkl.multiply(a, b, out, add=True)
+    np.testing.assert_allclose(out, 2 * expected, rtol=1e-2, atol=1e-2)
+    assert not stand_in.calls
+
+
+def test_a_small_product_is_left_to_numpy(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = operands(10, 10, 10)
+    for least in (1000, 1001):
+        monkeypatch.setattr(mkl, "LEAST", least)
+        mkl.multiply(a, b, np.empty((10, 10), np.float32))
+    assert len(stand_in.calls) == 1
+
+
+def test_the_gradients_of_a_linear_layer_and_of_its_loss(stand_in: StandIn) -> None:
+    generator = np.random.default_rng(0)
+    inputs = [Tensor(generator.standard_normal(shape), requires_grad=True) for shape in ((6, 5), (9, 5), (9,))]
+    assert_gradients(linear, inputs)
+    target = np.array([0, 3, 8, 2, 2, 7])
+    # In blocks of two rows: later ones add to the gradient of the weight.
+    assert_gradients(lambda *arrays: linear_cross_entropy(*arrays, target, block_rows=2), inputs)
+    assert {(6, 5, 9), (6, 9, 5), (9, 6, 5), (2, 5, 9)} <= set(stand_in.calls)
+
+
+@pytest.mark.usefixtures("unknown")
+def test_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(mkl, "_file", lambda: tmp_path / "libmkl_rt.so.3")
+    assert "MKL can't be used" in str(mkl.missing())  # the file is gone
+    forget()
+    monkeypatch.setattr(mkl, "ctypes", types.SimpleNamespace(**{**vars(ctypes), "CDLL": lambda path: object()}))
+    assert "MKL can't be used" in str(mkl.missing())  # a library without these functions
+    forget()
+    monkeypatch.setattr(mkl, "_file", lambda: None)
+    assert mkl.missing() == "MKL is not installed: pip install 'handloom[mkl]'"
+    assert mkl.library() is None
+    forget()
+    monkeypatch.setattr(mkl, "blas_of_numpy", lambda: Blas("mkl 2026.2", "unknown", 0))
+    assert mkl.missing() == "NumPy multiplies with mkl 2026.2"
+    forget()
+    monkeypatch.setattr(mkl, "_allowed", False)
+    assert mkl.missing() == "HANDLOOM_MKL=0 leaves it out"
+    a, b = operands(3, 4, 5)
+    out = np.empty((3, 5), np.float32)
+    mkl.multiply(a, b, out)
+    np.testing.assert_allclose(out, a @ b, rtol=1e-6)
+
+
+@pytest.mark.skipif(mkl.missing() is not None, reason=f"products by MKL: {mkl.missing()}")
+@given(
+    sizes=st.tuples(*[st.sampled_from(sizes) for sizes in ([2, 31, 64, 200], [2, 64, 1030], [2, 31, 64, 200])]),
+    turned=st.tuples(st.booleans(), st.booleans()),
+    cut=st.floats(0.1, 0.9),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_the_bits_do_not_depend_on_how_a_product_is_divided(sizes, turned, cut, dtype) -> None:  # type: ignore[no-untyped-def]
+    m, k, n = sizes
+    a, b = operands(m, k, n, dtype)
+    a, b = (np.asfortranarray(x) if turn else x for x, turn in zip((a, b), turned, strict=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mkl, "LEAST", 0)
+        whole = np.empty((m, n), dtype)
+        mkl.multiply(a, b, whole)
+        np.testing.assert_allclose(whole, a @ b, rtol=1e-3 if dtype == np.float32 else 1e-9, atol=1e-4)
+        row, column = int(m * cut), int(n * cut)
+        parts = np.empty((m, n), dtype)
+        for rows in (slice(row), slice(row, m)):
+            if len(a[rows]) > 1:  # a single row is NumPy's
+                mkl.multiply(a[rows], b, parts[rows])
+                np.testing.assert_array_equal(parts[rows], whole[rows])
+        for columns in (slice(column), slice(column, n)):
+            if len(whole[0, columns]) > 1:
+                mkl.multiply(a, b[:, columns], parts[:, columns])
+                np.testing.assert_array_equal(parts[:, columns], whole[:, columns])
+
+
+@pytest.mark.skipif(mkl.missing() is not None, reason=f"products by MKL: {mkl.missing()}")
+def test_threads_do_not_change_a_layer(restored_threads: None) -> None:
+    generator = np.random.default_rng(0)
+    arrays = [generator.standard_normal(shape, dtype=np.float32) for shape in ((600, 256), (300, 256), (300,))]
+    found = []
+    for threads in (1, 2, 3):
+        parallel.set_num_threads(threads)
+        inputs = [Tensor(array, requires_grad=True) for array in arrays]
+        y = linear(*inputs)
+        y.backward(np.ones(y.shape, np.float32))
+        found.append([y.data, *(x.grad for x in inputs)])
+    for arrays in found[1:]:
+        for one, other in zip(found[0], arrays, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture
+def restored_threads() -> Iterator[None]:
+    yield
+    parallel.set_num_threads(None)
