@@ -142,10 +142,14 @@ def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
     return {"loss": loss, "gradient": differences[worst], "parameter": worst, "median_gradient": median}
 
 
+def agree(difference: Mapping[str, Any]) -> bool:
+    """Whether the losses agree to 1e-5 and the gradients to 1e-3 (the median parameter's), all to 1e-2."""
+    return difference["loss"] < 1e-5 and difference["median_gradient"] < 1e-3 and difference["gradient"] < 1e-2
+
+
 def require_equal(difference: Mapping[str, Any]) -> None:
-    """Raise SystemExit unless the losses agree to 1e-5 and gradients to 1e-3 (the median parameter's), all to 1e-2."""
-    agree = difference["loss"] < 1e-5 and difference["median_gradient"] < 1e-3 and difference["gradient"] < 1e-2
-    if not agree:
+    """Raise SystemExit unless they agree."""
+    if not agree(difference):
         raise SystemExit(
             f"not the same work: without dropout the losses differ by {difference['loss']:.1e} and the gradients of "
             f"{difference['parameter']} by {difference['gradient']:.1e} of its norm"

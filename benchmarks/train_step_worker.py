@@ -2,10 +2,10 @@
 
     python -m benchmarks.train_step_worker handloom|torch-layers|torch-lean|torch-compiled CONFIG THREADS
 
-Commands: `save FILE` and `load FILE` (weights), `steps N` (seconds of each), `reset` and `memory` (peak resident MB
-since), `gradients FILE` (loss and gradients without dropout), `about` (versions, BLAS, speed of a plain product),
-`products` and `products_from_memory` (seconds that the step's matrix products take alone), `profile N` and `try` (a
-step: null, or its error).
+Commands: `save FILE` and `load FILE` (weights), `batch SEED` (another one), `steps N` (seconds of each), `reset` and
+`memory` (peak resident MB since), `gradients FILE` (loss and gradients without dropout), `about` (versions, BLAS, speed
+of a plain product), `products` and `products_from_memory` (seconds that the step's matrix products take alone),
+`profile N` and `try` (a step: null, or its error).
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ class TorchSubject:
         self.torch = torch
         self.model = Model(size, lean=lean)
         self.run: Any = torch.compile(self.model) if compiled else self.model
-        self.batch = {name: torch.from_numpy(array) for name, array in size.arrays().items()}
+        self.take(size.arrays())
         self.optimizer = torch.optim.Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS, fused=True)
+
+    def take(self, batch: dict[str, np.ndarray]) -> None:
+        self.batch = {name: self.torch.from_numpy(array) for name, array in batch.items()}
 
     def load(self, weights: dict[str, np.ndarray]) -> None:
         self.model.load_state_dict({name: self.torch.from_numpy(array) for name, array in weights.items()})
@@ -79,9 +82,13 @@ class HandloomSubject:
 
         keep_freed_memory()
         handloom.manual_seed(0)
-        self.size, self.batch = size, size.arrays()
+        self.size = size
+        self.take(size.arrays())
         self.model = build(size)
         self.optimizer = Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS)
+
+    def take(self, batch: dict[str, np.ndarray]) -> None:
+        self.batch = batch
 
     def weights(self) -> dict[str, np.ndarray]:
         from benchmarks.train_step_models import fixed_positions, shared_name
@@ -161,6 +168,8 @@ def answer(subject: Any, sizes: Sequence[Size], command: str, argument: str) -> 
         case "load":
             with np.load(argument) as stored:
                 subject.load(dict(stored))
+        case "batch":
+            subject.take(sizes[0].arrays(int(argument)))
         case "gradients":
             np.savez(argument, **subject.gradients())
         case "reset":
