@@ -28,7 +28,7 @@ LEAST = 1 << 20
 
 # Values of CBLAS_LAYOUT, CBLAS_TRANSPOSE, mkl_set_threading_layer and mkl_cbwr_set in mkl.h.
 _ROW_MAJOR, _AS_IT_IS, _TRANSPOSED = 101, 111, 112
-_SEQUENTIAL, _STRICT = 1, 0x10000
+_SEQUENTIAL, _AVX2, _STRICT = 1, 10, 0x10000
 _FARTHEST = 2**31 - 1  # numbers from one row to the next: a C int
 _LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}  # of the functions' names
 
@@ -62,7 +62,9 @@ def _load() -> tuple[Any, str | None]:
     try:
         library = ctypes.CDLL(str(path))
         library.MKL_Set_Threading_Layer(_SEQUENTIAL)
-        library.MKL_CBWR_Set(library.MKL_CBWR_Get_Auto_Branch() | _STRICT)
+        branch = library.MKL_CBWR_Get_Auto_Branch()
+        if branch < _AVX2 or library.MKL_CBWR_Set(branch | _STRICT) != 0:  # on processors of other makers, maybe
+            return None, "MKL has no mode with reproducible bits for this processor"
         for letter, real in (("s", ctypes.c_float), ("d", ctypes.c_double)):
             gemm, integer, array = getattr(library, f"cblas_{letter}gemm"), ctypes.c_int, ctypes.c_void_p
             gemm.argtypes = [*[integer] * 6, real, array, integer, array, integer, real, array, integer]

@@ -22,11 +22,11 @@ from handloom.autograd.ops import linear, linear_cross_entropy
 class StandIn:
     """MKL's functions on NumPy; `calls` has the sizes of the products."""
 
-    MKL_Set_Threading_Layer = MKL_CBWR_Set = staticmethod(lambda mode: None)
-    MKL_CBWR_Get_Auto_Branch = staticmethod(lambda: 0)
+    MKL_Set_Threading_Layer = MKL_CBWR_Set = staticmethod(lambda mode: 0)
 
-    def __init__(self) -> None:
+    def __init__(self, branch: int = 14) -> None:
         self.calls: list[tuple[int, int, int]] = []
+        self.MKL_CBWR_Get_Auto_Branch = lambda: branch
         self.cblas_sgemm, self.cblas_dgemm = self._gemm(ctypes.c_float), self._gemm(ctypes.c_double)
 
     def _gemm(self, real: Any) -> Any:
@@ -164,6 +164,10 @@ def test_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     forget()
     monkeypatch.setattr(mkl, "ctypes", types.SimpleNamespace(**{**vars(ctypes), "CDLL": lambda path: object()}))
     assert "MKL can't be used" in str(mkl.missing())  # a library without these functions
+    forget()
+    others = StandIn(branch=3)  # "compatible": SSE2
+    monkeypatch.setattr(mkl, "ctypes", types.SimpleNamespace(**{**vars(ctypes), "CDLL": lambda path: others}))
+    assert mkl.missing() == "MKL has no mode with reproducible bits for this processor"
     forget()
     monkeypatch.setattr(mkl, "_file", lambda: None)
     assert mkl.missing() == "MKL is not installed: pip install 'handloom[mkl]'"
