@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(("LinearOnCPU",), "a mean instead of a sum", "ops.linear_on_cpu:LinearOnCPU.gradients",
            "= sum_of_rows(columns)", "= columns.mean(axis=0)"),
     Mutant(("LinearOnCPU",), "the wrong operand", "ops.linear_on_cpu:LinearOnCPU.gradients",
-           "np.matmul(columns.T, rows,", "np.matmul((columns * columns).T, rows,"),
+           "multiply(columns.T, rows,", "multiply((columns * columns).T, rows,"),
     Mutant(("LinearReLUOnCPU",), "the slope below zero", "ops.linear_on_cpu:LinearReLUOnCPU.mask_gradient",
            "out <= 0", "out < 0"),
     Mutant(("GELU",), "an exponent", "ops.activation:GELU.backward", "x * x * -0.5", "x * x * -1.0"),
