@@ -6,6 +6,9 @@ be read on a system (most is read from Linux's /proc and /sys).
 
 from __future__ import annotations
 
+from .train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
+# isort: split
 import argparse
 import dataclasses
 import os
@@ -377,4 +380,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

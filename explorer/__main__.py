@@ -7,10 +7,12 @@ python -m handloom.explorer runs/translate     a finished run, or one that is be
 
 from __future__ import annotations
 
+from ..train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
+# isort: split
 import argparse
 
 from ..models.shipped import MODELS, model_path
-from ..train.cli.command_line import run_main
 from .serving import explore
 
 

@@ -28,13 +28,14 @@ class StandIn:
     def __init__(self, branch: int = 14, layers: tuple[int, int] = (0, 1)) -> None:
         self.calls: list[tuple[int, int, int]] = []
         self.settings: list[int] = []
+        self.MKL_CBWR_Set = self._set_mode
         self.MKL_Set_Interface_Layer, self.MKL_Set_Threading_Layer = (lambda wanted, at=at: at for at in layers)
         self.MKL_CBWR_Get_Auto_Branch = lambda: branch
         self.cblas_sgemm, self.cblas_dgemm = self._gemm(ctypes.c_float), self._gemm(ctypes.c_double)
 
-    def MKL_CBWR_Set(self, mode: int) -> int:
+    def _set_mode(self, mode: int) -> int:
         self.settings.append(mode)
-        return -8 if len(self.settings) > 1 else 0
+        return -8 if len(self.settings) > 1 else 0  # once only
 
     def _gemm(self, real: Any) -> Any:
         def matrix(at: int, rows: int, columns: int, step: int, turn: int) -> np.ndarray:
@@ -111,7 +112,17 @@ def test_matrices_by_rows_and_transposed_and_parts_of_them(
     assert stand_in.calls == [(5, 7, 4)] * 2
 
 
-NO_MATRICES = ["one row", "one column", "one inner", "every other", "repeated", "backwards", "windows", "by columns", "mixed"]
+NO_MATRICES = [
+    "one row",
+    "one column",
+    "one inner",
+    "every other",
+    "repeated",
+    "backwards",
+    "windows",
+    "by columns",
+    "mixed",
+]
 
 
 @pytest.mark.parametrize("case", [*NO_MATRICES, "half"])
