@@ -12,6 +12,7 @@ from .byte_alphabet import text_to_bytes
 from .pre_tokenizer import PreTokenizer
 from .word_counts import count_words
 
+LONGEST_TREE = 64  #: Bytes of the longest token whose tree is shown.
 _RESET = "\x1b[0m"
 # Backgrounds of the 256-colour palette, pale enough for black letters; neighbours differ in hue.
 _BACKGROUNDS = (217, 229, 157, 153, 183, 223)
@@ -81,10 +82,15 @@ def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> 
 
 
 def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
-    """The first merges as trees: one for each token that is not a part of another of them, in order of the merges."""
+    """The first merges as trees: one for each token that is not a part of another of them, in order of the merges.
+
+    Tokens of more than 64 bytes are left out: in a text that repeats itself each is twice as long as the last.
+    """
     trees: dict[str, MergeTree] = {}
     used: set[str] = set()
     for rank, (left, right) in enumerate(tokenizer.merges[:first]):
+        if len(left + right) > LONGEST_TREE:
+            continue
         parts = tuple(trees.get(part) or MergeTree(_display(part)) for part in (left, right))
         trees[left + right] = MergeTree(_display(left + right), rank, parts)
         used |= {left, right}
