@@ -71,14 +71,17 @@ def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[i
 
 
 def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> dict[int, int]:
-    """How many tokens have 1, 2, 3, ... bytes: of the vocabulary without special tokens, or of the given `ids`."""
+    """How many tokens have 1, 2, 3, ... bytes: of the vocabulary without special tokens, or of the given `ids`.
+
+    Lengths that no token has are left out.
+    """
     special = set(tokenizer.special_ids.values())
     counts = Counter(
         len(tokenizer.decode_bytes([id]))
         for id in (range(tokenizer.vocab_size) if ids is None else ids)
         if id not in special
     )
-    return {length: counts[length] for length in range(1, max(counts, default=0) + 1)}
+    return dict(sorted(counts.items()))
 
 
 def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
