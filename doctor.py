@@ -9,7 +9,6 @@ from __future__ import annotations
 from .train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 
 # isort: split
-import argparse
 import dataclasses
 import os
 import platform
@@ -29,6 +28,7 @@ from .autograd.kernels.attention import device_kernels
 from .autograd.kernels.fused import column_sums
 from .autograd.parallel import one_blas_thread
 from .autograd.processor import Processor, block_length, cache_file, keep, measured, processor
+from .train.cli.options import OptionParser
 
 Environment = Mapping[str, str]
 
@@ -364,7 +364,7 @@ def diagnose() -> Iterator[Finding]:
 
 def main() -> None:
     description = "Find what slows handloom down on this machine, and name the cure."
-    parser = argparse.ArgumentParser(prog="python -m handloom.doctor", description=description)
+    parser = OptionParser(prog="python -m handloom.doctor", description=description)
     parser.add_argument("--measure", action="store_true", help="read the sizes of the caches again and keep them")
     if parser.parse_args().measure:
         print(f"kept in {cache_file()}" if keep(measured(), cache_file()) else f"{cache_file()} can't be written")

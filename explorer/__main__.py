@@ -10,16 +10,13 @@ from __future__ import annotations
 from ..train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 
 # isort: split
-import argparse
-
 from ..models.shipped import MODELS, model_path
+from ..train.cli.options import OptionParser
 from .serving import explore
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m handloom.explorer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = OptionParser(prog="python -m handloom.explorer", description=__doc__)
     parser.add_argument(
         "run",
         type=model_path,
