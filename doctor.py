@@ -6,7 +6,9 @@ be read on a system (most is read from Linux's /proc and /sys).
 
 from __future__ import annotations
 
-import argparse
+from .train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
+# isort: split
 import dataclasses
 import os
 import platform
@@ -26,6 +28,7 @@ from .autograd.kernels.attention import device_kernels
 from .autograd.kernels.fused import column_sums
 from .autograd.parallel import one_blas_thread
 from .autograd.processor import Processor, block_length, cache_file, keep, measured, processor
+from .train.cli.options import OptionParser
 
 Environment = Mapping[str, str]
 
@@ -361,7 +364,7 @@ def diagnose() -> Iterator[Finding]:
 
 def main() -> None:
     description = "Find what slows handloom down on this machine, and name the cure."
-    parser = argparse.ArgumentParser(prog="python -m handloom.doctor", description=description)
+    parser = OptionParser(prog="python -m handloom.doctor", description=description)
     parser.add_argument("--measure", action="store_true", help="read the sizes of the caches again and keep them")
     if parser.parse_args().measure:
         print(f"kept in {cache_file()}" if keep(measured(), cache_file()) else f"{cache_file()} can't be written")
@@ -377,4 +380,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

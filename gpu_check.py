@@ -11,6 +11,9 @@ Exit code 0: everything passed; 1: something did not, see the report; 2: nothing
 
 from __future__ import annotations
 
+from .train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
+# isort: split
 import argparse
 import json
 import os
@@ -210,4 +213,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(lambda: sys.exit(main()))

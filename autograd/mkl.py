@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import platform
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ from .parallel import pieces
 #: Multiplications below which a product is left to NumPy: MKL's kernels gain less than the 5 microseconds of the call.
 LEAST = 1 << 20
 
-# Values of CBLAS_LAYOUT, CBLAS_TRANSPOSE, mkl_set_threading_layer and mkl_cbwr_set in mkl.h.
+# Values of CBLAS_LAYOUT, CBLAS_TRANSPOSE, mkl_set_interface_layer, mkl_set_threading_layer and mkl_cbwr_set in mkl.h.
 _ROW_MAJOR, _AS_IT_IS, _TRANSPOSED = 101, 111, 112
-_SEQUENTIAL, _AVX2, _STRICT = 1, 10, 0x10000
+_INTS_OF_32_BITS, _SEQUENTIAL, _AVX2, _STRICT = 0, 1, 10, 0x10000
 _FARTHEST = 2**31 - 1  # numbers from one row to the next: a C int
 _LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}  # of the functions' names
 
@@ -47,9 +48,17 @@ def _file() -> Path | None:
     return next((path for path in found if {".so", ".dll", ".dylib"} & set(path.suffixes)), None)
 
 
-@functools.cache
+_loading = threading.Lock()
+
+
 def _load() -> tuple[Any, str | None]:
     """The library, or None and the reason."""
+    with _loading:  # an op may ask first, on several threads at once, and MKL takes its settings once only
+        return _loaded()
+
+
+@functools.cache
+def _loaded() -> tuple[Any, str | None]:
     if not _allowed:
         return None, "HANDLOOM_MKL=0 leaves it out"
     if "openblas" not in blas_of_numpy().name.lower():  # where it is MKL, its settings are the user's
@@ -61,7 +70,10 @@ def _load() -> tuple[Any, str | None]:
         return None, "MKL is not installed: pip install 'handloom[mkl]'"
     try:
         library = ctypes.CDLL(str(path))
-        library.MKL_Set_Threading_Layer(_SEQUENTIAL)
+        # Both return what is in force: that of whoever called MKL first, else this, whatever the environment says.
+        found = library.MKL_Set_Interface_Layer(_INTS_OF_32_BITS), library.MKL_Set_Threading_Layer(_SEQUENTIAL)
+        if found != (_INTS_OF_32_BITS, _SEQUENTIAL):
+            return None, "MKL is already in use in this process, with other integers or threads"
         branch = library.MKL_CBWR_Get_Auto_Branch()
         if branch < _AVX2 or library.MKL_CBWR_Set(branch | _STRICT) != 0:  # on processors of other makers, maybe
             return None, "MKL has no mode with reproducible bits for this processor"
@@ -112,7 +124,7 @@ def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: f
     (m, k), n, size = a.shape, b.shape[1], out.itemsize
     if min(m, n, k) < 2 or not a.dtype == b.dtype == out.dtype:
         return False
-    (turn_a, step_a), (turn_b, step_b), (turn, step) = (_layout(x.strides, size) for x in (a, b, out))
+    (turn_a, step_a), (turn_b, step_b), (turn, step) = (_layout(x, size) for x in (a, b, out))
     if not (turn_a and turn_b and turn == _AS_IT_IS):
         return False
     at_a, at_b, at = a.ctypes.data, b.ctypes.data, out.ctypes.data
@@ -120,10 +132,11 @@ def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: f
     return True
 
 
-def _layout(strides: tuple[int, ...], size: int) -> tuple[int, int]:
-    """How MKL reads a matrix with these strides, by rows or transposed (0: not at all), and the numbers from one row,
-    or column, to the next."""
-    for turn, (along, across) in ((_AS_IT_IS, strides[::-1]), (_TRANSPOSED, strides)):
-        if along == size and size <= across <= _FARTHEST * size and across % size == 0:
+def _layout(x: np.ndarray, size: int) -> tuple[int, int]:
+    """How MKL reads this matrix, by rows or transposed (0: not at all), and the numbers from one row, or column, to the
+    next, which must not overlap."""
+    (rows, columns), (down, right) = x.shape, x.strides
+    for turn, along, across, length in ((_AS_IT_IS, right, down, columns), (_TRANSPOSED, down, right, rows)):
+        if along == size and length * size <= across <= _FARTHEST * size and across % size == 0:
             return turn, across // size
     return 0, 0

@@ -9,12 +9,14 @@ python -m handloom.course watch           checks a chapter again whenever its fi
 
 from __future__ import annotations
 
+from ..train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
+
+# isort: split
 import argparse
 import sys
 import textwrap
 from pathlib import Path
 
-from ..train.cli.command_line import run_main
 from .chapter import Chapter, chapters
 from .checking import Report, bar, check, show
 from .folder import Folder, digest, start

@@ -7,17 +7,16 @@ python -m handloom.explorer runs/translate     a finished run, or one that is be
 
 from __future__ import annotations
 
-import argparse
+from ..train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 
+# isort: split
 from ..models.shipped import MODELS, model_path
-from ..train.cli.command_line import run_main
+from ..train.cli.options import OptionParser
 from .serving import explore
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m handloom.explorer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = OptionParser(prog="python -m handloom.explorer", description=__doc__)
     parser.add_argument(
         "run",
         type=model_path,

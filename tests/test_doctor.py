@@ -12,6 +12,7 @@ import pytest
 from handloom import doctor
 from handloom.autograd.blas import Blas, blas_of_numpy
 from handloom.autograd.processor import Processor
+from handloom.errors import InputError
 from tests.support.fake_cupy import another_gpu, kernels
 
 HEALTHY = Blas("scipy-openblas 0.3", "SkylakeX", 4)
@@ -197,3 +198,9 @@ def test_the_caches_are_measured_again(
     monkeypatch.setattr(doctor, "cache_file", lambda: tmp_path)
     doctor.main()
     assert "can't be written" in capsys.readouterr().out
+
+
+def test_an_option_that_it_lacks_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["doctor", "--mesure"])
+    with pytest.raises(InputError, match="unrecognized arguments: --mesure"):
+        doctor.main()

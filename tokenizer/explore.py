@@ -12,6 +12,7 @@ from .byte_alphabet import text_to_bytes
 from .pre_tokenizer import PreTokenizer
 from .word_counts import count_words
 
+LONGEST_TREE = 64  #: Bytes of the longest token whose tree is shown.
 _RESET = "\x1b[0m"
 # Backgrounds of the 256-colour palette, pale enough for black letters; neighbours differ in hue.
 _BACKGROUNDS = (217, 229, 157, 153, 183, 223)
@@ -70,21 +71,29 @@ def compression(tokenizer: BPETokenizer, texts: Iterable[str], sizes: Sequence[i
 
 
 def token_lengths(tokenizer: BPETokenizer, ids: Iterable[int] | None = None) -> dict[int, int]:
-    """How many tokens have 1, 2, 3, ... bytes: of the vocabulary without special tokens, or of the given `ids`."""
+    """How many tokens have 1, 2, 3, ... bytes: of the vocabulary without special tokens, or of the given `ids`.
+
+    Lengths that no token has are left out.
+    """
     special = set(tokenizer.special_ids.values())
     counts = Counter(
         len(tokenizer.decode_bytes([id]))
         for id in (range(tokenizer.vocab_size) if ids is None else ids)
         if id not in special
     )
-    return {length: counts[length] for length in range(1, max(counts, default=0) + 1)}
+    return dict(sorted(counts.items()))
 
 
 def merge_trees(tokenizer: BPETokenizer, first: int) -> list[MergeTree]:
-    """The first merges as trees: one for each token that is not a part of another of them, in order of the merges."""
+    """The first merges as trees: one for each token that is not a part of another of them, in order of the merges.
+
+    Tokens of more than 64 bytes are left out: in a text that repeats itself each is twice as long as the last.
+    """
     trees: dict[str, MergeTree] = {}
     used: set[str] = set()
     for rank, (left, right) in enumerate(tokenizer.merges[:first]):
+        if len(left + right) > LONGEST_TREE:
+            continue
         parts = tuple(trees.get(part) or MergeTree(_display(part)) for part in (left, right))
         trees[left + right] = MergeTree(_display(left + right), rank, parts)
         used |= {left, right}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = ("#f4b6b6", "#f7e6a1", "#b9e3b4", "#b5d3f0", "#d5bfe8", "#f8d1a6")
+_LINES = 12  # of the text: more would be neither readable nor drawn in reasonable time
 _LINE, _BAR, _GRID = "#4477aa", "#88aacc", "#dddddd"
 
 
@@ -110,7 +111,7 @@ def _draw_trees(panel: Axes, trees: Sequence[MergeTree]) -> None:
 
 
 def _draw_text(panel: Axes, tokens: Sequence[str], columns: int = 110) -> None:
-    """The tokens in a fixed-width font, each on its own colour, in lines of `columns` characters."""
+    """The first tokens in a fixed-width font, each on its own colour, in lines of `columns` characters."""
     from matplotlib.patches import Rectangle
 
     panel.axis("off")
@@ -119,6 +120,9 @@ def _draw_text(panel: Axes, tokens: Sequence[str], columns: int = 110) -> None:
     for i, token in enumerate(tokens):
         if column and column + len(token) > columns:
             line, column = line + 1, 0
+        if line == _LINES:
+            break
+        token = token[:columns]
         colour = _COLOURS[i % len(_COLOURS)]
         panel.add_patch(Rectangle((column, line + 0.05), len(token), 0.9, facecolor=colour))
         for offset, character in enumerate(token):
@@ -133,4 +137,4 @@ def _draw_text(panel: Axes, tokens: Sequence[str], columns: int = 110) -> None:
             )
         column += len(token)
     panel.set_xlim(0, columns)
-    panel.set_ylim(max(line + 1, 3), 0)
+    panel.set_ylim(max(min(line + 1, _LINES), 3), 0)

@@ -42,7 +42,10 @@ def read_json(path: str | Path) -> dict[str, Any]:
             "Restore a copy; the file may have been edited or cut short."
         ) from None
     if not isinstance(value, dict):
-        raise InputError(f"The tokenizer file {path} holds a JSON {type(value).__name__} where an object is expected.")
+        kind = "null" if value is None else type(value).__name__
+        raise InputError(
+            f"The tokenizer file {path} holds a JSON {kind} where an object is expected. Restore the file from a copy."
+        )
     return value
 
 

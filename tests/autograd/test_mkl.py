@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import threading
 import types
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +25,17 @@ from handloom.autograd.ops import linear, linear_cross_entropy
 class StandIn:
     """MKL's functions on NumPy; `calls` has the sizes of the products."""
 
-    MKL_Set_Threading_Layer = MKL_CBWR_Set = staticmethod(lambda mode: 0)
-
-    def __init__(self, branch: int = 14) -> None:
+    def __init__(self, branch: int = 14, layers: tuple[int, int] = (0, 1)) -> None:
         self.calls: list[tuple[int, int, int]] = []
+        self.settings: list[int] = []
+        self.MKL_CBWR_Set = self._set_mode
+        self.MKL_Set_Interface_Layer, self.MKL_Set_Threading_Layer = (lambda wanted, at=at: at for at in layers)
         self.MKL_CBWR_Get_Auto_Branch = lambda: branch
         self.cblas_sgemm, self.cblas_dgemm = self._gemm(ctypes.c_float), self._gemm(ctypes.c_double)
+
+    def _set_mode(self, mode: int) -> int:
+        self.settings.append(mode)
+        return -8 if len(self.settings) > 1 else 0  # once only
 
     def _gemm(self, real: Any) -> Any:
         def matrix(at: int, rows: int, columns: int, step: int, turn: int) -> np.ndarray:
@@ -50,7 +58,7 @@ class StandIn:
 
 
 def forget() -> None:
-    mkl._load.cache_clear()
+    mkl._loaded.cache_clear()
     mkl._gemm.cache_clear()
 
 
@@ -104,7 +112,17 @@ def test_matrices_by_rows_and_transposed_and_parts_of_them(
     assert stand_in.calls == [(5, 7, 4)] * 2
 
 
-NO_MATRICES = ["one row", "one column", "one inner", "every other", "repeated", "backwards", "by columns", "mixed"]
+NO_MATRICES = [
+    "one row",
+    "one column",
+    "one inner",
+    "every other",
+    "repeated",
+    "backwards",
+    "windows",
+    "by columns",
+    "mixed",
+]
 
 
 @pytest.mark.parametrize("case", [*NO_MATRICES, "half"])
@@ -124,6 +142,8 @@ def test_what_is_no_matrix_to_mkl_is_left_to_numpy(stand_in: StandIn, case: str)
             a = np.broadcast_to(a[:1], a.shape)
         case "backwards":
             a = a[::-1]
+        case "windows":  # rows that overlap
+            a = np.lib.stride_tricks.sliding_window_view(a.reshape(-1)[:13], 8)
         case "by columns":
             out = np.ones((4, 6), np.float32).T
         case "mixed":
@@ -157,6 +177,22 @@ def test_the_gradients_of_a_linear_layer_and_of_its_loss(stand_in: StandIn) -> N
     assert {(6, 5, 9), (6, 9, 5), (9, 6, 5), (2, 5, 9)} <= set(stand_in.calls)
 
 
+def test_it_is_set_up_once_whichever_threads_ask_first(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget()
+    stand_in.settings.clear()
+    both, find = threading.Barrier(2), mkl._file
+
+    def slowly() -> Path | None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.2)  # until the other one is here, too
+        return find()
+
+    monkeypatch.setattr(mkl, "_file", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda number: mkl.missing(), range(2))) == [None, None]
+    assert len(stand_in.settings) == 1
+
+
 @pytest.mark.usefixtures("unknown")
 def test_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(mkl, "_file", lambda: tmp_path / "libmkl_rt.so.3")
@@ -169,6 +205,10 @@ def test_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setattr(mkl, "ctypes", types.SimpleNamespace(**{**vars(ctypes), "CDLL": lambda path: others}))
     assert mkl.missing() == "MKL has no mode with reproducible bits for this processor"
     forget()
+    for layers in ((1, 1), (0, 0)):  # integers of 64 bits, which end in a crash; threads of its own
+        others = StandIn(layers=layers)
+        assert "already in use" in str(mkl.missing())
+        forget()
     monkeypatch.setattr(mkl, "_file", lambda: None)
     assert mkl.missing() == "MKL is not installed: pip install 'handloom[mkl]'"
     assert mkl.library() is None

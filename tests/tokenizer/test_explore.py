@@ -59,7 +59,7 @@ def test_token_lengths_count_the_vocabulary_or_the_text(tokenizer: BPETokenizer)
     lengths = token_lengths(tokenizer)
     assert sum(lengths.values()) == 290 - 4
     assert lengths[1] == 256
-    assert token_lengths(tokenizer, tokenizer.encode("the", add_bos=True)) == {1: 0, 2: 0, 3: 1}
+    assert token_lengths(tokenizer, tokenizer.encode("the", add_bos=True)) == {3: 1}
 
 
 def test_trees_are_the_merges(tokenizer: BPETokenizer) -> None:
@@ -107,6 +107,21 @@ def test_the_picture_is_drawn_whatever_the_text_holds(tokenizer: BPETokenizer, t
         assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="can't be written"):
         draw_exploration(*arguments, "text", tmp_path / "no folder" / "picture.png")
+
+
+def test_of_a_text_that_repeats_itself_only_short_tokens_and_the_first_lines_are_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from matplotlib.axes import Axes
+
+    tokenizer = BPETokenizer.train(["x" * 500, "y " * 300], 300)
+    trees = merge_trees(tokenizer, 30)
+    assert max(len(tree.token) for tree in trees) == 64
+    drawn, text = [], Axes.text
+    monkeypatch.setattr(Axes, "text", lambda *given, **how: (drawn.append(given), text(*given, **how))[1])
+    lengths = token_lengths(tokenizer)
+    draw_exploration(tokenizer, compression(tokenizer, ["x y"], [270]), lengths, trees, "x y " * 2000, tmp_path / "png")
+    assert 800 < len(drawn) < 1700  # 12 lines of at most 110 letters, and the trees
 
 
 def run_example(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:

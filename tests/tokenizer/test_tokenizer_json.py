@@ -176,6 +176,7 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
         ("latin.json", "{ö".encode("latin-1"), "byte 2 is not UTF-8"),
         ("cut.json", text[: len(text) // 2], "is not valid JSON: line"),
         ("list.json", b"[]", "holds a JSON list"),
+        ("null.json", b"null", "holds a JSON null"),
         ("deep.json", b"[" * 100_000, "nested too deep"),
         ("object.json", b"{}", "not a byte-level BPE tokenizer.json: KeyError: 'model'"),
     ]

@@ -87,7 +87,10 @@ def read_json(path: str | Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not JSON: its byte {error.start + 1:,} is not UTF-8. Restore a copy.") from None
     if not isinstance(value, dict):
-        raise InputError(f"{path} holds a JSON {type(value).__name__} where an object {{...}} is expected.")
+        kind = "null" if value is None else type(value).__name__
+        raise InputError(
+            f"{path} holds a JSON {kind} where an object {{...}} is expected. Restore the file from a copy."
+        )
     return value
 
 

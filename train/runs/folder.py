@@ -205,14 +205,13 @@ class RunFolder:
         self.close()
         self.metrics()
         size = sizes.get(self.metrics_path.name, 0)
-        if size > (self.metrics_path.stat().st_size if self.metrics_path.exists() else 0):
+        whole = whole_rows(self.metrics_path)
+        if size > len(whole):
             warnings.warn(f"{self.metrics_path} is shorter than when the run was saved: rows are missing", stacklevel=2)
-        _cut(self.metrics_path, size)
-        if self.timings_path.exists():
-            data = self.timings_path.read_bytes()
-            whole = data[: data.rfind(b"\n") + 1]  # a crash may have cut the last row short
-            later = (row.start() for row in _TIMINGS_STEP.finditer(whole) if int(row[1]) > step)
-            _cut(self.timings_path, next(later, len(whole)))
+        _cut(self.metrics_path, min(size, len(whole)))
+        whole = whole_rows(self.timings_path)
+        later = (row.start() for row in _TIMINGS_STEP.finditer(whole) if int(row[1]) > step)
+        _cut(self.timings_path, next(later, len(whole)))
 
     @property
     def table_path(self) -> Path:
@@ -354,6 +353,12 @@ def jsonable(value: Any) -> Any:
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def whole_rows(path: Path) -> bytes:
+    """What a log holds, but for a last row that was cut short by a crash, or while the run was copied."""
+    data = path.read_bytes() if path.exists() else b""
+    return data[: data.rfind(b"\n") + 1]
 
 
 def _cut(path: Path, size: int) -> None:

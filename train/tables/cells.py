@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import InputError
 from ..distributed import Ranks, find_ranks
-from ..runs.folder import RunFolder, jsonable, read_metrics
+from ..runs.folder import RunFolder, jsonable, read_metrics, whole_rows
 from ..runs.overwriting import SAVES
 from ..runs.saves import SavedStates
 from ..runs.stopping import TrainingStopped
@@ -55,8 +55,11 @@ def finish_cells(
         if row is not None:
             rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}}
             if ranks.first:
-                with open(file, "a", encoding="utf-8", newline="\n") as stream:
-                    stream.write(json.dumps(rows[name]) + "\n")
+                whole = len(whole_rows(file))  # a row that was cut short is overwritten
+                with open(file, "r+b" if file.exists() else "wb") as stream:
+                    stream.seek(whole)
+                    stream.write(json.dumps(rows[name]).encode() + b"\n")
+                    stream.truncate()
     return [rows[name] for name in cells if name in rows]
 
 

@@ -15,9 +15,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = [
     path
-    for folder in ("examples", "train", "tests/support")
-    for path in sorted((ROOT / folder).glob("*.py"))
-    if "\n    run_main(main" in path.read_text(encoding="utf-8")
+    for pattern in ("*.py", "examples/*.py", "train/*.py", "*/__main__.py", "tests/support/*.py")
+    for path in sorted(ROOT.glob(pattern))
+    if "\n    run_main(" in path.read_text(encoding="utf-8")
 ]
 
 # Runs a program; from the moment on that it is ready for Ctrl-C, every fifth import forks a child that receives one.
@@ -123,8 +123,9 @@ def test_importing_it_changes_nothing_for_others() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_variable_that_an_import_refuses_is_an_error_of_one_line() -> None:
-    command = [sys.executable, ROOT / "examples/translate_de_en.py", "--help"]
+@pytest.mark.parametrize("program", ["examples/translate_de_en.py", "handloom.doctor", "handloom.explorer"])
+def test_a_variable_that_an_import_refuses_is_an_error_of_one_line(program) -> None:
+    command = [sys.executable, *([ROOT / program] if program.endswith(".py") else ["-m", program]), "--help"]
     environment = {**os.environ, "HANDLOOM_PLAIN": "maybe"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
     assert done.returncode == 2

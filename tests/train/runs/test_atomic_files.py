@@ -130,6 +130,7 @@ def test_what_json_cannot_hold(tmp_path, value, error):
         (b"", "not valid JSON: line 1, column 1"),
         (b'{"a": "\xff"}', "its byte 8 is not UTF-8"),
         (b"[1]", "holds a JSON list where an object"),
+        (b"null", "holds a JSON null where an object .* Restore"),
     ],
 )
 def test_malformed_json(tmp_path, content, message):

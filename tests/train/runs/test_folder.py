@@ -226,6 +226,12 @@ class TestReadMetrics:
             run.metrics_path.write_text("")
             with pytest.warns(UserWarning, match=r"metrics\.jsonl is shorter than when the run was saved"):
                 run.rewind(sizes, 1)
+            run.metrics_path.write_text('{"step": 1, "lo')  # copied while it was written
+            with pytest.warns(UserWarning, match=r"metrics\.jsonl is shorter than when the run was saved"):
+                run.rewind(sizes, 1)
+            run.log({"step": 2, "loss": 1.5})
+            assert run.metrics() == [{"step": 2, "loss": 1.5}]
+            run.close()
             run.metrics_path.write_text("x\n")
             with pytest.raises(InputError, match="line 1: not valid JSON"):
                 run.rewind(sizes, 1)

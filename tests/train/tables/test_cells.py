@@ -38,6 +38,16 @@ def test_finished_cells_are_kept_and_one_without_a_save_starts_anew(tmp_path) ->
         assert not (run.path / "cells").exists()
 
 
+def test_a_row_that_a_crash_cut_short_is_made_again(tmp_path) -> None:
+    cells = {"one": 1, "two": 2, "three": 3}
+    run = RunFolder.create(tmp_path / "run", {})
+    for left in ('{"cell": "one", "square": 1}\n{"cell": "tw', '{"cell": "one", "squ' + "x" * 100):
+        (run.path / "cells.jsonl").write_text(left)
+        run_cells(run, cells, lambda own, options, resume: {"square": options**2}, say=lambda text: None)
+        assert [(row["cell"], row["square"]) for row in run.cells()] == [("one", 1), ("two", 4), ("three", 9)]
+    run.close()
+
+
 def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
     resumed = []
 
