@@ -174,13 +174,19 @@ def cache_findings(found: Processor, length: int) -> Iterator[Finding]:
     yield Finding("caches", "ok", text, "after a change of machine: python -m handloom.doctor --measure")
 
 
+def _not_used(subject: str, missing: str) -> Finding:
+    """A library that isn't used; `missing` says why, and after a colon how to get it."""
+    why, _, cure = missing.partition(": ")
+    variable, leaves_out, _ = missing.partition("=0 ")
+    return Finding(subject, "note", f"not used: {why}", f"unset {variable}" if leaves_out else cure)
+
+
 def compiled_findings(missing: str | None) -> Iterator[Finding]:
     """Whether loops can be compiled; `missing` says why not."""
     if missing is None:
         yield Finding("compiled loops", "ok", "Numba compiles the passes between the products of a training step")
     else:
-        cure = "unset HANDLOOM_COMPILED" if "HANDLOOM_COMPILED" in missing else "pip install 'handloom[fast]'"
-        yield Finding("compiled loops", "note", f"none: {missing.partition(':')[0]}", cure)
+        yield _not_used("compiled loops", missing)
 
 
 def speeds_on_one_thread() -> tuple[float, float]:
@@ -203,8 +209,7 @@ def mkl_findings(
 ) -> Iterator[Finding]:
     """Whether MKL multiplies the matrices of linear layers, and how fast; `missing` says why not."""
     if missing is not None:
-        cure = "unset HANDLOOM_MKL" if "HANDLOOM_MKL" in missing else missing.partition(": ")[2]
-        yield Finding("MKL", "note", f"not used: {missing.partition(':')[0]}", cure)
+        yield _not_used("MKL", missing)
         return
     numpy, by_mkl = speeds()
     slow = by_mkl < 0.9 * numpy

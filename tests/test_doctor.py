@@ -167,7 +167,7 @@ def test_the_caches_and_the_compiled_loops_are_shown() -> None:
     )
     assert [f.level for f in doctor.compiled_findings(None)] == ["ok"]
     (finding,) = doctor.compiled_findings("Numba is not installed: pip install 'handloom[fast]'")
-    assert (finding.text, finding.cure) == ("none: Numba is not installed", "pip install 'handloom[fast]'")
+    assert (finding.text, finding.cure) == ("not used: Numba is not installed", "pip install 'handloom[fast]'")
     (finding,) = doctor.compiled_findings("HANDLOOM_COMPILED=0 leaves it out")
     assert finding.cure == "unset HANDLOOM_COMPILED"
 
