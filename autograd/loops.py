@@ -330,3 +330,40 @@ def adam_rows(w, ids, rows, m, v, b1, c1, b2, c2, eps, rate, keep):
                 v[i, j] += g * g * c2
             w[i, j] = w[i, j] * keep - m[i, j] / (np.sqrt(v[i, j]) + eps) * rate
         nearest += used
+
+
+# -- products of few rows ----------------------------------------------------------------------------------------------
+
+WIDTH = 128  # columns of a block of weights
+
+
+@fused
+def few_rows(x, block, out):
+    """out = x @ block, for x (rows, inner) and flat block (inner * WIDTH) and out (rows * WIDTH); inner in fours.
+
+    Each number of the block is read once for four rows, each of `out` once for four products. That is as fast as memory
+    for up to about eight rows; a BLAS for large matrices holds more of them in registers.
+    """
+    rows, inner = x.shape
+    out[:] = _ZERO
+    for k in range(0, inner, 4):
+        w = block[k * WIDTH : (k + 4) * WIDTH]
+        r = 0
+        while r + 4 <= rows:
+            a0, a1, a2, a3 = x[r, k], x[r, k + 1], x[r, k + 2], x[r, k + 3]
+            b0, b1, b2, b3 = x[r + 1, k], x[r + 1, k + 1], x[r + 1, k + 2], x[r + 1, k + 3]
+            c0, c1, c2, c3 = x[r + 2, k], x[r + 2, k + 1], x[r + 2, k + 2], x[r + 2, k + 3]
+            d0, d1, d2, d3 = x[r + 3, k], x[r + 3, k + 1], x[r + 3, k + 2], x[r + 3, k + 3]
+            y = out[r * WIDTH : (r + 4) * WIDTH]
+            for j in range(WIDTH):
+                w0, w1, w2, w3 = w[j], w[WIDTH + j], w[2 * WIDTH + j], w[3 * WIDTH + j]
+                y[j] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
+                y[WIDTH + j] += b0 * w0 + b1 * w1 + b2 * w2 + b3 * w3
+                y[2 * WIDTH + j] += c0 * w0 + c1 * w1 + c2 * w2 + c3 * w3
+                y[3 * WIDTH + j] += d0 * w0 + d1 * w1 + d2 * w2 + d3 * w3
+            r += 4
+        for rest in range(r, rows):
+            a0, a1, a2, a3 = x[rest, k], x[rest, k + 1], x[rest, k + 2], x[rest, k + 3]
+            y = out[rest * WIDTH : (rest + 1) * WIDTH]
+            for j in range(WIDTH):
+                y[j] += a0 * w[j] + a1 * w[WIDTH + j] + a2 * w[2 * WIDTH + j] + a3 * w[3 * WIDTH + j]

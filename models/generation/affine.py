@@ -4,7 +4,8 @@ Before a BLAS multiplies large matrices it copies both into the order in which i
 rows that costs next to nothing; with the 1 to 200 rows of a decoding step it costs as much as the arithmetic. OpenBLAS
 reads products of up to 10^6 multiplications without copying, with its kernels for AVX-512. So `pack` cuts W^T into
 blocks of columns, each contiguous, and the product becomes many small ones: some rows times one block each, all in one
-call of NumPy, with the blocks divided among the threads.
+call of NumPy, with the blocks divided among the threads. Where Numba and MKL are installed, `few_rows` computes them
+instead, with wider blocks.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd import compiled, mkl
 from ...autograd.backend import array_module
 from ...autograd.blas import blas_of_numpy
 from ...autograd.costs import FLOPS
@@ -23,6 +25,7 @@ from ...nn import Linear
 COLUMNS = 32  # of a block
 SMALL = 1_000_000  # multiplications of a product that OpenBLAS does not copy
 CHUNK = 1 << 16  # elements of the result that get bias and ReLU while they are in the processor's cache
+LEAST = 1 << 20  # weights of a decoder
 IN_PLACE = ("SkylakeX", "Cooperlake", "SapphireRapids")  # OpenBLAS's names of its kernels for AVX-512
 
 
@@ -37,13 +40,15 @@ class Affine:
 
     Attributes:
         weight: W^T, a view of the parameter unless `pack` copies it whole.
-        blocks: after `pack` has cut W^T into blocks: (number, in_features, COLUMNS), padded with zeros. A single row
+        blocks: after `pack` has cut W^T into blocks: (number, in_features, columns), padded with zeros. A single row
             is multiplied with the parameter: that product reads each weight once, in memory order.
+        compiled: whether `few_rows` multiplies the blocks.
     """
 
     def __init__(self, weight: Any, bias: Any):
         self.weight, self.bias = weight.T, bias
         self.blocks: np.ndarray | None = None
+        self.compiled = False
         self.in_features, self.out_features = self.weight.shape
         self.xp, self.dtype = array_module(weight), weight.dtype
 
@@ -56,7 +61,7 @@ class Affine:
         if self.blocks is None:
             return self.xp.empty((rows, self.out_features), self.dtype)
         groups, size = self._groups(rows)
-        return np.empty((groups * size, len(self.blocks) * COLUMNS), self.dtype)
+        return np.empty((groups * size, len(self.blocks) * self.blocks.shape[2]), self.dtype)
 
     def __call__(self, x: Any, buffer: Any = None, relu: bool = False) -> Any:
         """(rows, in_features) -> (rows, out_features), written into `buffer` if there is one."""
@@ -74,28 +79,32 @@ class Affine:
             else:
                 parallel_for(self.xp, rows, some_rows, cost=self.weight.size / FLOPS)
             return y
-        groups, size = self._groups(rows)
+        if self.compiled and rows <= _few_rows().MOST:
+            y = y[:rows, : self.out_features]
+            _few_rows().multiply(np.ascontiguousarray(x), packed, bias, y, relu)
+            return y
+        (groups, size), width = self._groups(rows), packed.shape[2]
         if groups * size > rows:
             x = np.concatenate([x, np.zeros((groups * size - rows, self.in_features), x.dtype)])
         x = x.reshape(1, groups, size, self.in_features)
         y = y[: groups * size]
-        results = y.reshape(groups, size, len(packed), COLUMNS).transpose(2, 0, 1, 3)
-        chunk = max(CHUNK // (len(y) * COLUMNS), 1)
+        results = y.reshape(groups, size, len(packed), width).transpose(2, 0, 1, 3)
+        chunk = max(CHUNK // (len(y) * width), 1)
 
         def part(first: int, last: int) -> None:
             for start in range(first, last, chunk):
                 stop = min(start + chunk, last)
                 np.matmul(x, packed[start:stop, None], out=results[start:stop])
-                columns = slice(start * COLUMNS, min(stop * COLUMNS, self.out_features))
+                columns = slice(start * width, min(stop * width, self.out_features))
                 _finish(y[:rows, columns], None if bias is None else bias[columns], relu)
 
         # Reading a weight takes some 0.4 ns, and multiplying it with a row 0.02 ns.
-        parallel_for(np, len(packed), part, cost=self.in_features * COLUMNS * (0.4 + 0.02 * rows))
+        parallel_for(np, len(packed), part, cost=self.in_features * width * (0.4 + 0.02 * rows))
         return y[:rows, : self.out_features]
 
     def _groups(self, rows: int) -> tuple[int, int]:
         """In how many groups to divide the rows so that products with a block stay small, and the rows of a group."""
-        most = max(SMALL // (self.in_features * COLUMNS), 1)
+        most = max(SMALL // (self.in_features * self.blocks.shape[2]), 1)
         groups = -(-rows // (1 << (most.bit_length() - 1)))  # the largest power of two
         return groups, -(-rows // max(groups, 1))
 
@@ -107,28 +116,53 @@ def _finish(y: Any, bias: Any, relu: bool) -> None:
         array_module(y).maximum(y, 0, out=y)
 
 
+@functools.cache
+def _few_rows() -> Any:
+    """The module of compiled products, imported when it is first needed."""
+    from . import few_rows
+
+    return few_rows
+
+
 def pack(layers: list[Affine]) -> None:
     """Copy the weights into the layout that is fastest for few rows.
 
     All lie in one array, for which the operating system can use large pages: reading is then faster by a tenth.
     """
     xp, dtype = layers[0].xp, layers[0].dtype
-    in_blocks = xp is np and dtype in (np.float32, np.float64) and reads_in_place()
+    loops, width = in_loops(layers), 1
+    if loops:
+        width = _few_rows().WIDTH
+    elif xp is np and dtype in (np.float32, np.float64) and reads_in_place():
+        width = COLUMNS
     line = 64 // dtype.itemsize  # numbers in a cache line, where each weight begins
-    width = COLUMNS if in_blocks else 1
     numbers = [layer.in_features * width * -(-layer.out_features // width) for layer in layers]
     flat = xp.empty(sum(numbers) + (len(layers) + 1) * line, dtype)
     offset = -flat.ctypes.data % 64 // dtype.itemsize if xp is np else 0
     for layer, size in zip(layers, numbers, strict=True):
         packed = flat[offset : offset + size]
         offset += -(-size // line) * line
-        if in_blocks:
-            layer.blocks = packed.reshape(-1, layer.in_features, COLUMNS)
-            for start, block in zip(range(0, layer.out_features, COLUMNS), layer.blocks, strict=True):
-                columns = layer.weight[:, start : start + COLUMNS]
+        if width > 1:
+            layer.blocks, layer.compiled = packed.reshape(-1, layer.in_features, width), loops
+            for start, block in zip(range(0, layer.out_features, width), layer.blocks, strict=True):
+                columns = layer.weight[:, start : start + width]
                 block[:, : columns.shape[1]], block[:, columns.shape[1] :] = columns, 0
         else:
             packed = packed.reshape(layer.in_features, layer.out_features)
             packed[...] = layer.weight
             layer.weight = packed
-        layer.bias = None if layer.bias is None else layer.bias.copy()
+        if layer.bias is not None:
+            layer.bias = layer.bias.copy()
+        elif loops:
+            layer.bias = np.zeros(layer.out_features, dtype)
+
+
+def in_loops(layers: list[Affine]) -> bool:
+    """Whether `few_rows` can multiply these, and pays: below a megabyte or so of weights its helpers gain nothing."""
+    return (
+        layers[0].xp is np
+        and layers[0].dtype == np.float32
+        and sum(layer.weight.size for layer in layers) >= LEAST
+        and all(layer.in_features % 4 == 0 for layer in layers)
+        and not (compiled.missing() or mkl.missing())
+    )

@@ -1,0 +1,228 @@
+"""Products of few rows on threads that wait in compiled code (Numba): right, whoever computes which part."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handloom.autograd import loops, mkl, parallel
+from handloom.models.generation import affine, few_rows
+from handloom.models.generation.affine import Affine, pack
+from handloom.models.generation.few_rows import FEW, WIDTH, multiply
+
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba: pip install 'handloom[fast]'")
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    yield
+    parallel.set_num_threads(None)
+
+
+class Layer:
+    """Weights in blocks, with a bias, and an input."""
+
+    def __init__(self, rows: int, inner: int, columns: int, seed: int = 0):
+        rng = np.random.default_rng(seed)
+        self.weight, self.bias, self.x = (
+            rng.normal(size=size).astype(np.float32) for size in ((inner, columns), columns, (rows, inner))
+        )
+        self.blocks = np.zeros((-(-columns // WIDTH), inner, WIDTH), np.float32)
+        for number, block in enumerate(self.blocks):
+            part = self.weight[:, number * WIDTH : (number + 1) * WIDTH]
+            block[:, : part.shape[1]] = part
+
+    def product(self, relu: bool = False, gap: int = 0) -> np.ndarray:
+        """By `multiply`, into rows with a gap between them, which stays as it is."""
+        y = np.full((len(self.x), self.weight.shape[1] + gap), 7, np.float32)
+        multiply(self.x, self.blocks, self.bias, y[:, : len(self.bias)], relu)
+        assert (y[:, len(self.bias) :] == 7).all()
+        return y[:, : len(self.bias)]
+
+    def check(self, relu: bool = False, gap: int = 0) -> None:
+        expected = self.x.astype(np.float64) @ self.weight + self.bias
+        expected = np.maximum(expected, 0) if relu else expected
+        np.testing.assert_allclose(self.product(relu, gap), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", range(1, 10))
+def test_the_loop_is_the_product(rows: int) -> None:
+    layer, plain = Layer(rows, 8, WIDTH), getattr(loops.few_rows, "py_func", loops.few_rows)
+    out = np.full(rows * WIDTH, np.nan, np.float32)
+    plain(layer.x, layer.blocks[0].ravel(), out)
+    np.testing.assert_allclose(out.reshape(rows, WIDTH), layer.x @ layer.weight, rtol=1e-5, atol=1e-5)
+
+
+@needs_numba
+@given(
+    rows=st.integers(1, FEW + 2),
+    inner=st.sampled_from([4, 12, 64]),
+    columns=st.sampled_from([1, WIDTH - 1, WIDTH, WIDTH + 1, 1500]),
+    relu=st.booleans(),
+    gap=st.sampled_from([0, 3]),
+    threads=st.integers(1, 3),
+    seed=st.integers(0, 100),
+)
+def test_products_are_right(rows, inner, columns, relu, gap, threads, seed) -> None:
+    parallel.set_num_threads(threads)
+    Layer(rows, inner, columns, seed).check(relu, gap)
+
+
+@needs_numba
+def test_larger_products_are_left_to_mkls_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function with MKL's arguments stands for it, so that this is tested without MKL."""
+    from numba import carray, cfunc, types
+
+    whole, real, pointer = types.int32, types.float32, types.CPointer(types.float32)
+    kinds = [*[whole] * 6, real, pointer, whole, pointer, whole, real, pointer, whole]
+
+    @cfunc(types.void(*kinds))
+    def gemm(layout, turn_a, turn_b, m, n, k, alpha, a, a_step, b, b_step, beta, c, c_step):
+        by_rows, as_it_is = 101, 111
+        right = layout == by_rows and turn_a == as_it_is and turn_b == as_it_is and alpha == 1 and beta == 0
+        x, y, z = carray(a, m * a_step), carray(b, k * b_step), carray(c, m * c_step)
+        for i in range(m):
+            for j in range(n):
+                total = np.float32(0)
+                for t in range(k):
+                    total += x[i * a_step + t] * y[t * b_step + j]
+                z[i * c_step + j] = total if right else np.nan
+
+    served = []
+    monkeypatch.setattr(mkl, "address", lambda: served.append(1) or gemm.address)
+    for rows in (FEW, FEW + 1, 40):
+        Layer(rows, 16, 300).check(relu=rows == 40)
+    assert len(served) == 2  # FEW rows are the loop's
+
+
+@pytest.mark.skipif(mkl.missing() is not None, reason=f"{mkl.missing()}")
+def test_mkl_multiplies_more_rows() -> None:
+    assert mkl.address()
+    for rows in (FEW + 1, 100, few_rows.MOST):
+        Layer(rows, 64, 300).check()
+
+
+@needs_numba
+def test_threads_change_no_bit() -> None:
+    layer, results = Layer(5, 64, 5000), []
+    for threads in (1, 2, 3, 1):
+        parallel.set_num_threads(threads)
+        results += [layer.product() for _ in range(20)]
+    assert len({result.tobytes() for result in results}) == 1
+
+
+@needs_numba
+def test_no_product_takes_parts_of_another() -> None:
+    """Small ones one after the other, so that helpers come late and in between."""
+    parallel.set_num_threads(3)
+    layers = [Layer(1 + seed % 4, 4 + 4 * (seed % 3), 1 + 37 * seed, seed) for seed in range(30)]
+    expected = [layer.product().tobytes() for layer in layers]
+    for number in np.random.default_rng(0).integers(0, len(layers), 5000):
+        assert layers[number].product().tobytes() == expected[number]
+
+
+@needs_numba
+def test_several_threads_of_a_program_multiply_at_once() -> None:
+    parallel.set_num_threads(2)
+    layers = [Layer(3, 64, 1000, seed) for seed in range(4)]
+    expected = [layer.product() for layer in layers]
+    wrong: list[int] = []
+
+    def use(number: int) -> None:
+        for _ in range(200):
+            if not np.array_equal(layers[number].product(), expected[number]):
+                wrong.append(number)
+
+    users = [threading.Thread(target=use, args=(number,)) for number in range(len(layers))]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    assert not wrong
+
+
+PROGRAM = """
+import os
+import numpy as np
+from handloom.autograd import parallel
+from handloom.models.generation.few_rows import WIDTH, multiply
+
+parallel.set_num_threads(2)
+x, blocks, bias = np.ones((3, 64), np.float32), np.ones((40, 64, WIDTH), np.float32), np.ones(40 * WIDTH, np.float32)
+
+def product():
+    y = np.empty((3, 40 * WIDTH), np.float32)
+    multiply(x, blocks, bias, y)
+    return (y == 65).all()
+
+assert product()
+if hasattr(os, "fork"):
+    child = os.fork()
+    if not child:
+        os._exit(0 if product() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+assert product()
+print("done")
+"""
+
+
+@needs_numba
+def test_forked_children_multiply_and_programs_end(tmp_path) -> None:
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"}  # of forking beside threads
+    run = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=300)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "done\n", "")
+
+
+@needs_numba
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(affine, "LEAST", 0)
+    monkeypatch.setattr(mkl, "missing", lambda: None)
+    plain = Layer(5, 64, 300)
+    layer = Affine(plain.weight.T, plain.bias if bias else None)
+    before = layer(plain.x, relu=relu)
+    pack([layer])
+    assert layer.compiled
+    buffer = layer.buffer(5)
+    for rows in (5, 3, 1):
+        found = layer(plain.x[:rows], buffer, relu=relu)
+        assert np.shares_memory(found, buffer)
+        np.testing.assert_allclose(found, before[:rows], rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(few_rows, "MOST", 4)
+    np.testing.assert_allclose(layer(plain.x, relu=relu), before, rtol=1e-4, atol=1e-4)
+
+
+def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(affine, "LEAST", 0)
+    monkeypatch.setattr(mkl, "missing", lambda: None)
+    fits = Affine(np.ones((8, 4), np.float32), None)
+    for layers in (
+        [fits, Affine(np.ones((8, 6), np.float32), None)],  # not in fours
+        [Affine(np.ones((8, 4)), None)],  # float64
+    ):
+        assert not affine.in_loops(layers)
+    monkeypatch.setattr(affine, "LEAST", 33)
+    assert not affine.in_loops([fits])
+    monkeypatch.setattr(affine, "LEAST", 32)
+    assert affine.in_loops([fits]) == (find_spec("numba") is not None)
+    monkeypatch.setattr(mkl, "missing", lambda: "not installed")
+    assert not affine.in_loops([fits])
+
+
+@needs_numba
+def test_nan_stays() -> None:
+    layer = Layer(2, 4, 5)
+    layer.x[1, 2] = np.nan
+    found = layer.product(relu=True)
+    assert np.isnan(found[1]).all()
+    assert not np.isnan(found[0]).any()
