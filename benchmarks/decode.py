@@ -23,6 +23,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from handloom.autograd import compiled, mkl
+
 SIZES = {
     "d_model 256, 3+3 layers, vocabulary 30,000": {"d_model": 256, "layers": 3, "vocabulary": 30_000},
     "d_model 512, 6+6 layers, vocabulary 50,000": {"d_model": 512, "layers": 6, "vocabulary": 50_000},
@@ -135,6 +137,7 @@ def machine(engines: list[str]) -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         **{name: version(name) for name in [*packages, *(["torch"] if "transformers" in engines else [])]},
+        "handloom uses": [name for name in (compiled.library(), mkl.library()) if name],
     }
 
 

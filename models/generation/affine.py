@@ -60,8 +60,9 @@ class Affine:
         """An array for the results of up to this many rows."""
         if self.blocks is None:
             return self.xp.empty((rows, self.out_features), self.dtype)
-        groups, size = self._groups(rows)
-        return np.empty((groups * size, len(self.blocks) * self.blocks.shape[2]), self.dtype)
+        number, _, width = self.blocks.shape
+        groups, size = self._groups(rows, width)
+        return np.empty((groups * size, number * width), self.dtype)
 
     def __call__(self, x: Any, buffer: Any = None, relu: bool = False) -> Any:
         """(rows, in_features) -> (rows, out_features), written into `buffer` if there is one."""
@@ -83,7 +84,8 @@ class Affine:
             y = y[:rows, : self.out_features]
             _few_rows().multiply(np.ascontiguousarray(x), packed, bias, y, relu)
             return y
-        (groups, size), width = self._groups(rows), packed.shape[2]
+        width = packed.shape[2]
+        groups, size = self._groups(rows, width)
         if groups * size > rows:
             x = np.concatenate([x, np.zeros((groups * size - rows, self.in_features), x.dtype)])
         x = x.reshape(1, groups, size, self.in_features)
@@ -102,9 +104,9 @@ class Affine:
         parallel_for(np, len(packed), part, cost=self.in_features * width * (0.4 + 0.02 * rows))
         return y[:rows, : self.out_features]
 
-    def _groups(self, rows: int) -> tuple[int, int]:
+    def _groups(self, rows: int, width: int) -> tuple[int, int]:
         """In how many groups to divide the rows so that products with a block stay small, and the rows of a group."""
-        most = max(SMALL // (self.in_features * self.blocks.shape[2]), 1)
+        most = max(SMALL // (self.in_features * width), 1)
         groups = -(-rows // (1 << (most.bit_length() - 1)))  # the largest power of two
         return groups, -(-rows // max(groups, 1))
 

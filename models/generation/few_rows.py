@@ -28,12 +28,14 @@ from ...autograd.loops import WIDTH, exact, few_rows, fused
 from ...autograd.parallel import get_num_threads
 
 try:
+    import numba
     from llvmlite import ir
-    from numba import carray, types
-    from numba.extending import intrinsic
+    from numba.extending import intrinsic as numba_intrinsic
 
+    types: Any = numba.types
+    carray: Any = numba.carray
+    intrinsic: Any = numba_intrinsic
 except ModuleNotFoundError:  # the text can be imported and read; nothing calls it
-
     types = None
 
     def intrinsic(function: Any) -> Any:
