@@ -80,7 +80,7 @@ class Affine:
             else:
                 parallel_for(self.xp, rows, some_rows, cost=self.weight.size / FLOPS)
             return y
-        if self.compiled and rows <= _few_rows().MOST:
+        if self.compiled and rows <= _few_rows().MOST and x.dtype == self.dtype and x.shape[1] == self.in_features:
             y = y[:rows, : self.out_features]
             _few_rows().multiply(np.ascontiguousarray(x), packed, bias, y, relu)
             return y
@@ -160,11 +160,13 @@ def pack(layers: list[Affine]) -> None:
 
 
 def in_loops(layers: list[Affine]) -> bool:
-    """Whether `few_rows` can multiply these, and pays: below a megabyte or so of weights its helpers gain nothing."""
+    """Whether `few_rows` can multiply these, and pays: with less than a million weights its helpers gain nothing."""
+    arrays = [array for layer in layers for array in (layer.weight, layer.bias) if array is not None]
     return (
-        layers[0].xp is np
-        and layers[0].dtype == np.float32
-        and sum(layer.weight.size for layer in layers) >= LEAST
+        array_module(*arrays) is np
+        and all(array.dtype == np.float32 for array in arrays)
+        and sum(array.size for array in arrays) >= LEAST
         and all(layer.in_features % 4 == 0 for layer in layers)
         and not (compiled.missing() or mkl.missing())
+        and _few_rows().usable()
     )

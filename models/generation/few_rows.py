@@ -3,13 +3,14 @@
 A decoding step has dozens of products, each of which takes one thread 50 microseconds to 10 milliseconds. Dividing them
 by `autograd.parallel` costs up to half of what it gains: its threads sleep between jobs, which takes 40 to 300
 microseconds to end on a virtual machine, and they meet at Python's lock. The helpers here stay in a compiled loop for
-some milliseconds after a product, without the lock. Each product is cut into parts, and whoever is free takes the next,
-so that a helper that is asleep, or has no processor, delays nobody.
+some milliseconds after a product, without the lock. Each product is cut into up to eight parts, and whoever is free
+takes the next, so that a helper that is asleep delays nobody. One that loses its processor in the middle of a part
+does: beside other programs this can be slower than one thread.
 
-What they share is the board, an array of integers: what to multiply, the number of the next part, how many are
-finished. The last two are read and written by the processor's atomic instructions, for which Numba has no functions of
-its own. A helper reads the product only after it has taken one of its parts, and the caller neither returns nor writes
-another product before all parts are finished.
+What they share is the board, an array of integers: whether it is in use, how many helpers are wanted and awake, what to
+multiply, the number of the next part and how many are finished. All but the product itself are read and written by the
+processor's atomic instructions, for which Numba has no functions of its own. A helper reads the product only after it
+has taken one of its parts, and the leader, who wrote it, doesn't return before all parts are finished.
 
 Needs Numba (the extra `fast`) and MKL (`mkl`).
 """
@@ -17,6 +18,7 @@ Needs Numba (the extra `fast`) and MKL (`mkl`).
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 from typing import Any
@@ -47,11 +49,12 @@ FEW = 8
 #: Even more are left to others: a thread has room for so many.
 MOST = 256
 _PARTS = 8  # of each product, so that threads that begin at different times still end together
-_PATIENCE = 10_000  # times that a helper looks for work and lets others have its processor, before it sleeps: some ms
+_PATIENCE = 10_000  # times that a helper looks for work and lets others run before it sleeps: some 10 ms
 
 # The board's indices: those that several threads write lie in cache lines (8 numbers) of their own.
-_NEXT, _FINISHED, _HELPERS, _CLOSING, _PRODUCT = 0, 8, 16, 24, 32
+_NEXT, _FINISHED, _AWAKE, _WANTED, _IN_USE, _PRODUCT = 0, 8, 16, 24, 32, 40
 _ROWS, _INNER, _BLOCKS, _COLUMNS, _STEP, _X, _WEIGHTS, _BIAS, _Y, _RELU, _GEMM = range(_PRODUCT, _PRODUCT + 11)
+_BOARD = 56  # numbers
 _INTEGER, _FLOAT = 8, 4  # bytes
 
 
@@ -105,6 +108,17 @@ def _add(context, address, value):
 
 
 @intrinsic
+def _exchange(context, address, value):
+    """Write an integer; what was there before."""
+
+    def write(context, builder, signature, arguments):
+        place = _pointer(builder, arguments[0], ir.IntType(64))
+        return builder.atomic_rmw("xchg", place, arguments[1], "acq_rel")
+
+    return types.int64(types.int64, types.int64), write
+
+
+@intrinsic
 def _floats(context, address):
     """An address as a pointer to float32."""
 
@@ -122,9 +136,7 @@ def _gemm(context, function, m, n, k, a, a_step, b, b_step, c, c_step):
         number, real, address = ir.IntType(32), ir.FloatType(), ir.IntType(64)
         kinds = [*[number] * 6, real, address, number, address, number, real, address, number]
         function, *sizes, a, a_step, b, b_step, c, c_step = arguments
-        m, n, k, a_step, b_step, c_step = (
-            builder.trunc(one, number) for one in (*sizes, a_step, b_step, c_step)
-        )
+        m, n, k, a_step, b_step, c_step = (builder.trunc(one, number) for one in (*sizes, a_step, b_step, c_step))
         by_rows, as_it_is = number(101), number(111)
         given = [by_rows, as_it_is, as_it_is, m, n, k, real(1.0), a, a_step, b, b_step, real(0.0), c, c_step]
         builder.call(_pointer(builder, function, ir.FunctionType(ir.VoidType(), kinds)), given)
@@ -176,69 +188,87 @@ def _work(board, at, scratch):
 
 
 @fused
-def _lead(board, at, scratch):
-    """Compute the product that was written on the board, with the helpers that are there."""
+def _lead(board, at, product):
+    """Write a product on the board and compute it with the helpers that are awake; alone if the board is in use.
+
+    All in one piece of compiled code, which Ctrl-C can't interrupt.
+    """
+    scratch = np.empty(product[_ROWS] * WIDTH, np.float32)
+    if _exchange(at + _IN_USE * _INTEGER, 1):  # by another thread of the program
+        for part in range(_PARTS):
+            _compute(product, part, scratch)
+        return
+    board[_PRODUCT:] = product[_PRODUCT:]
     _store(at + _FINISHED * _INTEGER, 0)
     _store(at + _NEXT * _INTEGER, 0)
     _work(board, at, scratch)
     while _load(at + _FINISHED * _INTEGER) < _PARTS:
         _let_others_run()
+    _store(at + _IN_USE * _INTEGER, 0)
 
 
 @fused
-def _help(board, at, scratch, patience):
-    """A helper's work, until there has been none for a while."""
-    _add(at + _HELPERS * _INTEGER, 1)
+def _help(board, at, number, patience):
+    """The work of a helper, until there has been none for a while or fewer helpers are wanted."""
+    scratch = np.empty(MOST * WIDTH, np.float32)
+    _add(at + _AWAKE * _INTEGER, 1)
     idle = 0
-    while idle < patience and not _load(at + _CLOSING * _INTEGER):
+    while idle < patience and number < _load(at + _WANTED * _INTEGER):
         idle = 0 if _work(board, at, scratch) else idle + 1
         _let_others_run()
-    _add(at + _HELPERS * _INTEGER, -1)
+    _add(at + _AWAKE * _INTEGER, -1)
+
+
+class _Helper:
+    """A thread that sleeps when there is nothing to do."""
+
+    def __init__(self, team: _Team, number: int):
+        self.team, self.number = team, number
+        self.bell = threading.Lock()  # an Event's own lock would stay shut after an interrupt in its Python code
+        self.bell.acquire()
+        self.thread = threading.Thread(target=self._serve, name="handloom few rows", daemon=True)
+        self.thread.start()
+
+    def wake(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it has been rung already
+            self.bell.release()
+
+    def _serve(self) -> None:
+        while not self.team.closed:
+            self.bell.acquire()
+            _help(self.team.board, self.team.at, self.number, _PATIENCE)
 
 
 class _Team:
-    """The caller's board and its helpers, threads that sleep when there is nothing to do."""
+    """A board and its helpers."""
 
     def __init__(self) -> None:
-        numbers = np.zeros(64 + 8, np.int64)
-        self.board = numbers[-numbers.ctypes.data % 64 // _INTEGER :][:64]  # from the beginning of a cache line
+        numbers = np.zeros(_BOARD + 8, np.int64)
+        self.board = numbers[-numbers.ctypes.data % 64 // _INTEGER :][:_BOARD]  # from the beginning of a cache line
         self.board[_NEXT] = _PARTS
         self.at = self.board.ctypes.data
-        self.scratch = np.empty(MOST * WIDTH, np.float32)
-        self.turn = threading.Lock()
-        self.wake: list[threading.Event] = []
-        self.helpers: list[threading.Thread] = []
-        _help(self.board, self.at, self.scratch, 0)  # compiled before a helper needs it
+        self.helpers: list[_Helper] = []
+        self.closed = False
+        _help(self.board, self.at, 0, 0)  # compiled before a helper needs it
 
-    def multiply(self, product: tuple[int, ...], helpers: int) -> None:
-        self.board[_PRODUCT : _PRODUCT + len(product)] = product
-        if self.board[_HELPERS] < helpers:
-            while len(self.helpers) < helpers:
-                self._add_helper()
-            for wake in self.wake[:helpers]:
-                wake.set()
-        _lead(self.board, self.at, self.scratch)
-
-    def _add_helper(self) -> None:
-        wake = threading.Event()
-        helper = threading.Thread(target=self._wait, args=(wake,), name="handloom few rows", daemon=True)
-        self.wake.append(wake)
-        self.helpers.append(helper)
-        helper.start()
-
-    def _wait(self, wake: threading.Event) -> None:
-        scratch = np.empty(MOST * WIDTH, np.float32)
-        while not self.board[_CLOSING]:
-            wake.wait()
-            wake.clear()
-            _help(self.board, self.at, scratch, _PATIENCE)
+    def multiply(self, product: np.ndarray, helpers: int) -> None:
+        wanted = 0 if self.closed else helpers
+        self.board[_WANTED] = wanted
+        if self.board[_AWAKE] < wanted:
+            with contextlib.suppress(RuntimeError):  # no more threads can be had: those that there are will do
+                while len(self.helpers) < wanted:
+                    self.helpers.append(_Helper(self, len(self.helpers)))
+            for helper in self.helpers[:wanted]:
+                helper.wake()
+        _lead(self.board, self.at, product)
 
     def close(self) -> None:
-        """End the helpers; they would read the board when it is gone."""
-        self.board[_CLOSING] = 1
-        for wake, helper in zip(self.wake, self.helpers, strict=True):
-            wake.set()
-            helper.join()
+        """End the helpers, before the code that they run is gone."""
+        self.closed = True
+        self.board[_WANTED] = 0
+        for helper in self.helpers:
+            helper.wake()
+            helper.thread.join()
 
 
 _team: _Team | None = None
@@ -251,22 +281,21 @@ def multiply(x: np.ndarray, blocks: np.ndarray, bias: np.ndarray, y: np.ndarray,
     Args:
         x: (rows, inner), at most MOST rows, contiguous; inner is a multiple of 4.
         blocks: (number, inner, WIDTH), contiguous: columns 0 to WIDTH - 1, and so on, padded.
-        bias: (columns,).
+        bias: (columns,), contiguous.
         y: (rows, columns), whose rows are contiguous.
 
-    All are float32.
+    All are float32. The caller checks all this: here they become addresses.
     """
+    product = np.zeros(_BOARD, np.int64)
     gemm = mkl.address() if len(x) > FEW else 0
     places = x.ctypes.data, blocks.ctypes.data, bias.ctypes.data, y.ctypes.data
-    product = (*x.shape, len(blocks), y.shape[1], y.strides[0] // _FLOAT, *places, int(relu), gemm)
-    team = _found()
-    if team.turn.acquire(blocking=False):
-        try:
-            team.multiply(product, get_num_threads() - 1)
-        finally:
-            team.turn.release()
-    else:  # another thread of the program is using it
-        _Team().multiply(product, 0)
+    product[_ROWS : _GEMM + 1] = (*x.shape, len(blocks), y.shape[1], y.strides[0] // _FLOAT, *places, relu, gemm)
+    _found().multiply(product, get_num_threads() - 1)
+
+
+def usable() -> bool:
+    """Whether Numba compiles; NUMBA_DISABLE_JIT=1 forbids it."""
+    return not getattr(numba.config, "DISABLE_JIT", False)
 
 
 def _found() -> _Team:
@@ -278,10 +307,8 @@ def _found() -> _Team:
 
 
 def _close() -> None:
-    global _team
-    team, _team = _team, None
-    if team is not None:
-        team.close()
+    if _team is not None:
+        _team.close()
 
 
 def _forget() -> None:

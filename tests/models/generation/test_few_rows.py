@@ -19,7 +19,10 @@ from handloom.models.generation import affine, few_rows
 from handloom.models.generation.affine import Affine, pack
 from handloom.models.generation.few_rows import FEW, WIDTH, multiply
 
-needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba: pip install 'handloom[fast]'")
+needs_numba = pytest.mark.skipif(
+    find_spec("numba") is None or not few_rows.usable(),
+    reason="needs Numba that compiles: pip install 'handloom[fast]'",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +107,7 @@ def test_larger_products_are_left_to_mkls_function(monkeypatch: pytest.MonkeyPat
     assert len(served) == 2  # FEW rows are the loop's
 
 
+@needs_numba
 @pytest.mark.skipif(mkl.missing() is not None, reason=f"{mkl.missing()}")
 def test_mkl_multiplies_more_rows() -> None:
     assert mkl.address()
@@ -214,9 +218,50 @@ def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affine, "LEAST", 33)
     assert not affine.in_loops([fits])
     monkeypatch.setattr(affine, "LEAST", 32)
-    assert affine.in_loops([fits]) == (find_spec("numba") is not None)
+    assert affine.in_loops([fits]) == (find_spec("numba") is not None and few_rows.usable())
     monkeypatch.setattr(mkl, "missing", lambda: "not installed")
     assert not affine.in_loops([fits])
+
+
+@needs_numba
+def test_other_dtypes_and_widths_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`multiply` gets addresses: what doesn't fit must not come there."""
+    monkeypatch.setattr(affine, "LEAST", 0)
+    monkeypatch.setattr(mkl, "missing", lambda: None)
+    plain = Layer(5, 64, 300)
+    layer = Affine(plain.weight.T, plain.bias)
+    pack([layer])
+    np.testing.assert_allclose(layer(plain.x.astype(np.float16)), layer(plain.x), atol=0.1)
+    with pytest.raises(ValueError, match=r"matmul|reshape"):
+        layer(np.ones((5, 68), np.float32))
+    assert not affine.in_loops([Affine(plain.weight.T, plain.bias.astype(np.float64))])
+
+
+@needs_numba
+def test_fewer_threads_are_fewer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(few_rows, "_PATIENCE", 10**9)  # helpers would never sleep
+    layer = Layer(4, 64, 2000)
+    parallel.set_num_threads(3)
+    layer.check()
+    team = few_rows._team
+    assert team is not None
+    assert len(team.helpers) >= 2
+    parallel.set_num_threads(1)
+    while team.board[few_rows._AWAKE]:  # ends: the next products send them to sleep
+        layer.check()
+
+
+@needs_numba
+def test_without_more_threads_the_caller_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(few_rows, "_team", None)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    parallel.set_num_threads(2)
+    Layer(4, 64, 2000).check()
+    assert few_rows._team is not None
+    assert not few_rows._team.helpers
 
 
 @needs_numba
