@@ -7,10 +7,10 @@ some milliseconds after a product, without the lock. Each product is cut into up
 takes the next, so that a helper that is asleep delays nobody. One that loses its processor in the middle of a part
 does: beside other programs this can be slower than one thread.
 
-What they share is the board, an array of integers: whether it is in use, how many helpers are wanted and awake, what to
-multiply, the number of the next part and how many are finished. All but the product itself are read and written by the
-processor's atomic instructions, for which Numba has no functions of its own. A helper reads the product only after it
-has taken one of its parts, and the leader, who wrote it, doesn't return before all parts are finished.
+What they share is the board, an array of integers: how many use it, how many helpers are wanted and awake, what to
+multiply, the number of the next part and how many are finished. Compiled code reads and writes all but the product by
+the processor's atomic instructions, for which Numba has no functions of its own. A helper reads the product only after
+it has taken one of its parts, and the leader, who wrote it, doesn't return before all parts are finished.
 
 Needs Numba (the extra `fast`) and MKL (`mkl`).
 """
@@ -52,7 +52,7 @@ _PARTS = 8  # of each product, so that threads that begin at different times sti
 _PATIENCE = 10_000  # times that a helper looks for work and lets others run before it sleeps: some 10 ms
 
 # The board's indices: those that several threads write lie in cache lines (8 numbers) of their own.
-_NEXT, _FINISHED, _AWAKE, _WANTED, _IN_USE, _PRODUCT = 0, 8, 16, 24, 32, 40
+_NEXT, _FINISHED, _AWAKE, _WANTED, _USERS, _PRODUCT = 0, 8, 16, 24, 32, 40
 _ROWS, _INNER, _BLOCKS, _COLUMNS, _STEP, _X, _WEIGHTS, _BIAS, _Y, _RELU, _GEMM = range(_PRODUCT, _PRODUCT + 11)
 _BOARD = 56  # numbers
 _INTEGER, _FLOAT = 8, 4  # bytes
@@ -103,17 +103,6 @@ def _add(context, address, value):
     def write(context, builder, signature, arguments):
         place = _pointer(builder, arguments[0], ir.IntType(64))
         return builder.atomic_rmw("add", place, arguments[1], "acq_rel")
-
-    return types.int64(types.int64, types.int64), write
-
-
-@intrinsic
-def _exchange(context, address, value):
-    """Write an integer; what was there before."""
-
-    def write(context, builder, signature, arguments):
-        place = _pointer(builder, arguments[0], ir.IntType(64))
-        return builder.atomic_rmw("xchg", place, arguments[1], "acq_rel")
 
     return types.int64(types.int64, types.int64), write
 
@@ -194,17 +183,17 @@ def _lead(board, at, product):
     All in one piece of compiled code, which Ctrl-C can't interrupt.
     """
     scratch = np.empty(product[_ROWS] * WIDTH, np.float32)
-    if _exchange(at + _IN_USE * _INTEGER, 1):  # by another thread of the program
+    if _add(at + _USERS * _INTEGER, 1):  # another thread of the program was first
         for part in range(_PARTS):
             _compute(product, part, scratch)
-        return
-    board[_PRODUCT:] = product[_PRODUCT:]
-    _store(at + _FINISHED * _INTEGER, 0)
-    _store(at + _NEXT * _INTEGER, 0)
-    _work(board, at, scratch)
-    while _load(at + _FINISHED * _INTEGER) < _PARTS:
-        _let_others_run()
-    _store(at + _IN_USE * _INTEGER, 0)
+    else:
+        board[_PRODUCT:] = product[_PRODUCT:]
+        _store(at + _FINISHED * _INTEGER, 0)
+        _store(at + _NEXT * _INTEGER, 0)
+        _work(board, at, scratch)
+        while _load(at + _FINISHED * _INTEGER) < _PARTS:
+            _let_others_run()
+    _add(at + _USERS * _INTEGER, -1)
 
 
 @fused
