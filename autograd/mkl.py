@@ -106,9 +106,11 @@ def _gemm(dtype: Any) -> Any:
     return getattr(library, f"cblas_{_LETTERS[dtype]}gemm") if library and dtype in _LETTERS else None
 
 
+@functools.cache
 def address() -> int:
     """Where MKL's function cblas_sgemm lies, for a compiled loop that calls it; 0 without MKL."""
-    return ctypes.cast(gemm, ctypes.c_void_p).value or 0 if (gemm := _gemm(np.dtype(np.float32))) else 0
+    gemm = _gemm(np.dtype(np.float32))
+    return (gemm and ctypes.cast(gemm, ctypes.c_void_p).value) or 0
 
 
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> None:
