@@ -133,6 +133,7 @@ def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, d
 
 # -- softmax with cross-entropy ----------------------------------------------------------------------------------------
 
+_ROUNDING = _F(2.0**-20)  # sixteen times the relative error of one operation in float32
 _LANES = 64  # running maxima side by side: as many numbers as a few vector registers hold
 _SUMMED = 512  # numbers of which a sum is taken before it is added to the row's, which keeps its digits
 
@@ -367,3 +368,55 @@ def few_rows(x, block, out):
             y = out[rest * WIDTH : (rest + 1) * WIDTH]
             for j in range(WIDTH):
                 y[j] += a0 * w[j] + a1 * w[WIDTH + j] + a2 * w[2 * WIDTH + j] + a3 * w[3 * WIDTH + j]
+
+
+# -- the largest logits, screened --------------------------------------------------------------------------------------
+
+
+@fused
+def logit_bounds(products, added, layer, counts, sizes, upper, lower):
+    """Bounds of logits (rows, tokens) from the products (rows, tokens) of integers: see `models.generation.screening`.
+
+    `added` (tokens,) is in the products and not in q . p; `layer` (4, tokens) holds s, b, |r| and |s q|; `counts`
+    (tokens,) is 0, or -inf for a token whose lower bound doesn't count; `sizes` (3, rows) holds t, |x| and |u|. Into
+    `upper` (rows, tokens) goes each upper bound, into `lower` (rows,) the largest of the lower ones, if it is larger
+    than what is there.
+    """
+    scale, bias, lost, kept = layer
+    low, lanes = np.empty(products.shape[1], np.float32), np.empty(_LANES, np.float32)
+    for i in range(products.shape[0]):
+        t, length, left = sizes[0, i], sizes[1, i], sizes[2, i]
+        for j in range(products.shape[1]):
+            middle = _F(products[i, j] - added[j]) * (scale[j] * t) + bias[j]
+            error = length * lost[j] + left * kept[j] + abs(middle) * _ROUNDING
+            upper[i, j] = middle + error
+            low[j] = middle - error + counts[j]
+        top = largest(low, lanes)
+        lower[i] = top if top > lower[i] else lower[i]
+
+
+@fused
+def largest_logits(logits, least, weight, bias, x, most):
+    """The logits of a row x, in place of their upper bounds, where these reach `least`; -inf elsewhere.
+
+    False if there are more than `most`.
+    """
+    tokens, found = np.empty(most, np.int64), 0
+    for first in range(0, logits.size, _LANES):
+        some, reach = logits[first : first + _LANES], 0
+        for j in range(some.size):
+            reach += some[j] >= least
+        if reach:
+            if found + reach > most:
+                return False
+            for j in range(some.size):
+                if some[j] >= least:
+                    tokens[found] = first + j
+                    found += 1
+    logits[:] = _F(-np.inf)
+    for token in tokens[:found]:
+        w, total = weight[token], _ZERO
+        for k in range(x.size):
+            total += w[k] * x[k]
+        logits[token] = total + bias[token]
+    return True

@@ -28,8 +28,9 @@ from .parallel import pieces
 #: Multiplications below which a product is left to NumPy: MKL's kernels gain less than the 5 microseconds of the call.
 LEAST = 1 << 20
 
-# Values of CBLAS_LAYOUT, CBLAS_TRANSPOSE, mkl_set_interface_layer, mkl_set_threading_layer and mkl_cbwr_set in mkl.h.
-_ROW_MAJOR, _AS_IT_IS, _TRANSPOSED = 101, 111, 112
+# Values of CBLAS_LAYOUT, CBLAS_TRANSPOSE and CBLAS_OFFSET in mkl.h, and of mkl_set_interface_layer,
+# mkl_set_threading_layer and mkl_cbwr_set.
+ROW_MAJOR, AS_IT_IS, TRANSPOSED, ONE_OFFSET = 101, 111, 112, 173
 _INTS_OF_32_BITS, _SEQUENTIAL, _AVX2, _STRICT = 0, 1, 10, 0x10000
 _FARTHEST = 2**31 - 1  # numbers from one row to the next: a C int
 _LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}  # of the functions' names
@@ -82,6 +83,9 @@ def _loaded() -> tuple[Any, str | None]:
             gemm, integer, array = getattr(library, f"cblas_{letter}gemm"), ctypes.c_int, ctypes.c_void_p
             gemm.argtypes = [*[integer] * 6, real, array, integer, array, integer, real, array, integer]
             gemm.restype = None
+        by_bytes, real, operand = library.cblas_gemm_s8u8s32, ctypes.c_float, (array, integer, ctypes.c_byte)
+        by_bytes.argtypes = [*[integer] * 7, real, *operand, *operand, real, array, integer, array]
+        by_bytes.restype = None
     except (OSError, AttributeError) as error:
         return None, f"MKL can't be used: {error}"
     return library, None
@@ -107,10 +111,10 @@ def _gemm(dtype: Any) -> Any:
 
 
 @functools.cache
-def address() -> int:
-    """Where MKL's function cblas_sgemm lies, for a compiled loop that calls it; 0 without MKL."""
-    gemm = _gemm(np.dtype(np.float32))
-    return (gemm and ctypes.cast(gemm, ctypes.c_void_p).value) or 0
+def address(name: str) -> int:
+    """Where a function of MKL lies, for compiled code that calls it; 0 without MKL."""
+    library, _ = _load()
+    return 0 if library is None else ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
 
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -> None:
@@ -127,16 +131,41 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
             out[rows] += a[rows] @ b
 
 
+def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a @ b^T for contiguous matrices a (m, k) uint8 and b (n, k) int8, k > 0: (m, n) int32, exact.
+
+    Only where `multiplies_bytes`.
+    """
+    (m, k), n = a.shape, len(b)
+    out, nothing = np.empty((m, n), np.int32), np.zeros(1, np.int32)
+    at_a, at_b, at, at_nothing = (array.ctypes.data for array in (a, b, out, nothing))
+    turns = ROW_MAJOR, AS_IT_IS, TRANSPOSED, ONE_OFFSET
+    _load()[0].cblas_gemm_s8u8s32(*turns, m, n, k, 1.0, at_a, k, 0, at_b, k, 0, 0.0, at, n, at_nothing)
+    return out
+
+
+@functools.cache
+def multiplies_bytes() -> bool:
+    """Whether there is MKL, and a product of the largest 8-bit integers is right.
+
+    Processors without instructions for it add pairs of such products in 16 bits, which are too few.
+    """
+    if missing():
+        return False
+    a, b = np.array([[255] * 64, [0] * 64], np.uint8), np.array([[127] * 64, [-127] * 64], np.int8)
+    return np.array_equal(multiply_bytes(a, b), a.astype(np.int32) @ b.T.astype(np.int32))
+
+
 def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: float) -> bool:
     """Let MKL compute a @ b + old * out; False if these are no matrices to it."""
     (m, k), n, size = a.shape, b.shape[1], out.itemsize
     if min(m, n, k) < 2 or not a.dtype == b.dtype == out.dtype:
         return False
     (turn_a, step_a), (turn_b, step_b), (turn, step) = (_layout(x, size) for x in (a, b, out))
-    if not (turn_a and turn_b and turn == _AS_IT_IS):
+    if not (turn_a and turn_b and turn == AS_IT_IS):
         return False
     at_a, at_b, at = a.ctypes.data, b.ctypes.data, out.ctypes.data
-    gemm(_ROW_MAJOR, turn_a, turn_b, m, n, k, 1.0, at_a, step_a, at_b, step_b, old, at, step)
+    gemm(ROW_MAJOR, turn_a, turn_b, m, n, k, 1.0, at_a, step_a, at_b, step_b, old, at, step)
     return True
 
 
@@ -144,7 +173,7 @@ def _layout(x: np.ndarray, size: int) -> tuple[int, int]:
     """How MKL reads this matrix, by rows or transposed (0: not at all), and the numbers from one row, or column, to the
     next, which must not overlap."""
     (rows, columns), (down, right) = x.shape, x.strides
-    for turn, along, across, length in ((_AS_IT_IS, right, down, columns), (_TRANSPOSED, down, right, rows)):
+    for turn, along, across, length in ((AS_IT_IS, right, down, columns), (TRANSPOSED, down, right, rows)):
         if along == size and length * size <= across <= _FARTHEST * size and across % size == 0:
             return turn, across // size
     return 0, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -121,7 +122,7 @@ class RecurrentState:
         self.model, self.rows = model, rows
         self._state: list[State] | None = None
 
-    def step(self, ids: np.ndarray) -> Any:
+    def step(self, ids: np.ndarray, besides: Sequence[int] | None = None) -> Any:
         with no_grad():
             logits, self._state = self.model.outputs(ids, self._state)
         return logits.data[:, -1].copy()

@@ -68,7 +68,7 @@ class Affine:
         """(rows, in_features) -> (rows, out_features), written into `buffer` if there is one."""
         rows, packed, bias = len(x), self.blocks, self.bias
         y = self.buffer(rows) if buffer is None else buffer
-        if packed is None or rows == 1:
+        if packed is None or (rows == 1 and not self.compiled):
             y = y[:rows, : self.out_features]
 
             def some_rows(first: int, last: int) -> None:

@@ -7,7 +7,7 @@ generation is in the state; the model and its layers hold none of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,11 +33,13 @@ class DecodingState(Protocol):
     positions: int | None
     suggested_lengths: np.ndarray | None
 
-    def step(self, ids: np.ndarray) -> Any:
+    def step(self, ids: np.ndarray, besides: Sequence[int] | None = None) -> Any:
         """Feed each sequence its next tokens.
 
         Args:
             ids: (rows, new) host integers; more than one new token only while each sentence has one sequence.
+            besides: given, only the largest logit is wanted, whichever of these tokens are ruled out first. A state
+                may then give -inf instead of logits that are smaller.
 
         Returns logits (rows, vocab_size) of the token after the last one fed, an array on the model's device. The
         caller may modify it; the next step may reuse its memory. Raises ValueError beyond `positions`.
@@ -80,7 +82,7 @@ class Uncached:
     def rows(self) -> int:
         return len(self.origin)
 
-    def step(self, ids: np.ndarray) -> Any:
+    def step(self, ids: np.ndarray, besides: Sequence[int] | None = None) -> Any:
         self.ids = np.concatenate([self.ids, ids], axis=1)
         return self.logits(self.ids, self.origin)
 

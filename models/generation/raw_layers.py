@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...autograd import Tensor, no_grad
+from ...autograd import Tensor, compiled, no_grad
 from ...autograd.backend import array_module
 from ...autograd.parallel import parallel_for
 from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
@@ -30,6 +31,8 @@ class Normalise:
         if type(norm) is not LayerNorm or norm.eps_outside or x.dtype == np.float16:
             with no_grad():
                 return norm(Tensor(x)).data
+        if array_module(x) is np and x.dtype == norm.weight.dtype == np.float32 and not compiled.missing():
+            return self._by_loop(np.ascontiguousarray(x), norm)
         xp, features = array_module(x), x.shape[1]
         y = x - x.sum(axis=1, keepdims=True) / features
         scale = xp.einsum("ij,ij->i", y, y)[:, None]
@@ -39,6 +42,13 @@ class Normalise:
         y *= xp.reciprocal(scale, out=scale)  # cheaper than a division of every number
         y *= norm.weight.data
         y += norm.bias.data
+        return y
+
+    def _by_loop(self, x: np.ndarray, norm: LayerNorm) -> np.ndarray:
+        y, x_hat, rstd = np.empty_like(x), np.empty_like(x), np.empty((len(x), 1), np.float32)
+        one, eps = np.float32(1), np.float32(norm.eps)
+        weight, bias = norm.weight.data, norm.bias.data
+        compiled.loops().normalize(x, None, None, one, weight, bias, eps, None, x_hat, rstd, y, 0, len(x))
         return y
 
 
@@ -195,3 +205,12 @@ class RawDecoder:
             pack([self.output, *(affine for layer in self.layers for affine in layer.affines())])
         self.dtype, self.vocabulary = output.weight.dtype, output.out_features
         self.xp = array_module(output.weight.data)
+
+    @functools.cached_property
+    def screen(self) -> Any:
+        """A `Screen` of the output layer, where it can be had and pays; else None."""
+        if not self.output.compiled:
+            return None
+        from .screening import screen  # imports Numba
+
+        return screen(self.output.weight.T, self.output.bias)

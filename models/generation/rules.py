@@ -57,6 +57,13 @@ class Rules:
     forced_last: int | None = None
     penalise: str = "logits"
 
+    @property
+    def ruled_out(self) -> tuple[int, ...] | None:
+        """All tokens that these rules may ever rule out; None if they can be any, or if rules change logits."""
+        if self.no_repeat_ngram or self.repetition_penalty != 1.0:
+            return None
+        return self.forbidden if self.eos_id is None else (*self.forbidden, self.eos_id)
+
     def __post_init__(self) -> None:
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"max_length = {self.max_length} must be at least 1: <eos> counts")

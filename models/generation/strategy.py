@@ -72,6 +72,7 @@ class Strategy:
         forbidden: tuple[int, ...] = (),
         numbers: Sequence[int] | None = None,
         compared: Compared | None = None,
+        scores: bool = True,
     ) -> list[list[Hypothesis]]:
         """`n_best` hypotheses for each row of the state, best first. Raises ValueError for wrong options.
 
@@ -80,6 +81,7 @@ class Strategy:
             numbers: for sampling, a number for each row that identifies its sentence, such as the line in a file; by
                 default the row's index. The same seed and number draw the same tokens in every batch.
             compared: for a consensus, see `by_consensus`.
+            scores: False if nobody reads them: those of greedy search are then NaN, which saves time.
         """
         rules = Rules(
             bos_id,
@@ -100,7 +102,7 @@ class Strategy:
         if self.sampling:
             return self._draw(state, rules, numbers, self.n_best)
         if self.beam == self.n_best == 1 and not self.coverage:
-            return [[hypothesis] for hypothesis in greedy_search(state, rules)]
+            return [[hypothesis] for hypothesis in greedy_search(state, rules, scores=scores)]
         return beam_search(
             state,
             rules,

@@ -68,10 +68,11 @@ class Translator(TrainedModel):
         strategy: Strategy | None = None,
         too_long: TooLong = "error",
         progress: bool = False,
+        scores: bool = True,
     ) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses of the strategy for each sentence, best first; by default a beam search of width 5.
 
-        `too_long` and `progress` as in `translate`, and the same errors.
+        `too_long` and `progress` as in `translate`, and the same errors; `scores` as in `Strategy.generate`.
         """
         strategy = strategy or self.own
         strategy = dataclasses.replace(
@@ -95,6 +96,7 @@ class Translator(TrainedModel):
                     eos_id=tokenizer.eos_id,
                     numbers=batch.indices.tolist(),
                     compared=lambda ids: _WORD.findall(tokenizer.decode(ids).casefold()),
+                    scores=scores,
                 )
                 for index, result in zip(batch.indices, found_in_batch, strict=True):
                     found[index] = result
@@ -124,7 +126,7 @@ class Translator(TrainedModel):
         Raises InputError for an empty sentence, or one longer than the model takes.
         """
         strategy = strategy or Strategy(beam=beam, alpha=alpha)
-        best = self.hypotheses(sentences, strategy=strategy, too_long=too_long, progress=progress)
+        best = self.hypotheses(sentences, strategy=strategy, too_long=too_long, progress=progress, scores=False)
         return [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best]
 
     def attention(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.autograd import loops, mkl, parallel
-from handloom.models.generation import affine, few_rows
+from handloom.models.generation import affine, few_rows, team
 from handloom.models.generation.affine import Affine, pack
 from handloom.models.generation.few_rows import FEW, WIDTH, multiply
 
@@ -101,16 +101,16 @@ def test_larger_products_are_left_to_mkls_function(monkeypatch: pytest.MonkeyPat
                 z[i * c_step + j] = total if right else np.nan
 
     served = []
-    monkeypatch.setattr(mkl, "address", lambda: served.append(1) or gemm.address)
+    monkeypatch.setattr(mkl, "address", lambda name: served.append(name) or gemm.address)
     for rows in (FEW, FEW + 1, 40):
         Layer(rows, 16, 300).check(relu=rows == 40)
-    assert len(served) == 2  # FEW rows are the loop's
+    assert served == ["cblas_sgemm"] * 2  # FEW rows are the loop's
 
 
 @needs_numba
 @pytest.mark.skipif(mkl.missing() is not None, reason=f"{mkl.missing()}")
 def test_mkl_multiplies_more_rows() -> None:
-    assert mkl.address()
+    assert mkl.address("cblas_sgemm")
     for rows in (FEW + 1, 100, few_rows.MOST):
         Layer(rows, 64, 300).check()
 
@@ -239,15 +239,15 @@ def test_other_dtypes_and_widths_are_numpys(monkeypatch: pytest.MonkeyPatch) -> 
 
 @needs_numba
 def test_fewer_threads_are_fewer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(few_rows, "_PATIENCE", 10**9)  # helpers would never sleep
+    monkeypatch.setattr(team, "_PATIENCE", 10**9)  # helpers would never sleep
     layer = Layer(4, 64, 2000)
     parallel.set_num_threads(3)
     layer.check()
-    team = few_rows._team
-    assert team is not None
-    assert len(team.helpers) >= 2
+    made = team._team
+    assert made is not None
+    assert len(made.helpers) >= 2
     parallel.set_num_threads(1)
-    while team.board[few_rows._AWAKE]:  # ends: the next products send them to sleep
+    while made.board[team._AWAKE]:  # ends: the next products send them to sleep
         layer.check()
 
 
@@ -256,12 +256,12 @@ def test_without_more_threads_the_caller_multiplies(monkeypatch: pytest.MonkeyPa
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(few_rows, "_team", None)
+    monkeypatch.setattr(team, "_team", None)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     parallel.set_num_threads(2)
     Layer(4, 64, 2000).check()
-    assert few_rows._team is not None
-    assert not few_rows._team.helpers
+    assert team._team is not None
+    assert not team._team.helpers
 
 
 @needs_numba

@@ -129,9 +129,9 @@ class CountedState:
     def __getattr__(self, name: str):
         return getattr(self.state, name)
 
-    def step(self, ids: np.ndarray):
+    def step(self, ids: np.ndarray, besides=None):
         self.steps += 1
-        return self.state.step(ids)
+        return self.state.step(ids, besides)
 
 
 def test_the_search_stops_when_no_hypothesis_can_still_win() -> None:

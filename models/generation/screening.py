@@ -1,0 +1,172 @@
+"""Which logits can be the largest: bounds of all from weights of 8 bits, and the exact values of a few.
+
+Greedy search wants the largest logit only, yet with a vocabulary of tens of thousands of tokens the output layer is a
+third to a half of its time. Weights of 8 bits take a quarter of the memory, and processors multiply several times as
+many of them at once. With w = s q + r, where q are integers from -127 to 127, and x = t p + u likewise,
+
+    |w . x - s t (q . p)| <= |r| |x| + |s q| |u|
+
+by the inequality of Cauchy and Schwarz, twice. A token whose upper bound is below the largest of the lower bounds is
+out; the logits of the others, usually less than one in a thousand, are computed in float32. The bounds have room for
+the rounding of float32: the token found is the one that the whole product gives, as far as two ways to add the same
+numbers agree.
+
+Needs Numba (the extra `fast`) and MKL (`mkl`), for its products of 8-bit integers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...autograd import compiled, mkl
+from ...autograd.backend import array_module
+from ...autograd.loops import largest_logits, logit_bounds
+from ...autograd.parallel import parallel_for, pieces
+from .team import INTEGER, PARTS, call_address, floats, integers, intrinsic, ir, job, run, types
+
+LEVELS = 127  # the largest integer
+OFFSET = 128  # added to those of x, as MKL wants one side without a sign
+PIECE = 1 << 16  # products that are computed at a time, and still in the processor's cache for the next pass
+LEAST = 1 << 22  # weights of an output layer; smaller ones cost little
+MOST_FEATURES = 1 << 16  # of which the sum of products of 8 bits fits into 32
+FEW = 64  # if more than one token in so many can be the largest, the whole product is faster
+_ROUNDING = 2.0**-24  # relative error of one operation in float32
+_LARGEST = 1e37  # far enough from where float32 ends
+
+
+class Screen:
+    """An output layer x W^T + b of which only the logits that can be the largest are computed.
+
+    Args:
+        weight: (vocabulary, features) float32, contiguous; not copied, and must not change.
+        bias: (vocabulary,) float32, contiguous.
+    """
+
+    def __init__(self, weight: np.ndarray, bias: np.ndarray):
+        vocabulary, features = weight.shape
+        self.weight, self.bias = weight, bias
+        self.integers, self.added = np.empty(weight.shape, np.int8), np.empty(vocabulary, np.int64)
+        self.layer = np.empty((4, vocabulary), np.float32)  # s, b, |r|, |s q|
+        scale, b, lost, kept = self.layer
+        b[:], lengths = bias, np.empty(vocabulary, np.float32)
+
+        def part(first: int, last: int) -> None:
+            for some in pieces(first, last, features):
+                self.integers[some], scale[some], r = quantise(weight[some])
+                self.added[some] = OFFSET * self.integers[some].sum(axis=1, dtype=np.int64)
+                lengths[some] = _length(weight[some])
+                lost[some] = _length(r) + (features + 16) * _ROUNDING * lengths[some]  # a sum of so many terms
+                kept[some] = _length(weight[some] - r)
+
+        with np.errstate(all="ignore"):
+            parallel_for(np, vocabulary, part, cost=3.0 * features)
+        #: |x| from which float32 may overflow; 0 or NaN if the weights or the bias are not finite.
+        self.too_long = (_LARGEST - float(np.abs(bias).max())) / max(float(lengths.max()), 1.0)
+        self._counts = functools.lru_cache(maxsize=4)(self._make_counts)
+
+    def __call__(self, x: np.ndarray, logits: np.ndarray, besides: Sequence[int]) -> bool:
+        """Logits of x (rows, features) into `logits` (rows, vocabulary), -inf for all that can't be the largest.
+
+        They can't be even if all tokens `besides` are ruled out. Returns False, and leaves anything in `logits`, if x
+        is not float32 or not finite, or if too many logits are close to the largest.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            length = _length(x)
+        if x.dtype != np.float32 or not float(length.max(initial=0)) < self.too_long:
+            return False
+        x, (p, t, u) = np.ascontiguousarray(x), quantise(x)
+        p = (p + np.int16(OFFSET)).astype(np.uint8)
+        sizes = np.stack([t, length, _length(u) + np.float32(8 * _ROUNDING) * length])
+        (rows, vocabulary), gap = logits.shape, logits.strides[0] // logits.itemsize
+        lower, enough = np.empty((PARTS, rows), np.float32), np.zeros(rows, np.int64)
+        layer = self.integers, self.added, self.layer, self._counts(tuple(besides))
+        numbers = rows, x.shape[1], vocabulary, gap
+        for stage, number, arrays in (
+            (_bound, mkl.address("cblas_gemm_s8u8s32"), (*layer, p, sizes, logits, lower)),
+            (_compute, vocabulary // FEW, (self.weight, self.bias, x, logits, lower, enough)),
+        ):
+            run(stage, *numbers, number, *(array.ctypes.data for array in arrays))
+        return bool(enough.all())
+
+    def _make_counts(self, besides: tuple[int, ...]) -> np.ndarray:
+        """(vocabulary,) 0, or -inf for the tokens whose lower bounds don't count."""
+        counts = np.zeros(len(self.bias), np.float32)
+        counts[list(besides)] = -np.inf
+        return counts
+
+
+def screen(weight: Any, bias: Any) -> Screen | None:
+    """A Screen of this output layer; None where it can't be had, or gains nothing."""
+    arrays = weight, bias
+    if array_module(*arrays) is not np or any(a.dtype != np.float32 or not a.flags.c_contiguous for a in arrays):
+        return None
+    if weight.size < LEAST or weight.shape[1] > MOST_FEATURES or compiled.missing() or not mkl.multiplies_bytes():
+        return None
+    return Screen(weight, bias)
+
+
+def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows x (n, features) as t q + u: q of 8 bits, t (n,), and u (n, features), what is lost."""
+    t = np.abs(x).max(axis=1) / LEVELS
+    q = np.rint(x / np.where(t == 0, 1, t)[:, None])
+    return q.astype(np.int8), t, x - q * t[:, None]
+
+
+def _length(x: np.ndarray) -> np.ndarray:
+    """The length of each row of x (n, features), rounded up to float32."""
+    return (np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64)) * (1 + 8 * _ROUNDING)).astype(np.float32)
+
+
+@intrinsic
+def _gemm(context, function, m, n, k, a, b, c, nothing):
+    """Call cblas_gemm_s8u8s32 at an address: c = a @ b^T, without gaps; `nothing` is the address of a zero."""
+
+    def write(context, builder, signature, arguments):
+        number, byte, real, address = ir.IntType(32), ir.IntType(8), ir.FloatType(), ir.IntType(64)
+        operand = [address, number, byte]
+        kinds = [*[number] * 7, real, *operand, *operand, real, address, number, address]
+        function, m, n, k, a, b, c, nothing = arguments
+        m, n, k = (builder.trunc(one, number) for one in (m, n, k))
+        turns = [number(one) for one in (mkl.ROW_MAJOR, mkl.AS_IT_IS, mkl.TRANSPOSED, mkl.ONE_OFFSET)]
+        given = [*turns, m, n, k, real(1.0), a, k, byte(0), b, k, byte(0), real(0.0), c, n, nothing]
+        call_address(builder, function, kinds, given)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 8), write
+
+
+@job
+def _bound(arguments, part):
+    """Upper bounds of the logits of some tokens, written into `logits`, and the largest of the lower bounds."""
+    rows, features, vocabulary, gap, gemm = integers(arguments, 5)
+    weights, added_at, layer_at, counts_at, p, sizes_at, logits_at, lower_at = integers(arguments + 5 * INTEGER, 8)
+    added, layer, counts = (
+        integers(added_at, vocabulary),
+        floats(layer_at, (4, vocabulary)),
+        floats(counts_at, vocabulary),
+    )
+    sizes, logits, lower = floats(sizes_at, (3, rows)), floats(logits_at, (rows, gap)), floats(lower_at, (PARTS, rows))
+    step, last, nothing = max(PIECE // max(rows, 8), 1), vocabulary * (part + 1) // PARTS, np.zeros(1, np.int32)
+    lower[part] = -np.inf
+    for start in range(vocabulary * part // PARTS, last, step):
+        end = min(start + step, last)
+        products, some = np.empty((rows, end - start), np.int32), weights + start * features
+        _gemm(gemm, rows, end - start, features, p, some, products.ctypes.data, nothing.ctypes.data)
+        here = added[start:end], layer[:, start:end], counts[start:end]
+        logit_bounds(products, *here, sizes, logits[:, start:end], lower[part])
+
+
+@job
+def _compute(arguments, part):
+    """The logits of some rows where they can be the largest, and whether these are few enough."""
+    rows, features, vocabulary, gap, most = integers(arguments, 5)
+    weight_at, bias_at, x_at, logits_at, lower_at, enough_at = integers(arguments + 5 * INTEGER, 6)
+    weight, bias = floats(weight_at, (vocabulary, features)), floats(bias_at, vocabulary)
+    x, logits = floats(x_at, (rows, features)), floats(logits_at, (rows, gap))
+    lower, enough = floats(lower_at, (PARTS, rows)), integers(enough_at, rows)
+    for row in range(rows * part // PARTS, rows * (part + 1) // PARTS):
+        enough[row] = largest_logits(logits[row, :vocabulary], lower[:, row].max(), weight, bias, x[row], most)

@@ -1,0 +1,214 @@
+"""Screened logits: the bounds hold, and greedy search finds what it finds with all logits."""
+
+from __future__ import annotations
+
+import threading
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handloom.autograd import loops, manual_seed, mkl
+from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, greedy_search
+from handloom.models.generation import affine, screening, team
+from handloom.models.generation.screening import FEW, OFFSET, Screen, quantise
+
+needs_numba = pytest.mark.skipif(
+    find_spec("numba") is None or not team.usable(),
+    reason="needs Numba that compiles: pip install 'handloom[fast]'",
+)
+
+
+def weights(vocabulary: int, features: int, seed: int, outliers: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """(vocabulary, features) and (vocabulary,) float32; with `outliers` some rows and numbers are much larger."""
+    rng = np.random.default_rng(seed)
+    weight, bias = rng.normal(size=(vocabulary, features)), rng.normal(size=vocabulary)
+    if outliers:
+        weight *= np.exp(rng.normal(size=(vocabulary, 1)))
+        weight[rng.random(weight.shape) < 0.02] *= 30
+    return weight.astype(np.float32), bias.astype(np.float32)
+
+
+@given(
+    features=st.sampled_from([1, 3, 64]),
+    scale=st.sampled_from([1e-30, 1e-3, 1.0, 1e4]),
+    outliers=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_the_bounds_hold(features, scale, outliers, seed) -> None:
+    """Also for logits as float32 computes them."""
+    plain = getattr(loops.logit_bounds, "py_func", loops.logit_bounds)
+    weight, bias = weights(70, features, seed, outliers)
+    x = (scale * weights(3, features, seed + 1, outliers)[0]).astype(np.float32)
+    screen, (q, t, u) = Screen(weight, bias), quantise(x)
+    assert np.abs(x - (q * t[:, None] + u)).max() <= 1e-6 * np.abs(x).max()
+    sizes = np.stack([t, np.linalg.norm(x, axis=1), np.linalg.norm(u, axis=1) + 1e-6 * np.linalg.norm(x, axis=1)])
+    products = (q.astype(np.int32) + OFFSET) @ screen.integers.T.astype(np.int32)
+    upper, lower, one = np.empty((3, 70), np.float32), np.full(3, -np.inf, np.float32), np.empty(3, np.float32)
+    layer = screen.added, screen.layer
+    plain(products, *layer, np.zeros(70, np.float32), sizes.astype(np.float32), upper, lower)
+    for logits in (x.astype(np.float64) @ weight.T + bias, x @ weight.T + bias):
+        assert (upper >= logits).all()
+        assert (lower <= logits.max(axis=1)).all()
+    for token in range(0, 70, 9):
+        one[:], counts = -np.inf, np.full(70, -np.inf, np.float32)
+        counts[token] = 0
+        plain(products, *layer, counts, sizes.astype(np.float32), upper, one)
+        assert (one <= x @ weight[token] + bias[token]).all()
+
+
+@pytest.fixture
+def bytes_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function with the arguments of MKL's stands for it where there is none, so that the rest is tested."""
+    if not mkl.missing():
+        return
+    from numba import carray, cfunc, types
+
+    whole, byte, real = types.int32, types.int8, types.float32
+    operand = types.CPointer(types.uint8), whole, byte, types.CPointer(byte), whole, byte
+    kinds = [*[whole] * 7, real, *operand, real, types.CPointer(whole), whole, types.CPointer(whole)]
+
+    @cfunc(types.void(*kinds))
+    def gemm(layout, turn_a, turn_b, offset, m, n, k, alpha, a, lda, ao, b, ldb, bo, beta, c, ldc, co):
+        right = layout == 101 and turn_a == 111 and turn_b == 112 and offset == 173 and alpha == 1 and beta == 0
+        right = right and ao == 0 and bo == 0 and co[0] == 0
+        x, w, y = carray(a, (m, lda)), carray(b, (n, ldb)), carray(c, (m, ldc))
+        for i in range(m):
+            for j in range(n):
+                total = 0
+                for t in range(k):
+                    total += types.int32(x[i, t]) * types.int32(w[j, t])
+                y[i, j] = total if right else 0
+
+    monkeypatch.setattr(mkl, "missing", lambda: None)
+    monkeypatch.setattr(mkl, "multiplies_bytes", lambda: True)
+    monkeypatch.setattr(mkl, "address", lambda name: gemm.address)
+
+
+def check(screen: Screen, x: np.ndarray, besides: tuple[int, ...] = ()) -> np.ndarray:
+    """Screened logits, in rows with a gap, against all of them; how many are not -inf in each row."""
+    expected = x @ screen.weight.T + screen.bias
+    buffer = np.full((len(x), len(screen.bias) + 5), 7, np.float32)
+    found = buffer[:, :-5]
+    assert screen(x, found, besides)
+    assert (buffer[:, -5:] == 7).all()
+    kept = np.isfinite(found)
+    np.testing.assert_allclose(found[kept], expected[kept], rtol=1e-4, atol=1e-4)
+    for ruled_out in ((), besides, besides[:1]):
+        some = found.copy()
+        some[:, list(ruled_out)] = expected[:, list(ruled_out)] = -np.inf
+        np.testing.assert_array_equal(some.argmax(axis=1), expected.argmax(axis=1))
+        expected = x @ screen.weight.T + screen.bias
+    return kept.sum(axis=1)
+
+
+@needs_numba
+@pytest.mark.usefixtures("bytes_by_numba")
+@given(rows=st.sampled_from([1, 2, 9, 40]), vocabulary=st.sampled_from([2048, 9001]), seed=st.integers(0, 30))
+def test_the_largest_is_among_few(rows, vocabulary, seed) -> None:
+    weight, bias = weights(vocabulary, 64, seed)
+    x = weights(rows, 64, seed + 1)[0]
+    screen = Screen(weight, bias)
+    best = np.argsort(x[0] @ weight.T + bias)
+    assert check(screen, x).max() < vocabulary // FEW
+    assert check(screen, x, tuple(best[-3:])).min() >= 1
+
+
+@needs_numba
+@pytest.mark.usefixtures("bytes_by_numba")
+def test_too_many_candidates_and_odd_numbers_are_refused() -> None:
+    weight, bias = weights(2048, 64, 0)
+    x, logits = weights(2, 64, 1)[0], np.empty((2, 2048), np.float32)
+    assert Screen(weight, bias)(x, logits, ())
+    assert not Screen(weight, bias)(x, logits.copy(), range(2048))  # none counts
+    assert not Screen(np.ones_like(weight), 0 * bias)(x, logits, ())  # all are equal
+    assert not Screen(weight, bias)(x.astype(np.float64), logits, ())
+    for number in (np.nan, np.inf, 1e38):
+        odd = x.copy()
+        odd[1, 3] = number
+        assert not Screen(weight, bias)(odd, logits, ())
+        odd_weight, odd_bias = weight.copy(), bias.copy()
+        odd_weight[5, 5] = odd_bias[7] = number
+        assert not Screen(odd_weight, bias)(x, logits, ())
+        assert not Screen(weight, odd_bias)(x, logits, ())
+    assert Screen(0 * weight, bias)(0 * x, logits, ())
+    assert (logits.argmax(axis=1) == bias.argmax()).all()
+
+
+@needs_numba
+@pytest.mark.usefixtures("bytes_by_numba")
+def test_threads_with_other_rules_share_a_screen() -> None:
+    weight, bias = weights(4096, 32, 0)
+    screen, x = Screen(weight, bias), weights(2, 32, 1)[0]
+    best = np.argsort(x @ weight.T + bias, axis=1)
+    wrong: list[BaseException] = []
+
+    def use(besides: tuple[int, ...]) -> None:
+        try:
+            for _ in range(100):
+                check(screen, x, besides)
+        except BaseException as error:
+            wrong.append(error)
+
+    users = [threading.Thread(target=use, args=(tuple(best[0, -number:]),)) for number in range(1, 7)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(mkl.missing() is not None, reason=f"{mkl.missing()}")
+def test_mkl_multiplies_bytes() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 256, (7, 300), np.uint8), rng.integers(-127, 128, (50, 300), np.int8)
+    np.testing.assert_array_equal(mkl.multiply_bytes(a, b), a.astype(np.int32) @ b.T.astype(np.int32))
+    assert OFFSET == 128
+
+
+@needs_numba
+@pytest.mark.usefixtures("bytes_by_numba")
+@pytest.mark.parametrize(
+    "rules",
+    [
+        Rules(1, 2, max_length=12),
+        Rules(1, 2, min_length=9, max_length=12),
+        Rules(1, 2, min_length=3, max_length=12, forbidden=tuple(range(0, 3000, 2)), forced_last=2),
+        Rules(1, 2, max_length=12, no_repeat_ngram=1),
+        Rules(1, 2, max_length=12, repetition_penalty=2.0),
+        Rules(1, 2, max_length=12, prefix=[[5], [7, 8, 9], []]),
+    ],
+)
+def test_greedy_search_finds_the_same(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(affine, "LEAST", 0)
+    monkeypatch.setattr(screening, "LEAST", 0)
+    screened: list[bool] = []
+    original = Screen.__call__
+    monkeypatch.setattr(Screen, "__call__", lambda *given: screened.append(original(*given)) or screened[-1])
+    manual_seed(0)
+    sizes = {"d_model": 32, "nhead": 2, "encoder_layers": 1, "decoder_layers": 2, "dim_feedforward": 64}
+    model = Seq2SeqTransformer(Seq2SeqConfig(3000, 3000, max_length=20, **sizes)).eval()
+    model.output.bias.data[:] = np.random.default_rng(0).normal(size=3000)
+    source = np.random.default_rng(1).integers(4, 3000, (3, 6))
+    decoder = model.raw_decoder()
+    plain = greedy_search(model.start(source, decoder=decoder), rules)
+    assert not screened  # scores need all logits
+    found = greedy_search(model.start(source, decoder=decoder), rules, scores=False)
+    assert [one.ids for one in found] == [one.ids for one in plain]
+    assert all(screened)
+    assert bool(screened) == (rules.ruled_out is not None)
+
+
+def test_where_it_gains_nothing_there_is_no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mkl, "multiplies_bytes", lambda: True)
+    monkeypatch.setattr(screening.compiled, "missing", lambda: None)
+    monkeypatch.setattr(screening, "LEAST", 64)
+    weight, bias = np.ones((8, 8), np.float32), np.ones(8, np.float32)
+    assert screening.screen(weight, bias) is not None
+    assert screening.screen(weight[:7], bias[:7]) is None  # too small
+    assert screening.screen(weight.T[::-1], bias) is None  # not contiguous
+    assert screening.screen(weight.astype(np.float64), bias.astype(np.float64)) is None
+    monkeypatch.setattr(mkl, "multiplies_bytes", lambda: False)
+    assert screening.screen(weight, bias) is None
