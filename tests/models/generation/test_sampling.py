@@ -99,7 +99,7 @@ def test_a_stream_does_no_work_ahead() -> None:
     model, fed = build(6), []
     state = model.start(np.array([[4, 5, 8]]))
     step = state.step
-    state.step = lambda ids: (fed.append(ids), step(ids))[1]  # type: ignore[method-assign]
+    state.step = lambda ids, *more: (fed.append(ids), step(ids, *more))[1]  # type: ignore[method-assign]
     tokens = stream(state, Rules(BOS, None, max_length=8))
     assert not fed
     next(tokens)

@@ -165,7 +165,7 @@ def test_finished_sentences_leave_the_batch() -> None:
     model = build(0, layers=2)
     state = model.start(random_source(np.random.default_rng(0), [2, 6, 4, 5]))
     rows, step = [], state.step
-    state.step = lambda ids: (rows.append(len(ids)), step(ids))[1]  # type: ignore[method-assign]
+    state.step = lambda ids, *more: (rows.append(len(ids)), step(ids, *more))[1]  # type: ignore[method-assign]
     lengths = sorted(len(h.ids) for h in greedy_search(state, Rules(BOS, EOS, max_length=20)))
     assert len(set(lengths)) > 1
     assert rows == [sum(length >= step for length in lengths) for step in range(len(rows))]
@@ -177,7 +177,7 @@ def test_the_prefix_that_all_have_is_fed_at_once() -> None:
         fed: list[int] = []
         state = model.start(np.array([[4, 5], [6, 7]]))
         step = state.step
-        state.step = lambda ids, step=step, fed=fed: (fed.append(ids.shape[1]), step(ids))[1]  # type: ignore
+        state.step = lambda ids, *more, step=step, fed=fed: (fed.append(ids.shape[1]), step(ids, *more))[1]  # type: ignore
         greedy_search(state, Rules(bos, EOS, prefix=prefix, max_length=2))
         assert fed[0] == chunk
         assert set(fed[1:]) == {1}
