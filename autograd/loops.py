@@ -133,22 +133,21 @@ def normalize_backward(g, x_hat, rstd, weight, past, mask, scale, d_total, dx, d
 
 # -- softmax with cross-entropy ----------------------------------------------------------------------------------------
 
-_ROUNDING = _F(2.0**-20)  # sixteen times the relative error of one operation in float32
-_LANES = 64  # running maxima side by side: as many numbers as a few vector registers hold
+LANES = 64  # running maxima side by side: as many numbers as a few vector registers hold
 _SUMMED = 512  # numbers of which a sum is taken before it is added to the row's, which keeps its digits
 
 
 @fused
 def largest(row, lanes):
-    """The maximum of a row; `lanes` (_LANES,) is scratch."""
+    """The maximum of a row; `lanes` (LANES,) is scratch."""
     lanes[:] = _F(-np.inf)
-    whole = row.size // _LANES
-    blocks = row[: whole * _LANES].reshape(whole, _LANES)
+    whole = row.size // LANES
+    blocks = row[: whole * LANES].reshape(whole, LANES)
     for i in range(whole):
-        for lane in range(_LANES):
+        for lane in range(LANES):
             lanes[lane] = blocks[i, lane] if blocks[i, lane] > lanes[lane] else lanes[lane]
     top = lanes.max()
-    for t in row[whole * _LANES :]:
+    for t in row[whole * LANES :]:
         top = t if t > top else top
     return top
 
@@ -182,7 +181,7 @@ def sum_of_exponentials(row, top):
 def log_sum_exp(flat, stride, columns, out, start, stop):
     """log sum exp of rows, each `columns` numbers that begin `stride` after the row before; not finite where a number
     is infinite or NaN."""
-    lanes = np.empty(_LANES, np.float32)
+    lanes = np.empty(LANES, np.float32)
     for i in range(start, stop):
         row = flat[i * stride : i * stride + columns]
         top = largest(row, lanes)
@@ -196,7 +195,7 @@ def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor,
     `bias` may be None, and `factor` where only the loss is wanted. Class weights are not supported: `each` is s / V.
     """
     classes = z.shape[1]
-    lanes = np.empty(_LANES, np.float32)
+    lanes = np.empty(LANES, np.float32)
     for i in range(start, stop):
         row = z[i]
         if bias is not None:
@@ -331,92 +330,3 @@ def adam_rows(w, ids, rows, m, v, b1, c1, b2, c2, eps, rate, keep):
                 v[i, j] += g * g * c2
             w[i, j] = w[i, j] * keep - m[i, j] / (np.sqrt(v[i, j]) + eps) * rate
         nearest += used
-
-
-# -- products of few rows ----------------------------------------------------------------------------------------------
-
-WIDTH = 128  # columns of a block of weights
-
-
-@fused
-def few_rows(x, block, out):
-    """out = x @ block, for x (rows, inner) and flat block (inner * WIDTH) and out (rows * WIDTH); inner in fours.
-
-    Each number of the block is read once for four rows, each of `out` once for four products. That is as fast as memory
-    for up to about eight rows; a BLAS for large matrices holds more of them in registers.
-    """
-    rows, inner = x.shape
-    out[:] = _ZERO
-    for k in range(0, inner, 4):
-        w = block[k * WIDTH : (k + 4) * WIDTH]
-        r = 0
-        while r + 4 <= rows:
-            a0, a1, a2, a3 = x[r, k], x[r, k + 1], x[r, k + 2], x[r, k + 3]
-            b0, b1, b2, b3 = x[r + 1, k], x[r + 1, k + 1], x[r + 1, k + 2], x[r + 1, k + 3]
-            c0, c1, c2, c3 = x[r + 2, k], x[r + 2, k + 1], x[r + 2, k + 2], x[r + 2, k + 3]
-            d0, d1, d2, d3 = x[r + 3, k], x[r + 3, k + 1], x[r + 3, k + 2], x[r + 3, k + 3]
-            y = out[r * WIDTH : (r + 4) * WIDTH]
-            for j in range(WIDTH):
-                w0, w1, w2, w3 = w[j], w[WIDTH + j], w[2 * WIDTH + j], w[3 * WIDTH + j]
-                y[j] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
-                y[WIDTH + j] += b0 * w0 + b1 * w1 + b2 * w2 + b3 * w3
-                y[2 * WIDTH + j] += c0 * w0 + c1 * w1 + c2 * w2 + c3 * w3
-                y[3 * WIDTH + j] += d0 * w0 + d1 * w1 + d2 * w2 + d3 * w3
-            r += 4
-        for rest in range(r, rows):
-            a0, a1, a2, a3 = x[rest, k], x[rest, k + 1], x[rest, k + 2], x[rest, k + 3]
-            y = out[rest * WIDTH : (rest + 1) * WIDTH]
-            for j in range(WIDTH):
-                y[j] += a0 * w[j] + a1 * w[WIDTH + j] + a2 * w[2 * WIDTH + j] + a3 * w[3 * WIDTH + j]
-
-
-# -- the largest logits, screened --------------------------------------------------------------------------------------
-
-
-@fused
-def logit_bounds(products, added, layer, counts, sizes, upper, lower):
-    """Bounds of logits (rows, tokens) from the products (rows, tokens) of integers: see `models.generation.screening`.
-
-    `added` (tokens,) is in the products and not in q . p; `layer` (4, tokens) holds s, b, |r| and |s q|; `counts`
-    (tokens,) is 0, or -inf for a token whose lower bound doesn't count; `sizes` (3, rows) holds t, |x| and |u|. Into
-    `upper` (rows, tokens) goes each upper bound, into `lower` (rows,) the largest of the lower ones, if it is larger
-    than what is there.
-    """
-    scale, bias, lost, kept = layer
-    low, lanes = np.empty(products.shape[1], np.float32), np.empty(_LANES, np.float32)
-    for i in range(products.shape[0]):
-        t, length, left = sizes[0, i], sizes[1, i], sizes[2, i]
-        for j in range(products.shape[1]):
-            middle = _F(products[i, j] - added[j]) * (scale[j] * t) + bias[j]
-            error = length * lost[j] + left * kept[j] + abs(middle) * _ROUNDING
-            upper[i, j] = middle + error
-            low[j] = middle - error + counts[j]
-        top = largest(low, lanes)
-        lower[i] = top if top > lower[i] else lower[i]
-
-
-@fused
-def largest_logits(logits, least, weight, bias, x, most):
-    """The logits of a row x, in place of their upper bounds, where these reach `least`; -inf elsewhere.
-
-    False if there are more than `most`.
-    """
-    tokens, found = np.empty(most, np.int64), 0
-    for first in range(0, logits.size, _LANES):
-        some, reach = logits[first : first + _LANES], 0
-        for j in range(some.size):
-            reach += some[j] >= least
-        if reach:
-            if found + reach > most:
-                return False
-            for j in range(some.size):
-                if some[j] >= least:
-                    tokens[found] = first + j
-                    found += 1
-    logits[:] = _F(-np.inf)
-    for token in tokens[:found]:
-        w, total = weight[token], _ZERO
-        for k in range(x.size):
-            total += w[k] * x[k]
-        logits[token] = total + bias[token]
-    return True

@@ -166,7 +166,7 @@ def in_loops(layers: list[Affine]) -> bool:
         array_module(*arrays) is np
         and all(array.dtype == np.float32 for array in arrays)
         and sum(array.size for array in arrays) >= LEAST
-        and all(layer.in_features % 4 == 0 for layer in layers)
+        and all(layer.in_features % 8 == 0 for layer in layers)
         and not (compiled.missing() or mkl.missing())
         and _few_rows().usable()
     )

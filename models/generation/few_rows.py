@@ -9,16 +9,53 @@ from __future__ import annotations
 import numpy as np
 
 from ...autograd import mkl
-from ...autograd.loops import WIDTH, few_rows, fused
-from .team import PARTS, call_address, floats, integers, intrinsic, ir, job, run, types, usable
+from ...autograd.loops import fused
+from .team import PARTS, call_address, floats, integers, intrinsic, ir, job, run, types
+from .team import usable as usable
 
-__all__ = ["FEW", "MOST", "WIDTH", "multiply", "usable"]
-
+WIDTH = 128  # columns of a block of weights
 #: More rows are multiplied by MKL, which holds more of them in registers than the loop.
 FEW = 8
 #: Even more are left to others: a thread has room for so many.
 MOST = 256
 _FLOAT = 4  # bytes
+
+
+@fused
+def multiply_block(x, block, out):
+    """out = x @ block, for x (rows, inner) and flat block (inner * WIDTH) and out (rows * WIDTH); inner in eights.
+
+    Each number of the block is read once for four rows, each of `out` once for four products; of a row without three
+    others, once for eight. That is as fast as memory for up to about eight rows; a BLAS for large matrices holds more
+    of them in registers.
+    """
+    rows, inner = x.shape
+    in_fours = rows - rows % 4
+    out[:] = np.float32(0)
+    for k in range(0, inner, 4):
+        w = block[k * WIDTH : (k + 4) * WIDTH]
+        for r in range(0, in_fours, 4):
+            a0, a1, a2, a3 = x[r, k], x[r, k + 1], x[r, k + 2], x[r, k + 3]
+            b0, b1, b2, b3 = x[r + 1, k], x[r + 1, k + 1], x[r + 1, k + 2], x[r + 1, k + 3]
+            c0, c1, c2, c3 = x[r + 2, k], x[r + 2, k + 1], x[r + 2, k + 2], x[r + 2, k + 3]
+            d0, d1, d2, d3 = x[r + 3, k], x[r + 3, k + 1], x[r + 3, k + 2], x[r + 3, k + 3]
+            y = out[r * WIDTH : (r + 4) * WIDTH]
+            for j in range(WIDTH):
+                w0, w1, w2, w3 = w[j], w[WIDTH + j], w[2 * WIDTH + j], w[3 * WIDTH + j]
+                y[j] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
+                y[WIDTH + j] += b0 * w0 + b1 * w1 + b2 * w2 + b3 * w3
+                y[2 * WIDTH + j] += c0 * w0 + c1 * w1 + c2 * w2 + c3 * w3
+                y[3 * WIDTH + j] += d0 * w0 + d1 * w1 + d2 * w2 + d3 * w3
+    for k in range(0, inner, 8):
+        w = block[k * WIDTH : (k + 8) * WIDTH]
+        for r in range(in_fours, rows):
+            a0, a1, a2, a3 = x[r, k], x[r, k + 1], x[r, k + 2], x[r, k + 3]
+            a4, a5, a6, a7 = x[r, k + 4], x[r, k + 5], x[r, k + 6], x[r, k + 7]
+            y = out[r * WIDTH : (r + 1) * WIDTH]
+            for j in range(WIDTH):
+                t = a0 * w[j] + a1 * w[WIDTH + j] + a2 * w[2 * WIDTH + j] + a3 * w[3 * WIDTH + j]
+                u = a4 * w[4 * WIDTH + j] + a5 * w[5 * WIDTH + j] + a6 * w[6 * WIDTH + j] + a7 * w[7 * WIDTH + j]
+                y[j] += t + u
 
 
 @intrinsic
@@ -56,7 +93,7 @@ def _blocks(arguments, part):
         if gemm:
             _gemm(gemm, rows, WIDTH, inner, x_at, inner, weights, WIDTH, scratch.ctypes.data, WIDTH)
         else:
-            few_rows(x, floats(weights, inner * WIDTH), scratch)
+            multiply_block(x, floats(weights, inner * WIDTH), scratch)
         count = min(columns - first, WIDTH)
         bias = floats(bias_at + first * _FLOAT, count)
         for r in range(rows):
@@ -68,7 +105,7 @@ def multiply(x: np.ndarray, blocks: np.ndarray, bias: np.ndarray, y: np.ndarray,
     """y = x @ W^T + bias, or the ReLU of it, for W^T cut into blocks.
 
     Args:
-        x: (rows, inner), at most MOST rows, contiguous; inner is a multiple of 4.
+        x: (rows, inner), at most MOST rows, contiguous; inner is a multiple of 8.
         blocks: (number, inner, WIDTH), contiguous: columns 0 to WIDTH - 1, and so on, padded.
         bias: (columns,), contiguous.
         y: (rows, columns), whose rows are contiguous.

@@ -24,7 +24,7 @@ import numpy as np
 
 from ...autograd import compiled, mkl
 from ...autograd.backend import array_module
-from ...autograd.loops import largest_logits, logit_bounds
+from ...autograd.loops import LANES, fused, largest
 from ...autograd.parallel import parallel_for, pieces
 from .team import INTEGER, PARTS, call_address, floats, integers, intrinsic, ir, job, run, types
 
@@ -35,6 +35,7 @@ LEAST = 1 << 22  # weights of an output layer; smaller ones cost little
 MOST_FEATURES = 1 << 16  # of which the sum of products of 8 bits fits into 32
 FEW = 64  # if more than one token in so many can be the largest, the whole product is faster
 _ROUNDING = 2.0**-24  # relative error of one operation in float32
+_SOME_ROUNDINGS = np.float32(16 * _ROUNDING)
 _LARGEST = 1e37  # far enough from where float32 ends
 
 
@@ -119,6 +120,55 @@ def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _length(x: np.ndarray) -> np.ndarray:
     """The length of each row of x (n, features), rounded up to float32."""
     return (np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64)) * (1 + 8 * _ROUNDING)).astype(np.float32)
+
+
+@fused
+def logit_bounds(products, added, layer, counts, sizes, upper, lower):
+    """Bounds of logits (rows, tokens) from the products (rows, tokens) of integers.
+
+    `added` (tokens,) is in the products and not in q . p; `layer` (4, tokens) holds s, b, |r| and |s q|; `counts`
+    (tokens,) is 0, or -inf for a token whose lower bound doesn't count; `sizes` (3, rows) holds t, |x| and |u|. Into
+    `upper` (rows, tokens) goes each upper bound, into `lower` (rows,) the largest of the lower ones, if it is larger
+    than what is there.
+    """
+    scale, bias, lost, kept = layer
+    low, lanes = np.empty(products.shape[1], np.float32), np.empty(LANES, np.float32)
+    for i in range(products.shape[0]):
+        t, length, left = sizes[0, i], sizes[1, i], sizes[2, i]
+        for j in range(products.shape[1]):
+            middle = np.float32(products[i, j] - added[j]) * (scale[j] * t) + bias[j]
+            error = length * lost[j] + left * kept[j] + abs(middle) * _SOME_ROUNDINGS
+            upper[i, j] = middle + error
+            low[j] = middle - error + counts[j]
+        top = largest(low, lanes)
+        lower[i] = top if top > lower[i] else lower[i]
+
+
+@fused
+def largest_logits(logits, least, weight, bias, x, most):
+    """The logits of a row x, in place of their upper bounds, where these reach `least`; -inf elsewhere.
+
+    False if there are more than `most`.
+    """
+    tokens, found = np.empty(most, np.int64), 0
+    for first in range(0, logits.size, LANES):
+        some, reach = logits[first : first + LANES], 0
+        for j in range(some.size):
+            reach += some[j] >= least
+        if reach:
+            if found + reach > most:
+                return False
+            for j in range(some.size):
+                if some[j] >= least:
+                    tokens[found] = first + j
+                    found += 1
+    logits[:] = np.float32(-np.inf)
+    for token in tokens[:found]:
+        w, total = weight[token], np.float32(0)
+        for k in range(x.size):
+            total += w[k] * x[k]
+        logits[token] = total + bias[token]
+    return True
 
 
 @intrinsic

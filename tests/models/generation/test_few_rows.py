@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import loops, mkl, parallel
+from handloom.autograd import mkl, parallel
 from handloom.models.generation import affine, few_rows, team
 from handloom.models.generation.affine import Affine, pack
-from handloom.models.generation.few_rows import FEW, WIDTH, multiply
+from handloom.models.generation.few_rows import FEW, WIDTH, multiply, multiply_block
 
 needs_numba = pytest.mark.skipif(
     find_spec("numba") is None or not few_rows.usable(),
@@ -59,7 +59,7 @@ class Layer:
 
 @pytest.mark.parametrize("rows", range(1, 10))
 def test_the_loop_is_the_product(rows: int) -> None:
-    layer, plain = Layer(rows, 8, WIDTH), getattr(loops.few_rows, "py_func", loops.few_rows)
+    layer, plain = Layer(rows, 8, WIDTH), getattr(multiply_block, "py_func", multiply_block)
     out = np.full(rows * WIDTH, np.nan, np.float32)
     plain(layer.x, layer.blocks[0].ravel(), out)
     np.testing.assert_allclose(out.reshape(rows, WIDTH), layer.x @ layer.weight, rtol=1e-5, atol=1e-5)
@@ -68,7 +68,7 @@ def test_the_loop_is_the_product(rows: int) -> None:
 @needs_numba
 @given(
     rows=st.integers(1, FEW + 2),
-    inner=st.sampled_from([4, 12, 64]),
+    inner=st.sampled_from([8, 24, 64]),
     columns=st.sampled_from([1, WIDTH - 1, WIDTH, WIDTH + 1, 1500]),
     relu=st.booleans(),
     gap=st.sampled_from([0, 3]),
@@ -128,7 +128,7 @@ def test_threads_change_no_bit() -> None:
 def test_no_product_takes_parts_of_another() -> None:
     """Small ones one after the other, so that helpers come late and in between."""
     parallel.set_num_threads(3)
-    layers = [Layer(1 + seed % 4, 4 + 4 * (seed % 3), 1 + 37 * seed, seed) for seed in range(30)]
+    layers = [Layer(1 + seed % 4, 8 + 8 * (seed % 3), 1 + 37 * seed, seed) for seed in range(30)]
     expected = [layer.product().tobytes() for layer in layers]
     for number in np.random.default_rng(0).integers(0, len(layers), 5000):
         assert layers[number].product().tobytes() == expected[number]
@@ -209,15 +209,15 @@ def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) 
 def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affine, "LEAST", 0)
     monkeypatch.setattr(mkl, "missing", lambda: None)
-    fits = Affine(np.ones((8, 4), np.float32), None)
+    fits = Affine(np.ones((8, 8), np.float32), None)
     for layers in (
-        [fits, Affine(np.ones((8, 6), np.float32), None)],  # not in fours
-        [Affine(np.ones((8, 4)), None)],  # float64
+        [fits, Affine(np.ones((8, 12), np.float32), None)],  # not in eights
+        [Affine(np.ones((8, 8)), None)],  # float64
     ):
         assert not affine.in_loops(layers)
-    monkeypatch.setattr(affine, "LEAST", 33)
+    monkeypatch.setattr(affine, "LEAST", 65)
     assert not affine.in_loops([fits])
-    monkeypatch.setattr(affine, "LEAST", 32)
+    monkeypatch.setattr(affine, "LEAST", 64)
     assert affine.in_loops([fits]) == (find_spec("numba") is not None and few_rows.usable())
     monkeypatch.setattr(mkl, "missing", lambda: "not installed")
     assert not affine.in_loops([fits])
@@ -266,7 +266,7 @@ def test_without_more_threads_the_caller_multiplies(monkeypatch: pytest.MonkeyPa
 
 @needs_numba
 def test_nan_stays() -> None:
-    layer = Layer(2, 4, 5)
+    layer = Layer(2, 8, 5)
     layer.x[1, 2] = np.nan
     found = layer.product(relu=True)
     assert np.isnan(found[1]).all()

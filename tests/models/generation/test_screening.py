@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import loops, manual_seed, mkl
+from handloom.autograd import manual_seed, mkl
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, greedy_search
 from handloom.models.generation import affine, screening, team
-from handloom.models.generation.screening import FEW, OFFSET, Screen, quantise
+from handloom.models.generation.screening import FEW, OFFSET, Screen, logit_bounds, quantise
 
 needs_numba = pytest.mark.skipif(
     find_spec("numba") is None or not team.usable(),
@@ -39,7 +39,7 @@ def weights(vocabulary: int, features: int, seed: int, outliers: bool = False) -
 )
 def test_the_bounds_hold(features, scale, outliers, seed) -> None:
     """Also for logits as float32 computes them."""
-    plain = getattr(loops.logit_bounds, "py_func", loops.logit_bounds)
+    plain = getattr(logit_bounds, "py_func", logit_bounds)
     weight, bias = weights(70, features, seed, outliers)
     x = (scale * weights(3, features, seed + 1, outliers)[0]).astype(np.float32)
     screen, (q, t, u) = Screen(weight, bias), quantise(x)
