@@ -62,7 +62,7 @@ class Rules:
         """All tokens that these rules may ever rule out; None if they can be any, or if rules change logits."""
         if self.no_repeat_ngram or self.repetition_penalty != 1.0:
             return None
-        return self.forbidden if self.eos_id is None else (*self.forbidden, self.eos_id)
+        return (*self.forbidden, self.eos_id) if self.eos_id is not None and self.min_length else self.forbidden
 
     def __post_init__(self) -> None:
         if self.max_length is not None and self.max_length < 1:

@@ -37,6 +37,7 @@ FEW = 64  # if more than one token in so many can be the largest, the whole prod
 _ROUNDING = 2.0**-24  # relative error of one operation in float32
 _SOME_ROUNDINGS = np.float32(16 * _ROUNDING)
 _LARGEST = 1e37  # far enough from where float32 ends
+_SMALLEST = np.float32(1e-15)  # of units and lengths: products of two are far from float32's other end
 
 
 class Screen:
@@ -67,19 +68,23 @@ class Screen:
             parallel_for(np, vocabulary, part, cost=3.0 * features)
         #: |x| from which float32 may overflow; 0 or NaN if the weights or the bias are not finite.
         self.too_long = (_LARGEST - float(np.abs(bias).max())) / max(float(lengths.max()), 1.0)
-        self._counts = functools.lru_cache(maxsize=4)(self._make_counts)
+        self._counts = functools.lru_cache(maxsize=4)(functools.partial(_counts, vocabulary))
 
     def __call__(self, x: np.ndarray, logits: np.ndarray, besides: Sequence[int]) -> bool:
         """Logits of x (rows, features) into `logits` (rows, vocabulary), -inf for all that can't be the largest.
 
         They can't be even if all tokens `besides` are ruled out. Returns False, and leaves anything in `logits`, if x
-        is not float32 or not finite, or if too many logits are close to the largest.
+        is not float32 or of other features, if a number here is not finite or near the end of float32, or if too many
+        logits are close to the largest.
         """
+        if x.dtype != np.float32 or x.shape[1] != self.weight.shape[1]:
+            return False
+        x = np.ascontiguousarray(x)
         with np.errstate(over="ignore", invalid="ignore"):
             length = _length(x)
-        if x.dtype != np.float32 or not float(length.max(initial=0)) < self.too_long:
+        if not float(length.max(initial=0)) < self.too_long:
             return False
-        x, (p, t, u) = np.ascontiguousarray(x), quantise(x)
+        p, t, u = quantise(x)
         p = (p + np.int16(OFFSET)).astype(np.uint8)
         sizes = np.stack([t, length, _length(u) + np.float32(8 * _ROUNDING) * length])
         (rows, vocabulary), gap = logits.shape, logits.strides[0] // logits.itemsize
@@ -93,11 +98,12 @@ class Screen:
             run(stage, *numbers, number, *(array.ctypes.data for array in arrays))
         return bool(enough.all())
 
-    def _make_counts(self, besides: tuple[int, ...]) -> np.ndarray:
-        """(vocabulary,) 0, or -inf for the tokens whose lower bounds don't count."""
-        counts = np.zeros(len(self.bias), np.float32)
-        counts[list(besides)] = -np.inf
-        return counts
+
+def _counts(vocabulary: int, besides: tuple[int, ...]) -> np.ndarray:
+    """(vocabulary,) 0, or -inf for the tokens whose lower bounds don't count."""
+    counts = np.zeros(vocabulary, np.float32)
+    counts[list(besides)] = -np.inf
+    return counts
 
 
 def screen(weight: Any, bias: Any) -> Screen | None:
@@ -112,14 +118,15 @@ def screen(weight: Any, bias: Any) -> Screen | None:
 
 def quantise(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows x (n, features) as t q + u: q of 8 bits, t (n,), and u (n, features), what is lost."""
-    t = np.abs(x).max(axis=1) / LEVELS
-    q = np.rint(x / np.where(t == 0, 1, t)[:, None])
+    t = np.maximum(np.abs(x).max(axis=1) / LEVELS, _SMALLEST)
+    q = np.rint(x / t[:, None])
     return q.astype(np.int8), t, x - q * t[:, None]
 
 
 def _length(x: np.ndarray) -> np.ndarray:
-    """The length of each row of x (n, features), rounded up to float32."""
-    return (np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64)) * (1 + 8 * _ROUNDING)).astype(np.float32)
+    """The length of each row of x (n, features), rounded up to float32, or to _SMALLEST."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64)) * (1 + 8 * _ROUNDING)
+    return np.maximum(lengths.astype(np.float32), _SMALLEST)
 
 
 @fused

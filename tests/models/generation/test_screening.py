@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from importlib.util import find_spec
 
 import numpy as np
@@ -139,6 +140,38 @@ def test_too_many_candidates_and_odd_numbers_are_refused() -> None:
 
 @needs_numba
 @pytest.mark.usefixtures("bytes_by_numba")
+@pytest.mark.parametrize(("of_weights", "of_x"), [(1e-42, 1e20), (1e-38, 1e-3), (1e-10, 1e-30), (1e35, 1e-38)])
+@pytest.mark.parametrize("features", [1, 3, 64])
+def test_numbers_at_the_ends_of_float32(features, of_weights, of_x) -> None:
+    """Where units and products lose digits, or would be 0, the largest is found or screening refused."""
+    weight = (of_weights * weights(4096, features, 0)[0].astype(np.float64)).astype(np.float32)
+    x = (of_x * weights(6, features, 1)[0].astype(np.float64)).astype(np.float32)
+    found = np.empty((6, 4096), np.float32)
+    if Screen(weight, np.zeros(4096, np.float32))(x, found, ()):
+        exact = x.astype(np.float64) @ weight.T.astype(np.float64)
+        at_found = np.take_along_axis(exact, found.argmax(axis=1)[:, None], axis=1)
+        np.testing.assert_allclose(at_found[:, 0], exact.max(axis=1), rtol=1e-5)
+
+
+@needs_numba
+@pytest.mark.usefixtures("bytes_by_numba")
+def test_x_in_any_order() -> None:
+    weight, bias = weights(4096, 64, 0)
+    x, screen = weights(5, 64, 1)[0], Screen(weight, bias)
+    for other in (np.asfortranarray(x), x[::-1], x[:, ::-1], np.repeat(x, 2, axis=1)[:, ::2], x[:0]):
+        check(screen, other)
+    assert not screen(x[:, :32], np.empty((5, 4096), np.float32), ())
+
+
+@needs_numba
+def test_a_screen_that_nobody_holds_is_gone() -> None:
+    """At once, without a cycle: it has a quarter of the output layer's memory."""
+    screen = weakref.ref(Screen(*weights(64, 8, 0)))
+    assert screen() is None
+
+
+@needs_numba
+@pytest.mark.usefixtures("bytes_by_numba")
 def test_threads_with_other_rules_share_a_screen() -> None:
     weight, bias = weights(4096, 32, 0)
     screen, x = Screen(weight, bias), weights(2, 32, 1)[0]
@@ -179,6 +212,7 @@ def test_mkl_multiplies_bytes() -> None:
         Rules(1, 2, max_length=12, no_repeat_ngram=1),
         Rules(1, 2, max_length=12, repetition_penalty=2.0),
         Rules(1, 2, max_length=12, prefix=[[5], [7, 8, 9], []]),
+        Rules(1, 3000, max_length=12),  # the model doesn't know this <eos>
     ],
 )
 def test_greedy_search_finds_the_same(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
