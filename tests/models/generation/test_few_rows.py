@@ -7,20 +7,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import mkl, parallel
+from handloom.autograd import compiled, mkl, parallel
 from handloom.models.generation import affine, few_rows, team
 from handloom.models.generation.affine import Affine, pack
 from handloom.models.generation.few_rows import FEW, WIDTH, multiply, multiply_block
 
 needs_numba = pytest.mark.skipif(
-    find_spec("numba") is None or not few_rows.usable(),
+    compiled.missing() is not None or not few_rows.usable(),
     reason="needs Numba that compiles: pip install 'handloom[fast]'",
 )
 
@@ -218,7 +217,7 @@ def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affine, "LEAST", 65)
     assert not affine.in_loops([fits])
     monkeypatch.setattr(affine, "LEAST", 64)
-    assert affine.in_loops([fits]) == (find_spec("numba") is not None and few_rows.usable())
+    assert affine.in_loops([fits]) == (compiled.missing() is None and few_rows.usable())
     monkeypatch.setattr(mkl, "missing", lambda: "not installed")
     assert not affine.in_loops([fits])
 

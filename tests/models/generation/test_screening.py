@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import threading
 import weakref
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import manual_seed, mkl
+from handloom.autograd import compiled, manual_seed, mkl
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, greedy_search
 from handloom.models.generation import affine, screening, team
 from handloom.models.generation.screening import FEW, OFFSET, Screen, logit_bounds, quantise
 
 needs_numba = pytest.mark.skipif(
-    find_spec("numba") is None or not team.usable(),
+    compiled.missing() is not None or not team.usable(),
     reason="needs Numba that compiles: pip install 'handloom[fast]'",
 )
 
