@@ -40,8 +40,9 @@ class Affine:
 
     Attributes:
         weight: W^T, a view of the parameter unless `pack` copies it whole.
-        blocks: after `pack` has cut W^T into blocks: (number, in_features, columns), padded with zeros. A single row
-            is multiplied with the parameter: that product reads each weight once, in memory order.
+        blocks: after `pack` has cut W^T into blocks: (number, in_features, columns), padded with zeros. Without
+            `compiled` a single row is multiplied with the parameter: that product reads each weight once, in memory
+            order.
         compiled: whether `few_rows` multiplies the blocks.
     """
 

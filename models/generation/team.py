@@ -47,7 +47,9 @@ except ModuleNotFoundError:  # the text can be imported and read; nothing calls 
         return function
 
 
-PARTS = 8  # of each job, so that threads that begin at different times still end together
+#: Of each job, so that threads that begin at different times still end together. Jobs have it compiled in, and Numba
+#: doesn't see it change: see docs/autograd.md.
+PARTS = 8
 _PATIENCE = 10_000  # times that a helper looks for work and lets others run before it sleeps: some 10 ms
 
 # The board's indices: those that several threads write lie in cache lines (8 numbers) of their own.
