@@ -158,10 +158,11 @@ def show_translations(translator: Translator, arguments: argparse.Namespace, tex
 def show_hypotheses(translator: Translator, texts: list[str], arguments: argparse.Namespace) -> None:
     """Print the translator's output for each text, with scores if several are asked for."""
     strategy = strategy_of(arguments)
-    found = translator.hypotheses(texts, strategy=strategy, progress=len(texts) > 1 or strategy.width > 20)
+    progress, scores = len(texts) > 1 or strategy.width > 20, strategy.n_best > 1
+    found = translator.hypotheses(texts, strategy=strategy, progress=progress, scores=scores)
     for text, hypotheses in zip(texts, found, strict=True):
         for hypothesis in hypotheses:
-            score = f"{hypothesis.score:8.3f}  " if strategy.n_best > 1 else ""
+            score = f"{hypothesis.score:8.3f}  " if scores else ""
             print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}")
         best = hypotheses[0].ids
         if arguments.show_attention:

@@ -145,9 +145,12 @@ class Echo:
     def __init__(self) -> None:
         self.tokenizer, self.batches = self.Tokenizer(), []
 
-    def hypotheses(self, texts: list[str], *, strategy: Strategy, progress: bool) -> list[list[Hypothesis]]:
+    def hypotheses(
+        self, texts: list[str], *, strategy: Strategy, progress: bool, scores: bool
+    ) -> list[list[Hypothesis]]:
         self.batches.append(list(texts))
-        return [[Hypothesis(list(text), -1.5 - rank) for rank in range(strategy.n_best)] for text in texts]
+        best = -1.5 if scores else np.nan
+        return [[Hypothesis(list(text), best - rank) for rank in range(strategy.n_best)] for text in texts]
 
 
 def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) -> None:
