@@ -83,9 +83,6 @@ def _loaded() -> tuple[Any, str | None]:
             gemm, integer, array = getattr(library, f"cblas_{letter}gemm"), ctypes.c_int, ctypes.c_void_p
             gemm.argtypes = [*[integer] * 6, real, array, integer, array, integer, real, array, integer]
             gemm.restype = None
-        by_bytes, real, operand = library.cblas_gemm_s8u8s32, ctypes.c_float, (array, integer, ctypes.c_byte)
-        by_bytes.argtypes = [*[integer] * 7, real, *operand, *operand, real, array, integer, array]
-        by_bytes.restype = None
     except (OSError, AttributeError) as error:
         return None, f"MKL can't be used: {error}"
     return library, None
@@ -140,17 +137,20 @@ def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     out, nothing = np.empty((m, n), np.int32), np.zeros(1, np.int32)
     at_a, at_b, at, at_nothing = (array.ctypes.data for array in (a, b, out, nothing))
     turns = ROW_MAJOR, AS_IT_IS, TRANSPOSED, ONE_OFFSET
-    _load()[0].cblas_gemm_s8u8s32(*turns, m, n, k, 1.0, at_a, k, 0, at_b, k, 0, 0.0, at, n, at_nothing)
+    gemm, integer, real, array = _load()[0].cblas_gemm_s8u8s32, ctypes.c_int, ctypes.c_float, ctypes.c_void_p
+    operand = array, integer, ctypes.c_byte
+    gemm.argtypes, gemm.restype = [*[integer] * 7, real, *operand, *operand, real, array, integer, array], None
+    gemm(*turns, m, n, k, 1.0, at_a, k, 0, at_b, k, 0, 0.0, at, n, at_nothing)
     return out
 
 
 @functools.cache
 def multiplies_bytes() -> bool:
-    """Whether there is MKL, and a product of the largest 8-bit integers is right.
+    """Whether MKL has a product of 8-bit integers, and is right with the largest.
 
     Processors without instructions for it add pairs of such products in 16 bits, which are too few.
     """
-    if missing():
+    if missing() or not hasattr(_load()[0], "cblas_gemm_s8u8s32"):
         return False
     a, b = np.array([[255] * 64, [0] * 64], np.uint8), np.array([[127] * 64, [-127] * 64], np.int8)
     return np.array_equal(multiply_bytes(a, b), a.astype(np.int32) @ b.T.astype(np.int32))

@@ -58,8 +58,8 @@ class StandIn:
 
 
 def forget() -> None:
-    mkl._loaded.cache_clear()
-    mkl._gemm.cache_clear()
+    for known in (mkl._loaded, mkl._gemm, mkl.address, mkl.multiplies_bytes):
+        known.cache_clear()
 
 
 @pytest.fixture
@@ -157,6 +157,21 @@ def test_what_is_no_matrix_to_mkl_is_left_to_numpy(stand_in: StandIn, case: str)
     mkl.multiply(a, b, out, add=True)
     np.testing.assert_allclose(out, 2 * expected, rtol=1e-2, atol=1e-2)
     assert not stand_in.calls
+
+
+@pytest.mark.parametrize("most", [None, 2**31 - 1, 2**15 - 1])
+def test_products_of_bytes_are_trusted_only_if_they_are_right(stand_in: StandIn, most: int | None) -> None:
+    def gemm(layout, turn_a, turn_b, offset, m, n, k, scale, a, lda, ao, b, ldb, bo, old, out, ldc, nothing) -> None:  # type: ignore[no-untyped-def]
+        """Sums of pairs of products stop at `most`, 2^15 - 1 on processors without instructions for bytes."""
+        assert (layout, turn_a, turn_b, offset, scale, ao, bo, old) == (101, 111, 112, 173, 1.0, 0, 0, 0.0)
+        x = np.ctypeslib.as_array((ctypes.c_uint8 * (m * k)).from_address(a)).reshape(m, 1, k // 2, 2).astype(int)
+        w = np.ctypeslib.as_array((ctypes.c_int8 * (n * k)).from_address(b)).reshape(n, k // 2, 2).astype(int)
+        result = np.ctypeslib.as_array((ctypes.c_int32 * (m * n)).from_address(out)).reshape(m, n)
+        result[...] = np.clip((x * w).sum(axis=-1), -most - 1, most).sum(axis=-1)  # type: ignore[operator]
+
+    if most is not None:
+        stand_in.cblas_gemm_s8u8s32 = gemm  # type: ignore[attr-defined]
+    assert mkl.multiplies_bytes() == (most == 2**31 - 1)
 
 
 def test_a_small_product_is_left_to_numpy(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
