@@ -188,6 +188,45 @@ def log_sum_exp(flat, stride, columns, out, start, stop):
         out[i] = top + np.log(sum_of_exponentials(row, top))
 
 
+@exact
+def largest_numbers(flat, stride, columns, values, ids, start, stop):
+    """The k largest numbers of rows (see log_sum_exp) and their columns, into values and ids (rows, k).
+
+    Largest first, equal ones by smaller column. The first value is NaN where the row has one. k is at most `columns`.
+    """
+    for i in range(start, stop):
+        row, best, where = flat[i * stride : i * stride + columns], values[i], ids[i]
+        best[:] = _F(-np.inf)
+        for first in range(0, columns, LANES):
+            some = row[first : first + LANES]
+            if first < best.size or some.size < LANES or not _all_below(some, best[-1]):
+                for j in range(some.size):
+                    if first + j < best.size or not some[j] <= best[-1]:
+                        _insert(some[j], first + j, best, where)
+
+
+@exact
+def _all_below(some, least):
+    """Whether none of LANES numbers is larger, or a NaN. Counted: a loop that may end early isn't vectorised."""
+    below = np.int32(0)
+    for j in range(LANES):
+        below += np.int32(some[j] <= least)
+    return below == LANES
+
+
+@exact
+def _insert(number, column, best, where):
+    """Put the number of a column to the largest of those before it, sorted; a NaN to the first place, for good."""
+    if number != number:
+        best[0] = number
+    elif best[0] == best[0]:
+        place = min(column, best.size - 1)
+        while place > 0 and best[place - 1] < number:
+            best[place], where[place] = best[place - 1], where[place - 1]
+            place -= 1
+        best[place], where[place] = number, column
+
+
 @fused
 def cross_entropy(z, bias, target, own, each, total_each, count, losses, factor, start, stop):
     """Losses of logits z, F in place of z, k / l / count as factor: see LinearCrossEntropyOnCPU.

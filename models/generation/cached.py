@@ -139,6 +139,12 @@ class CachedState:
         ]
 
     def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any], keep: bool) -> Any:
+        if self.decoder.output.compiled and not keep:
+            from .few_queries import attend as attend_in_loop  # imports Numba
+
+            out = attend_in_loop(q, keys, values, bias)
+            if out is not None:
+                return out
         out, weights = attend(q, keys, values, bias, some_see_nothing=self._empty_source, return_weights=keep)
         if keep:
             kept.append(self._by_row(weights, own=kept is self.self_attention))

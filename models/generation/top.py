@@ -14,7 +14,8 @@ from ...autograd.backend import array_module
 from ...autograd.parallel import parallel_for
 
 CHUNK = 1 << 18  # elements that stay in a processor's cache between two passes
-STRIP = 256  # see top_k
+STRIP = 256  # see _candidates
+MOST_BY_LOOP = 64  # a loop that keeps the largest numbers sorted is slow for more
 
 
 def log_sum_exp(logits: Any) -> Any:
@@ -25,8 +26,13 @@ def log_sum_exp(logits: Any) -> Any:
         return _shifted(logits, dtype, xp)
     rows, vocabulary = logits.shape
     out = np.empty(rows, dtype)
-    if compiled.why_not([logits], {}) is None and logits.strides[1] == logits.itemsize:
-        _by_loop(logits, out)
+    if _for_loops(logits):
+        loop = compiled.loops().log_sum_exp
+        memory = _memory(logits)
+        parallel_for(np, rows, lambda first, last: loop(*memory, out, first, last), cost=0.5 * vocabulary)
+        if not np.isfinite(out).all():  # infinite logits and NaN
+            odd = ~np.isfinite(out)
+            out[odd] = _shifted(logits[odd], dtype, np)
         return out
     chunk = max(CHUNK // max(vocabulary, 1), 1)
 
@@ -40,16 +46,16 @@ def log_sum_exp(logits: Any) -> Any:
     return out
 
 
-def _by_loop(logits: np.ndarray, out: np.ndarray) -> None:
-    """log sum exp into out (rows,) by a compiled loop, which reads each logit twice and writes none."""
-    (rows, vocabulary), stride = logits.shape, logits.strides[0] // logits.itemsize
-    # As one row of memory, which the compiler knows to be contiguous.
-    flat = np.lib.stride_tricks.as_strided(logits, ((rows - 1) * stride + vocabulary,), (logits.itemsize,))
-    loop = compiled.loops().log_sum_exp
-    parallel_for(np, rows, lambda first, last: loop(flat, stride, vocabulary, out, first, last), cost=0.5 * vocabulary)
-    if not np.isfinite(out).all():  # infinite logits and NaN
-        odd = ~np.isfinite(out)
-        out[odd] = _shifted(logits[odd], out.dtype, np)
+def _for_loops(logits: Any) -> bool:
+    """Whether compiled loops, which read each logit once or twice and write none, can be had for these rows."""
+    return compiled.why_not([logits], {}) is None and logits.strides[1] == logits.itemsize
+
+
+def _memory(logits: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """The rows as one row, which the compiler knows to be contiguous, the step from one to the next, and the length."""
+    (rows, vocabulary), step = logits.shape, logits.strides[0] // logits.itemsize
+    flat = np.lib.stride_tricks.as_strided(logits, ((rows - 1) * step + vocabulary,), (logits.itemsize,))
+    return flat, step, vocabulary
 
 
 def _sum_chunk(logits: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
@@ -84,6 +90,12 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
         ids = xp.argsort(-logits, axis=1, kind="stable")[:, :k]
         return xp.take_along_axis(logits, ids, axis=1), ids
     values, ids = xp.empty((rows, k), logits.dtype), xp.empty((rows, k), np.int64)
+    if k <= MOST_BY_LOOP and _for_loops(logits):
+        loop = compiled.loops().largest_numbers
+        memory = _memory(logits)
+        parallel_for(np, rows, lambda first, last: loop(*memory, values, ids, first, last), cost=0.1 * vocabulary)
+        _refuse_nan(values)
+        return values, ids
 
     def part(first: int, last: int) -> None:
         chunk = max(CHUNK // vocabulary, 1) if xp is np else rows
@@ -105,8 +117,7 @@ def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
     folds = max(vocabulary // max(STRIP, 4 * k), 1)
     length = vocabulary // folds
     best = logits[:, : folds * length].reshape(rows, folds, length).max(axis=1)
-    if xp.isnan(best).any():
-        raise ValueError("the model's logits are not numbers (NaN): its weights are damaged, or its training diverged")
+    _refuse_nan(best)
     bound = xp.partition(best, length - k, axis=1)[:, length - k]
     return xp.divmod(xp.flatnonzero(logits >= bound[:, None]), vocabulary)
 
@@ -119,3 +130,8 @@ def _sorted(logits: Any, row: Any, ids: Any, k: int) -> tuple[Any, Any]:
     first = xp.searchsorted(row, xp.arange(len(logits)))
     chosen = order[first[:, None] + xp.arange(k)]
     return values[chosen], ids[chosen]
+
+
+def _refuse_nan(logits: Any) -> None:
+    if array_module(logits).isnan(logits).any():
+        raise ValueError("the model's logits are not numbers (NaN): its weights are damaged, or its training diverged")

@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import parallel
+from handloom.autograd import compiled, parallel
 from handloom.models.generation.top import log_sum_exp, top_k
+
+#: The least size for compiled loops: for all rows, and for none.
+ALWAYS, NEVER = 0, 1 << 40
 
 
 @given(
+    least=st.sampled_from([ALWAYS, NEVER]),
     rows=st.integers(1, 4),
     vocabulary=st.sampled_from([1, 5, 15, 16, 33, 255, 512, 513, 6000]),
     k=st.sampled_from([1, 2, 10, 40]),
     levels=st.sampled_from([1, 3, 1000]),
+    gap=st.sampled_from([0, 3]),
     seed=st.integers(0, 1000),
 )
-def test_top_k_is_a_stable_sort(rows: int, vocabulary: int, k: int, levels: int, seed: int) -> None:
+def test_top_k_is_a_stable_sort(
+    least: int, rows: int, vocabulary: int, k: int, levels: int, gap: int, seed: int
+) -> None:
     """Few levels make many equal numbers, which must come in the order of their ids."""
     rng = np.random.default_rng(seed)
-    logits = rng.integers(0, levels, (rows, vocabulary)).astype(np.float32)
+    logits = rng.integers(0, levels, (rows, vocabulary + gap)).astype(np.float32)[:, :vocabulary]
     logits[rng.random(logits.shape) < 0.2] = -np.inf
     expected = np.argsort(-logits, axis=1, kind="stable")[:, :k]
     wanted = np.take_along_axis(logits, expected, axis=1)
-    values, ids = top_k(logits, k)
+    with mock.patch.object(compiled, "LEAST", least):
+        values, ids = top_k(logits, k)
     np.testing.assert_array_equal(values, wanted)
     finite = wanted > -np.inf
     np.testing.assert_array_equal(ids[finite], expected[finite])
@@ -59,8 +68,12 @@ def test_threads_change_no_result(restored: None) -> None:
         np.testing.assert_array_equal(one, three)
 
 
-def test_nan_is_an_error() -> None:
-    logits = np.zeros((2, 600), np.float32)
-    logits[1, 599] = np.nan
+@pytest.mark.parametrize("least", [ALWAYS, NEVER])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("column", [0, 2, 70, 599])
+def test_nan_is_an_error(least: int, k: int, column: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "LEAST", least)
+    logits = np.tile(np.arange(600, dtype=np.float32), (2, 1))
+    logits[1, column] = np.nan
     with pytest.raises(ValueError, match="not numbers"):
-        top_k(logits, 3)
+        top_k(logits, k)

@@ -1,0 +1,95 @@
+"""Attention of few queries in compiled code, for a decoding step.
+
+`raw_layers.attend` multiplies all queries of a sentence with all its keys, and the weights with all values. In a beam
+most of that is in vain: the nodes of the cache are the past of one sequence or another, each of which sees only its
+own. The loop computes what a query may see, and keeps the numbers in the processor's cache from the scores to the
+result.
+
+Needs Numba (the extra `fast`). The threads are those of `team`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...autograd.loops import exponential, fused
+from .team import INTEGER, PARTS, floats, integers, job, run
+
+FEW = 8  # queries of a sentence; more are multiplied faster by a BLAS
+
+
+@fused
+def attend_one(q, keys, values, bias, seen, weights, out):
+    """out (head_dim,) = softmax(keys q + bias) values, for keys and values (n, head_dim); zeros if it sees nothing.
+
+    `bias` (n,) is -inf for a key that isn't seen; `seen` and `weights` (n + 4,) are scratch. Keys and values are read
+    by fours, which need q and `out` once.
+    """
+    count, top, total = 0, np.float32(-np.inf), np.float32(0)
+    for n in range(bias.size):
+        seen[count] = n
+        count += bias[n] != np.float32(-np.inf)
+    seen[count:] = seen[0]  # in the last four; its weight there is 0
+    for i in range(0, count, 4):
+        k0, k1, k2, k3 = keys[seen[i]], keys[seen[i + 1]], keys[seen[i + 2]], keys[seen[i + 3]]
+        s0, s1, s2, s3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+        for k in range(q.size):
+            s0 += q[k] * k0[k]
+            s1 += q[k] * k1[k]
+            s2 += q[k] * k2[k]
+            s3 += q[k] * k3[k]
+        weights[i], weights[i + 1], weights[i + 2], weights[i + 3] = s0, s1, s2, s3
+    for i in range(count):
+        weights[i] += bias[seen[i]]
+        top = weights[i] if weights[i] > top else top
+    for i in range(count):
+        weights[i] = exponential(weights[i] - top)
+        total += weights[i]
+    for i in range(count):
+        weights[i] /= total
+    weights[count:] = np.float32(0)
+    out[:] = np.float32(0)
+    for i in range(0, count, 4):
+        v0, v1, v2, v3 = values[seen[i]], values[seen[i + 1]], values[seen[i + 2]], values[seen[i + 3]]
+        w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for k in range(out.size):
+            out[k] += w0 * v0[k] + w1 * v1[k] + w2 * v2[k] + w3 * v3[k]
+
+
+@job
+def _attend(arguments, part):
+    """One part of an attention: some sentences and heads."""
+    sentences, heads, queries, length, head_dim, group = integers(arguments, 6)
+    q_at, keys_at, values_at, bias_at, out_at = integers(arguments + 6 * INTEGER, 5)
+    key_steps, value_steps = integers(arguments + 11 * INTEGER, 2), integers(arguments + 13 * INTEGER, 2)
+    bias_steps = integers(arguments + 15 * INTEGER, 3)
+    shape = (sentences, queries, heads, head_dim)
+    q, out = floats(q_at, shape), floats(out_at, shape)
+    seen, weights = np.empty(length + 4, np.int64), np.empty(length + 4, np.float32)
+    for number in range(sentences * heads * part // PARTS, sentences * heads * (part + 1) // PARTS):
+        sentence, head = number // heads, number % heads
+        keys = floats(keys_at + sentence * key_steps[0] + head // group * key_steps[1], (length, head_dim))
+        values = floats(values_at + sentence * value_steps[0] + head // group * value_steps[1], (length, head_dim))
+        for i in range(queries):
+            at = bias_at + sentence * bias_steps[0] + head * bias_steps[1] + i * bias_steps[2]
+            attend_one(q[sentence, i, head], keys, values, floats(at, length), seen, weights, out[sentence, i, head])
+
+
+def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray | None) -> np.ndarray | None:
+    """The results of `raw_layers.attend`, with its arguments; a query that may attend to nothing gets zeros.
+
+    None if there are many queries, or the arrays are not float32 or lie in memory in another way than the cache's.
+    """
+    (sentences, heads, queries, head_dim), (_, kv_heads, length, _) = q.shape, keys.shape
+    rows = (4 * head_dim, 4)
+    if queries > FEW or any(a.dtype != np.float32 for a in (q, keys, values)):
+        return None
+    if keys.strides[2:] != rows or values.strides[2:] != rows:
+        return None
+    q = np.ascontiguousarray(q.swapaxes(1, 2))  # as it lies in memory
+    bias = np.zeros((1, 1, 1, length), np.float32) if bias is None else np.ascontiguousarray(bias, np.float32)
+    bias, out = np.broadcast_to(bias, (sentences, heads, queries, length)), np.empty_like(q)
+    sizes = sentences, heads, queries, length, head_dim, heads // kv_heads
+    places = (array.ctypes.data for array in (q, keys, values, bias, out))
+    run(_attend, *sizes, *places, *keys.strides[:2], *values.strides[:2], *bias.strides[:3])
+    return out
