@@ -119,12 +119,12 @@ def test_a_beam_in_which_sequences_have_pasts_of_their_own(norm_first: bool, mon
     used = []
     plain = few_queries.attend
     monkeypatch.setattr(few_queries, "attend", lambda *arrays: used.append(len(arrays)) or plain(*arrays))
-    width = 1
+    width, new = 1, 4  # a prefix first
     for new_width in (3, 3, 3, 2, 2, 1, 3, 3, 3, 3):
-        ids = rng.integers(4, 9, (2 * width, 1))
+        ids = rng.integers(4, 9, (2 * width, new))
         np.testing.assert_allclose(*(state.step(ids) for state in states), rtol=1e-4, atol=1e-5)
         rows = (np.arange(2)[:, None] * width + rng.integers(0, width, (2, new_width))).reshape(-1)
         for state in states:
             state.select(rows, new_width)
-        width = new_width
+        width, new = new_width, 1
     assert len(used) == 10 * 2 * 2  # steps, layers, self- and cross-attention
