@@ -48,7 +48,8 @@ def log_sum_exp(logits: Any) -> Any:
 
 def _for_loops(logits: Any) -> bool:
     """Whether compiled loops, which read each logit once or twice and write none, can be had for these rows."""
-    return compiled.why_not([logits], {}) is None and logits.strides[1] == logits.itemsize
+    in_order = logits.strides[0] >= 0 and logits.strides[1] == logits.itemsize
+    return in_order and compiled.why_not([logits], {}) is None
 
 
 def _memory(logits: np.ndarray) -> tuple[np.ndarray, int, int]:
@@ -82,15 +83,16 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     """The k largest of each row, largest first, equal ones by smaller id.
 
     Returns values (rows, k) and ids (rows, k) of logits (rows, vocab_size), k at most vocab_size. Raises ValueError for
-    NaN.
+    NaN, and for a k of 0.
     """
     xp, (rows, vocabulary) = array_module(logits), logits.shape
     k = min(k, vocabulary)
     if 4 * k > vocabulary:
+        _refuse_nan(logits)
         ids = xp.argsort(-logits, axis=1, kind="stable")[:, :k]
         return xp.take_along_axis(logits, ids, axis=1), ids
     values, ids = xp.empty((rows, k), logits.dtype), xp.empty((rows, k), np.int64)
-    if k <= MOST_BY_LOOP and _for_loops(logits):
+    if 0 < k <= MOST_BY_LOOP and _for_loops(logits):
         loop = compiled.loops().largest_numbers
         memory = _memory(logits)
         parallel_for(np, rows, lambda first, last: loop(*memory, values, ids, first, last), cost=0.1 * vocabulary)
@@ -118,6 +120,7 @@ def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
     length = vocabulary // folds
     best = logits[:, : folds * length].reshape(rows, folds, length).max(axis=1)
     _refuse_nan(best)
+    _refuse_nan(logits[:, folds * length :])
     bound = xp.partition(best, length - k, axis=1)[:, length - k]
     return xp.divmod(xp.flatnonzero(logits >= bound[:, None]), vocabulary)
 

@@ -70,10 +70,31 @@ def test_threads_change_no_result(restored: None) -> None:
 
 @pytest.mark.parametrize("least", [ALWAYS, NEVER])
 @pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("column", [0, 2, 70, 599])
-def test_nan_is_an_error(least: int, k: int, column: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("vocabulary", "column"), [(600, 0), (600, 2), (600, 70), (600, 599), (601, 600), (9, 0), (9, 8)]
+)
+def test_nan_is_an_error(least: int, k: int, vocabulary: int, column: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in the column that folding leaves over, and in rows that are sorted whole."""
     monkeypatch.setattr(compiled, "LEAST", least)
-    logits = np.tile(np.arange(600, dtype=np.float32), (2, 1))
+    logits = np.tile(np.arange(vocabulary, dtype=np.float32), (2, 1))
     logits[1, column] = np.nan
     with pytest.raises(ValueError, match="not numbers"):
         top_k(logits, k)
+
+
+@pytest.mark.parametrize("least", [ALWAYS, NEVER])
+def test_the_largest_of_rows_in_reverse(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which lie before each other in memory, where a loop can't step."""
+    monkeypatch.setattr(compiled, "LEAST", least)
+    logits = np.random.default_rng(0).standard_normal((3, 600)).astype(np.float32)
+    for backwards, forwards in zip(top_k(logits[::-1], 5), top_k(logits, 5), strict=True):
+        np.testing.assert_array_equal(backwards, forwards[::-1])
+    np.testing.assert_allclose(log_sum_exp(logits[::-1]), log_sum_exp(logits)[::-1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("least", [ALWAYS, NEVER])
+def test_none_of_the_largest_is_an_error(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop would write before the beginning of its results."""
+    monkeypatch.setattr(compiled, "LEAST", least)
+    with pytest.raises(ValueError, match="kth"):
+        top_k(np.zeros((2, 600), np.float32), 0)
