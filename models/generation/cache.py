@@ -3,7 +3,8 @@
 The sequences of a beam share most of their past. So the cache of a sentence is a tree: each token fed is a node, whose
 key and value are written once and never move; for each sequence a row of booleans says which nodes are its own past.
 When the beam is reordered, only these rows are. All sequences of a sentence attend to all its nodes in one matrix
-product, with -inf for the nodes of others. Nodes that no sequence needs any more are removed from time to time.
+product, with -inf for the nodes of others (`few_queries` leaves these out). Nodes that no sequence needs any more are
+removed from time to time.
 """
 
 from __future__ import annotations
