@@ -11,7 +11,7 @@ from ...autograd.backend import array_module
 from ...autograd.parallel import parallel_for
 from .decoding import DecodingState, survivors, to_host
 from .rules import Hypothesis, Progress, Rules
-from .top import log_sum_exp
+from .top import log_sum_exp, refuse_nan
 
 # A function of logits (rows, vocab_size), sequence (rows,) of each row and wanted (rows,): the rows whose result is
 # used. Returns ids (rows,).
@@ -63,7 +63,10 @@ def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> It
 
 
 def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> list[Hypothesis]:
-    """Extend every sequence with the tokens of `choose` until all have ended; those that have leave the batch."""
+    """Extend every sequence with the tokens of `choose` until all have ended; those that have leave the batch.
+
+    Raises ValueError if a logit is NaN.
+    """
     ids: list[list[int]] = [[] for _ in range(state.rows)]
     total = np.zeros(state.rows)
     for step in steps(state, rules, choose, scores=scores):
@@ -104,6 +107,7 @@ def _next_step(logits: Any, progress: Progress, sequences: np.ndarray, choose: C
     chosen = choose(logits, sequences, ~forced)
     chances = logits[array_module(logits).arange(len(sequences)), chosen] - total
     tokens, log_p = to_host(chosen, chances)
+    refuse_nan(log_p)  # a row's largest is NaN if any is
     stuck = log_p == -np.inf
     log_p = np.where(forced | stuck, 0.0, log_p) if scores else np.full(len(sequences), np.nan)
     if forced.any():

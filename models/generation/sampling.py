@@ -11,6 +11,7 @@ from ...autograd.backend import array_module
 from .decoding import DecodingState
 from .greedy import decode, likeliest
 from .rules import Hypothesis, Rules
+from .top import refuse_nan
 from .top import top_k as largest
 
 
@@ -64,6 +65,7 @@ class Sampler:
         xp = array_module(logits)
         x = logits.astype(np.float64)
         top = x.max(axis=1, keepdims=True)
+        refuse_nan(top)
         return xp.exp((x - xp.where(xp.isfinite(top), top, 0)) / self.temperature)
 
     def _draw(self, sequence: int) -> float:

@@ -88,7 +88,7 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     xp, (rows, vocabulary) = array_module(logits), logits.shape
     k = min(k, vocabulary)
     if 4 * k > vocabulary:
-        _refuse_nan(logits)
+        refuse_nan(logits)
         ids = xp.argsort(-logits, axis=1, kind="stable")[:, :k]
         return xp.take_along_axis(logits, ids, axis=1), ids
     values, ids = xp.empty((rows, k), logits.dtype), xp.empty((rows, k), np.int64)
@@ -96,7 +96,7 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
         loop = compiled.loops().largest_numbers
         memory = _memory(logits)
         parallel_for(np, rows, lambda first, last: loop(*memory, values, ids, first, last), cost=0.1 * vocabulary)
-        _refuse_nan(values)
+        refuse_nan(values)
         return values, ids
 
     def part(first: int, last: int) -> None:
@@ -119,8 +119,8 @@ def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
     folds = max(vocabulary // max(STRIP, 4 * k), 1)
     length = vocabulary // folds
     best = logits[:, : folds * length].reshape(rows, folds, length).max(axis=1)
-    _refuse_nan(best)
-    _refuse_nan(logits[:, folds * length :])
+    refuse_nan(best)
+    refuse_nan(logits[:, folds * length :])
     bound = xp.partition(best, length - k, axis=1)[:, length - k]
     return xp.divmod(xp.flatnonzero(logits >= bound[:, None]), vocabulary)
 
@@ -135,6 +135,7 @@ def _sorted(logits: Any, row: Any, ids: Any, k: int) -> tuple[Any, Any]:
     return values[chosen], ids[chosen]
 
 
-def _refuse_nan(logits: Any) -> None:
+def refuse_nan(logits: Any) -> None:
+    """Raise ValueError if there is a NaN."""
     if array_module(logits).isnan(logits).any():
         raise ValueError("the model's logits are not numbers (NaN): its weights are damaged, or its training diverged")

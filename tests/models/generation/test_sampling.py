@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.models import Rules, Sampler, greedy_search, sample, stream
+from handloom.models import Rules, Sampler, beam_search, greedy_search, sample, stream
+from handloom.models.generation.greedy import decode, likeliest
 from tests.support.decoding import BOS, EOS, build, log_probabilities, random_source
 
 RULES = Rules(BOS, EOS, max_length=8)
@@ -116,3 +117,15 @@ def test_numbers_out_of_range_are_named() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             Sampler(**options)
+
+
+@pytest.mark.parametrize("choose", [likeliest, Sampler(), Sampler(top_k=3), Sampler(top_p=0.9)])
+@pytest.mark.parametrize("scores", [True, False])
+def test_nan_is_an_error(choose, scores: bool) -> None:
+    """A model whose training diverged; a beam search says the same."""
+    model = build(0)
+    model.output.bias.data[5] = np.nan
+    with pytest.raises(ValueError, match="not numbers"):
+        decode(model.start(np.array([[4, 5]])), RULES, choose, scores=scores)
+    with pytest.raises(ValueError, match="not numbers"):
+        beam_search(model.start(np.array([[4, 5]])), RULES, width=3)
