@@ -6,11 +6,18 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
+import pytest
 
-from handloom.autograd import Tensor, manual_seed, no_grad, ops
+from handloom.autograd import Tensor, compiled, manual_seed, no_grad, ops
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer
+from handloom.models.generation import team
 
 PAD, BOS, EOS = 0, 2, 3
+
+needs_numba = pytest.mark.skipif(
+    compiled.missing() is not None or not team.usable(),
+    reason="needs Numba that compiles: pip install 'handloom[fast]'",
+)
 
 
 def build(seed: int, vocabulary: int = 9, *, layers: int = 1, **options) -> Seq2SeqTransformer:

@@ -10,14 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import compiled, parallel
-from handloom.models.generation import cache, few_queries, few_rows, raw_layers
-from tests.support.decoding import build, random_source
+from handloom.autograd import parallel
+from handloom.models.generation import cache, few_queries, raw_layers
+from tests.support.decoding import build, needs_numba, random_source
 
-pytestmark = pytest.mark.skipif(
-    compiled.missing() is not None or not few_rows.usable(),
-    reason="needs Numba that compiles: pip install 'handloom[fast]'",
-)
+pytestmark = needs_numba
 
 
 @pytest.fixture(autouse=True)

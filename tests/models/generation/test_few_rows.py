@@ -17,11 +17,7 @@ from handloom.autograd import compiled, mkl, parallel
 from handloom.models.generation import affine, few_rows, team
 from handloom.models.generation.affine import Affine, pack
 from handloom.models.generation.few_rows import FEW, WIDTH, multiply, multiply_block
-
-needs_numba = pytest.mark.skipif(
-    compiled.missing() is not None or not few_rows.usable(),
-    reason="needs Numba that compiles: pip install 'handloom[fast]'",
-)
+from tests.support.decoding import needs_numba
 
 
 @pytest.fixture(autouse=True)

@@ -10,15 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import compiled, manual_seed, mkl
+from handloom.autograd import manual_seed, mkl
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, greedy_search
-from handloom.models.generation import affine, screening, team
+from handloom.models.generation import affine, screening
 from handloom.models.generation.screening import FEW, OFFSET, Screen, logit_bounds, quantise
-
-needs_numba = pytest.mark.skipif(
-    compiled.missing() is not None or not team.usable(),
-    reason="needs Numba that compiles: pip install 'handloom[fast]'",
-)
+from tests.support.decoding import needs_numba
 
 
 def weights(vocabulary: int, features: int, seed: int, outliers: bool = False) -> tuple[np.ndarray, np.ndarray]:
