@@ -41,7 +41,7 @@ try:
     carray: Any = numba.carray
     intrinsic: Any = numba_intrinsic
 except ModuleNotFoundError:  # the text can be imported and read; nothing calls it
-    types = None
+    ir = types = None
 
     def intrinsic(function: Any) -> Any:
         return function
