@@ -5,10 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .errors import InputError
-
 if TYPE_CHECKING:
     from .autograd import Parameter, Tensor, enable_grad, grad, manual_seed, no_grad
+    from .errors import InputError
 
 __version__ = "0.1.0"
 
@@ -16,8 +15,8 @@ __all__ = ["InputError", "Parameter", "Tensor", "enable_grad", "grad", "manual_s
 
 
 def __getattr__(name: str) -> Any:
-    """The engine is imported with the first use of one of its names: so a program can begin with `train.cli.start`."""
+    """Import a module with the first use of one of its names: `import handloom` itself imports nothing."""
     if name not in (*__all__, "autograd"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    engine = importlib.import_module(".autograd", __name__)
-    return engine if name == "autograd" else getattr(engine, name)
+    module = importlib.import_module(".errors" if name == "InputError" else ".autograd", __name__)
+    return module if name == "autograd" else getattr(module, name)
