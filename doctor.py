@@ -21,13 +21,13 @@ from typing import Literal
 
 import numpy as np
 
-from .autograd import compiled, mkl
 from .autograd.backend import check_device, compute_capability, import_cupy
-from .autograd.blas import Blas, blas_of_numpy
+from .autograd.fast import compiled, mkl
+from .autograd.fast.blas import Blas, blas_of_numpy
+from .autograd.fast.parallel import one_blas_thread
+from .autograd.fast.processor import Processor, block_length, cache_file, keep, measured, processor
 from .autograd.kernels.attention import device_kernels
 from .autograd.kernels.fused import column_sums
-from .autograd.parallel import one_blas_thread
-from .autograd.processor import Processor, block_length, cache_file, keep, measured, processor
 from .train.cli.options import OptionParser
 
 Environment = Mapping[str, str]

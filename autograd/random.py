@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from .backend import Array, device_of, to_device
-from .costs import DRAWN
-from .parallel import parallel_for
-from .processor import blocks
+from .fast.costs import DRAWN
+from .fast.parallel import parallel_for
+from .fast.processor import blocks
 
 # A mask of at least _LARGE elements is drawn in _LANES parts, each from a stream seeded by the generator, so that
 # several threads can draw at once. The number of parts is fixed, so that the result doesn't depend on that of threads.

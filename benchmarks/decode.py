@@ -23,7 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from handloom.autograd import compiled, mkl
+from handloom.autograd.fast import compiled, mkl
 
 SIZES = {
     "d_model 256, 3+3 layers, vocabulary 30,000": {"d_model": 256, "layers": 3, "vocabulary": 30_000},

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.train_step_sizes import Size
-from handloom.autograd import mkl
-from handloom.autograd.costs import FLOPS
-from handloom.autograd.mkl import multiply
-from handloom.autograd.parallel import parallel_for
+from handloom.autograd.fast import mkl
+from handloom.autograd.fast.costs import FLOPS
+from handloom.autograd.fast.mkl import multiply
+from handloom.autograd.fast.parallel import parallel_for
 
 #: (number of independent products, rows, inner, columns)
 Product = tuple[int, int, int, int]

@@ -124,7 +124,7 @@ class HandloomSubject:
         return lambda: np.matmul(a, b, out=out)
 
     def about(self) -> dict[str, Any]:
-        from handloom.autograd import compiled, mkl
+        from handloom.autograd.fast import compiled, mkl
         from handloom.train.runs.machine import blas, versions
 
         missing = {"compiled_loops": compiled.missing(), "mkl": mkl.missing()}

@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from handloom.autograd import compare_attention, manual_seed, no_grad
+from handloom.autograd import manual_seed, no_grad
 from handloom.autograd.backend import to_device
+from handloom.autograd.observe import compare_attention
 from handloom.models import Seq2SeqTransformer
 from handloom.models.fields import Length
 from handloom.models.presets import translation_preset

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..autograd import Generator, Tensor, default_generator, record
+from ..autograd.observe.recording import RecordedCall
 from ..autograd.origin import Leaf
-from ..autograd.recording import RecordedCall
 from ..errors import InputError
 from ..nn import Module, running_modules
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from ..autograd import default_generator, no_grad
 from ..autograd.backend import DeviceError, check_device, to_device
-from ..autograd.costs import BLOCKS_FROM
+from ..autograd.fast.attention import StandardAttention
+from ..autograd.fast.costs import BLOCKS_FROM
+from ..autograd.kernels.attention_op import FusedAttention, why_not_fused
 from ..autograd.ops.attention import Conditions
 from ..autograd.ops.attention_blocked import BlockedAttention, blocks, can_skip
-from ..autograd.ops.attention_fused import FusedAttention, why_not_fused
-from ..autograd.ops.attention_standard import StandardAttention
 from .asking import Ask
 from .attention import chosen_layer, described
 from .packing import packed

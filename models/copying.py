@@ -25,7 +25,7 @@ import numpy as np
 
 from ..autograd import Tensor, ops
 from ..autograd.backend import array_module
-from ..autograd.graphs import constant
+from ..autograd.kernels.graphs import constant
 from ..autograd.ops.reduction import widened
 
 #: A share below it counts as none: neither its logarithm nor the gradient of that can overflow.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..autograd import Tensor, no_grad
 from ..autograd.backend import array_module
-from ..autograd.graphs import constant
+from ..autograd.kernels.graphs import constant
 from ..nn import (
     Dropout,
     Embedding,

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..autograd import Tensor
 from ..autograd.backend import array_module
-from ..autograd.graphs import constant
+from ..autograd.kernels.graphs import constant
 from .positional import PositionScores
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from handloom import doctor
-from handloom.autograd.blas import Blas, blas_of_numpy
-from handloom.autograd.processor import Processor
+from handloom.autograd.fast.blas import Blas, blas_of_numpy
+from handloom.autograd.fast.processor import Processor
 from handloom.errors import InputError
 from tests.support.fake_cupy import another_gpu, kernels
 
@@ -39,7 +39,7 @@ def test_it_runs_here_and_says_what_it_saw() -> None:
 
 
 def test_the_threads_of_this_blas_are_those_it_was_told() -> None:
-    code = "from handloom.autograd.blas import blas_of_numpy; print(blas_of_numpy().threads)"
+    code = "from handloom.autograd.fast.blas import blas_of_numpy; print(blas_of_numpy().threads)"
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     if "openblas" not in blas_of_numpy().name:

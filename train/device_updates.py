@@ -10,8 +10,8 @@ import numpy as np
 
 from ..autograd import Generator
 from ..autograd.backend import is_array, to_device
-from ..autograd.graphs import GraphError, Graphs
 from ..autograd.kernels.attention import device_kernels
+from ..autograd.kernels.graphs import GraphError, Graphs
 from ..autograd.kernels.update import read_state
 from ..errors import InputError
 from ..nn import Module, MultiHeadAttention

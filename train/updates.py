@@ -46,8 +46,8 @@ class UpdateOptions:
         ema: decay of an exponential average of the weights, which is then validated and kept; None for none.
         precision: "fp32"; or "fp16", which computes in float16 and keeps float32 weights, with a dynamic loss scale.
         name_overflows: log the name of the parameter whose gradient overflowed first.
-        graphs: on a device, launch each pass and update as one CUDA graph (`autograd.graphs`); the loss then gets its
-            batch with device arrays.
+        graphs: on a device, launch each pass and update as one CUDA graph (`autograd.kernels.graphs`); the loss then
+            gets its batch with device arrays.
     """
 
     clip_norm: float | None = 1.0

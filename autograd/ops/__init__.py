@@ -1,20 +1,6 @@
 """The differentiable operations, one subject a file. Array functions carry NumPy's names, neural ones PyTorch's."""
 
-from . import (
-    attention_blocked,
-    attention_fused,
-    attention_standard,
-    compiled_forms,
-    dropout_on_cpu,
-    embedding_on_cpu,
-    heads_in_place,
-    linear_cross_entropy_on_cpu,
-    linear_on_cpu,
-    linear_on_device,
-    loss_on_cpu,
-    normalization_on_cpu,
-    on_device,
-)
+from . import attention_blocked
 from .activation import elu, gelu, leaky_relu, log_sigmoid, mish, relu, selu, sigmoid, silu, softplus, softsign
 from .attention import attention
 from .creation import ones_like, zeros_like

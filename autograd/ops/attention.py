@@ -1,8 +1,9 @@
 """Scaled dot-product attention.
 
 softmax(Q K^T scale + bias) V, with a score of -infinity for each key that a query may not attend to (Vaswani et al.
-2017, arXiv 1706.03762, equation 1). Quick forms: attention_standard.py computes all weights in one op on several
-threads, attention_blocked.py computes them block by block for long sequences, attention_fused.py does so on GPUs.
+2017, arXiv 1706.03762, equation 1). Other forms: `fast/attention.py` computes all weights in one op on several
+threads, attention_blocked.py computes them block by block for long sequences, `kernels/attention_op.py` does so on a
+GPU.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def attention_plain(
     total = e.sum(axis=-1, keepdims=True)
     weights = dropped = e / (total + (total == 0))
     if dropout:
-        mask, factor = generator.keep_mask((batch, keys, heads, queries), dropout)  # attention_standard.py's layout
+        mask, factor = generator.keep_mask((batch, keys, heads, queries), dropout)  # fast/attention.py's layout
         dropped = weights * xp.asarray(mask).transpose(0, 2, 3, 1) * factor
     out = narrowed(matmul(dropped, widened(value)), query)
     if return_weights is False:
@@ -132,7 +133,7 @@ def _attention_reference(
     added = np.zeros(()) if bias is None else bias
     added = np.broadcast_to(added, (batch, heads, queries, keys))
     slopes = np.zeros(heads) if alibi_slopes is None else alibi_slopes
-    # The mask is drawn in the layout in which attention_standard.py holds the weights.
+    # The mask is drawn in the layout in which fast/attention.py holds the weights.
     keep_mask, factor = np.ones((batch, keys, heads, queries)), 1.0
     if dropout and generator is not None:
         keep_mask, factor = generator.keep_mask(keep_mask.shape, dropout)

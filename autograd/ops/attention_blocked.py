@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..costs import BLOCKED_ATTENTION, BLOCKS_FROM
+from ..fast.costs import BLOCKED_ATTENTION, BLOCKS_FROM
+from ..fast.parallel import parallel_for
 from ..function import Function, unbroadcast
-from ..parallel import parallel_for
 from ..random import GivenMask, keep_mask
 from ..tensor import Tensor, array_of
 from .attention import Conditions
-from .heads_in_place import empty_heads, empty_like_heads
+from .heads import empty_heads, empty_like_heads
 from .registry import form, through_plain
 
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full speed

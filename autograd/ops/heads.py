@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module
+from ..backend import Array, array_module
 from ..function import Function, run
 from ..tensor import Tensor
 from .elementwise import promoted
@@ -46,6 +46,23 @@ class MergeHeads(Function):
 
     def backward(self, g):
         return run(SplitHeads(self.heads, len(self.inputs)), g)
+
+
+def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> list[Array]:
+    """`parts` arrays (batch, heads, length, width), views of one array (batch, length, parts, heads, width)."""
+    batch, heads, length, width = shape
+    whole = xp.empty((batch, length, parts, heads, width), dtype)
+    return [whole[:, :, part].transpose(0, 2, 1, 3) for part in range(parts)]
+
+
+def empty_like_heads(xp: Any, query: Any, key: Any, value: Any, dtype: Any) -> tuple[Any, ...]:
+    """Arrays for the gradients, views of one array where the operands are, so that `merge_heads` copies nothing."""
+    if query.base is not None and query.base is key.base is value.base and query.shape == key.shape == value.shape:
+        return tuple(empty_heads(xp, query.shape, dtype, parts=3))
+    (d_query,) = empty_heads(xp, query.shape, dtype)
+    if key.base is not None and key.base is value.base and key.shape == value.shape:
+        return d_query, *empty_heads(xp, key.shape, dtype, parts=2)
+    return d_query, *(empty_heads(xp, x.shape, dtype)[0] for x in (key, value))
 
 
 def _split_reference(x: np.ndarray, heads: int, parts: int = 1) -> tuple[np.ndarray, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import Array, array_module
 from ..function import Function, run
-from ..graphs import is_capturing
+from ..kernels.graphs import is_capturing
 from ..tensor import Tensor, array_of
 from .indexing import take
 from .reduction import normalized_axes, summed

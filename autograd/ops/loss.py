@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module, is_array
-from ..graphs import constant
+from ..kernels.graphs import constant
 from ..tensor import Tensor, array_of
 from .elementwise import promoted
 from .reduction import narrowed, widened

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import compiled, mkl
 from ...autograd.backend import array_module
-from ...autograd.blas import blas_of_numpy
-from ...autograd.costs import FLOPS
-from ...autograd.parallel import parallel_for
+from ...autograd.fast import compiled, mkl
+from ...autograd.fast.blas import blas_of_numpy
+from ...autograd.fast.costs import FLOPS
+from ...autograd.fast.parallel import parallel_for
 from ...nn import Linear
 
 COLUMNS = 32  # of a block

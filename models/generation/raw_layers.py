@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import Tensor, compiled, no_grad
+from ...autograd import Tensor, no_grad
 from ...autograd.backend import array_module
-from ...autograd.parallel import parallel_for
+from ...autograd.fast import compiled
+from ...autograd.fast.parallel import parallel_for
 from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
 from ...nn.feed_forward import ACTIVATIONS
 from .affine import Affine, pack

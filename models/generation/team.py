@@ -1,7 +1,7 @@
 """Work for several threads that wait for it in compiled code.
 
 A decoding step has dozens of products, each of which takes one thread 50 microseconds to 10 milliseconds. Dividing them
-by `autograd.parallel` costs up to half of what it gains: its threads sleep between jobs, which takes 40 to 300
+by `autograd.fast.parallel` costs up to half of what it gains: its threads sleep between jobs, which takes 40 to 300
 microseconds to end on a virtual machine, and they meet at Python's lock. The helpers here stay in a compiled loop for
 some milliseconds after a job, without the lock. Each job is cut into eight parts, and whoever is free takes the next,
 so that a helper that is asleep delays nobody. One that loses its processor in the middle of a part does: beside other
@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.loops import exact
-from ...autograd.parallel import get_num_threads
+from ...autograd.fast.loops import exact
+from ...autograd.fast.parallel import get_num_threads
 
 try:
     import numba

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import compiled
 from ...autograd.backend import array_module
-from ...autograd.parallel import parallel_for
+from ...autograd.fast import compiled
+from ...autograd.fast.parallel import parallel_for
 
 CHUNK = 1 << 18  # elements that stay in a processor's cache between two passes
 STRIP = 256  # see _candidates

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import compare_attention, ops
+from handloom.autograd import ops
 from handloom.autograd.backend import DeviceError, DeviceWarning, check_device
+from handloom.autograd.observe import compare_attention
 from handloom.nn import Linear
 from tests.support.attention_cases import RESTRICTIONS, Case
 from tests.support.fake_cupy import another_gpu, kernels

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from handloom.autograd import Tensor, compiled, manual_seed, no_grad, ops
+from handloom.autograd import Tensor, manual_seed, no_grad, ops
+from handloom.autograd.fast import compiled
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer
 from handloom.models.generation import team
 

@@ -10,8 +10,8 @@ from unittest import mock
 
 import numpy as np
 
+from handloom.autograd.kernels import attention_op as attention_fused
 from handloom.autograd.kernels.attention import AttentionKernels
-from handloom.autograd.ops import attention_fused
 from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader, thread_order
 
 

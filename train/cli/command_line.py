@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ...autograd import compiled, mkl
 from ...autograd.backend import DeviceError
-from ...autograd.graphs import GraphError
+from ...autograd.fast import compiled, mkl
+from ...autograd.kernels.graphs import GraphError
 from ...errors import InputError, remedy
 from ...models.fields import short
 from ...models.shipped import MODELS

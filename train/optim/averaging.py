@@ -8,9 +8,9 @@ from typing import Any
 
 from ...autograd import Parameter
 from ...autograd.backend import array_module, to_device
-from ...autograd.costs import MASKED
-from ...autograd.parallel import parallel_for
-from ...autograd.processor import block_length, blocks
+from ...autograd.fast.costs import MASKED
+from ...autograd.fast.parallel import parallel_for
+from ...autograd.fast.processor import block_length, blocks
 
 
 class ExponentialAverage:

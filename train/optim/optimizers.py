@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...autograd import Parameter, compiled
+from ...autograd import Parameter
 from ...autograd.backend import array_module, to_device
-from ...autograd.costs import CLIPPED
-from ...autograd.parallel import PIECE, one_blas_thread, parallel_for
-from ...autograd.processor import block_length
+from ...autograd.fast import compiled
+from ...autograd.fast.costs import CLIPPED
+from ...autograd.fast.parallel import PIECE, one_blas_thread, parallel_for
+from ...autograd.fast.processor import block_length
 from ...autograd.row_gradient import RowGradient, as_dense
 
 # Bytes of weight, gradient, two moments and scratch for each element: a block of them stays in the processor's cache

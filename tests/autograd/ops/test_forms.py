@@ -61,7 +61,7 @@ def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
                 served[told[0].partition("(")[0]] |= serving
     for name, forms in FORMS.items():
         # A plain form need not serve any: it may be used within `with plain():` alone. Compiled ones take large arrays
-        # (tests/autograd/test_compiled.py).
+        # (tests/autograd/fast/test_compiled.py).
         missing = {known.name for known in forms} - served[name] - {"plain", "fused", "compiled"}
         assert not missing, (name, missing)
 

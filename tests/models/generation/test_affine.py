@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import parallel
+from handloom.autograd.fast import parallel
 from handloom.models.generation import affine
 from handloom.models.generation.affine import Affine, pack
 

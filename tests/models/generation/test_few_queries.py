@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import parallel
+from handloom.autograd.fast import parallel
 from handloom.models.generation import cache, few_queries, raw_layers
 from tests.support.decoding import build, needs_numba, random_source
 

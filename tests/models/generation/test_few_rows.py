@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import compiled, mkl, parallel
+from handloom.autograd.fast import compiled, mkl, parallel
 from handloom.models.generation import affine, few_rows, team
 from handloom.models.generation.affine import Affine, pack
 from handloom.models.generation.few_rows import FEW, WIDTH, multiply, multiply_block

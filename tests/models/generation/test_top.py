@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import compiled, parallel
+from handloom.autograd.fast import compiled, parallel
 from handloom.models.generation.top import log_sum_exp, top_k
 
 #: The least size for compiled loops: for all rows, and for none.

@@ -21,7 +21,7 @@ import numpy as np
 
 from handloom.autograd import backend
 from handloom.autograd.kernels import attention, fused, loading, products
-from handloom.autograd.ops import attention_fused
+from handloom.autograd.kernels import attention_op as attention_fused
 
 from . import capture, cublas, kernels
 from .array import (

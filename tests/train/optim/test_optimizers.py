@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from handloom.autograd import Parameter, Tensor, parallel
+from handloom.autograd import Parameter, Tensor
+from handloom.autograd.fast import parallel
 from handloom.train.optim.averaging import ExponentialAverage
 from handloom.train.optim.optimizers import SGD, Adam, AdamW, Optimizer, clip_grad_norm, squared_norms
 

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.autograd import Tensor, mkl, parallel
-from handloom.autograd.blas import Blas
+from handloom.autograd import Tensor
+from handloom.autograd.fast import mkl, parallel
+from handloom.autograd.fast.blas import Blas
 from handloom.autograd.gradcheck import assert_gradients
 from handloom.autograd.ops import linear, linear_cross_entropy
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .backend import is_array, to_device
-from .function import Function
+from ..backend import is_array, to_device
+from ..function import Function
+from ..row_gradient import as_dense
+from ..tensor import array_of
 from .observing import Observer, start_observing, stop_observing
-from .row_gradient import as_dense
-from .tensor import array_of
 
 
 class AnomalyError(RuntimeError):

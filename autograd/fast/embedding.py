@@ -7,11 +7,11 @@ from 2,045 to 1,891 MB and saved two passes over 205 MB in each step (docs/log.m
 
 from __future__ import annotations
 
+from ..ops.embedding import Embedding
+from ..ops.registry import form, on_cpu
 from ..origin import Leaf
 from ..row_gradient import sum_rows
 from ..tensor import Tensor
-from .embedding import Embedding
-from .registry import form, on_cpu
 
 
 @form("embedding", "cpu", on_cpu)

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..costs import CROSS_ENTROPY, FLOPS
 from ..function import Function
-from ..mkl import multiply
-from ..parallel import parallel_for, pieces
-from .linalg import rows_of
-from .loss_on_cpu import divisor_of_mean
-from .registry import form, on_cpu, through_plain
+from ..ops.linalg import rows_of
+from ..ops.registry import form, on_cpu, through_plain
+from .costs import CROSS_ENTROPY, FLOPS
+from .loss import divisor_of_mean
+from .mkl import multiply
+from .parallel import parallel_for, pieces
 
 #: Bytes of logits held at a time, or half of the weight's if that is more. For every block BLAS packs the weight again
 #: and dW is added to; but one block of all logits would take more memory than the rest of the step.

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Generator, Parameter, Tensor, compiled, explain, ops, parallel
+from handloom.autograd import Generator, Parameter, Tensor, explain, ops
 from handloom.autograd.catalogue import CATALOGUE
+from handloom.autograd.fast import compiled, parallel
 from handloom.autograd.row_gradient import RowGradient
 from handloom.errors import InputError
 from handloom.models.generation.top import log_sum_exp
@@ -164,7 +165,7 @@ def test_the_environment_can_leave_loops_out(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HANDLOOM_LOOM", "no")
     with pytest.raises(InputError, match="HANDLOOM_LOOM is 'no': set it to 0 for less, to 1 for more"):
         compiled.allowed("HANDLOOM_LOOM", "less", "more")
-    code = "from handloom.autograd import compiled; print(compiled.missing())"
+    code = "from handloom.autograd.fast import compiled; print(compiled.missing())"
     environment = {**os.environ, "HANDLOOM_COMPILED": "0"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == "HANDLOOM_COMPILED=0 leaves it out", done.stderr

@@ -8,8 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .origin import Leaf, Origin
-from .tensor import Tensor
+from ..origin import Leaf, Origin
+from ..tensor import Tensor
 
 
 class _Box(NamedTuple):

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend import Array, import_cupy, is_array
+from ..backend import Array, import_cupy, is_array
 
 _NODE = re.compile(r'^"graph_\d+_node_\d+"\[', re.MULTILINE)  # in CUDA's description of a graph
 _ALIGNMENT = 256  # bytes; each array of a batch begins at a multiple

@@ -16,12 +16,12 @@ import numpy as np
 
 from ..backend import DeviceWarning, array_module, to_device
 from ..function import unbroadcast
-from ..kernels.attention import DTYPES, LARGEST_HEAD_DIM, MOST_HEADS, AttentionKernels, Call, device_kernels
-from ..kernels.philox import philox4x32_10
-from .attention import with_four_axes
-from .attention_blocked import BlockedAttention, with_weights
-from .heads_in_place import empty_like_heads
-from .registry import form
+from ..ops.attention import with_four_axes
+from ..ops.attention_blocked import BlockedAttention, with_weights
+from ..ops.heads import empty_like_heads
+from ..ops.registry import form
+from .attention import DTYPES, LARGEST_HEAD_DIM, MOST_HEADS, AttentionKernels, Call, device_kernels
+from .philox import philox4x32_10
 
 
 def kernels_for(array: Any) -> AttentionKernels | None:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from handloom.autograd import Generator, Tensor, ops, parallel
+from handloom.autograd import Generator, Tensor, ops
+from handloom.autograd.fast import parallel
 
 COSTLY = 1e9  # nanoseconds an item: always worth a thread
 

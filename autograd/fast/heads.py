@@ -12,27 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, address_of
-from ..costs import COPIED
-from ..parallel import parallel_for
-from .heads import MergeHeads
-from .registry import form, on_cpu
-
-
-def empty_heads(xp: Any, shape: tuple[int, ...], dtype: Any, parts: int = 1) -> list[Array]:
-    """`parts` arrays (batch, heads, length, width), views of one array (batch, length, parts, heads, width)."""
-    batch, heads, length, width = shape
-    whole = xp.empty((batch, length, parts, heads, width), dtype)
-    return [whole[:, :, part].transpose(0, 2, 1, 3) for part in range(parts)]
-
-
-def empty_like_heads(xp: Any, query: Any, key: Any, value: Any, dtype: Any) -> tuple[Any, ...]:
-    """Arrays for the gradients, views of one array where the operands are, so that `merge_heads` copies nothing."""
-    if query.base is not None and query.base is key.base is value.base and query.shape == key.shape == value.shape:
-        return tuple(empty_heads(xp, query.shape, dtype, parts=3))
-    (d_query,) = empty_heads(xp, query.shape, dtype)
-    if key.base is not None and key.base is value.base and key.shape == value.shape:
-        return d_query, *empty_heads(xp, key.shape, dtype, parts=2)
-    return d_query, *(empty_heads(xp, x.shape, dtype)[0] for x in (key, value))
+from ..ops.heads import MergeHeads
+from ..ops.registry import form, on_cpu
+from .costs import COPIED
+from .parallel import parallel_for
 
 
 def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handloom.autograd import Generator, Parameter, ops, processor
+from handloom.autograd import Generator, Parameter, ops
+from handloom.autograd.fast import processor
 from handloom.train.optim.averaging import ExponentialAverage
 from handloom.train.optim.optimizers import SGD, AdamW
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..function import Function
-from .registry import form, on_cpu, through_plain
+from ..ops.registry import form, on_cpu, through_plain
 
 
 @form("cross_entropy", "cpu", on_cpu)

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from handloom.autograd import compare_attention
-from handloom.autograd.compare_attention import Row, Setting, compare, main, verdict
+from handloom.autograd.observe import compare_attention
+from handloom.autograd.observe.compare_attention import Row, Setting, compare, main, verdict
 
 
 def test_every_method_gets_a_row_with_errors_of_rounding_only(monkeypatch) -> None:

@@ -1,8 +1,8 @@
 """Compares the methods of attention: errors, times and memory. "The numbers differ, is it a bug?"
 
-    python -m handloom.autograd.compare_attention
-    python -m handloom.autograd.compare_attention --length 2048 --causal --dtype float32
-    python -m handloom.autograd.compare_attention --device cuda --length 4096 --heads 16
+    python -m handloom.autograd.observe.compare_attention
+    python -m handloom.autograd.observe.compare_attention --length 2048 --causal --dtype float32
+    python -m handloom.autograd.observe.compare_attention --device cuda --length 4096 --heads 16
 
 All methods compute the same output and gradients in different orders, so their rounding differs. The table shows the
 largest error of each against float64. A method is correct if its errors are about those of the standard method in the
@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from .backend import DeviceError, check_device, import_cupy, to_device
-from .engine import grad
-from .grad_mode import no_grad
-from .kernels.attention import device_kernels
-from .ops import attention
-from .random import Generator
-from .tensor import Tensor
+from ..backend import DeviceError, check_device, import_cupy, to_device
+from ..engine import grad
+from ..grad_mode import no_grad
+from ..kernels.attention import device_kernels
+from ..ops import attention
+from ..random import Generator
+from ..tensor import Tensor
 
 METHODS = ("standard", "blocked", "fused")
 RESULTS = ("output", "d_query", "d_key", "d_value")
@@ -208,7 +208,7 @@ def verdict(rows: Sequence[Row]) -> tuple[bool, str]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m handloom.autograd.compare_attention",
+        prog="python -m handloom.autograd.observe.compare_attention",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

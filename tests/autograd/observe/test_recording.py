@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import AnomalyError, Tensor, detect_anomaly, function, ops, record
-from handloom.autograd.observing import Observer, start_observing, stop_observing
+from handloom.autograd.observe.observing import Observer, start_observing, stop_observing
 from handloom.nn import Linear, Sequential, running_modules
 
 

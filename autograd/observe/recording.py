@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .function import Function
+from ..function import Function
+from ..row_gradient import as_dense
+from ..tensor import array_of
 from .observing import Observer, start_observing, stop_observing
-from .row_gradient import as_dense
-from .tensor import array_of
 
 
 @dataclass

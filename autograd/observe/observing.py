@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from . import function
-from .function import Function
+from .. import function
+from ..function import Function
 
 _lock = threading.Lock()
 _stack: list[Observer] = []

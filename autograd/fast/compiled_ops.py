@@ -1,8 +1,8 @@
-"""The large ops of a training step with compiled loops between their products: replaces NumPy's passes in *_on_cpu.py.
+"""The large ops of a training step with compiled loops between their products, in place of NumPy's passes.
 
 The products, the threads and the formulas are those of the forms from which these derive; the loops, each a text to
-read, are in autograd/loops.py. They serve large float32 arrays where Numba is installed (the extra `fast`). What each
-gains is in docs/log.md.
+read, are in loops.py. They serve large float32 arrays where Numba is installed (the extra `fast`). What each gains is
+in docs/log.md.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import loops, why_not
-from ..costs import LAYER_NORM, LAYER_NORM_BACKWARD
-from ..parallel import PIECE, parallel_for
-from .attention_standard import StandardAttention, standard
-from .linalg import rows_of
-from .linear_cross_entropy_on_cpu import LinearCrossEntropyOnCPU
-from .linear_on_cpu import LinearReLUOnCPU, only_relu
-from .normalization_on_cpu import LayerNormOnCPU, Normalization, ResidualLayerNormOnCPU
-from .registry import form
+from ..ops.linalg import rows_of
+from ..ops.registry import form
+from .attention import StandardAttention, standard
+from .compiled import loops, why_not
+from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
+from .linear import LinearReLUOnCPU, only_relu
+from .linear_cross_entropy import LinearCrossEntropyOnCPU
+from .normalization import LayerNormOnCPU, Normalization, ResidualLayerNormOnCPU
+from .parallel import PIECE, parallel_for
 
 
 def contiguous_rows(x: Any) -> Any:

@@ -13,11 +13,11 @@ import numpy as np
 
 from ..backend import Array, array_module
 from ..function import Function, run
-from ..kernels import fused
-from ..kernels.fused import Drop
+from ..ops.registry import form, through_plain
 from ..random import Generator, GivenMask
 from ..tensor import array_of
-from .registry import form, through_plain
+from . import fused
+from .fused import Drop
 
 
 def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:

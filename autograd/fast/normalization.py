@@ -12,13 +12,13 @@ import math
 import numpy as np
 
 from ..backend import Array
-from ..costs import LAYER_NORM, LAYER_NORM_BACKWARD
 from ..function import Function
-from ..parallel import PIECE, parallel_for, pieces
+from ..ops.linalg import rows_of
+from ..ops.reduction import sum_of_rows
+from ..ops.registry import form, on_cpu, through_plain
 from ..random import GivenMask
-from .linalg import rows_of
-from .reduction import sum_of_rows
-from .registry import form, on_cpu, through_plain
+from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
+from .parallel import PIECE, parallel_for, pieces
 
 
 class Normalization(Function):

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..costs import ATTENTION, ATTENTION_BACKWARD
 from ..function import Function, unbroadcast
-from ..parallel import parallel_for, pieces
+from ..ops.attention import with_four_axes
+from ..ops.heads import empty_heads, empty_like_heads
+from ..ops.reduction import row_dots
+from ..ops.registry import form, through_plain
 from ..random import GivenMask
-from .attention import with_four_axes
-from .heads_in_place import empty_heads, empty_like_heads
-from .reduction import row_dots
-from .registry import form, through_plain
+from .costs import ATTENTION, ATTENTION_BACKWARD
+from .parallel import parallel_for, pieces
 
 
 def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:

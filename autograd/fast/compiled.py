@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from .backend import array_module
+from ...errors import InputError
+from ..backend import array_module
 
 #: Smaller arrays are left to NumPy: they stay in the cache between its calls.
 LEAST = 1 << 14

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Generator, Tensor, ops
-from handloom.autograd.graphs import GraphError, Graphs, constant
+from handloom.autograd.kernels.graphs import GraphError, Graphs, constant
 from handloom.autograd.kernels.products import product
 from tests.support.fake_cupy import capture
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array
-from ..costs import MASKED
 from ..function import Function
-from ..parallel import parallel_for
-from ..processor import blocks
+from ..ops.dropout import Dropout
+from ..ops.registry import form, on_cpu
 from ..tensor import Tensor
-from .dropout import Dropout
-from .registry import form, on_cpu
+from .costs import MASKED
+from .parallel import parallel_for
+from .processor import blocks
 
 
 def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Array:

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ..costs import FLOPS, RELU_BACKWARD
-from ..mkl import multiply
-from ..parallel import parallel_for, parallel_jobs
+from ..ops.linalg import rows_of
+from ..ops.linear import Linear, check_shapes
+from ..ops.reduction import sum_of_rows
+from ..ops.registry import form, on_cpu, through_plain
 from ..random import GivenMask
 from ..tensor import Tensor
-from .linalg import rows_of
-from .linear import Linear, check_shapes
-from .reduction import sum_of_rows
-from .registry import form, on_cpu, through_plain
+from .costs import FLOPS, RELU_BACKWARD
+from .mkl import multiply
+from .parallel import parallel_for, parallel_jobs
 
 
 @form("linear", "cpu", on_cpu)

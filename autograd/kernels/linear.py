@@ -13,14 +13,14 @@ import numpy as np
 
 from ..backend import Array, array_module
 from ..function import Function
-from ..kernels import fused
-from ..kernels.fused import NO_DROP, column_sums
-from ..kernels.products import add_product, product
+from ..ops.linalg import rows_of
+from ..ops.linear import Linear, check_shapes
+from ..ops.registry import form, through_plain
 from ..tensor import Tensor, array_of
-from .linalg import rows_of
-from .linear import Linear, check_shapes
-from .on_device import by_kernels, contiguous_rows, drawn_again, drop_of
-from .registry import form, through_plain
+from . import fused
+from .fused import NO_DROP, column_sums
+from .ops import by_kernels, contiguous_rows, drawn_again, drop_of
+from .products import add_product, product
 
 #: Bytes of logits held at a time, and the most rows: the float16 sum of so many rows stays far from overflow.
 BLOCK_BYTES, MOST_ROWS = 1 << 28, 4096

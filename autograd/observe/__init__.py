@@ -1,0 +1,1 @@
+"""What looks on: anomalies, recordings, drawings, and the methods of attention compared."""
