@@ -89,7 +89,7 @@ def train(arguments: Any) -> None:
         classifier: Classifier, task: Classification, run: RunFolder, rows: list[dict], predicted: list[str]
     ) -> str:
         rows = beside_the_report([{"cell": "Transformer", **rows[0]}, *rows[1:]], "accuracy")
-        rows = [*baselines(parts["train"], parts["test"]), *rows]
+        rows = [*baselines(parts["train"], parts["valid"], parts["test"]), *rows]
         more: dict[str, Table] = {}
         if arguments.table == "attention":
             more = looked_at(classifier, texts, run)

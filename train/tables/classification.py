@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from ...models.text_baselines import NaiveBayes, TfIdfRegression
 from ..tasks.classification import Labelled
 from ..tasks.metrics import accuracy, confusion_matrix, macro_f1
 
@@ -30,35 +31,25 @@ def figures(predicted: Sequence[str], actual: Sequence[str]) -> dict[str, float]
     }
 
 
-def baselines(train: Sequence[Labelled], test: Sequence[Labelled]) -> list[dict[str, Any]]:
-    """Rows for the most frequent class and, where scikit-learn is installed, logistic regression on TF-IDF."""
+def baselines(train: Sequence[Labelled], valid: Sequence[Labelled], test: Sequence[Labelled]) -> list[dict[str, Any]]:
+    """Rows for the most frequent class, naive Bayes and regression on TF-IDF; `valid` chooses their constants."""
+    labels = sorted({label for _, label in train})
+    number = {label: i for i, label in enumerate(labels)}
+
+    def split(part: Sequence[Labelled]) -> tuple[list[str], np.ndarray]:
+        return [text for text, _ in part], np.array([number[label] for _, label in part], np.int64)
+
     actual = [label for _, label in test]
-    majority = Counter(label for _, label in train).most_common(1)[0][0]
-    rows: list[dict[str, Any]] = [{"cell": "always " + majority, **figures([majority] * len(actual), actual)}]
-    predicted = tf_idf_regression(train, [text for text, _ in test])
-    if predicted is not None:
-        rows.append({"cell": "TF-IDF + logistic regression", **figures(predicted, actual)})
-    return rows
-
-
-def tf_idf_regression(train: Sequence[Labelled], texts: Sequence[str]) -> list[str] | None:
-    """Predictions of scikit-learn's logistic regression on TF-IDF of words and pairs; None where it isn't installed."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its own imports warn with some versions of its dependencies
-            from sklearn.feature_extraction.text import TfidfVectorizer
-            from sklearn.linear_model import LogisticRegression
-            from sklearn.pipeline import make_pipeline
-    except ModuleNotFoundError:
-        return None
-    model = make_pipeline(
-        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=1 if len(train) < 1000 else 2),
-        LogisticRegression(C=10.0, max_iter=300),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # not quite converged is good enough for a baseline
-        model.fit([text for text, _ in train], [label for _, label in train])
-    return list(model.predict(texts))
+    (texts, classes), held_out = split(train), split(valid)
+    majority = int(np.bincount(classes).argmax())
+    bayes = NaiveBayes(texts, classes, len(labels)).choose(*held_out)
+    regression = TfIdfRegression(texts, classes, len(labels), held_out)
+    predictions = {
+        f"always {labels[majority]}": np.full(len(test), majority),
+        f"naive Bayes, alpha {bayes.alpha:g}": bayes.predict([text for text, _ in test]),
+        f"TF-IDF regression, {regression.epochs} epochs": regression.predict([text for text, _ in test]),
+    }
+    return [{"cell": name, **figures([labels[i] for i in found], actual)} for name, found in predictions.items()]
 
 
 def sample_errors(texts: Sequence[str], actual: Sequence[str], predicted: Sequence[str], most: int = 20) -> str:

@@ -13,7 +13,7 @@ from handloom.errors import InputError
 from handloom.models.presets import CLASSIFIER_PRESETS
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import ablation_cells
-from handloom.train.tables.classification import baselines, figures, sample_errors, tf_idf_regression
+from handloom.train.tables.classification import baselines, figures, sample_errors
 from handloom.train.tasks.classification import (
     Classification,
     Classifier,
@@ -107,13 +107,10 @@ def test_what_is_no_classifier_is_refused(tmp_path) -> None:
 
 
 def test_baselines() -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed: no logistic regression")
-    rows = baselines(PAIRS[::2], PAIRS[1::2])
-    assert rows[0]["cell"] == "always animal"
+    rows = baselines(PAIRS[::2], PAIRS[1::2], PAIRS[1::2])
+    assert [row["cell"].split(",")[0] for row in rows] == ["always animal", "naive Bayes", "TF-IDF regression"]
     assert rows[0]["accuracy"] == pytest.approx(0.6)
-    assert rows[1]["accuracy"] == 1.0
-    assert tf_idf_regression(PAIRS, ["a red dog sleeps", "a new fern grows"]) == ["animal", "plant"]
-
+    assert all(row["accuracy"] > 0.9 for row in rows[1:])
 
 def test_errors_are_listed() -> None:
     listed = sample_errors(["one", "two"], ["a", "b"], ["a", "a"])

@@ -1,0 +1,246 @@
+"""Baselines from counts of words: naive Bayes, TF-IDF regression, the nearest text, word-for-word translation.
+
+A neural model is worth its cost only where it beats these. All are NumPy alone and take seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import regex
+
+_WORD = regex.compile(r"\w+(?:['’]\w+)*")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in lower case, without punctuation."""
+    return _WORD.findall(text.lower())
+
+
+class Bags(NamedTuple):
+    """Texts as bags of features: text i has `features[offsets[i]:offsets[i + 1]]`, each with its value."""
+
+    offsets: np.ndarray  # (texts + 1,) int64
+    features: np.ndarray  # (entries,) int64, no feature twice in a text
+    values: np.ndarray  # (entries,) float64
+
+    def weighted_sums(self, weights: np.ndarray) -> np.ndarray:
+        """(texts, columns): for each text the sum of its features' rows of `weights` (features, columns) x value."""
+        sums = np.zeros((len(self.offsets) - 1, weights.shape[1]))
+        entries = weights[self.features] * self.values[:, None]
+        filled = np.flatnonzero(np.diff(self.offsets))
+        if len(filled):
+            sums[filled] = np.add.reduceat(entries, self.offsets[filled])
+        return sums
+
+    def rows(self, texts: np.ndarray) -> Bags:
+        """The bags of some texts, in the order of their numbers."""
+        sizes = np.diff(self.offsets)[texts]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[texts] - offsets[:-1], sizes)
+        return Bags(offsets, self.features[places], self.values[places])
+
+    def of(self) -> np.ndarray:
+        """(entries,): the text of each entry."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+
+class Vocabulary:
+    """Words and pairs of neighbouring words that occur in at least `least` of the training texts.
+
+    Args:
+        texts: the training texts.
+        pairs: count pairs of neighbouring words too.
+        least: texts in which a feature must occur.
+    """
+
+    def __init__(self, texts: Sequence[str], *, pairs: bool = True, least: int = 1):
+        self.pairs = pairs
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(set(self._parts(text)))
+        self.number = {part: i for i, part in enumerate(part for part, count in counts.items() if count >= least)}
+        self.texts_with = np.array([counts[part] for part in self.number], np.float64)
+        self.texts = len(texts)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def _parts(self, text: str) -> list[str]:
+        found = words(text)
+        return found + [f"{a} {b}" for a, b in pairwise(found)] if self.pairs else found
+
+    def counts(self, texts: Iterable[str]) -> Bags:
+        """How often each feature occurs in each text."""
+        offsets, features, values = [0], [], []
+        for text in texts:
+            found = Counter(self.number[part] for part in self._parts(text) if part in self.number)
+            features.extend(found)
+            values.extend(found.values())
+            offsets.append(len(features))
+        return Bags(np.array(offsets), np.array(features, np.int64), np.array(values, np.float64))
+
+    def tf_idf(self, texts: Iterable[str]) -> Bags:
+        """(1 + log count) * (1 + log((1 + n) / (1 + texts with the feature))), each text divided by its length."""
+        bags = self.counts(texts)
+        rarity = 1 + np.log((1 + self.texts) / (1 + self.texts_with))
+        values = (1 + np.log(bags.values)) * rarity[bags.features]
+        lengths = np.sqrt(np.bincount(bags.of(), values**2, len(bags.offsets) - 1))
+        return bags._replace(values=values / lengths[bags.of()])
+
+
+class NaiveBayes:
+    """Multinomial naive Bayes on words and pairs: log P(class) + sum of count * log P(feature | class).
+
+    Args:
+        texts, labels: to learn from; labels are integers from 0 to classes - 1.
+        classes: number of classes.
+
+    `alpha` is added to each count; set it after construction, or let `choose` find it.
+    Source: Manning, Raghavan and Schütze 2008, "Introduction to Information Retrieval", section 13.2.
+    """
+
+    ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.5, 1.0)
+
+    def __init__(self, texts: Sequence[str], labels: np.ndarray, classes: int, alpha: float = 0.1):
+        self.vocabulary, self.alpha = Vocabulary(texts), alpha
+        bags = self.vocabulary.counts(texts)
+        cells = np.asarray(labels)[bags.of()] * len(self.vocabulary) + bags.features
+        counts = np.bincount(cells, bags.values, classes * len(self.vocabulary))
+        self._counts = counts.reshape(classes, -1).T
+        self._prior = np.log(np.maximum(np.bincount(labels, minlength=classes), 1e-9) / len(labels))
+
+    def choose(self, texts: Sequence[str], labels: np.ndarray) -> NaiveBayes:
+        """Take the `alpha` of `ALPHAS` with the best accuracy on these texts, which should be held out."""
+        scores = [np.mean(self.predict(texts, alpha) == labels) for alpha in self.ALPHAS]
+        self.alpha = self.ALPHAS[int(np.argmax(scores))]
+        return self
+
+    def predict(self, texts: Sequence[str], alpha: float | None = None) -> np.ndarray:
+        """(texts,): the likeliest class of each text, with another `alpha` than its own if given."""
+        alpha = self.alpha if alpha is None else alpha
+        totals = self._counts.sum(axis=0) + alpha * len(self.vocabulary)
+        bags = self.vocabulary.counts(texts)
+        used, places = np.unique(bags.features, return_inverse=True)
+        weights = np.log((self._counts[used] + alpha) / totals)
+        return (bags._replace(features=places).weighted_sums(weights) + self._prior).argmax(axis=1)
+
+
+class TfIdfRegression:
+    """Logistic regression on TF-IDF of words and pairs, by AdaGrad over batches of 64 texts.
+
+    Args:
+        texts, labels: to learn from; labels are integers from 0 to classes - 1.
+        classes: number of classes.
+        valid: held-out (texts, labels), by which the number of epochs, at most `epochs`, is chosen.
+
+    Source of the updates: Duchi, Hazan and Singer 2011, "Adaptive subgradient methods", JMLR 12, figure 1.
+    """
+
+    RATE, BATCH = 0.5, 64
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        labels: np.ndarray,
+        classes: int,
+        valid: tuple[Sequence[str], np.ndarray],
+        epochs: int = 8,
+        seed: int = 0,
+    ):
+        self.vocabulary = Vocabulary(texts, least=2 if len(texts) >= 1000 else 1)
+        bags, held_out = self.vocabulary.tf_idf(texts), self.vocabulary.tf_idf(valid[0])
+        weights = np.zeros((len(self.vocabulary) + 1, classes))  # the last row is the bias
+        squares = np.full_like(weights, 1e-8)
+        generator = np.random.default_rng(seed)
+        self.epochs, best, self.weights = 0, -1.0, weights.copy()
+        for epoch in range(1, epochs + 1):
+            order = generator.permutation(len(texts))
+            for start in range(0, len(order), self.BATCH):
+                self._update(weights, squares, bags.rows(order[start : start + self.BATCH]),
+                             labels[order[start : start + self.BATCH]])  # fmt: skip
+            accuracy = np.mean(self._scores(held_out, weights).argmax(axis=1) == valid[1])
+            if accuracy > best:
+                self.epochs, best, self.weights = epoch, float(accuracy), weights.copy()
+
+    @staticmethod
+    def _scores(bags: Bags, weights: np.ndarray) -> np.ndarray:
+        return bags.weighted_sums(weights) + weights[-1]
+
+    def _update(self, weights: np.ndarray, squares: np.ndarray, bags: Bags, labels: np.ndarray) -> None:
+        scores = self._scores(bags, weights)
+        error = np.exp(scores - scores.max(axis=1, keepdims=True))
+        error /= error.sum(axis=1, keepdims=True)
+        error[np.arange(len(labels)), labels] -= 1  # the gradient of -log softmax
+        used, places = np.unique(bags.features, return_inverse=True)
+        gradient = np.zeros((len(used) + 1, weights.shape[1]))
+        np.add.at(gradient, places, error[bags.of()] * bags.values[:, None])
+        gradient[-1] = error.sum(axis=0)
+        rows = np.append(used, len(weights) - 1)
+        squares[rows] += gradient**2
+        weights[rows] -= self.RATE * gradient / np.sqrt(squares[rows])
+
+    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        """(texts,): the likeliest class of each text."""
+        return self._scores(self.vocabulary.tf_idf(texts), self.weights).argmax(axis=1)
+
+
+def nearest(texts: Sequence[str], among: Sequence[str]) -> np.ndarray:
+    """(texts,): for each text the number of the most similar one in `among`, by the cosine of TF-IDF of words."""
+    vocabulary = Vocabulary(among, pairs=False)
+    bags, queries = vocabulary.tf_idf(among), vocabulary.tf_idf(texts)
+    order = np.argsort(bags.features, kind="stable")  # the entries of one feature together: an inverted index
+    starts = np.searchsorted(bags.features[order], np.arange(len(vocabulary) + 1))
+    holders, values = bags.of()[order], bags.values[order]
+    found = np.empty(len(texts), np.int64)
+    for i in range(len(texts)):
+        similar = np.zeros(len(among))
+        for entry in range(queries.offsets[i], queries.offsets[i + 1]):
+            part = slice(starts[queries.features[entry]], starts[queries.features[entry] + 1])
+            similar[holders[part]] += queries.values[entry] * values[part]
+        found[i] = similar.argmax()
+    return found
+
+
+class WordForWord:
+    """Translate each word by the target word that IBM's model 1 finds likeliest; unknown words are copied.
+
+    Args:
+        pairs: (source, target) sentences.
+        rounds: of expectation maximisation.
+
+    Source: Brown et al. 1993, "The mathematics of statistical machine translation", section 4.1.
+    """
+
+    def __init__(self, pairs: Sequence[tuple[str, str]], rounds: int = 5):
+        sources = [words(source) for source, _ in pairs]
+        targets = [regex.findall(r"\w+(?:['’]\w+)*|[^\w\s]", target) for _, target in pairs]
+        ids: dict[str, int] = defaultdict(lambda: len(ids))
+        outputs: dict[str, int] = defaultdict(lambda: len(outputs))
+        cells = [  # (target word, source word) of every pair of words that occur together, once for each target word
+            (np.repeat([outputs[word] for word in target], len(source)), np.tile([ids[w] for w in source], len(target)))
+            for source, target in zip(sources, targets, strict=True)
+            if source and target
+        ]
+        sizes = np.concatenate([np.full(len(t), len(s)) for s, t in zip(sources, targets, strict=True) if s and t])
+        target_of, source_of = (np.concatenate([cell[side] for cell in cells]).astype(np.int64) for side in (0, 1))
+        places = np.concatenate([[0], np.cumsum(sizes)])[:-1]
+        couple, index = np.unique(source_of * len(outputs) + target_of, return_inverse=True)
+        chance = np.ones(len(couple))
+        for _ in range(rounds):
+            share = chance[index]
+            share /= np.repeat(np.add.reduceat(share, places), sizes)
+            counts = np.bincount(index, share)
+            chance = counts / np.bincount(couple // len(outputs), counts)[couple // len(outputs)]
+        names = list(outputs)
+        order = np.lexsort((chance, couple // len(outputs)))  # the likeliest of each source word comes last
+        by_word = list(ids)
+        self.table = {by_word[couple[i] // len(outputs)]: names[couple[i] % len(outputs)] for i in order}
+
+    def translate(self, text: str) -> str:
+        """The text with each word replaced; punctuation stays where it is."""
+        return _WORD.sub(lambda found: self.table.get(found[0].lower(), found[0]), text)
