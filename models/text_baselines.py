@@ -76,7 +76,7 @@ class Vocabulary:
 
     def counts(self, texts: Iterable[str]) -> Bags:
         """How often each feature occurs in each text."""
-        offsets, features, values = [0], [], []
+        offsets, features, values = [0], list[int](), list[int]()
         for text in texts:
             found = Counter(self.number[part] for part in self._parts(text) if part in self.number)
             features.extend(found)
