@@ -1,19 +1,26 @@
-"""Loads a run's model, after its configuration is checked against the tensors in its file, and its tokenizer."""
+"""Loads trained models and their tokenizers.
+
+A run's configuration is checked against the tensors in its file before a model is built.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from ...errors import InputError
 from ...models.fields import short
+from ...models.shipped import model_path
 from ...nn import Module
+from ...nn.init import skip_init
 from ...tokenizer import Tokenizer, load_tokenizer
 from ..runs.checkpoints import check_shapes, file_digest, load_checkpoint
 from ..runs.folder import RunFolder
+from .foreign import is_foreign
 
 
 class Trained(NamedTuple):
@@ -22,6 +29,53 @@ class Trained(NamedTuple):
     model: Any
     tokenizer: Tokenizer
     config: dict[str, Any]
+
+
+class TrainedModel(ABC):
+    """A trained model and its tokenizer.
+
+    Attributes:
+        what: such a model in words, for messages.
+        kinds: the "kind" in a run's configuration -> the classes of the model and of its configuration; the first is
+            what `models.pretrained` must load.
+    """
+
+    what: ClassVar[str]
+    kinds: ClassVar[Mapping[str, tuple[Any, Any]]]
+    model: Any
+    tokenizer: Tokenizer
+
+    @classmethod
+    def load(cls, folder: str | Path, tasks: Collection[str] | None = None, **options: Any) -> Self:
+        """The model that a run left in `folder`, one of `models.shipped` by name, or one that `models.pretrained` loads
+        by folder or name.
+
+        A run must have been trained for one of `tasks`; None takes any. `options` go to `pretrained.load`. Raises
+        InputError as `load_trained` and `pretrained.load`.
+        """
+        folder = model_path(str(folder))
+        if not is_foreign(folder):
+            return cls._of_run(load_trained(folder, cls.what, cls.kinds, tasks), folder)
+        from ...models import pretrained
+
+        found = pretrained.load(folder, **options)
+        wanted = next(iter(cls.kinds.values()))[0]
+        if not isinstance(found.model, wanted):
+            raise InputError(f"{folder} holds no {cls.what}: its model is a {type(found.model).__name__}.")
+        assert found.tokenizer is not None
+        return cls._of_pretrained(found)
+
+    @classmethod
+    @abstractmethod
+    def _of_run(cls, found: Trained, folder: str | Path) -> Self: ...
+
+    @classmethod
+    @abstractmethod
+    def _of_pretrained(cls, found: Any) -> Self: ...
+
+    def begin(self, config: Any) -> Any:
+        """The model itself, to train on."""
+        return self.model.train()
 
 
 def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) -> dict[str, Any]:
@@ -58,7 +112,8 @@ def load_trained(
         build, read = kinds[config.get("kind", "")]
         sizes = read(**config["model"])
         _check_sizes(config["model"], shapes)
-        model: Module = build(sizes)
+        with skip_init():
+            model: Module = build(sizes)
     except (ArithmeticError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{run.model_path} does not say which {what} it holds ({error}). Give the folder of a run that trained "

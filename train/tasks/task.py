@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from ...errors import InputError
-from ...models import pretrained
 from ...models.hyperparameters import Preset
 from ...nn import Module
 from ...tokenizer import Tokenizer, load_tokenizer
@@ -22,55 +20,11 @@ from ..data.prefetch import PrefetchedBatches
 from ..distributed import Ranks, find_ranks, local_device
 from ..runs.folder import RunFolder
 from ..trainer import Batches, Loss, Trainer
-from .foreign import is_foreign
-from .loading import Trained, load_trained, trained_config
+from .loading import TrainedModel, trained_config
 from .parts import make_model, make_optimizer, make_record, make_schedule, make_validation, update_options
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
-AnyTrained = TypeVar("AnyTrained", bound="TrainedModel")
-
-
-class TrainedModel(ABC):
-    """A trained model and its tokenizer.
-
-    Attributes:
-        what: such a model in words, for messages.
-        kinds: the "kind" in a run's configuration -> the classes of the model and of its configuration; the first is
-            what `models.pretrained` must load.
-    """
-
-    what: ClassVar[str]
-    kinds: ClassVar[Mapping[str, tuple[Any, Any]]]
-    model: Any
-    tokenizer: Tokenizer
-
-    @classmethod
-    def load(cls, folder: str | Path, tasks: Collection[str] | None = None, **options: Any) -> Self:
-        """The model that a run left in `folder`, or one that `models.pretrained` loads by folder or name.
-
-        A run must have been trained for one of `tasks`; None takes any. `options` go to `pretrained.load`. Raises
-        InputError as `load_trained` and `pretrained.load`.
-        """
-        if not is_foreign(folder):
-            return cls._of_run(load_trained(folder, cls.what, cls.kinds, tasks), folder)
-        found = pretrained.load(folder, **options)
-        wanted = next(iter(cls.kinds.values()))[0]
-        if not isinstance(found.model, wanted):
-            raise InputError(f"{folder} holds no {cls.what}: its model is a {type(found.model).__name__}.")
-        assert found.tokenizer is not None
-        return cls._of_pretrained(found)
-
-    @classmethod
-    @abstractmethod
-    def _of_run(cls, found: Trained, folder: str | Path) -> Self: ...
-
-    @classmethod
-    @abstractmethod
-    def _of_pretrained(cls, found: Any) -> Self: ...
-
-    def begin(self, config: Any) -> Any:
-        """The model itself, to train on."""
-        return self.model.train()
+AnyTrained = TypeVar("AnyTrained", bound=TrainedModel)
 
 
 class TaskBatches(NamedTuple):

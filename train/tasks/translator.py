@@ -1,0 +1,167 @@
+"""Using a trained model that turns one text into another; it loads without what only training needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from tqdm import tqdm
+
+from ...autograd import no_grad
+from ...autograd.backend import to_device
+from ...errors import InputError
+from ...models.generation import Hypothesis, Strategy
+from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
+from ...nn import attention_maps
+from ...tokenizer import Tokenizer
+from ..data.batches import fit_lengths, source_batches
+from ..data.cleaning import title_case
+from .loading import Trained, TrainedModel
+
+TooLong = Literal["error", "truncate"]
+_WORD = re.compile(r"\w+")
+
+
+class Translator(TrainedModel):
+    """A trained model and the tokenizer shared by its two languages."""
+
+    what = "translator"
+    kinds: ClassVar[dict[str, tuple[Any, Any]]] = {"": (Seq2SeqTransformer, Seq2SeqConfig)}
+
+    def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, own: Strategy | None = None):
+        """`own` is how the model's folder says to generate, where it does."""
+        self.model, self.tokenizer, self.own = model, tokenizer, own or Strategy()
+
+    @classmethod
+    def _of_run(cls, found: Trained, folder: str | Path) -> Translator:
+        return cls(found.model, found.tokenizer)
+
+    @classmethod
+    def _of_pretrained(cls, found: Any) -> Translator:
+        return cls(found.model, found.tokenizer, found.strategy)
+
+    def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
+        """Sentences as the encoder takes them: token ids and <eos>. Raises InputError for empty and too long ones."""
+        for number, sentence in enumerate(sentences, 1):
+            if not sentence.strip():
+                raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
+        if self.model.config.title_case:
+            sentences = [title_case(sentence) for sentence in sentences]
+        ids = self.tokenizer.encode_batch(sentences, add_eos=True)
+        limit, eos_id = self.model.config.max_length, self.tokenizer.eos_id
+        return fit_lengths(ids, limit, too_long=too_long, eos_id=eos_id, texts=sentences)
+
+    def hypotheses(
+        self,
+        sentences: Sequence[str],
+        *,
+        strategy: Strategy | None = None,
+        too_long: TooLong = "error",
+        progress: bool = False,
+        scores: bool = True,
+    ) -> list[list[Hypothesis]]:
+        """The `n_best` hypotheses of the strategy for each sentence, best first; by default a beam search of width 5.
+
+        `too_long` and `progress` as in `translate`, and the same errors; `scores` as in `Strategy.generate`.
+        """
+        strategy = strategy or self.own
+        strategy = dataclasses.replace(
+            strategy,
+            forbidden=tuple({*strategy.forbidden, *self.own.forbidden}),
+            forced_last=self.own.forced_last if strategy.forced_last is None else strategy.forced_last,
+        )
+        tokenizer = self.tokenizer
+        found: list[list[Hypothesis]] = [[] for _ in sentences]
+        self.model.eval()
+        decoder = self.model.raw_decoder(packed=len(sentences) > 100)  # a few sentences are translated before it pays
+        ids = self.source_ids(sentences, too_long)
+        tokens = max(4096 // strategy.width, 1)
+        with tqdm(total=len(sentences), unit="sentence", disable=None if progress else True) as bar:
+            for batch in source_batches(ids, tokens_per_batch=tokens, pad_id=tokenizer.pad_id):
+                found_in_batch = strategy.generate(
+                    self.model.start(
+                        batch.source, batch.source_lengths, decoder=decoder, keep_attention=strategy.coverage > 0
+                    ),
+                    bos_id=tokenizer.bos_id,
+                    eos_id=tokenizer.eos_id,
+                    numbers=batch.indices.tolist(),
+                    compared=lambda ids: _WORD.findall(tokenizer.decode(ids).casefold()),
+                    scores=scores,
+                )
+                for index, result in zip(batch.indices, found_in_batch, strict=True):
+                    found[index] = result
+                bar.update(len(batch))
+        return found
+
+    def translate(
+        self,
+        sentences: Sequence[str],
+        *,
+        beam: int = 5,
+        alpha: float = 1.0,
+        strategy: Strategy | None = None,
+        too_long: TooLong = "error",
+        progress: bool = False,
+    ) -> list[str]:
+        """The best translation of each sentence.
+
+        Args:
+            beam: hypotheses kept at each step; 1 is greedy search.
+            alpha: exponent of the length penalty.
+            strategy: how to search; it replaces these two.
+            too_long: for a sentence longer than the model takes: "error" refuses it, "truncate" translates its
+                beginning, with a warning.
+            progress: show a progress bar where there is a terminal.
+
+        Raises InputError for an empty sentence, or one longer than the model takes.
+        """
+        strategy = strategy or Strategy(beam=beam, alpha=alpha)
+        best = self.hypotheses(sentences, strategy=strategy, too_long=too_long, progress=progress, scores=False)
+        return [self.tokenizer.decode(hypotheses[0].ids) for hypotheses in best]
+
+    def attention(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
+        """Cross-attention of a translation: weights, source tokens, target tokens.
+
+        The weights (target tokens, source tokens) are those of the last decoder layer, averaged over its heads; row t
+        is where the model looked when it wrote token t. `target` are the translation's ids, those of the best one if
+        None. Both lists end with <eos>, unless the length limit came first.
+        """
+        maps, source, written = self.attention_maps(sentence, target)
+        last = f"decoder.layers.{self.model.config.decoder_layers - 1}.multihead_attn"
+        return maps[last].mean(axis=0), source, written
+
+    def attention_maps(
+        self, sentence: str, target: Sequence[int] | None = None
+    ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
+        """As `attention`, but all weights: of each attention layer by its name, (heads, query tokens, key tokens).
+
+        Queries and keys of the encoder are source tokens; those of the decoder's self-attention are the tokens that it
+        has read, <bos> first, of which query t wrote target token t.
+        """
+        source, inputs, written = self._with_translation(sentence, target)
+        with no_grad(), attention_maps(self.model) as maps:
+            self.model(source, inputs)
+        names = [self.tokenizer.token_strings(ids[0].tolist()) for ids in (source, written)]
+        return {layer: weights[0][0] for layer, weights in maps.items()}, names[0], names[1]
+
+    def copied(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
+        """What a model that copies has copied: probabilities, source tokens, target tokens, these two as `attention`.
+
+        Of the probabilities (target tokens, source tokens), row t says how probably token t was copied, and from where.
+        """
+        source, inputs, written = self._with_translation(sentence, target)
+        shares = to_device(self.model.copied(source, inputs, written), "cpu")[0]
+        return shares, *(self.tokenizer.token_strings(ids[0].tolist()) for ids in (source, written))
+
+    def _with_translation(self, sentence: str, target: Sequence[int] | None) -> tuple[np.ndarray, ...]:
+        """A batch of one sentence and its translation, the best one if None: source, decoder's inputs, and outputs."""
+        source = self.source_ids([sentence], too_long="truncate")
+        if target is None:
+            target = self.hypotheses([sentence], too_long="truncate")[0][0].ids
+        inputs = [self.tokenizer.bos_id, *target][: self.model.config.max_length]
+        self.model.eval()
+        return np.array(source), np.array([inputs]), np.array([[*target, self.tokenizer.eos_id][: len(inputs)]])
