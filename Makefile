@@ -21,16 +21,10 @@ endif
 test: $(STAMPS)/test$(if $(ORACLES),-oracles)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
-# For the edit-and-try loop: all tests but those in folders and files that start programs, draw, emulate a GPU, ask
-# another library or take more than some four seconds. Half of all tests in half a minute on two cores; it stops at the
-# first failure. A new test file of that kind belongs into this list.
-SLOW_FOLDERS := autograd/kernels benchmarks examples explorer
-SLOW_FILES := *on_device bpe_encoding command_sweep corpus crashes distributed downloads explore flat_adam graphs \
-	language_model loss_scaling module_info *mutants opinfo plots *presets resume searches site sweep translation types
-
+# For the edit-and-try loop: half of all tests in half a minute on two cores; it stops at the first failure. Files that
+# start programs, draw, emulate a GPU, ask another library or take more than some four seconds are marked slow.
 check: $(STAMPS)/test
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -x -q -n 2 --dist worksteal \
-		$(SLOW_FOLDERS:%=--ignore=tests/%) $(SLOW_FILES:%=--ignore-glob='*/test_%.py') $(PYTEST_ARGS)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -x -q -n 2 --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 # Plants wrong rules in the engine, one by one; the tests of the ops must notice each.
 mutants: $(STAMPS)/test
@@ -47,7 +41,6 @@ lint: $(STAMPS)/dev
 
 # The documentation as a site, build/docs/index.html; warnings are errors. Once the extra is installed, without a network.
 docs: $(STAMPS)/docs
-	$(BIN)/python docs/list_files.py --check
 	rm -rf build/docs build/doctrees
 	$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -d build/doctrees docs build/docs
 	@echo "the site: build/docs/index.html"

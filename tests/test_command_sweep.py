@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.command_lines import GROUPS
 from tests.support.command_world import EXAMPLES, World
+
+pytestmark = pytest.mark.slow
 
 PROGRAMS = ("translate_de_en", "classify_news", "generate_text")
 #: Of each group every so many; those that train or evaluate cost most.

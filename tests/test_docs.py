@@ -8,7 +8,6 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,11 +59,3 @@ def test_the_readme_is_short() -> None:
     assert len(text.splitlines()) <= 150
     path = text.partition("## Read\n")[2].partition("\n## ")[0]
     assert re.findall(r"^(\d)\. \[", path, re.MULTILINE) == ["1", "2", "3", "4", "5", "6"]
-
-
-def test_the_list_of_files_is_up_to_date() -> None:
-    tables = runpy.run_path(str(ROOT / "docs" / "list_files.py"))["tables"]()
-    assert (ROOT / "docs" / "files.md").read_text(encoding="utf-8") == tables, "run python docs/list_files.py"
-    for package in ("autograd", "nn", "models", "tokenizer", "train"):
-        for path in (ROOT / package).rglob("*.py"):
-            assert path.name == "__init__.py" or f"(../{path.relative_to(ROOT).as_posix()})" in tables

@@ -16,6 +16,8 @@ pytest.importorskip("sphinx", reason="the extra docs is not installed")
 from docutils.core import publish_doctree
 from docutils.utils.math.latex2mathml import tex2mathml
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("autograd", "nn", "models", "tokenizer", "train", "explorer", "course")
 

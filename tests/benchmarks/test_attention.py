@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks import attention
 
+pytestmark = pytest.mark.slow
+
 RESULTS = Path(attention.__file__).parent / "results" / "attention_gpu.json"
 
 

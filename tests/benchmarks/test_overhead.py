@@ -12,6 +12,8 @@ from benchmarks import overhead
 from handloom.autograd import Tensor, no_grad
 from tests.support.work import calls_in
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_table_is_printed_and_written(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(overhead, "ROUNDS", 3)

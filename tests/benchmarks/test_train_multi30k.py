@@ -16,6 +16,8 @@ from benchmarks import side_by_side, train_multi30k_worker
 from benchmarks.train_step_sizes import Size
 from handloom.train.data.batches import TokenBatches
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = Size("seq2seq", 0, 0, 0, 40, 16, 32, 1, 2, 0.3, norm_first=True, tied=True, label_smoothing=0.1)
 

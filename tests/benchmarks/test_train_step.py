@@ -16,6 +16,8 @@ from benchmarks.train_step_device import HandloomOnDevice
 from benchmarks.train_step_sizes import SIZES, size_of
 from benchmarks.train_step_worker import HandloomSubject, TorchSubject
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

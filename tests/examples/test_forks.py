@@ -10,6 +10,8 @@ import pytest
 
 from ..support.examples import Example
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import os, pathlib, sys, warnings
 print(sys.argv[1:], os.getcwd() == str(pathlib.Path(__file__).parent), sys.path[0] == os.getcwd(), __name__)

@@ -10,6 +10,8 @@ import pytest
 
 from ..support.examples import Example
 
+pytestmark = pytest.mark.slow
+
 RATES = ("0.1", "0.01", "0.001", "0.0001")
 
 

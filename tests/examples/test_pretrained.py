@@ -28,6 +28,8 @@ from handloom.train.tasks.foreign import is_foreign
 from handloom.train.tasks.language_modelling import Writer
 from handloom.train.tasks.translation import Translator
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [f"Der {a} Hund sieht {b} Katze.\tThe {a} dog sees {b} cat." for a in "abcde" for b in "vwxyz"]
 SIZES = {"d_model": 16, "nhead": 2, "dim_feedforward": 24, "dropout": 0.0}

@@ -8,6 +8,8 @@ import pytest
 
 from ..support.examples import Example, small_data
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = (
     "translate_de_en", "translate_en_fr", "paraphrase_coco", "summarize_news", "generate_text", "classify_news",
 )  # fmt: skip

@@ -18,7 +18,7 @@ EXAMPLES = (*PAIRS, "generate_text", "classify_news")
 #: The tables whose cells the processes share out.
 TABLES = {"classify_news": "layers", "generate_text": "baselines"}
 
-pytestmark = needs_mpi
+pytestmark = [pytest.mark.slow, needs_mpi]
 
 
 def options(name: str, folder: Path) -> list[str]:

@@ -18,6 +18,8 @@ from handloom.train.tasks.metrics import bleu
 from handloom.train.tasks.translation import Translator
 from tests.support.examples import EXAMPLES, Example
 
+pytestmark = pytest.mark.slow
+
 FOLDER = MODELS["tatoeba-de-en"]
 FIGURES = json.loads((FOLDER / "figures.json").read_text(encoding="utf-8"))
 needs_data = pytest.mark.skipif(

@@ -14,6 +14,8 @@ import pytest
 
 from ..support.examples import Done, Example
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "examples" / "translate_de_en.py"
 

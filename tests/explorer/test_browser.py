@@ -24,6 +24,8 @@ from handloom.train.runs.folder import read_metrics
 from handloom.train.tasks.translation import Translator
 from tests.support.explorer_run import SENTENCE
 
+pytestmark = pytest.mark.slow
+
 VIEWS = ("translate", "head", "beam", "graph", "check", "bpe", "tiles", "training")
 
 

@@ -16,6 +16,8 @@ from handloom.models.hyperparameters import TranslationPreset
 from handloom.train.cli import command_line
 from handloom.train.cli.examples import example_parser, parse_example
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments: str, cwd: Path) -> Any:
     command = [sys.executable, "-W", "error", "-m", "handloom.explorer", "--no-browser", *arguments]

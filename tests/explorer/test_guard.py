@@ -21,6 +21,8 @@ from handloom.explorer.serving import HOST, serving
 from handloom.explorer.session import Session
 from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 
+pytestmark = pytest.mark.slow
+
 PORT, TOKEN = 4711, "token"
 HOME = {"host": f"{HOST}:{PORT}"}
 

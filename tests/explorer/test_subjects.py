@@ -28,6 +28,8 @@ from handloom.tokenizer.wordpiece import WordPieceTokenizer
 from handloom.train.runs.checkpoints import file_digest, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 
+pytestmark = pytest.mark.slow
+
 TEXT = "the knight sang"
 
 

@@ -19,6 +19,8 @@ from handloom.models.baselines import RECURRENT_LAYERS
 from handloom.models.generation import Uncached
 from handloom.nn import POSITIONS
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"d_model": 8, "nhead": 2, "head_dim": 6, "layers": 2, "dim_feedforward": 12, "dropout": 0.0, "max_length": 12}
 RNG = np.random.default_rng(0)
 

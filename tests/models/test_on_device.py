@@ -28,6 +28,8 @@ from handloom.nn import Module, MultiHeadAttention
 from handloom.train.optim.optimizers import SGD, AdamW
 from tests.support.decoding import BOS, EOS, build, random_source
 
+pytestmark = pytest.mark.slow
+
 VARIANTS = [
     {},
     {"positions": "learned", "norm_first": True, "activation": "gelu"},

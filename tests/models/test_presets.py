@@ -23,6 +23,8 @@ from handloom.models.presets import (
     translation_preset,
 )
 
+pytestmark = pytest.mark.slow
+
 FULL_SIZE = {"d_model": 512, "nhead": 8, "dim_feedforward": 2048, "dropout": 0.1}
 #: What the news report says of its layers: q, k and v without biases, and (x - mean) / (deviation + eps).
 NEWS = {

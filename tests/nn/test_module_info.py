@@ -12,7 +12,10 @@ import pytest
 
 NEEDED = ("torch", "expecttest", "scipy")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"the oracle is not installed: {', '.join(MISSING)}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(MISSING), reason=f"the oracle is not installed: {', '.join(MISSING)}"),
+]
 DOCS = Path(__file__).parents[2] / "docs" / "verification.md"
 
 

@@ -16,6 +16,8 @@ from handloom.autograd import Tensor, grad, manual_seed
 from handloom.autograd.backend import to_device
 from handloom.nn.positional import ATTENTION_POSITIONS
 
+pytestmark = pytest.mark.slow
+
 D, HEADS, FF, CLASSES = 12, 2, 20, 7
 LENGTHS, IDS = np.array([5, 2]), np.array([[1, 6, 1, 0, 0], [3, 2, 5, 4, 1]])
 

@@ -18,6 +18,8 @@ from handloom.tokenizer.pre_tokenizer import PreTokenizer
 from tests.support.tokenizer_texts import ALPHABETS, peer_tokenizer, texts, train_peer
 from tests.support.work import calls_in
 
+pytestmark = pytest.mark.slow
+
 CORPUS = [alphabet * 3 + alphabet[::-1] for alphabet in ALPHABETS] + ["the cat sat on the mat, didn't she? " * 3]
 ANY_TEXT = st.text(st.characters(exclude_categories=()))  # every code point, lone surrogates too
 

@@ -25,6 +25,8 @@ from handloom.tokenizer.explore import (
 )
 from handloom.tokenizer.pictures import draw_exploration
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["the cat sat on the mat", "the cat's café costs $5, und die Käse"] * 3
 EXAMPLE = Path(__file__).parents[2] / "examples" / "explore_tokenizer.py"
 

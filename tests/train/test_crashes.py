@@ -22,7 +22,7 @@ from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import TrainingStopped
 from tests.support.small_run import small_run
 
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -25,7 +25,7 @@ from handloom.train.trainer import Trainer
 from tests.support.fake_cupy import another_gpu, kernels, operations
 from tests.support.small_run import small_run, small_trainer
 
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
 SMALL = {"tokens": 30, "pairs": 12}
 

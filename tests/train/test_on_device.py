@@ -21,7 +21,7 @@ from tests.support.fake_cupy import cupyx
 from tests.support.fake_cupy.array import synchronize
 from tests.support.small_run import small_run, small_trainer
 
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
 SMALL = {"pairs": 24, "tokens": 40}  # batches of a few pairs: each thread of a kernel costs the stand-in its time
 

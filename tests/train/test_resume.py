@@ -27,7 +27,7 @@ from handloom.train.updates import MicroBatch
 from tests.support.examples import Done, Example
 from tests.support.small_run import STEPS, small_run, small_trainer
 
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tests/support/small_run.py"

@@ -17,6 +17,8 @@ from handloom.train.runs.saves import SavedStates
 from handloom.train.sweep import cell_command, grid_cells
 from tests.train.test_distributed import ENVIRONMENT, MPIRUN, needs_mpi
 
+pytestmark = pytest.mark.slow
+
 # A training in the small: it leaves a run, and notes in "calls" how it was called. With a file "broken" seed 1 fails.
 SCRIPT = """
 import argparse, pathlib, sys

@@ -24,7 +24,7 @@ from tests.support.cuda_emulator import compiler_missing
 from tests.support.emulated_attention import WithPartOfTheKeys, in_place, kernels
 from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader
 
-pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
 
 HALF, SINGLE = np.float16, np.float32
 EDGES = frozenset({"causal", "window", "key_lengths"})  # what the leaner variant of the kernels knows

@@ -10,7 +10,7 @@ from tests.support import attention_limits as limits
 from tests.support.cuda_emulator import EmulatedModule, compiler_missing
 from tests.support.emulated_attention import kernels
 
-pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
 
 EXTRAS = {"alibi_slopes": np.zeros(1)}  # asks for the variant that bias and masks need, and changes nothing
 

@@ -17,7 +17,7 @@ from tests.support.cuda_emulator import (
 )
 from tests.support.cuda_emulator.build import CompileError
 
-pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
 
 SEEDS = range(4)
 PTX = read_source("ptx.cuh")

@@ -13,6 +13,8 @@ from handloom.autograd.kernels.graphs import GraphError, Graphs, constant
 from handloom.autograd.kernels.products import product
 from tests.support.fake_cupy import capture
 
+pytestmark = pytest.mark.slow
+
 
 class Batch(NamedTuple):
     x: np.ndarray

@@ -10,7 +10,10 @@ from tests.support.kernel_mutant_list import MUTANTS
 from tests.support.kernel_mutants import KernelMutant, examine, failure, planted
 from tests.support.row_mutants import columns
 
-pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing())),
+]
 
 
 @pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.file == "columns.cu"][::3], ids=lambda mutant: mutant.kind)

@@ -9,7 +9,7 @@ from handloom.autograd.kernels import fused
 from handloom.autograd.kernels.loading import read_source
 from tests.support.cuda_emulator import EmulatedModule, KernelError, compiler_missing
 
-pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
 
 TEXT = (
     read_source("sums.cuh")

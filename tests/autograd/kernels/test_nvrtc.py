@@ -12,7 +12,7 @@ from tests.support import nvrtc
 from tests.support.emulated_kernels import SHARED_MEMORY as OF_AN_A100
 from tests.support.kernel_variants import SHARED_MEMORY, TENSOR_CORE_KERNELS, VARIANTS
 
-pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))]
 
 CASES = [(file, constants) for file, variants in VARIANTS.items() for constants in variants]
 SAMPLE = CASES[::4]

@@ -9,6 +9,8 @@ from handloom.autograd.kernels.loading import read_source
 from handloom.autograd.kernels.philox import keep_mask, philox4x32_10
 from tests.support.cuda_emulator import EmulatedModule, compiler_missing
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("counter", "key", "want"),

@@ -16,6 +16,8 @@ from tests.support.attention_limits import far_apart
 from tests.support.fake_cupy import cublas, operations
 from tests.support.fake_cupy.array import wrap
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(0)
 
 

@@ -10,7 +10,7 @@ from tests.support.cuda_emulator import EmulatedModule, KernelError, compiler_mi
 from tests.support.cuda_emulator.build import CompileError
 from tests.support.cuda_emulator.ptx import PtxError, translate
 
-pytestmark = pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing()))]
 PTX = read_source("ptx.cuh")
 
 

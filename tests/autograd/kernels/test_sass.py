@@ -15,6 +15,8 @@ from tests.support.cuda_emulator import build, module
 from tests.support.kernel_variants import attention_constants
 from tests.support.ladder import RUNGS
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[3] / "docs" / "flash_attention.md"
 RECORDED = json.loads(budget.RECORD.read_text(encoding="utf-8"))
 missing = nvrtc.missing() or sass.missing()

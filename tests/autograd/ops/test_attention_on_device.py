@@ -14,6 +14,8 @@ from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.backend import to_device
 from tests.support.attention_cases import RESTRICTIONS, Case
 
+pytestmark = pytest.mark.slow
+
 HALF, SINGLE = np.float16, np.float32
 METHODS = ("standard", "blocked", "fused")
 CHOSEN = [frozenset(), *(frozenset({name}) for name in RESTRICTIONS), frozenset(RESTRICTIONS)]

@@ -16,6 +16,8 @@ from handloom.autograd.backend import to_device
 from handloom.autograd.kernels import fused
 from handloom.autograd.kernels.products import product
 
+pytestmark = pytest.mark.slow
+
 DTYPES = [(np.float32, 40), (np.float16, 12)]
 
 

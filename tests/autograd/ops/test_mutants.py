@@ -11,6 +11,8 @@ from tests.support.graph_check import check_graph
 from tests.support.mutant_list import CONTROLS, MUTANTS, OF_FORMS
 from tests.support.mutants import CONTROL_SEEDS, SEEDS, Mutant, examine, failure, planted
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[f"{i}-{m.where.partition(':')[2]}" for i, m in enumerate(MUTANTS)])
 def test_a_wrong_rule_is_noticed(mutant: Mutant) -> None:

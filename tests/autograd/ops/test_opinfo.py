@@ -14,7 +14,10 @@ from tests.support.torch_names import TORCH_OPS
 
 NEEDED = ("torch", "expecttest", "scipy")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"the oracle is not installed: {', '.join(MISSING)}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(MISSING), reason=f"the oracle is not installed: {', '.join(MISSING)}"),
+]
 DOCS = Path(__file__).parents[3] / "docs" / "verification.md"
 
 

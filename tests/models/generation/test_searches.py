@@ -11,6 +11,8 @@ from handloom.models import Hypothesis, Rules, beam_search, greedy_search, lengt
 from handloom.models.generation import coverage_penalty
 from tests.support.decoding import BOS, EOS, build, every_output, random_source, textbook_score
 
+pytestmark = pytest.mark.slow
+
 RULES = Rules(BOS, EOS, max_length=8)
 SEEDS = st.integers(0, 10_000)
 LENGTHS = st.lists(st.integers(1, 6), min_size=1, max_size=4)

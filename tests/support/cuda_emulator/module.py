@@ -202,8 +202,8 @@ class EmulatedKernel:
             if tool is None:
                 return f"offset {match[1]} of {self.module.path.name}"
             command = [tool, "-i", "-e", str(self.module.path), hex(int(match[1]))]
-            lines = subprocess.run(command, capture_output=True, text=True).stdout.split("\n")
-            return " < ".join(Path(line.partition(" ")[0]).name for line in lines if line)
+            frames = subprocess.run(command, capture_output=True, text=True).stdout
+            return " < ".join(re.findall(r"[^/\n]+:[\d?]+", frames))  # the folders' names may have blanks
 
         return re.sub(r"@(\d+)@", line_of, text)
 

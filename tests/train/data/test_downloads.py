@@ -15,7 +15,7 @@ from handloom.errors import InputError
 from handloom.train.data.downloads import data_folder, fetch, find_local
 
 # requests leaves the socket of a failed download to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 CONTENT = b"Zwei M\xc3\xa4nner.\n" * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -22,6 +22,8 @@ from handloom.train.data import named
 from handloom.train.data.pairs import choose, split_by_sentence
 from handloom.train.data.translation import load_translation_data
 
+pytestmark = pytest.mark.slow
+
 REAL_DATA = os.environ.get("HANDLOOM_DATA")
 PAIRS = [(f"Satz {i}.", f"Sentence {i}.") for i in range(200)]
 

@@ -16,6 +16,8 @@ from handloom.train.optim.loss_scaling import LossScaler, float_constants
 from handloom.train.optim.optimizers import AdamW, clip_grad_norm
 from tests.support.fake_cupy import cublas, cupyx, kernels, operations
 
+pytestmark = pytest.mark.slow
+
 STEPS = 14
 
 

@@ -16,7 +16,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.stopping import TrainingStopped
 from tests.support.small_run import small_run, small_trainer
 
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
 
 def test_the_scale_halves_and_grows() -> None:

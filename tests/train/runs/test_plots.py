@@ -17,6 +17,8 @@ from handloom.train.runs import plots
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_attention, plot_confusion, plot_heads, plot_lines, plot_losses
 
+pytestmark = pytest.mark.slow
+
 ROWS = [
     {"step": 10, "loss": 5.0, "learning_rate": 1e-4},
     {"step": 20, "loss": None, "learning_rate": 2e-4},

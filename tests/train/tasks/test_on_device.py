@@ -23,7 +23,7 @@ from handloom.train.tasks.task import train
 from handloom.train.tasks.translation import Translation
 from handloom.train.trainer import Trainer
 
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
 WORDS = ["red", "green", "dog", "cat", "sleeps", "runs"]
 TEXTS = [" ".join(WORDS[i % k] for i in range(k, 2 * k)) for k in (2, 3, 4, 5, 6)] * 6

@@ -29,7 +29,7 @@ from handloom.train.tasks.language_modelling import LanguageModelling, Writer, l
 from handloom.train.tasks.task import train
 from handloom.train.tasks.translation import Translation, Translator
 
-pytestmark = pytest.mark.usefixtures("quick_pictures")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
 
 STEPS = 2
 

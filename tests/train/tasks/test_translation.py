@@ -16,6 +16,8 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.loading import trained_config
 from handloom.train.tasks.translation import Translator, translation_loss
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["Der Hund läuft.", "Die Katze schläft.", "The dog runs.", "The cat sleeps."]
 
 

@@ -19,6 +19,8 @@ from handloom.train.data.grammar.storyteller import ADJECTIVES_OF, PREPOSITIONS_
 from handloom.train.data.grammar.verbs import ACTIONS, CREATING, MANNERS, NOT_OWN, STATES, SUDDEN, TURNED, UNWILLED
 from tests.support.work import calls_in
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
