@@ -1,17 +1,21 @@
 """Settings of the documentation site, which `make docs` builds without a network.
 
-Besides the usual settings: formulas become MathML, which browsers draw themselves (docutils converts them, so no script
-is loaded); the reference is written anew for each build, a page for each package, and so are the chapters of the
-course; docstrings, which are plain text with names in single backticks, are converted to reStructuredText; links to
-source files lead to their pages in the site.
+Besides the usual settings: formulas become outlines in SVG, drawn by matplotlib, so that they look the same without a
+font for mathematics and without a script; the reference is written anew for each build, a page for each package, and so
+are the chapters of the course; docstrings, which are plain text with names in single backticks, are converted to
+reStructuredText; links to source files lead to their pages in the site.
 """
 
 import pkgutil
 import re
+from html import escape
 from pathlib import Path
 
+import numpy as np
 from docutils import nodes
-from docutils.utils.math.latex2mathml import tex2mathml
+from matplotlib.font_manager import FontProperties
+from matplotlib.mathtext import MathTextParser
+from matplotlib.textpath import TextPath
 from sphinx.addnodes import download_reference
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
@@ -29,7 +33,7 @@ html_show_sphinx = html_copy_source = False
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-html_math_renderer = "mathml"
+html_math_renderer = "outlines"
 default_role = "literal"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-module-all": True}
@@ -40,13 +44,37 @@ toc_object_entries = False
 # -- formulas ------------------------------------------------------------------------------------------------------
 
 
+EM = 9.0  # units of a formula's drawing that are as long as the text is high
+FONT = FontProperties(size=10, math_fontfamily="stix")
+CLOSE = 79
+SEGMENTS = {1: "M", 2: "L", 3: "Q", 4: "C", CLOSE: "Z"}  # matplotlib's codes of a path, as SVG's letters
+
+
+def outlines(tex: str) -> str:
+    """A formula as an `<svg>` as high as the text around it, with its baseline on theirs."""
+    parsed = MathTextParser("path").parse(f"${tex}$", 72, FONT)
+    path = TextPath((0, 0), f"${tex}$", prop=FONT)
+    drawn = "".join(
+        SEGMENTS[int(code)] + " ".join(f"{x:.2f}" for x in points * np.resize([1, -1], len(points)) if code != CLOSE)
+        for points, code in path.iter_segments(simplify=False)
+    )
+    width, height, depth = parsed.width, parsed.height + 1, parsed.depth + 1  # some room for what leans over
+    return (
+        f'<svg class="formula" role="img" aria-label="{escape(tex.strip())}" fill="currentColor" '
+        f'viewBox="0 {depth - height:.2f} {width:.2f} {height:.2f}" '
+        f'style="width:{width / EM:.3f}em;height:{height / EM:.3f}em;vertical-align:{-depth / EM:.3f}em">'
+        f'<path d="{drawn}"/></svg>'
+    )
+
+
 def visit_inline(translator, node):
-    translator.body.append(tex2mathml(node.astext()))
+    translator.body.append(outlines(node.astext()))
     raise nodes.SkipNode
 
 
 def visit_block(translator, node):
-    translator.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>\n')
+    text = outlines(node.astext().replace("\n", " "))
+    translator.body.append(f'<div class="math" style="text-align:center;overflow-x:auto">{text}</div>\n')
     raise nodes.SkipNode
 
 
@@ -163,7 +191,7 @@ class SourceLinks(SphinxPostTransform):
 
 
 def setup(app) -> None:
-    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
+    app.add_html_math_renderer("outlines", (visit_inline, None), (visit_block, None))
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", write_course)
     app.connect("autodoc-process-docstring", as_markup)

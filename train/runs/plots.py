@@ -250,6 +250,7 @@ def plot_lines(
         raise ValueError("there is no point to draw")
     if log_x:
         panel.set_xscale("log")
+        _few_ticks(panel)
     elif all(float(x).is_integer() for points in lines.values() for x in points[0]):
         panel.xaxis.set_major_formatter("{x:,.0f}")
         panel.locator_params("x", integer=True, min_n_ticks=1)
@@ -258,6 +259,17 @@ def plot_lines(
     panel.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     _calm(panel)
     _save(figure, out_png)
+
+
+def _few_ticks(panel: Axes) -> None:
+    """Ticks of a logarithmic x axis, with labels that don't overlap: decades, or where there are few of them more."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    low, high = panel.get_xlim()
+    few = MaxNLocator(4) if high < 4 * low else LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,))
+    panel.xaxis.set_major_locator(few)
+    panel.xaxis.set_major_formatter("{x:,g}")
+    panel.xaxis.set_minor_formatter(NullFormatter())
 
 
 def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import matplotlib
 import numpy as np
@@ -143,6 +144,20 @@ def test_lines_are_drawn_and_nothing_is_refused(tmp_path) -> None:
     assert (tmp_path / "log.png").stat().st_size > 5_000
     with pytest.raises(ValueError, match="no point"):
         plot_lines({"none": ([1], [float("inf")])}, tmp_path / "x.png", x_label="step", y_label="loss")
+
+
+@pytest.mark.parametrize(("low", "high"), [(100, 130), (10, 90), (3, 3000), (0.4, 4e5)])
+def test_ticks_of_a_logarithmic_axis_do_not_overlap(low: float, high: float) -> None:
+    figure = plots._new_figure(8.0, 4.6)
+    panel = figure.subplots()
+    panel.plot([low, high], [1, 2])
+    panel.set_xscale("log")
+    plots._few_ticks(panel)
+    figure.canvas.draw()
+    boxes = [one.get_window_extent() for one in panel.get_xticklabels(which="both") if one.get_text()]
+    shown = sorted((box.x0, box.x1) for box in boxes)
+    assert len(shown) >= 2
+    assert all(left[1] < right[0] for left, right in pairwise(shown))
 
 
 @pytest.mark.parametrize("classes", [1, 5, 41])
