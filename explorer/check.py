@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from ..autograd import Function, Generator, Tensor
 from ..autograd.gradcheck import EntryCheck, GradcheckReport, gradcheck
 from ..autograd.gradcheck.planting import planted
+from ..autograd.ops.registry import plain_form
 from ..errors import InputError
 from .asking import Ask
 from .mutants import MUTANTS, mutants_of
@@ -17,7 +20,7 @@ from .packing import packed
 from .step import Call
 from .subject import Subject
 
-ENTRIES = 24  # compared entries of each input
+ENTRIES = 24  # compared entries of each input, in three equal parts: see `some_entries`
 
 
 def check(subject: Subject, ask: Ask) -> dict[str, Any]:
@@ -55,6 +58,8 @@ def checked(call: Call, seed: int = 0) -> GradcheckReport:
 
     def again() -> Function:
         fresh = call.seen.again()
+        if fresh.form == "in place":  # takes views of one array only; the operands here are copies
+            fresh.__class__ = plain_form(fresh.op)
         for name, state in states.items():
             generator = Generator(0)
             generator.set_state(state)
@@ -69,17 +74,34 @@ def checked(call: Call, seed: int = 0) -> GradcheckReport:
 
     # The first `wanted` operand is named "input 0" in the report, and so on.
     inputs = [fixed[i] for i in wanted]
-    return gradcheck(function, inputs, seed=seed, name=call.name, redraw=False, choose=some_entries)
+    ids = [x.reshape(-1) for x in fixed if isinstance(x, np.ndarray) and x.dtype.kind in "iu"]
+    choose = partial(some_entries, rows=np.unique(np.concatenate(ids)) if ids else np.zeros(0, int))
+    return gradcheck(function, inputs, seed=seed, name=call.name, redraw=False, choose=choose)
 
 
-def some_entries(gradient: np.ndarray) -> np.ndarray:
-    """Flat indices of ENTRIES entries, spread over those that are not zero, then over the zeros."""
-    flat = gradient.reshape(-1)
+def some_entries(gradient: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Flat indices of ENTRIES entries: the largest, the largest of each of `rows`, and others spread over the array.
+
+    Args:
+        rows: indices along the first axis that a rule may treat differently, such as those of the targets of a loss.
+    """
+    flat = np.abs(gradient.reshape(-1))
+    width = flat.size // max(1, len(gradient)) if gradient.ndim else 1
+    rows = rows[rows < flat.size // max(1, width)]
+    own = [row * width + int(flat[row * width : (row + 1) * width].argmax()) for row in rows] if width else []
     found: list[int] = []
-    for some in (np.flatnonzero(flat), np.flatnonzero(flat == 0)):
-        room = min(ENTRIES - len(found), len(some))
-        found += some[np.linspace(0, len(some) - 1, room).astype(int)].tolist() if room > 0 else []
+    nonzero, zero = np.flatnonzero(flat), np.flatnonzero(flat == 0)
+    for some, room in ((np.argsort(-flat), ENTRIES // 3), (_spread(own, ENTRIES // 3), ENTRIES // 3)):
+        found += [int(i) for i in some[:room] if int(i) not in found]
+    for rest in (nonzero, zero):
+        found += [int(i) for i in _spread(np.setdiff1d(rest, found), ENTRIES - len(found))]
     return np.sort(np.array(found, np.int64))
+
+
+def _spread(indices: Any, most: int) -> np.ndarray:
+    """At most `most` of the indices, evenly spread."""
+    indices = np.asarray(indices, np.int64)
+    return indices[np.linspace(0, len(indices) - 1, min(most, len(indices))).astype(int)]
 
 
 def _same(report: GradcheckReport, other: GradcheckReport) -> bool:
@@ -98,8 +120,9 @@ def _described(entries: EntryCheck, call: Call) -> dict[str, Any]:
     source = call.sources[index]
     positions = np.array(np.unravel_index(entries.positions, entries.shape)).T if entries.shape else entries.positions
     return {
-        "name": source if isinstance(source, str) else f"operand {index}, from call {source}",
+        "name": source if isinstance(source, str) else f"{_operand(call, index)}, from call {source}",
         "shape": list(entries.shape),
+        "size": int(np.prod(entries.shape)),
         "ok": entries.ok,
         "hint": "" if entries.ok else entries.hint(),
         "error": entries.relative_error,
@@ -109,3 +132,12 @@ def _described(entries: EntryCheck, call: Call) -> dict[str, Any]:
         "numeric": packed(entries.numeric, np.float64),
         "excess": packed(entries.excess, np.float64),
     }
+
+
+def _operand(call: Call, index: int) -> str:
+    """The name of an operand in the call of the op, such as "query"; "parts 2" for one of several."""
+    kind = type(call.seen.call)
+    plain = plain_form(kind.op) if kind.op else kind  # a quick form may take its operands as `*operands`
+    names = list(inspect.signature(getattr(plain, "forward", plain)).parameters.values())[isinstance(plain, type) :]
+    name = names[min(index, len(names) - 1)]
+    return f"{name.name} {index + 1}" if name.kind is name.VAR_POSITIONAL else name.name

@@ -1,14 +1,14 @@
 // View 5: the gradient of one call compared with finite differences; a mistake planted on purpose.
 
 import { ask, latest, unpack } from "./api.js";
-import { brief, exact, h, numbers, option, problemLine, s, table } from "./dom.js";
+import { brief, count, exact, h, numbers, option, problemLine, s, table } from "./dom.js";
 
 export const id = "check";
 export const name = "Gradient check";
 export const title = "Is this gradient correct?";
 export const lead =
-  "A backward rule computes a derivative. Finite differences of the forward computation measure it, entry by entry, in float64, for the " +
-  "call's real inputs. Points on the diagonal agree. Plant a mistake and see whether it is found.";
+  "A backward rule computes a derivative. Finite differences of the forward computation measure it, in float64, for the call's real inputs: " +
+  "in 24 entries of each, the largest, those in the rows of the targets, and others. Points on the diagonal agree. Plant a mistake and see whether it is found.";
 
 let parts, context;
 const query = latest("check"), queryGraph = latest("graph");
@@ -62,9 +62,11 @@ function send(plant) {
 function draw(seen, plant) {
   parts.plants.replaceChildren(option(-1, "none: the rule as it is", plant === -1), ...seen.mutants.map((one) => option(one.number, one.what, one.number === plant)));
   const worst = Math.max(0, ...seen.inputs.map((one) => one.error));
+  const total = (key) => count(seen.inputs.reduce((sum, one) => sum + one[key], 0));
+  for (const one of seen.inputs) one.compared = one.positions.length;
   const said = seen.planted
     ? seen.ok ? (seen.changes ? "Not found." : "Not found: with these inputs the mistake changes nothing.") : "Found."
-    : seen.ok ? "The gradient is right." : "The gradient is wrong.";
+    : seen.ok ? `The gradient is right in the ${total("compared")} of ${total("size")} entries that were compared.` : "The gradient is wrong.";
   parts.verdict.replaceChildren(
     h("p", { class: "answer", id: "check-verdict" }, said),
     h("p", { class: "soft" }, seen.error || `${seen.name}${seen.module ? ` in ${seen.module}` : ""}: largest relative difference `, seen.error ? "" : h("span", { "data-value": worst }, brief(worst)), "."),
@@ -100,6 +102,6 @@ function plot(one) {
     s("text", { x: size - edge + 2, y: size / 2 + 13, class: "soft", "text-anchor": "end" }, `numeric ${brief(most)}`),
     s("text", { x: size / 2 + 5, y: edge - 6, class: "soft" }, "analytic"), points);
   return h("figure", {}, svg, h("figcaption", {}, h("span", { class: "mono" }, one.name), h("br"),
-    `${one.shape.join("×")}: ${one.analytic.length - wrong - one.kinks} right`, wrong ? h("strong", { class: "warm" }, `, ${wrong} wrong ×`) : "", one.kinks ? `, ${one.kinks} on a kink ○` : "",
+    `${one.shape.join("×") || "a number"}: ${one.compared} of ${count(one.size)} compared, ${one.compared - wrong - one.kinks} right`, wrong ? h("strong", { class: "warm" }, `, ${wrong} wrong ×`) : "", one.kinks ? `, ${one.kinks} on a kink ○` : "",
     one.hint ? h("p", { class: "warm" }, `Guess: ${one.hint}.`) : ""));
 }
