@@ -59,7 +59,7 @@ def checked(call: Call, seed: int = 0) -> GradcheckReport:
     def again() -> Function:
         fresh = call.seen.again()
         if fresh.form == "in place":  # takes views of one array only; the operands here are copies
-            fresh.__class__ = plain_form(fresh.op)
+            fresh.__class__ = plain_form(fresh.op)  # type: ignore[assignment]
         for name, state in states.items():
             generator = Generator(0)
             generator.set_state(state)
