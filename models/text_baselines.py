@@ -149,13 +149,13 @@ class TfIdfRegression:
         labels: np.ndarray,
         classes: int,
         valid: tuple[Sequence[str], np.ndarray],
-        epochs: int = 8,
+        epochs: int = 12,
         seed: int = 0,
     ):
         self.vocabulary = Vocabulary(texts, least=2 if len(texts) >= 1000 else 1)
         bags, held_out = self.vocabulary.tf_idf(texts), self.vocabulary.tf_idf(valid[0])
         weights = np.zeros((len(self.vocabulary) + 1, classes))  # the last row is the bias
-        squares = np.full_like(weights, 1e-8)
+        squares = np.ones_like(weights)  # less than one, and the first words seen move furthest
         generator = np.random.default_rng(seed)
         self.epochs, best, self.weights = 0, -1.0, weights.copy()
         for epoch in range(1, epochs + 1):

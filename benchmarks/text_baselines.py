@@ -1,0 +1,128 @@
+"""What counting words gives on the data of the five reports: the figures that a model has to beat.
+
+    HANDLOOM_DATA=folder python -m benchmarks.text_baselines --json benchmarks/results/reports/baselines.json
+
+Each data set is split as the examples split it; constants are chosen on the validation part; the test part is scored
+once. A set that can't be had is left out, and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from handloom.errors import InputError
+from handloom.models.text_baselines import WordForWord, nearest
+from handloom.train.data.captions import caption_pairs, load_captions
+from handloom.train.data.news import load_news
+from handloom.train.data.translation import load_translation_data
+from handloom.train.tables.cells import markdown_table
+from handloom.train.tables.classification import baselines
+from handloom.train.tasks.metrics import bleu, bleu_of_several, rouge
+
+Row = dict[str, Any]
+COLUMNS = {
+    "data": "data, test set",
+    "cell": "baseline",
+    "accuracy": "accuracy:.1%",
+    "macro_f1": "macro F1:.3f",
+    "bleu": "BLEU:.2f",
+    "rougeL": "ROUGE-L:.2f",
+}
+
+
+def news_rows(descriptions: bool) -> list[Row]:
+    """The most frequent class, naive Bayes and TF-IDF regression."""
+    data = load_news("news", descriptions=descriptions, categories=True)
+    parts = [
+        [(f"{a.headline} {a.description}" if descriptions else a.headline, a.category) for a in part]
+        for part in (data.train, data.valid, data.test)
+    ]
+    return baselines(*parts)
+
+
+def headline_rows() -> list[Row]:
+    """The first words of the description, as many as validation finds best, and the nearest article's headline."""
+    data = load_news("news", descriptions=True)
+    headlines = [[article.headline for article in part] for part in (data.train, data.valid, data.test)]
+    texts = [[article.description for article in part] for part in (data.train, data.valid, data.test)]
+
+    def first(count: int, part: Sequence[str]) -> list[str]:
+        return [" ".join(text.split()[:count]) for text in part]
+
+    most = max(range(4, 31), key=lambda count: rouge(first(count, texts[1]), headlines[1]).value)
+    found = {
+        f"first {most} words of the description": first(most, texts[2]),
+        "headline of the nearest training article": [headlines[0][i] for i in nearest(texts[2], texts[0])],
+    }
+    return [
+        {"cell": name, "bleu": bleu(texts, headlines[2]).value, "rougeL": rouge(texts, headlines[2]).value}
+        for name, texts in found.items()
+    ]
+
+
+def translation_rows(name: str, source: str, target: str) -> list[Row]:
+    """Each word by the likeliest one of IBM's model 1, the nearest training pair, and the source as it is."""
+    data = load_translation_data(name, source=source, target=target)
+    sources, references = (list(side) for side in zip(*data.test, strict=True))
+    table = WordForWord(data.train)
+    found = {
+        "the source as it is": sources,
+        "nearest training pair": [data.train[i][1] for i in nearest(sources, [pair[0] for pair in data.train])],
+        "word for word (IBM model 1)": [table.translate(text) for text in sources],
+    }
+    return [{"cell": cell, "bleu": bleu(texts, references).value} for cell, texts in found.items()]
+
+
+def caption_rows() -> list[Row]:
+    """The input itself, the nearest training caption's partner, and word for word, against the other captions."""
+    data = load_captions("coco")
+    pairs = caption_pairs(data.train)
+    inputs, others = [group[0] for group in data.test], [group[1:] for group in data.test]
+    table = WordForWord(pairs)
+    found = {
+        "the input itself": inputs,
+        "nearest training pair": [pairs[i][1] for i in nearest(inputs, [pair[0] for pair in pairs])],
+        "word for word (IBM model 1)": [table.translate(text) for text in inputs],
+    }
+    return [{"cell": cell, "bleu": bleu_of_several(texts, others).value} for cell, texts in found.items()]
+
+
+SETS: dict[str, Callable[[], list[Row]]] = {
+    "news, headline and description": lambda: news_rows(True),
+    "news, headlines": lambda: news_rows(False),
+    "news, writing headlines": headline_rows,
+    "multi30k de-en, test_2016_flickr": lambda: translation_rows("multi30k", "de", "en"),
+    "multi30k en-fr, test_2016_flickr": lambda: translation_rows("multi30k", "en", "fr"),
+    "tatoeba de-en": lambda: translation_rows("tatoeba", "de", "en"),
+    "tatoeba en-fr": lambda: translation_rows("tatoeba", "en", "fr"),
+    "coco, val2017": caption_rows,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    arguments = parser.parse_args()
+    rows: list[Row] = []
+    for name, make in SETS.items():
+        begin = time.process_time()
+        try:
+            made = make()
+        except InputError as error:
+            print(f"{name}: left out. {error}")
+            continue
+        rows += [{"data": name, **row} for row in made]
+        print(f"{name}: {time.process_time() - begin:.0f} s", flush=True)
+    print(markdown_table(rows, COLUMNS))
+    if arguments.json:
+        found = {"command": "python -m benchmarks.text_baselines", "rows": rows}
+        arguments.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
