@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .autograd import Parameter, Tensor, enable_grad, grad, manual_seed, no_grad
     from .errors import InputError
+    from .train.tasks.by_name import load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-__all__ = ["InputError", "Parameter", "Tensor", "enable_grad", "grad", "manual_seed", "no_grad"]
+__all__ = ["InputError", "Parameter", "Tensor", "enable_grad", "grad", "load", "manual_seed", "no_grad"]
+
+_MODULES = {"InputError": ".errors", "load": ".train.tasks.by_name"}
 
 
 def __getattr__(name: str) -> Any:
     """Import a module with the first use of one of its names: `import handloom` itself imports nothing."""
     if name not in (*__all__, "autograd"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(".errors" if name == "InputError" else ".autograd", __name__)
+    module = importlib.import_module(_MODULES.get(name, ".autograd"), __name__)
     return module if name == "autograd" else getattr(module, name)

@@ -25,7 +25,7 @@ from handloom.models.presets import language_model_preset
 from handloom.nn import POSITIONS
 from handloom.train.cli.command_line import positive, share
 from handloom.train.cli.examples import example_parser, parse_example, train_example, use
-from handloom.train.cli.generation import strategy_of
+from handloom.train.cli.generation import show_continuations, strategy_of
 from handloom.train.cli.training import preset_of, set_values
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
 from handloom.train.distributed import find_ranks, in_turn
@@ -94,22 +94,7 @@ def main() -> None:
         train(arguments)
         return
     writer = Writer.load(arguments.checkpoint, [TASK])
-    use(arguments, lambda prompt: go_on(writer, prompt, arguments))
-
-
-def go_on(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
-    """Print the continuation of a prompt as the model generates it, or the best ones that a search found."""
-    strategy = strategy_of(arguments)
-    if strategy.sampling:
-        for draw in range(strategy.n_best):
-            print(prompt, end="", flush=True)
-            drawn = dataclasses.replace(strategy, seed=strategy.seed + draw)
-            for piece in writer.stream(prompt, arguments.length, drawn):
-                print(piece, end="", flush=True)
-            print()
-        return
-    for text, score in writer.best(prompt, arguments.length, strategy):
-        print(f"{score:8.3f}  {text}" if strategy.n_best > 1 else text, flush=True)
+    use(arguments, lambda prompt: show_continuations(writer, prompt, arguments))
 
 
 def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:

@@ -9,6 +9,9 @@ from pathlib import Path
 #: The name by which a model is loaded -> its folder.
 MODELS = {"tatoeba-de-en": Path(__file__).parent / "tatoeba_de_en"}
 
+#: The task -> the model that does it unless another one is named.
+DEFAULTS = {"translate": "tatoeba-de-en"}
+
 
 def model_path(text: str) -> Path:
     """The folder of a shipped model, if `text` is its name and there is no file or folder so called; else the path."""

@@ -100,12 +100,17 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
     return argparse.Namespace(**values, given=frozenset(typed), options=options, typed=typed_again)
 
 
+def _program() -> str:
+    """The file name of the running example, also where it was started as `handloom train NAME`."""
+    return f"{Path(sys.argv[0].split(' ')[-1]).stem}.py"
+
+
 def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
     run = RunFolder.open(folder)
     stored = run.config.get("options")
     if not isinstance(stored, dict):
         raise InputError(f"{folder} does not say with which options it was started, so it can't be resumed.")
-    own, program = Path(sys.argv[0]).name, run.config.get("program")
+    own, program = _program(), run.config.get("program")
     if program not in (None, own):
         raise InputError(f"{folder} is a run of {program}, not of {own}: resume it with {program}.")
     options = {name: value for name, value in stored.items() if name not in _OF_THE_PROCESS}
@@ -130,8 +135,9 @@ def start_run(arguments: Any, name: str, data: Any) -> Iterator[RunFolder]:
 
 
 def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
-    program = Path(sys.argv[0]).name
-    full: dict[str, Any] = {"program": program, "command": f"python examples/{program} {arguments.typed}".rstrip()}
+    program = _program()
+    started = sys.argv[0] if sys.argv[0].startswith("handloom ") else f"python examples/{program}"
+    full: dict[str, Any] = {"program": program, "command": f"{started} {arguments.typed}".rstrip()}
     full |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
     now = {"compiled_loops": compiled.library(), "mkl": mkl.library()}
     full |= {"notes": list(data.notes), **now}
@@ -353,17 +359,19 @@ def results_folder(path: Path | None, name: str) -> Iterator[Path]:
 
 
 def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
-    """The sentences given as arguments, or else the lines of standard input; in a terminal a prompt asks for them.
+    """The texts given as arguments, or else the lines of standard input; in a terminal a prompt asks for them.
 
-    Blank lines are passed over. Raises InputError for a blank argument, or if standard input is not UTF-8 text.
+    A blank line of a file or a pipe is "", so that what is written has as many lines. Raises InputError for a blank
+    argument, or if standard input is not UTF-8 text.
     """
     for number, sentence in enumerate(arguments, 1):
         if not sentence.strip():
-            raise InputError(f"Text {number} is empty. Give one with words in it, or none at all to type texts in.")
+            raise InputError(f"Text {number} is empty. Give one with words in it.")
     if arguments:
         yield from arguments
         return
-    if sys.stdin.isatty():
+    asked = sys.stdin.isatty()
+    if asked:
         print(prompt, file=sys.stderr)
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
@@ -375,5 +383,5 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
                 f"Line {number} of standard input is not UTF-8 text ({error.reason} at byte {error.start + 1}). "
                 "Convert it first, for example with iconv -f latin1 -t utf-8."
             ) from None
-        if text:
+        if text or not asked:
             yield text

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -15,9 +16,12 @@ from ...errors import InputError
 from ...models import Strategy
 from ...models.fields import Bounds
 from ..tables.attention_pictures import alignment, draw_attention
-from ..tasks.translation import Translator
+from ..tasks.translator import Translator
 from .command_line import check_text, number, positive, sentences_from, share, whole, width
 from .options import OfKind, OptionParser, Use
+
+if TYPE_CHECKING:
+    from ..tasks.language_modelling import Writer
 
 #: Beyond these float32 has no room for what becomes of the scores.
 Penalty = Annotated[float, Bounds(0, 100)]
@@ -131,7 +135,7 @@ def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: 
     """
     if not arguments.interactive:
         for text in sentences_from(texts, f"Type {what}, one a line; Ctrl-D ends."):
-            show(text)
+            show(text) if text else print()
         return
     print(f"Type {what}; Ctrl-D ends.")
     for text in ask("> "):
@@ -143,14 +147,14 @@ def each_text(arguments: argparse.Namespace, texts: list[str], what: str, show: 
 
 
 def show_translations(translator: Translator, arguments: argparse.Namespace, texts: list[str], what: str) -> None:
-    """Print the translator's output for `texts`, or without any for the texts that `each_text` reads.
+    """Print the translator's output for each line of `texts`, or without any for the texts that `each_text` reads.
 
     The lines of a file or a pipe are translated in batches, which is several times as fast as one by one.
     """
     if arguments.interactive or (not texts and sys.stdin.isatty()):
         each_text(arguments, texts, what, lambda text: show_hypotheses(translator, [text], arguments))
         return
-    lines = sentences_from(texts, "")
+    lines = sentences_from([line for text in texts for line in text.splitlines() if line.strip()] or texts, "")
     while batch := list(itertools.islice(lines, TOGETHER)):
         show_hypotheses(translator, batch, arguments)
 
@@ -159,8 +163,13 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
     """Print the translator's output for each text, with scores if several are asked for."""
     strategy = strategy_of(arguments)
     progress, scores = len(texts) > 1 or strategy.width > 20, strategy.n_best > 1
-    found = translator.hypotheses(texts, strategy=strategy, progress=progress, scores=scores)
-    for text, hypotheses in zip(texts, found, strict=True):
+    given = [text for text in texts if text]
+    found = iter(translator.hypotheses(given, strategy=strategy, progress=progress, scores=scores))
+    for text in texts:
+        if not text:  # a blank line stays one, so that the lines of a file and of its translation correspond
+            print("\n" * strategy.n_best, end="")
+            continue
+        hypotheses = next(found)
         for hypothesis in hypotheses:
             score = f"{hypothesis.score:8.3f}  " if scores else ""
             print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}")
@@ -192,6 +201,21 @@ def ask(prompt: str) -> Iterator[str]:
             raise InputError(f"The line is not UTF-8 text ({error.reason}). Set the terminal to UTF-8.") from None
         if text:
             yield text
+
+
+def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
+    """Print the continuation of a prompt as the model generates it, or the best ones that a search found."""
+    strategy = strategy_of(arguments)
+    if strategy.sampling:
+        for draw in range(strategy.n_best):
+            print(prompt, end="", flush=True)
+            drawn = dataclasses.replace(strategy, seed=strategy.seed + draw)
+            for piece in writer.stream(prompt, arguments.length, drawn):
+                print(piece, end="", flush=True)
+            print()
+        return
+    for text, score in writer.best(prompt, arguments.length, strategy):
+        print(f"{score:8.3f}  {text}" if strategy.n_best > 1 else text, flush=True)
 
 
 def attention_text(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> str:

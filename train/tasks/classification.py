@@ -167,6 +167,11 @@ class Classifier(TrainedModel):
         """The likeliest class of each text."""
         return [self.labels[i] for i in self.probabilities(texts).argmax(axis=1)]
 
+    def classify(self, texts: Sequence[str]) -> list[dict[str, float]]:
+        """Each text's classes, the likeliest first, with their probabilities."""
+        shares = self.probabilities(texts)
+        return [{self.labels[i]: float(row[i]) for i in row.argsort()[::-1]} for row in shares]
+
     def best(self, text: str, most: int = 3) -> str:
         """The likeliest classes of a text in a line, each with its share."""
         shares = self.probabilities([text])[0]

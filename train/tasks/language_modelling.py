@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -225,6 +225,10 @@ class Writer(TrainedModel):
         if not strategy.sampling:
             return self.best(prompt, tokens, strategy)[0][0]
         return prompt + "".join(self.stream(prompt, tokens, strategy))
+
+    def generate(self, prompts: Sequence[str], tokens: int = 200, **options: Any) -> list[str]:
+        """Each prompt and `tokens` more; options and errors of `write`."""
+        return [self.write(prompt, tokens, **options) for prompt in prompts]
 
     def stream(self, prompt: str, tokens: int, strategy: Strategy) -> Iterator[str]:
         """The continuation of `prompt`, each piece as soon as it is drawn; arguments and errors as in `write`.

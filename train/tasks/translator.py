@@ -165,3 +165,23 @@ class Translator(TrainedModel):
         inputs = [self.tokenizer.bos_id, *target][: self.model.config.max_length]
         self.model.eval()
         return np.array(source), np.array([inputs]), np.array([[*target, self.tokenizer.eos_id][: len(inputs)]])
+
+
+class Summarizer(Translator):
+    """A trained model that writes a headline for an article."""
+
+    what = "summarizer"
+
+    def summarize(self, articles: Sequence[str], **options: Any) -> list[str]:
+        """The headline of each article; options and errors of `translate`."""
+        return self.translate(articles, **options)
+
+
+class Paraphraser(Translator):
+    """A trained model that says a sentence in other words."""
+
+    what = "paraphraser"
+
+    def paraphrase(self, sentences: Sequence[str], **options: Any) -> list[str]:
+        """Each sentence in other words; options and errors of `translate`."""
+        return self.translate(sentences, **options)

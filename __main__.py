@@ -1,0 +1,92 @@
+"""The command `handloom`: a table of what there is. It imports a part of handloom only when it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+
+from . import __version__
+
+#: A command -> its module in this package and the function there, and what it does.
+COMMANDS = {
+    "translate": ("train.cli.texts:translate", "translate sentences; a German-English model comes with handloom"),
+    "generate": ("train.cli.texts:generate", "continue texts"),
+    "classify": ("train.cli.texts:classify", "say which classes texts belong to"),
+    "summarize": ("train.cli.texts:summarize", "write headlines for articles"),
+    "paraphrase": ("train.cli.texts:paraphrase", "say sentences in other words"),
+    "train": ("", "train a model and show its scores: handloom train PROGRAM"),
+    "explore": ("explorer.__main__:main", "show a model at work in the browser"),
+    "course": ("course.__main__:main", "build a Transformer in fourteen chapters, every step checked"),
+    "gradcheck": ("autograd.gradcheck.__main__:main", "check the gradient of every op"),
+    "doctor": ("doctor:main", "find what slows handloom down on this machine"),
+    "export": ("train.cli.export:main", "write a trained model as a folder of transformers"),
+    "report": ("train.report:main", "compare runs in one picture and one table"),
+}
+#: What `handloom train` runs, each a file of `examples`.
+PROGRAMS = {
+    "translate_de_en": "German into English",
+    "translate_en_fr": "English into French, with six kinds of positions",
+    "paraphrase_coco": "captions in other words",
+    "summarize_news": "headlines for articles",
+    "classify_news": "categories of news",
+    "generate_text": "language models by characters or subwords",
+}
+_LAST = """
+`handloom COMMAND --help` lists a command's options. HANDLOOM_DATA names a folder with data sets; without it they are
+downloaded when they are first used, and the embedded data need neither."""
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(words: list[str]) -> int | str | None:
+    """Run a command; returns its exit status."""
+    if words[:1] == ["--version"]:
+        print(f"handloom {__version__}")
+        return 0
+    if words[:1] in ([], ["--help"], ["-h"]):
+        print(_table("handloom COMMAND ...", COMMANDS))
+        return 0
+    command, *rest = words
+    if unknown := _unknown(command, COMMANDS, "handloom"):
+        return _refused(unknown)
+    module, _, function = COMMANDS[command][0].partition(":")
+    if command == "train":
+        if rest[:1] in ([], ["--help"], ["-h"]):
+            print(_table("handloom train PROGRAM ...", PROGRAMS))
+            return 0
+        name, *rest = rest
+        if unknown := _unknown(name, PROGRAMS, "handloom train"):
+            return _refused(unknown)
+        command, module, function = f"train {name}", f"examples.{name}", "main"
+    sys.argv = [f"handloom {command}", *rest]
+    chosen = getattr(importlib.import_module(f".{module}", __package__), function)
+    from .train.cli.command_line import run_main
+
+    return run_main(lambda: sys.exit(chosen()), several_processes=module.startswith("examples."))
+
+
+def _table(usage: str, rows: dict[str, tuple[str, str]] | dict[str, str]) -> str:
+    words = {name: row if isinstance(row, str) else row[1] for name, row in rows.items()}
+    width = max(map(len, words)) + 2
+    return "\n".join([f"usage: {usage}", "", *(f"  {name:<{width}}{text}" for name, text in words.items()), _LAST])
+
+
+def _unknown(name: str, known: dict, usage: str) -> str:
+    """What to say of a name that is not known; "" if it is."""
+    if name in known:
+        return ""
+    close = difflib.get_close_matches(name, known, 1, 0.5)
+    cure = f"Did you mean {close[0]}?" if close else f"{usage} --help lists what there is."
+    return f"error: there is no `{usage} {name[:40]!s}`. {cure}"
+
+
+def _refused(message: str) -> int:
+    print(message, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    main()

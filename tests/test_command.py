@@ -1,0 +1,106 @@
+"""The command `handloom`, and `handloom.load`, as someone uses them who has installed the package."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import handloom
+from handloom import InputError
+from handloom.__main__ import COMMANDS, PROGRAMS
+from handloom.train.runs.folder import RunFolder
+
+from .support.examples import EXAMPLES, small_data
+
+PACKAGE = Path(handloom.__file__).parent
+
+
+def handloom_command(folder: Path, *words: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *filter(None, sys.path)])}
+    line = [sys.executable, "-W", "error", "-m", "handloom", *map(str, words)]
+    return subprocess.run(
+        line, cwd=folder, input=stdin, capture_output=True, encoding="utf-8", env=environment, check=False
+    )
+
+
+def test_the_table_names_everything_and_imports_nothing(tmp_path) -> None:
+    code = "import sys, numpy; before = set(sys.modules); from handloom.__main__ import run; run([]); "
+    code += "print([name for name in sys.modules if name.startswith('handloom.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *table, modules = done.stdout.splitlines()
+    assert modules == "['handloom.__main__']"
+    assert [line.split()[0] for line in table if line.startswith("  ")] == list(COMMANDS)
+    assert "HANDLOOM_DATA" in done.stdout
+    reports = {path.stem for path in EXAMPLES.glob("*_*.py") if "example_parser" in path.read_text(encoding="utf-8")}
+    assert set(PROGRAMS) == reports
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["trnslate"], "Did you mean translate?"),
+        (["train", "translate_de"], "Did you mean translate_de_en?"),
+        (["train", "x"], "handloom train --help lists what there is."),
+        (["classify", "A"], "no model to classify comes with handloom yet: add --model"),
+        (["classify", "--model", "tatoeba-de-en", "A"], "tatoeba-de-en can't classify: it is a model to translate."),
+        (["translate", "--model", "tatoeba", "A"], "a model that comes with handloom: tatoeba-de-en."),
+        (["translate", ""], "Text 1 is empty."),
+        (["export", "tatoeba-de-en", "."], "nothing is overwritten"),
+    ],
+)
+def test_what_is_refused_in_a_line(words, says, tmp_path) -> None:
+    (tmp_path / "mine.txt").touch()
+    done = handloom_command(tmp_path, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_lines_in_and_out_stay_aligned(tmp_path) -> None:
+    """Blank lines of standard input stay blank lines; each line of an argument is a text of its own."""
+    done = handloom_command(tmp_path, "translate", "--beam", 1, stdin="Ich bin müde.\n\n \nHallo.")
+    assert done.stdout.splitlines() == ["I'm tired.", "", "", "Hello."]
+    done = handloom_command(tmp_path, "translate", "--beam", 1, "Hallo.\nIch bin müde.")
+    assert done.stdout.splitlines() == ["Hello.", "I'm tired."]
+
+
+def test_a_run_of_the_command_is_used_and_exported(tmp_path) -> None:
+    data = small_data("classify_news", tmp_path)
+    options = ["--data", data, "--preset", "smoke", "--steps", 2, "--out", "run"]
+    done = handloom_command(tmp_path, "train", "classify_news", *options, "--stop-at", 1)
+    assert done.returncode == 0, done.stderr
+    done = handloom_command(tmp_path, "train", "classify_news", "--resume", "run")
+    assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "run/config.json").read_text(encoding="utf-8"))
+    assert config["program"] == "classify_news.py"
+    assert config["command"].startswith("handloom train classify_news --data")
+    done = handloom_command(tmp_path, "classify", "--model", "run", stdin="Team wins the cup\n\n")
+    first, blank = done.stdout.splitlines()
+    shares = handloom.load(tmp_path / "run", "classify").classify(["Team wins the cup"])[0]
+    assert first.startswith(f"{next(iter(shares))} ")
+    assert blank == ""
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_load_returns_the_object_for_the_task(tmp_path) -> None:
+    model = handloom.load("tatoeba-de-en")
+    assert model.translate(["Wo ist der Bahnhof?"]) == ["Where is the station?"]
+    with pytest.raises(InputError, match="can't generate: it is a model to translate"):
+        handloom.load("tatoeba-de-en", "generate")
+    with pytest.raises(InputError, match="There is no model nothing"):
+        handloom.load("nothing")
+    with pytest.raises(InputError, match="no task 'sing'"):
+        handloom.load("tatoeba-de-en", "sing")
+    with RunFolder.create(tmp_path / "run", {}), pytest.raises(InputError, match="run"):
+        handloom.load(tmp_path / "run")
+
+
+def test_importing_handloom_costs_next_to_nothing() -> None:
+    code = "import sys, numpy; before = set(sys.modules); import handloom; print(len(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 5

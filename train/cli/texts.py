@@ -1,0 +1,80 @@
+"""handloom translate, generate, classify, summarize, paraphrase: a trained model answers texts, line by line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from typing import Any
+
+from ...models.shipped import DEFAULTS
+from ..tasks.by_name import Task, load
+from .command_line import check_text, positive, whole
+from .generation import (
+    add_generation_options,
+    check_generation_options,
+    check_lengths,
+    each_text,
+    show_continuations,
+    show_translations,
+    strategy_of,
+)
+from .options import OptionParser
+
+#: A task -> what it does, and what its texts are.
+WORDS: dict[Task, tuple[str, str]] = {
+    "translate": ("Translate sentences.", "sentences"),
+    "generate": ("Continue texts.", "beginnings to go on from"),
+    "classify": ("Say which classes texts belong to.", "texts"),
+    "summarize": ("Write a headline for each article.", "articles, each in one line"),
+    "paraphrase": ("Say sentences in other words.", "sentences"),
+}
+_NOTE = """\
+Of texts in a file or a pipe each line is answered by one line, a blank one by a blank one. Environment: a model is
+looked for by its path; HANDLOOM_DATA, the folder of data sets, matters to `handloom train` alone.
+"""
+
+
+def main(task: Task) -> None:
+    parser, arguments = parse(task)
+    texts, what = arguments.texts, WORDS[task][1]
+    for number, text in enumerate(texts, 1):
+        check_text(text, f"Text {number}")
+    arguments.interactive = not texts and sys.stdin.isatty()
+    if arguments.checkpoint is None:
+        parser.error(f"no model to {task} comes with handloom yet: add --model RUN, or one of transformers")
+    model: Any = load(arguments.checkpoint, task)
+    if task == "classify":
+        each_text(arguments, texts, what, lambda text: print(model.best(text), flush=True))
+    elif task == "generate":
+        each_text(arguments, texts, what, lambda text: show_continuations(model, text, arguments))
+    else:
+        check_lengths(strategy_of(arguments), model.model.config.max_length)
+        show_translations(model, arguments, texts, what)
+
+
+def parse(task: Task) -> tuple[OptionParser, argparse.Namespace]:
+    """The parser of the command and its parsed options; `checkpoint` is the model."""
+    does, what = WORDS[task]
+    own = DEFAULTS.get(task)
+    parser = OptionParser(prog=f"handloom {task}", description=does, epilog=_NOTE)
+    add = parser.group("model and texts", "checkpoint")
+    note = f"(default: {own}, which comes with handloom)" if own else "(none comes with handloom yet)"
+    model = f"a run's folder, or a folder or name of transformers {note}"
+    add("--model", dest="checkpoint", metavar="MODEL", default=own, help=model)
+    add("texts", nargs="*", default=[], metavar="TEXT", help=f"{what} (default: the lines of standard input)")
+    if task == "generate":
+        add("--length", type=positive, default=300, help="tokens to write (default: 300)")
+    if task != "classify":
+        add("--seed", type=whole, default=0, help="the same seed draws the same tokens (default: 0)")
+        add_generation_options(parser, translates=task != "generate")
+    given = parser.given()
+    values = {name: parser.get_default(name) for name in parser.uses} | given
+    arguments = argparse.Namespace(**values, given=frozenset(given))
+    if task != "classify":
+        check_generation_options(parser, arguments)
+    return parser, arguments
+
+
+translate, generate = partial(main, "translate"), partial(main, "generate")
+classify, summarize, paraphrase = partial(main, "classify"), partial(main, "summarize"), partial(main, "paraphrase")
