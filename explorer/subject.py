@@ -332,7 +332,8 @@ def load_subject(folder: str | Path) -> Subject:
     Raises InputError if it is neither, holds no model yet, or is damaged.
     """
     if Path(folder).is_dir() and is_foreign(folder):
-        kinds = {"marian": TranslatorSubject, "bert": ClassifierSubject, "distilbert": ClassifierSubject}
+        translators = dict.fromkeys(("marian", "pegasus"), TranslatorSubject)
+        kinds: dict[str, Any] = {**translators, "bert": ClassifierSubject, "distilbert": ClassifierSubject}
         return kinds.get(read_json(Path(folder) / "config.json")["model_type"], WriterSubject)(Path(folder))
     run = RunFolder.open(folder)
     if not run.model_path.is_file():

@@ -23,6 +23,7 @@ from .tokenizers import load_tokenizer_of
 
 ARCHITECTURES: dict[str, Any] = {
     "marian": marian,
+    "pegasus": marian,
     "gpt2": gpt2,
     "llama": llama,
     "mistral": llama,

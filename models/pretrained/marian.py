@@ -1,4 +1,7 @@
-"""MarianMT, the translators of OPUS-MT: Junczys-Dowmunt et al. 2018, arXiv 1804.00344."""
+"""Encoder-decoders: MarianMT, the translators of OPUS-MT, is post-norm; Pegasus is pre-norm, with two final norms.
+
+Junczys-Dowmunt et al. 2018, arXiv 1804.00344; Zhang et al. 2020, arXiv 1912.08777.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...nn import sinusoidal_table
 from ..seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from .layouts import NAMES_OF_ACTIVATIONS, Entries, Entry, activation_here, linear, needs, norm, refuse, table
 
@@ -17,7 +21,8 @@ MOST_POSITIONS = 1 << 20  # the table is computed, not read, so a file could ask
 
 
 def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
-    refuse(config, normalize_before=False, normalize_embedding=False, add_final_layer_norm=False)
+    pre_norm = config["model_type"] == "pegasus"
+    refuse(config, normalize_before=pre_norm, normalize_embedding=False, add_final_layer_norm=pre_norm)
     refuse(config, static_position_embeddings=True, is_encoder_decoder=True)
     source = config["vocab_size"]
     target = config.get("decoder_vocab_size") or source
@@ -38,6 +43,7 @@ def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
         dim_feedforward=feed,
         dropout=float(config.get("dropout", 0.1)),
         activation=activation_here(config, "activation_function", "gelu"),
+        norm_first=pre_norm,
         max_length=length,
         pad_id=config["pad_token_id"],
         share_embeddings=shared,
@@ -73,6 +79,8 @@ def entries(c: Seq2SeqConfig) -> Entries:
             yield from linear(f"{own}.linear1", f"{theirs}.fc1", feed, d)
             yield from linear(f"{own}.linear2", f"{theirs}.fc2", d, feed)
             yield from norm(f"{own}.norm{2 if side == 'encoder' else 3}", f"{theirs}.final_layer_norm", d)
+        if c.norm_first:
+            yield from norm(f"{side}.norm", f"model.{side}.layer_norm", d)
     if not c.tie_output:
         yield table("output.weight", "lm_head.weight", c.target_vocab_size, d)
     yield Entry("output.bias", ("final_logits_bias",), ((1, c.target_vocab_size),), optional=True)
@@ -87,7 +95,9 @@ def _attention(own: str, theirs: str, d: int) -> Entries:
 def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
     needs(
         {
-            "it is pre-norm": c.norm_first,
+            "source and target have tables of their own": c.norm_first and c.tie_output and not c.share_embeddings,
+            "source and target have vocabularies of their own": c.norm_first
+            and c.source_vocab_size != c.target_vocab_size,
             f"norms are {c.norm}": c.norm != "layer" or c.norm_eps != 1e-5,
             f"the activation is {c.activation}": c.activation not in NAMES_OF_ACTIVATIONS,
             f"positions are {c.positions}, not sinusoidal": c.positions != "sinusoidal",
@@ -98,13 +108,19 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
             "it reads its source in Title Case": c.title_case,
             "the decoder has positions of its own": c.decoder_max_length not in (None, c.max_length),
         },
-        "Marian",
+        "Pegasus" if c.norm_first else "Marian",
     )
+    if c.norm_first:
+        # Other programs that read Pegasus, such as CTranslate2, need the first two.
+        own: dict[str, Any] = {"normalize_before": True, "normalize_embedding": False, "add_final_layer_norm": True}
+        own |= {"model_type": "pegasus", "architectures": ["PegasusForConditionalGeneration"]}
+    else:
+        own = {"model_type": "marian", "decoder_vocab_size": c.target_vocab_size}
+        own |= {"share_encoder_decoder_embeddings": c.share_embeddings and c.tie_output}
     return {
-        "model_type": "marian",
+        **own,
         "is_encoder_decoder": True,
         "vocab_size": c.source_vocab_size,
-        "decoder_vocab_size": c.target_vocab_size,
         "d_model": c.d_model,
         "encoder_layers": c.encoder_layers,
         "decoder_layers": c.decoder_layers,
@@ -117,14 +133,23 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
         "activation_function": NAMES_OF_ACTIVATIONS[c.activation],
         "scale_embedding": c.scale_embedding,
         "static_position_embeddings": True,
-        "share_encoder_decoder_embeddings": c.share_embeddings and c.tie_output,
         "tie_word_embeddings": c.tie_output,
         "pad_token_id": c.pad_id,
     }
 
 
+def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
+    """What Pegasus' files hold beside the parameters: positions, and a table that untied models do not use."""
+    if not c.norm_first:
+        return {}
+    table = state["source_embedding.weight"]
+    positions = sinusoidal_table(c.max_length, c.d_model, halves=True).astype(table.dtype)
+    found = {f"model.{side}.embed_positions.weight": positions.copy() for side in ("encoder", "decoder")}
+    return found if c.tie_output else {**found, "model.shared.weight": table.copy()}
+
+
 def state_there(model: Seq2SeqTransformer) -> dict[str, Any]:
-    """The state dict with the residual stream's features in Marian's order: all sines of positions before the cosines.
+    """The state dict with the residual stream's features in the order of `transformers`: all sines before the cosines.
 
     The order is free: every layer reads and writes the stream through its weights, and norms sum over all features.
     """

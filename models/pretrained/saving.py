@@ -31,8 +31,8 @@ def save(
     """Write a model in the format of `transformers`: config.json, model.safetensors and the tokenizer's files.
 
     Args:
-        model: a Seq2SeqTransformer becomes a Marian, a LanguageModel a GPT-2 or Llama, a TransformerClassifier a BERT
-            or DistilBERT, where its options allow it.
+        model: a Seq2SeqTransformer becomes a Pegasus (pre-norm) or a Marian (post-norm), a LanguageModel a GPT-2 or
+            Llama, a TransformerClassifier a BERT or DistilBERT, where its options allow it.
         tokenizer: None to save the model alone.
         folder: created if it does not exist; files of the same names in it are replaced.
         labels: names of a classifier's classes.
@@ -56,15 +56,20 @@ def save(
     tensors: dict[str, np.ndarray] = {}
     for entry in architecture.entries(model.config):
         tensors |= entry.write(state[entry.own])
+    if hasattr(architecture, "unread"):
+        tensors |= architecture.unread(model.config, state)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"The folder {folder} can't be made ({error.strerror}). Choose another path.") from None
     if tokenizer is not None:
-        save_tokenizer(tokenizer, folder, model.config.max_length)
+        # As handloom's tasks feed their models: translators read <eos> after a text, classifiers <bos> before it.
+        begins, ends = isinstance(model, TransformerClassifier), isinstance(model, Seq2SeqTransformer)
+        save_tokenizer(tokenizer, folder, model.config.max_length, begins=begins, ends=ends)
     write_tensors(folder, tensors)
     if not isinstance(model, TransformerClassifier):
-        write_object(folder / "generation_config.json", generation_config(strategy, ids))
+        lengths: dict[str, int | None] = {"max_length": model.config.max_length}
+        write_object(folder / "generation_config.json", generation_config(strategy, lengths | ids))
     write_object(folder / "config.json", config)
     return folder
 

@@ -173,8 +173,11 @@ def _sentencepiece(folder: Path, said: Mapping[str, Any], names: dict[str, str])
     return SentencePieceTokenizer(models[0], models[1], vocab, {**roles, "bos": roles["pad"]})
 
 
-def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None:
-    """Write the tokenizer files of `transformers`.
+def save_tokenizer(
+    tokenizer: Tokenizer, folder: Path, max_length: int, *, begins: bool = False, ends: bool = False
+) -> None:
+    """Write the tokenizer files of `transformers`, which put <bos> before a text if `begins`, and <eos> after it if
+    `ends`; or where the tokenizer itself says so.
 
     Raises InputError for kinds that it does not have: characters and words.
     """
@@ -194,7 +197,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None:
         said |= {"strip_accents": tokenizer.strip_accents, "tokenize_chinese_chars": tokenizer.chinese}
     elif isinstance(tokenizer, (BPETokenizer, FallbackBPETokenizer)):
         data = tokenizer.to_json() if isinstance(tokenizer, BPETokenizer) else _fallback_to_json(tokenizer)
-        data["post_processor"] = _template(tokenizer)
+        data["post_processor"] = _template(tokenizer, tokenizer.begins or begins, tokenizer.ends or ends)
         write_object(folder / "tokenizer.json", data)
         said["tokenizer_class"] = "PreTrainedTokenizerFast"
     else:
@@ -217,9 +220,9 @@ def role_names(tokenizer: Tokenizer) -> dict[str, str]:
     return names
 
 
-def _template(tokenizer: Tokenizer) -> dict[str, Any] | None:
+def _template(tokenizer: Tokenizer, begins: bool, ends_: bool) -> dict[str, Any] | None:
     """The post_processor that puts <bos> and <eos> around a text."""
-    ends = {"bos": tokenizer.begins, "eos": tokenizer.ends}
+    ends = {"bos": begins, "eos": ends_}
     if not any(ends.values()):
         return None
     texts = role_names(tokenizer)
@@ -251,7 +254,7 @@ def _wordpiece_to_json(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
             "lowercase": tokenizer.lowercase,
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": _template(tokenizer),
+        "post_processor": _template(tokenizer, True, True),
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
         "model": {
             "type": "WordPiece",

@@ -51,6 +51,11 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "marian, an output of its own": (
         "MarianConfig", "MarianMTModel", {**MARIAN, "tie_word_embeddings": False, "activation_function": "relu"}
     ),
+    "pegasus": ("PegasusConfig", "PegasusForConditionalGeneration", MARIAN),
+    "pegasus, an output of its own": (
+        "PegasusConfig", "PegasusForConditionalGeneration",
+        {**MARIAN, "tie_word_embeddings": False, "scale_embedding": False, "activation_function": "relu"},
+    ),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", GPT2),
     "gpt2, relu and an output of its own": (
         "GPT2Config", "GPT2LMHeadModel",

@@ -32,8 +32,8 @@ RNG = np.random.default_rng(0)
 
 
 def ids_for(case: str) -> list[np.ndarray]:
-    """Input ids of the model, without padding: a source and a target for a Marian."""
-    shapes = [(2, 9), (2, 7)] if case.startswith("marian") else [(2, 9)]
+    """Input ids of the model, without padding: a source and a target for an encoder-decoder."""
+    shapes = [(2, 9), (2, 7)] if case.startswith(("marian", "pegasus")) else [(2, 9)]
     return [RNG.integers(1, 19, shape) for shape in shapes]
 
 
@@ -73,7 +73,7 @@ def test_the_same_logits_and_gradients_and_back(case, tmp_path) -> None:
 
 
 # Llama's norms and rotary angles are float32 in `transformers`, whatever the model's dtype.
-@pytest.mark.parametrize("case", ["marian", "gpt2", "bert", "distilbert"])
+@pytest.mark.parametrize("case", ["marian", "pegasus", "gpt2", "bert", "distilbert"])
 def test_in_double_precision(case, tmp_path) -> None:
     theirs = make(case, tmp_path).double()
     ours = load(tmp_path, dtype=np.float64, with_tokenizer=False).model
@@ -103,7 +103,7 @@ def test_several_files_and_base_models(tmp_path) -> None:
         assert all((state[name] == array).all() for name, array in states[0].items())
 
 
-@pytest.mark.parametrize("case", ["bert", "distilbert", "marian"])
+@pytest.mark.parametrize("case", ["bert", "distilbert", "marian", "pegasus"])
 def test_padding_on_the_right(case, tmp_path) -> None:
     theirs = make(case, tmp_path)
     ours = load(tmp_path, with_tokenizer=False).model
@@ -206,18 +206,20 @@ def test_the_strategy_of_a_folder(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_translator_of_handloom_runs_in_transformers(tied, tmp_path) -> None:
-    """With positions in handloom's layout: the stream's features are reordered as in Marian."""
+@pytest.mark.parametrize("case", ["marian", "pegasus"])
+def test_a_translator_of_handloom_runs_in_transformers(case, tied, tmp_path) -> None:
+    """With positions in handloom's layout: the stream's features are reordered as in `transformers`."""
     config = Seq2SeqConfig(
-        21, 21, 16, 2, 1, 2, 24, dropout=0.0, max_length=16, share_embeddings=tied, tie_output=tied
-    )
+        21, 21, 16, 2, 1, 2, 24, dropout=0.0, max_length=16, share_embeddings=tied, tie_output=tied,
+        norm_first=case == "pegasus",
+    )  # fmt: skip
     model = Seq2SeqTransformer(config).eval()
     for parameter in model.parameters():
         parameter.data[...] += RNG.normal(size=parameter.shape) * 0.2
     inputs = [RNG.integers(1, 20, (2, 8)), RNG.integers(1, 20, (2, 6))]
     with torch.no_grad(), no_grad():
         expected = model(*inputs).data
-        there = peers.again("marian", save(model, None, tmp_path))
+        there = peers.again(case, save(model, None, tmp_path))
         np.testing.assert_allclose(logits(there, *inputs).numpy(), expected, atol=1e-5)
         np.testing.assert_allclose(load(tmp_path, with_tokenizer=False).model(*inputs).data, expected, atol=1e-5)
 
@@ -235,7 +237,7 @@ def test_models_without_an_equivalent_in_transformers_are_refused(tmp_path) -> N
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1)), "the output layer has a bias"),
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="alibi")), "positions are alibi"),
         (LanguageModel(LanguageModelConfig(9, 16, 2, layers=1, positions="rotary")), "norms are layer, not rms"),
-        (Seq2SeqTransformer(Seq2SeqConfig(9, 9, 16, 2, 1, 1, norm_first=True)), "it is pre-norm"),
+        (Seq2SeqTransformer(Seq2SeqConfig(9, 8, 16, 2, 1, 1, norm_first=True)), "vocabularies of their own"),
         (TransformerClassifier(ClassifierConfig(9, 2, 16, 2, 1)), "no norm after the embeddings"),
     ):
         with pytest.raises(InputError, match=reason):
