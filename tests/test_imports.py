@@ -46,7 +46,7 @@ FLOORS = {
         ["device_updates", "validation"],
         ["trainer"],
         ["tasks"],
-        ["tables"],
+        ["export", "tables"],
         ["cli"],
         ["report", "sizes"],
         ["sweep"],
