@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -202,6 +204,46 @@ def test_inside_the_package_imports_are_relative() -> None:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             assert not any(name.split(".")[0] == "handloom" for name in names), f"{path}:{node.lineno}"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_every_module_imports_without_optional_packages() -> None:
+    """Hidden all at once, and one at a time; but the explorer's server, which is made of Starlette."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split("[<>=]", package)[0].replace("-", "_") for package in project["dependencies"]}
+    foreign = {name.partition(".")[0] for path in FILES for _, name in imports(path)}
+    optional = sorted(foreign - needed - {"handloom", *sys.stdlib_module_names})
+    assert {"cupy", "mpi4py", "numba", "starlette", "uvicorn", "huggingface_hub"} <= set(optional)
+    modules = sorted(name for name in MODULES if not name.endswith("__main__"))
+    code = """
+import importlib, json, os, sys
+from importlib.machinery import PathFinder
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return None if name.partition(".")[0] in hidden else PathFinder.find_spec(name, path, target)
+
+needed, optional, modules = json.load(sys.stdin)
+sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+hidden = optional
+for name in needed:  # once, before the processes part
+    importlib.import_module(name)
+for hidden in (optional, *([name] for name in optional)):
+    if os.fork() == 0:
+        for name in modules:
+            try:
+                importlib.import_module(name)
+            except ImportError as error:
+                print(json.dumps([name, error.name, len(hidden)]), flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0
+"""
+    asked = json.dumps([[*needed, "matplotlib.pyplot"], optional, modules])
+    done = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    server = ["handloom.explorer.server", "starlette"]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [[*server, len(optional)], [*server, 1]]
 
 
 def test_the_engine_needs_numpy_alone() -> None:

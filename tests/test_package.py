@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,16 @@ def test_every_module_imports_and_says_what_it_is(package: str) -> None:
 
 def test_all_versions_agree() -> None:
     assert handloom.__version__ == PROJECT["project"]["version"]
+
+
+def test_every_dependency_has_one_lower_bound() -> None:
+    """With these versions .ci/run tests."""
+    bounds: dict[str, set[str]] = {}
+    for group in [PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"].values()]:
+        for dependency in group:
+            name, _, bound = re.split("(>=|==)", dependency.partition(";")[0])
+            bounds.setdefault(name, set()).add(bound)
+    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
 
 
 def test_kernel_sources_are_package_data() -> None:
