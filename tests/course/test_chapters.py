@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.image import imread
@@ -73,7 +74,9 @@ def test_the_code_of_the_text_runs(chapter, monkeypatch, capsys) -> None:
 
 @of_each_chapter
 def test_pictures_are_as_they_are_drawn(chapter, tmp_path) -> None:
-    """In size, and but for the shapes of letters, which other versions of matplotlib draw otherwise."""
+    """In size, and but for the shapes of letters."""
+    if not matplotlib.__version__.startswith("3.11."):
+        pytest.skip(f"drawn with matplotlib 3.11; {matplotlib.__version__} draws letters of other sizes")
     assert chapter.drawings
     for name, draw in chapter.drawings.items():
         figure = draw()
