@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..train.runs.atomic_files import atomic_path, read_json, write_json
+from ..files import atomic_file, read_json, write_json
 from ..train.runs.checkpoints import make_folder
 from .chapter import FOLDER, IMAGES, Chapter, chapters, with_links
 
@@ -83,8 +83,8 @@ def start(path: Path) -> tuple[list[str], list[str]]:
         if (path / name).exists():
             kept.append(name)
             continue
-        with atomic_path(path / name) as temporary:
-            temporary.write_bytes(content)
+        with atomic_file(path / name) as file:
+            file.write(content)
         written.append(name)
     if not (path / PROGRESS).exists():
         write_json(path / PROGRESS, {"chapters": {}, "hints": {}})

@@ -12,11 +12,11 @@ import numpy as np
 from ..autograd import Tensor, no_grad, ops
 from ..autograd.ops.attention import Conditions
 from ..errors import InputError
+from ..files import read_json
 from ..models import LanguageModel, Rules, Strategy
 from ..models.generation.cached import CachedState
 from ..nn import AttentionCall, Module, observe_attention
 from ..tokenizer import Tokenizer
-from ..train.runs.atomic_files import read_json
 from ..train.runs.checkpoints import read_config
 from ..train.runs.folder import RunFolder
 from ..train.tasks.classification import Classifier, text_ids

@@ -20,14 +20,16 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
     "errors": set(),
     "__main__": {"train", "__version__"},
+    "files": {"errors"},
+    "tensor_files": {"errors", "files"},
     "doctor": {"train", "autograd", "errors"},
     "autograd": {"errors"},
     "nn": {"autograd", "errors"},
-    "models": {"nn", "autograd", "tokenizer", "errors"},
-    "tokenizer": {"errors"},
-    "train": {"models", "nn", "autograd", "tokenizer", "errors"},
-    "explorer": {"train", "models", "nn", "autograd", "tokenizer", "errors"},
-    "course": {"train", "models", "nn", "autograd", "tokenizer", "errors"},
+    "models": {"nn", "autograd", "tokenizer", "errors", "files", "tensor_files"},
+    "tokenizer": {"errors", "files"},
+    "train": {"models", "nn", "autograd", "tokenizer", "errors", "files", "tensor_files"},
+    "explorer": {"train", "models", "nn", "autograd", "tokenizer", "errors", "files"},
+    "course": {"train", "models", "nn", "autograd", "tokenizer", "errors", "files"},
 }
 # The floors of a folder, from the ground up, each with its rooms: files or folders that stand in it. A room may import
 # from the rooms of the floors below its own, and from nothing else in the folder.

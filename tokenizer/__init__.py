@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import read_json
 from .base import SPECIAL_TOKENS, Tokenizer
 from .bpe import BPETokenizer
 from .character import CharacterTokenizer
 from .fallback_bpe import FallbackBPETokenizer
 from .sentencepiece import SentencePieceTokenizer
-from .tokenizer_json import read_json
 from .word import WordTokenizer
 from .wordpiece import WordPieceTokenizer
 

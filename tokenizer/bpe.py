@@ -12,6 +12,7 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from ..errors import InputError
+from ..files import read_json, write_json
 from .added_tokens import AddedToken, AddedTokenSplitter
 from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens, printable
 from .bpe_encoder import BPEEncoder
@@ -19,7 +20,7 @@ from .bpe_trainer import train_fast
 from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, bytes_to_text, text_to_bytes
 from .pre_tokenizer import PreTokenizer
 from .text_encoder import NeedsCareError, TextEncoder
-from .tokenizer_json import bpe_from_json, bpe_to_json, read_json, write_json
+from .tokenizer_json import bpe_from_json, bpe_to_json
 from .word_counts import count_words
 
 
@@ -240,7 +241,7 @@ class BPETokenizer(Tokenizer):
         """
         data = self.to_json()
         own = {"handloom_tokenizer": "bpe", "roles": dict(self.roles), "begins": self.begins}
-        write_json(path, {**own, **data} if self.roles else data)
+        write_json(path, {**own, **data} if self.roles else data, indent=1)
 
     def to_json(self) -> dict[str, Any]:
         """The content of a `tokenizer.json`."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..errors import InputError
+from ..files import read_json, write_json
 from .added_tokens import AddedToken, AddedTokenSplitter
 from .base import Tokenizer, printable
-from .tokenizer_json import read_json, write_json
 
 BLANK = "\u2581"  # stands for a blank
 
@@ -146,7 +146,7 @@ class FallbackBPETokenizer(Tokenizer):
         }
 
     def save(self, path: str | Path) -> None:
-        write_json(path, {"handloom_tokenizer": self.kind, **self.settings()})
+        write_json(path, {"handloom_tokenizer": self.kind, **self.settings()}, indent=1)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..errors import InputError
+from ..files import read_json, write_json
 from .base import Tokenizer, printable
-from .tokenizer_json import read_json, write_json
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -107,7 +107,8 @@ class SentencePieceTokenizer(Tokenizer):
 
     def save(self, path: str | Path) -> None:
         models = {name: base64.b64encode(model).decode() for name, model in self.models.items()}
-        write_json(path, {"handloom_tokenizer": self.kind, "vocab": self.vocab, "roles": self.roles, **models})
+        data = {"handloom_tokenizer": self.kind, "vocab": self.vocab, "roles": self.roles, **models}
+        write_json(path, data, indent=1)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import regex
@@ -15,55 +12,6 @@ from .added_tokens import AddedToken
 from .pre_tokenizer import PATTERNS, PreTokenizer
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-
-
-def read_json(path: str | Path) -> dict[str, Any]:
-    """The JSON object in the file `path`.
-
-    Raises:
-        InputError: the file is missing, empty, not UTF-8, not JSON or not an object.
-    """
-    try:
-        text = Path(path).read_bytes().decode()
-        if not text.strip():
-            raise InputError(f"The tokenizer file {path} is empty. Restore a copy, or train the tokenizer again.")
-        value = json.loads(text)
-    except FileNotFoundError:
-        raise InputError(f"The tokenizer file {path} does not exist. Check the path.") from None
-    except OSError as error:
-        raise InputError(f"The tokenizer file {path} can't be read: {error.strerror or error}.") from None
-    except RecursionError:
-        raise InputError(f"The tokenizer file {path} can't be read: its JSON is nested too deeply.") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a tokenizer file: its byte {error.start + 1:,} is not UTF-8.") from None
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"The tokenizer file {path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}. "
-            "Restore a copy; the file may have been edited or cut short."
-        ) from None
-    if not isinstance(value, dict):
-        kind = "null" if value is None else type(value).__name__
-        raise InputError(
-            f"The tokenizer file {path} holds a JSON {kind} where an object is expected. Restore the file from a copy."
-        )
-    return value
-
-
-def write_json(path: str | Path, value: Any) -> None:
-    """Write `value` to the file `path` atomically: the whole file or nothing.
-
-    Raises:
-        InputError: the file can't be written.
-    """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-        # Half of a surrogate pair is written as \\udcff, an escape that JSON reads back.
-        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"The tokenizer can't be written to {path}: {error.strerror or error}.") from None
 
 
 def bpe_to_json(

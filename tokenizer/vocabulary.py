@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..errors import InputError
+from ..files import read_json, write_json
 from .base import Tokenizer, check_special_tokens, printable
-from .tokenizer_json import read_json, write_json
 
 
 class VocabularyTokenizer(Tokenizer):
@@ -78,6 +78,7 @@ class VocabularyTokenizer(Tokenizer):
                 "vocabulary": self.vocabulary[special:],
                 **self._settings(),
             },
+            indent=1,
         )
 
     @classmethod

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..errors import InputError
+from ..files import read_json, write_json
 from .added_tokens import AddedToken, AddedTokenSplitter
 from .base import Tokenizer, printable
-from .tokenizer_json import read_json, write_json
 
 ROLES = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]"}
 
@@ -124,7 +124,7 @@ class WordPieceTokenizer(Tokenizer):
         return {name: getattr(self, name) for name in names} | {"added_tokens": [vars(t) for t in self.added_tokens]}
 
     def save(self, path: str | Path) -> None:
-        write_json(path, {"handloom_tokenizer": self.kind, "vocab": self.vocabulary, **self.settings()})
+        write_json(path, {"handloom_tokenizer": self.kind, "vocab": self.vocabulary, **self.settings()}, indent=1)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

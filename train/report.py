@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import write_text
 from .cli.options import OptionParser
-from .runs.atomic_files import atomic_path
 from .runs.folder import RunFolder, read_metrics
 from .runs.plots import plot_lines
 from .tables.cells import markdown_table
@@ -98,8 +98,7 @@ def main() -> None:
     table, lines = compare(arguments.runs)
     print(table)
     if arguments.table:
-        with atomic_path(arguments.table) as temporary:
-            temporary.write_text(table + "\n", encoding="utf-8", newline="\n")
+        write_text(arguments.table, table + "\n")
     if any(line[0] for line in lines.values()):
         plot_lines(lines, arguments.picture, x_label="step (updates)", y_label="validation loss (nats)")
         print(f"\n{arguments.picture} holds the validation losses")

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import write_text
 from .cli.options import OptionParser
 from .distributed import find_ranks
 from .report import compare, summary
-from .runs.atomic_files import atomic_path
 from .runs.checkpoints import make_folder
 from .runs.folder import RunFolder, read_metrics
 from .runs.locks import FolderLock
@@ -116,8 +116,7 @@ def write_table(out: Path, rows: Iterable[Mapping[str, Any]], options: Sequence[
     columns = {name: name for name in options}
     columns |= {"valid_loss": "best validation loss:.4f", "best_step": "at step:,", "seconds": "seconds:.0f"}
     table = markdown_table(rows, columns)
-    with atomic_path(out / "table.md") as temporary:
-        temporary.write_text(table + "\n", encoding="utf-8", newline="\n")
+    write_text(out / "table.md", table + "\n")
     lines = compare([out / row["cell"] for row in rows])[1]
     plot_lines(lines, out / "comparison.png", x_label="step (updates)", y_label="validation loss (nats)")
     return table

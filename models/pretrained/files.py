@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from ...errors import InputError
+from ...files import read_json
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
@@ -72,17 +71,11 @@ def read_object(path: Path, *, missing: str = "") -> dict[str, Any]:
 
     Raises InputError for anything but an object.
     """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         if missing:
-            raise InputError(missing) from None
+            raise InputError(missing)
         return {}
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path} can't be read as JSON ({error}). Fetch or copy it again.") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} holds a JSON {type(found).__name__} where an object is expected. Fetch it again.")
-    return found
+    return read_json(path)
 
 
 def find_tensors(folder: Path) -> dict[str, Stored]:
@@ -135,21 +128,3 @@ def _header(path: Path) -> dict[str, Stored]:
         name: Stored(path, 8 + length + one["data_offsets"][0], tuple(one["shape"]), one["dtype"])
         for name, one in header.items()
     }
-
-
-def write_tensors(folder: Path, tensors: Mapping[str, np.ndarray]) -> None:
-    """Write model.safetensors atomically. Raises InputError if it can't be written."""
-    temporary = folder / f".{WEIGHTS}.tmp"
-    try:
-        save_file(dict(tensors), temporary, metadata={"format": "pt"})
-        os.replace(temporary, folder / WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"The weights can't be written to {folder} ({error}). Make room, or choose another.") from None
-
-
-def write_object(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON file. Raises InputError if it can't be written."""
-    try:
-        path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise InputError(f"{path} can't be written ({error.strerror or error}). Choose another folder.") from None

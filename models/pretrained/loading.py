@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import InputError
 from ...nn import Module
 from ...nn.init import skip_init
+from ...tensor_files import check_finite
 from ...tokenizer import Tokenizer
 from ..generation import Strategy
 from . import bert, distilbert, gpt2, llama, marian
@@ -212,6 +213,7 @@ def _fill(model: Module, sources: Sources, dtype: Any) -> None:
         parameter = parameters.pop(entry.own)
         if stored:
             parameter.data[...] = entry.read({name: one.read() for name, one in stored.items()}, parameter.shape)
+            check_finite({" and ".join(stored): parameter.data}, next(iter(stored.values())).path)
         else:
             parameter.data[...] = 0
         parameter.mark_changed()

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
+from ...files import write_json
+from ...tensor_files import write_tensors
 from ...tokenizer import Tokenizer
 from ..classifier import TransformerClassifier
 from ..generation import Strategy
 from ..language_model import LanguageModel
 from ..seq2seq import Seq2SeqTransformer
 from . import bert, distilbert, gpt2, llama, marian
-from .files import write_object, write_tensors
+from .files import WEIGHTS
 from .generation_config import generation_config
 from .tokenizers import save_tokenizer
 
@@ -66,11 +68,11 @@ def save(
         # As handloom's tasks feed their models: translators read <eos> after a text, classifiers <bos> before it.
         begins, ends = isinstance(model, TransformerClassifier), isinstance(model, Seq2SeqTransformer)
         save_tokenizer(tokenizer, folder, model.config.max_length, begins=begins, ends=ends)
-    write_tensors(folder, tensors)
+    write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
     if not isinstance(model, TransformerClassifier):
         lengths: dict[str, int | None] = {"max_length": model.config.max_length}
-        write_object(folder / "generation_config.json", generation_config(strategy, lengths | ids))
-    write_object(folder / "config.json", config)
+        write_json(folder / "generation_config.json", generation_config(strategy, lengths | ids))
+    write_json(folder / "config.json", config)
     return folder
 
 

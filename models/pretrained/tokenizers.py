@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...files import write_json
 from ...tokenizer import BPETokenizer, Tokenizer
 from ...tokenizer.added_tokens import AddedToken
 from ...tokenizer.fallback_bpe import BLANK, FallbackBPETokenizer
 from ...tokenizer.sentencepiece import SentencePieceTokenizer
 from ...tokenizer.tokenizer_json import bpe_from_json
 from ...tokenizer.wordpiece import WordPieceTokenizer
-from .files import read_object, write_object
+from .files import read_object
 
 #: The names of the special tokens' roles in these files.
 ROLES = {
@@ -186,26 +187,26 @@ def save_tokenizer(
     if isinstance(tokenizer, SentencePieceTokenizer):
         for name, model in tokenizer.models.items():
             (folder / f"{name}.spm").write_bytes(model)
-        write_object(folder / "vocab.json", tokenizer.vocab)
+        write_json(folder / "vocab.json", tokenizer.vocab)
         del said["bos_token"]
         said |= {"tokenizer_class": "MarianTokenizer", "separate_vocabs": False}
     elif isinstance(tokenizer, WordPieceTokenizer):
         (folder / "vocab.txt").write_text("\n".join(tokenizer.vocabulary) + "\n", encoding="utf-8", newline="\n")
-        write_object(folder / "tokenizer.json", _wordpiece_to_json(tokenizer))
+        write_json(folder / "tokenizer.json", _wordpiece_to_json(tokenizer))
         said |= {"cls_token": said.pop("bos_token"), "sep_token": said.pop("eos_token")}
         said |= {"tokenizer_class": "BertTokenizer", "do_lower_case": tokenizer.lowercase}
         said |= {"strip_accents": tokenizer.strip_accents, "tokenize_chinese_chars": tokenizer.chinese}
     elif isinstance(tokenizer, (BPETokenizer, FallbackBPETokenizer)):
         data = tokenizer.to_json() if isinstance(tokenizer, BPETokenizer) else _fallback_to_json(tokenizer)
         data["post_processor"] = _template(tokenizer, tokenizer.begins or begins, tokenizer.ends or ends)
-        write_object(folder / "tokenizer.json", data)
+        write_json(folder / "tokenizer.json", data)
         said["tokenizer_class"] = "PreTrainedTokenizerFast"
     else:
         raise InputError(
             f"transformers has no tokenizer like a {type(tokenizer).__name__}. Save the model without it (None), or "
             "train one with BPE tokens."
         )
-    write_object(folder / "tokenizer_config.json", said)
+    write_json(folder / "tokenizer_config.json", said)
 
 
 def role_names(tokenizer: Tokenizer) -> dict[str, str]:

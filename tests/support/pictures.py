@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from handloom.train.runs.atomic_files import atomic_path
+from handloom.files import atomic_file
 
 
 def plot_nothing(metrics: Any, out_png: str | Path, **options: Any) -> None:
@@ -15,5 +15,5 @@ def plot_nothing(metrics: Any, out_png: str | Path, **options: Any) -> None:
 
 def save_nothing(figure: Any, out_png: str | Path) -> None:
     """Replaces `plots._save`: the figure is composed, but not drawn."""
-    with atomic_path(out_png) as temporary:
-        temporary.write_bytes(b"no picture")
+    with atomic_file(out_png) as file:
+        file.write(b"no picture")

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from handloom import files
 from handloom.errors import InputError
-from handloom.train.runs import atomic_files
 from handloom.train.runs.checkpoints import digest
 from handloom.train.runs.folder import RunFolder, read_metrics
 from handloom.train.runs.saves import SavedStates
@@ -128,7 +128,7 @@ def test_a_full_disk_ends_the_run_with_its_saves_intact(half_a_run, straight, mo
     calls = iter(range(1, 1000))
     fsync = os.fsync
     monkeypatch.setattr(
-        atomic_files.os, "fsync", lambda file: no_room() if next(calls) == at_write else fsync(file)
+        files.os, "fsync", lambda file: no_room() if next(calls) == at_write else fsync(file)
     )
     with pytest.raises(InputError, match="No space left on device"):
         small_run(half_a_run, resume=True)

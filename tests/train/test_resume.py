@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from handloom import files
 from handloom.errors import InputError
 from handloom.train.optim.optimizers import SGD, Adam
 from handloom.train.optim.schedules import Plateau, noam
-from handloom.train.runs import atomic_files, display
+from handloom.train.runs import display
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import StopSignals, TrainingStopped
@@ -193,7 +194,7 @@ def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch,
     if moment == "update":
         options["schedule"] = at_call(11, number, noam(16, 10))
     elif moment == "save":
-        monkeypatch.setattr(atomic_files.os, "replace", at_call(7, number, os.replace))
+        monkeypatch.setattr(files.os, "replace", at_call(7, number, os.replace))
     elif moment == "picture":
         monkeypatch.setattr(display, "plot_losses", at_call(1, number, display.plot_losses))
     else:  # after steps 8, 16 and 24, and of the mean of the last weights

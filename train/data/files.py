@@ -10,20 +10,23 @@ Everything that can be wrong with such a file is an `InputError` that names the 
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import InputError
+from ...files import open_file, parse_json
 
 Pair = tuple[str, str]
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
+
+LONGEST_LINE = 1 << 20  # bytes; no sentence and no article has as many
 
 # Column titles of tables; a language that is not listed is recognised by its code only.
 _COLUMN_NAMES = {
@@ -54,34 +57,37 @@ class ParallelText:
         return f"{self.origin}: left out {pairs} with a blank side (line {first}{more})."
 
 
-def iter_lines(path: str | Path) -> Iterator[str]:
+def iter_lines(path: str | Path, longest: int = LONGEST_LINE) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file, gzipped or not, without their line ends.
 
     gzip is recognised by its first two bytes. A byte order mark at the start is skipped, and so is the empty piece
     after the last line feed.
 
     Raises:
-        InputError: the file can't be opened, is a folder, is a damaged gzip file, or holds bytes that are not UTF-8
-            text.
+        InputError: the file can't be opened, is no regular file, is a damaged gzip file, has a line of more than
+            `longest` bytes, or holds bytes that are not UTF-8 text.
     """
     with _open_binary(Path(path)) as stream:
         try:
-            yield from decode_lines(stream, str(path))
+            yield from decode_lines(iter(partial(stream.readline, longest + 1), b""), str(path), longest)
         except InputError:
             read_on(stream)
             raise
 
 
 def read_on(stream: BinaryIO) -> None:
-    """Read a stream to its end, where a compressed file has its checksum: damage is found there."""
-    while stream.read(1 << 20):
-        pass
+    """Read a stream to its end, where a compressed file has its checksum: damage is found there; at most 1 GB."""
+    for _ in range(1000):
+        if not stream.read(1 << 20):
+            return
 
 
-def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
     """As `iter_lines`, for a binary stream that is open already; `name` stands for it in messages."""
     offset = 0
     for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
+        if len(raw) > longest:
+            raise InputError(f"{name}, line {number:,} has more than {longest:,} bytes. Give one with shorter lines.")
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1:
             line = line.removeprefix(_UTF8_BOM)
@@ -197,10 +203,10 @@ def read_jsonl(path: str | Path, source: str = "de", target: str = "en") -> Para
             pairs.append(("", ""))
             continue
         try:
-            row = json.loads(line)
+            row = parse_json(line, str(path))
             row = row.get("translation", row)
             pair = row[source], row[target]
-        except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+        except (ValueError, AttributeError, KeyError, TypeError):
             pair = (None, None)
         if not all(map(is_text, pair)):
             raise InputError(
@@ -259,10 +265,8 @@ def _row(path: str, number: int, row: str, columns: tuple[str, ...], source: str
 @contextmanager
 def _open_binary(path: Path) -> Iterator[BinaryIO]:
     """Open for reading, unpacking gzip; turn what can go wrong while opening and reading into `InputError`."""
-    if path.is_char_device() or path.is_block_device():
-        raise InputError(f"{path} is a device, not a file of text, and may never end. Name a file.")
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             packed = file.read(2) == _GZIP_MAGIC
             file.seek(0)
             if packed:
@@ -275,10 +279,6 @@ def _open_binary(path: Path) -> Iterator[BinaryIO]:
                 )
             else:
                 yield file
-    except FileNotFoundError:
-        raise InputError(f"The file {path} does not exist. Check the path.") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder; a text file is needed here. Name a file inside it.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is a damaged or truncated gzip file ({error}). Fetch or pack it again.") from None
     except OSError as error:

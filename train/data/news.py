@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import InputError
+from ...files import parse_json
 from .downloads import find_local
 from .files import is_text, iter_lines
 from .grammar.headlines import Article, articles
@@ -91,10 +91,10 @@ def read_articles(path: str | Path) -> Iterator[Article]:
             continue
         if line.lstrip().startswith("{"):
             try:
-                row = json.loads(line)
+                row = parse_json(line, str(path))
                 description = row.get("short_description") or row.get("description") or ""
                 fields = [row["category"], row["headline"], description]
-            except (json.JSONDecodeError, RecursionError, KeyError, AttributeError):
+            except (ValueError, KeyError, AttributeError):
                 fields = []
         else:
             fields = line.split("\t")

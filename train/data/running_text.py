@@ -129,8 +129,11 @@ def load_wikitext2() -> TextData:
 
 
 def read_text(path: str | Path) -> str:
-    """The whole text of a UTF-8 file, gzipped or not. Raises InputError as `iter_lines`, or if it is blank."""
-    text = "\n".join(iter_lines(path)) + "\n"
+    """The whole text of a UTF-8 file, gzipped or not, whose lines may have 256 MiB. (text8 is one line of 100 MB.)
+
+    Raises InputError as `iter_lines`, or if it is blank.
+    """
+    text = "\n".join(iter_lines(path, longest=1 << 28)) + "\n"
     if not text.strip():
         raise InputError(f"{path} holds no text. Give a file with some thousands of characters.")
     return text

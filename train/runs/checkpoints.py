@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from ...errors import InputError
-from .atomic_files import atomic_path
+from ...files import parse_json, read_bytes
+from ...tensor_files import NAMES, write_tensors
 
 FORMAT = "handloom-checkpoint"
 VERSION = 3  # 1 had no checksum; 2, which is read too, stored an array with several names several times
@@ -55,35 +55,28 @@ def save_checkpoint(
         InputError: the folder can't be made or written to, or the disk is full; an older save is untouched.
         TypeError, ValueError: a tensor is not such an array, or `config` holds something JSON can't (NaN, an array).
     """
-    contiguous: dict[str, np.ndarray] = {}
+    own: dict[str, np.ndarray] = {}
     names: dict[int, str] = {}  # of an array, its first name
     shared: dict[str, str] = {}  # its further names -> the first one
     for name, tensor in tensors.items():
         if names.setdefault(id(tensor), name) != name:
             shared[name] = names[id(tensor)]
             continue
-        if not isinstance(tensor, (np.ndarray, np.generic)) or tensor.dtype.kind not in "fiub":
+        if not isinstance(tensor, (np.ndarray, np.generic)) or tensor.dtype.name not in NAMES:
             kind = f"{getattr(tensor, 'dtype', '')} {type(tensor).__name__}".strip()
             raise TypeError(f"tensor {name!r} is a {kind}; a checkpoint holds NumPy arrays of real numbers or bools.")
-        # safetensors writes a strided view's bytes as they lie, and its files are little-endian.
-        contiguous[name] = np.asarray(tensor, tensor.dtype.newbyteorder("<"), order="C")
+        own[name] = np.asarray(tensor, tensor.dtype.newbyteorder("<"))
     text = json.dumps(dict(config), ensure_ascii=False, allow_nan=False)
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
         "config": text,
         "shared": json.dumps(shared),
-        "checksum": _checksum(contiguous, text, shared),
+        "checksum": _checksum(own, text, shared),
     }
-    # save_file would write to a temporary file of its own, under a new name each time, and leave it behind when killed.
-    header, data = _split(save(contiguous, metadata=metadata))
-    header["__metadata__"] = metadata  # in this order; safetensors keeps it in a hash table, in another one each time
-    head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    head += b" " * (-len(head) % 8)  # the arrays' bytes are aligned, as safetensors does it
-    folder = make_folder(folder)
-    with atomic_path(folder / file_name) as temporary, open(temporary, "wb") as file:
-        file.writelines((len(head).to_bytes(8, "little"), head, data))
-    return folder / file_name
+    path = make_folder(folder) / file_name
+    write_tensors(path, own, metadata)
+    return path
 
 
 def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Checkpoint:
@@ -100,7 +93,7 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Check
     with _open(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         metadata = file.metadata()
-        shared = json.loads(metadata.get("shared", "{}"))
+        shared = parse_json(metadata.get("shared", "{}"), f"The header of {path}")
         if not isinstance(shared, dict):
             raise InputError(f"{path} is damaged: it does not say which names share an array. Restore a copy.")
         if metadata["checksum"] != _checksum(tensors, metadata["config"], shared):
@@ -137,11 +130,7 @@ def digest(tensors: Mapping[str, Any]) -> str:
 
 def file_digest(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal. Raises InputError if it can't be read."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
+    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 def _checksum(tensors: Mapping[str, np.ndarray], config: str, shared: Mapping[str, str]) -> str:
@@ -150,7 +139,7 @@ def _checksum(tensors: Mapping[str, np.ndarray], config: str, shared: Mapping[st
 
 
 def _config(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
-    config = json.loads(metadata["config"])
+    config = parse_json(metadata["config"], f"The configuration in {path}")
     if not isinstance(config, dict):
         raise InputError(f"{path} holds a configuration that is no JSON object. Restore a copy.")
     return config
@@ -162,12 +151,6 @@ def _path(folder: str | Path, file_name: str) -> Path:
     if not path.is_file():
         raise InputError(_missing(Path(folder), path))
     return path
-
-
-def _split(content: bytes) -> tuple[dict[str, Any], memoryview]:
-    """The header of a safetensors file, 64 bits of length before it, and its data, to which its offsets refer."""
-    start = 8 + int.from_bytes(content[:8], "little")
-    return json.loads(content[8:start]), memoryview(content)[start:]
 
 
 @contextmanager
@@ -187,7 +170,7 @@ def _open(path: Path) -> Iterator[Any]:
                     "Install the version of handloom that saved it, or train again."
                 )
             yield file
-    except (SafetensorError, json.JSONDecodeError, RecursionError, KeyError) as error:
+    except (SafetensorError, KeyError) as error:
         raise InputError(_unreadable(path, error)) from None
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}.") from None

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from ...errors import InputError, remedy
+from ...files import is_link, parse_json, read_json, temporary_name, write_json, write_text
 from . import overwriting
-from .atomic_files import atomic_path, is_link, read_json, temporary_name, write_json
 from .checkpoints import MODEL_FILE, make_folder
 from .locks import LOCK_FILE, FolderInUseError, FolderLock
 from .overwriting import CELLS, FILES, FORMAT, OVERWRITTEN, SAVES
@@ -333,11 +333,7 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
     rows = []
     whole_lines = text.split("\n")[:-1]  # what follows the last line feed was never finished
     for number, line in enumerate(whole_lines, start=1):
-        try:
-            row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            reason = getattr(error, "msg", "nested too deep")
-            raise InputError(f"{path}, line {number}: not valid JSON ({reason}). Remove or mend the line.") from None
+        row = parse_json(line, f"{path}, line {number}", "Remove or mend the line.")
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: {line[:40]!r} is not a JSON object. Remove or mend the line.")
         wrong = [key for key in _NUMBERS & row.keys() if type(row[key]) not in (int, float, type(None))]
@@ -372,8 +368,7 @@ def _cut(path: Path, size: int) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(text.rstrip("\n") + "\n", encoding="utf-8", newline="\n")
+    write_text(path, text.rstrip("\n") + "\n")
 
 
 def _make_room(path: Path, overwrite: bool) -> Path | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...errors import InputError
-from .atomic_files import atomic_path, is_link, read_json, sync_folder, temporary_name
+from ...files import is_link, read_json, sync_folder, temporary_name, write_text
 from .checkpoints import MODEL_FILE, make_folder
 from .locks import FolderInUseError, FolderLock
 from .saves import SavedStates
@@ -112,8 +112,7 @@ def set_aside(run: Path) -> Path:
     aside = parent / str(max([int(old.name) for old in _numbered(parent)], default=0) + 1)
     try:
         make_folder(parent)
-        with atomic_path(parent / _NOTE) as temporary:
-            temporary.write_text(_NOTE_TEXT, encoding="utf-8", newline="\n")
+        write_text(parent / _NOTE, _NOTE_TEXT)
         make_folder(aside)
         _move(files, run, aside)
     except BaseException:

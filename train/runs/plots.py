@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .atomic_files import atomic_path
+from ...files import atomic_file
 from .folder import read_metrics
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ def _visible(token: str) -> str:
 
 
 def _save(figure: Figure, out_png: str | Path) -> None:
-    with atomic_path(out_png) as temporary, warnings.catch_warnings():
+    with atomic_file(out_png) as file, warnings.catch_warnings():
         # The font has no Chinese or emoji; a box instead of them is no reason to stop a training run.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(temporary, format="png")
+        figure.savefig(file, format="png")

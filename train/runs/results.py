@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .atomic_files import write_json
+from ...files import write_json
 from .machine import blas, machine, revision, versions
 
 PACKAGES = ("numpy", "numba", "mkl", "cupy-cuda12x", "cupy-cuda13x")

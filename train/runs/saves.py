@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import InputError
-from .atomic_files import is_link, temporary_name
+from ...files import is_link, temporary_name
 from .checkpoints import load_checkpoint, read_checksum, read_config, save_checkpoint
 
 _NAME = re.compile(r"(state|weights)-(\d{8,})\.safetensors")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import InputError
-from ..runs.atomic_files import read_json
+from ...files import read_json
 
 
 def is_foreign(folder_or_name: str | Path) -> bool:

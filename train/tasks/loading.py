@@ -17,6 +17,7 @@ from ...models.fields import short
 from ...models.shipped import model_path
 from ...nn import Module
 from ...nn.init import skip_init
+from ...tensor_files import check_finite
 from ...tokenizer import Tokenizer, load_tokenizer
 from ..runs.checkpoints import check_shapes, file_digest, load_checkpoint
 from ..runs.folder import RunFolder
@@ -120,9 +121,7 @@ def load_trained(
             "one with this version of handloom."
         ) from None
     check_shapes({name: array.shape for name, array in model.state_dict().items()}, shapes, run.model_path)
-    for name, array in tensors.items():
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise InputError(f"{run.model_path} can't be used: {name} holds values that are no finite numbers.")
+    check_finite(tensors, run.model_path)
     model.load_state_dict(tensors)
     return Trained(model.eval(), checked_tokenizer(run, config, sizes), config)
 

@@ -14,7 +14,14 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from handloom.errors import InputError
-from handloom.models import LanguageModel, LanguageModelConfig, Seq2SeqConfig, Seq2SeqTransformer
+from handloom.models import (
+    ClassifierConfig,
+    LanguageModel,
+    LanguageModelConfig,
+    Seq2SeqConfig,
+    Seq2SeqTransformer,
+    TransformerClassifier,
+)
 from handloom.models.pretrained import load, save
 
 SIZES: dict[str, Any] = {"d_model": 16, "nhead": 2, "layers": 2, "dim_feedforward": 24}
@@ -90,6 +97,27 @@ def test_weights_that_don_t_fit(folder) -> None:
     refused(folder, r"c_fc.weight is missing")
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    "model",
+    [
+        LanguageModel(GPT2),
+        LanguageModel(LLAMA),
+        Seq2SeqTransformer(Seq2SeqConfig(9, 9, 16, 2, 1, 1, 24, max_length=8)),
+        TransformerClassifier(
+            ClassifierConfig(9, 2, 16, 2, 1, activation="gelu", positions="learned", scale_embedding=False,
+                             token_types=2, embedding_norm=True, pooler="tanh")
+        ),
+    ],
+    ids=lambda model: type(model).__name__,
+)  # fmt: skip
+def test_weights_that_are_not_finite(tmp_path, model, value) -> None:
+    folder = save(model, None, tmp_path)
+    name = next(name for name in load_file(folder / "model.safetensors") if name.endswith("weight"))
+    rewrite(folder, lambda tensors: tensors[name].put(3, value))
+    refused(folder, rf"model.safetensors can't be used: .*{name}.* holds values that are no finite numbers")
+
+
 def test_tied_weights_that_are_stored_twice(folder) -> None:
     tied = "lm_head.weight"
     rewrite(folder, lambda tensors: tensors.update({tied: tensors["transformer.wte.weight"].copy()}))
@@ -117,7 +145,7 @@ def test_files_that_are_missing_or_damaged(folder, tmp_path) -> None:
         refused(folder, r"is damaged or no safetensors file")
     (folder / "model.safetensors").unlink()
     refused(folder, r"holds no model.safetensors")
-    for text, match in (("{", "can't be read as JSON"), ("[" * 10**5, "can't be read as JSON"), ("3", "a JSON int")):
+    for text, match in (("{", "is not valid JSON"), ("[" * 10**5, "nested too deep"), ("3", "a JSON int")):
         (folder / "config.json").write_text(text)
         refused(folder, match)
     (folder / "config.json").unlink()

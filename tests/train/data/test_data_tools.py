@@ -1,22 +1,16 @@
-"""Clean-up, prefetching, the token cache, and the order of a curriculum."""
+"""Clean-up, prefetching, and the order of a curriculum."""
 
 from __future__ import annotations
 
 import threading
-import tracemalloc
 
-import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.tokenizer import BPETokenizer
-from handloom.train.data.batches import TokenBatches, TokenSequences
+from handloom.train.data.batches import TokenBatches
 from handloom.train.data.cleaning import clean_pairs, title_case
 from handloom.train.data.prefetch import prefetch
-from handloom.train.data.token_cache import cache_tokens, file_key
 from tests.support.small_run import small_batches
-
-TEXTS = [f"Satz {number} von {number % 7} über Hunde." for number in range(500)]
 
 
 class TestCleaning:
@@ -92,65 +86,6 @@ class TestPrefetch:
         assert threading.active_count() == before
         with pytest.raises(ValueError, match="at least 1"):
             prefetch([], 0)
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> BPETokenizer:
-    return BPETokenizer.train(TEXTS, 300)
-
-
-class TestTokenCache:
-    def test_it_holds_the_same_ids_and_is_not_made_twice(self, tokenizer, tmp_path) -> None:
-        made = cache_tokens(tmp_path / "c", iter(TEXTS), tokenizer, key="a", add_eos=True, at_once=64)
-        plain = TokenSequences.from_lists(tokenizer.encode_batch(TEXTS, add_eos=True))
-        for _ in range(2):
-            np.testing.assert_array_equal(made.tokens, plain.tokens)
-            np.testing.assert_array_equal(made.offsets, plain.offsets)
-            assert isinstance(made.tokens, np.memmap)
-
-            def untouched():
-                raise AssertionError("the texts were read again")
-                yield
-
-            made = cache_tokens(tmp_path / "c", untouched(), tokenizer, key="a", add_eos=True)
-
-    def test_batches_from_it_are_those_from_memory(self, tokenizer, tmp_path) -> None:
-        cached = cache_tokens(tmp_path / "c", TEXTS, tokenizer, key="a")
-        lists = tokenizer.encode_batch(TEXTS)
-        options = {"tokens_per_batch": 200, "seed": 1, "pad_id": 0, "bos_id": 1, "eos_id": 2}
-        one, other = TokenBatches(cached, cached, **options), TokenBatches(lists, lists, **options)
-        assert one.fingerprint() == TokenBatches(cached, cached, **options).fingerprint()
-        for batch, same in zip(one.epoch(1), other.epoch(1), strict=True):
-            np.testing.assert_array_equal(batch.target_output, same.target_output)
-
-    def test_other_texts_tokenizers_and_options_make_it_anew(self, tokenizer, tmp_path) -> None:
-        cache_tokens(tmp_path / "c", TEXTS, tokenizer, key="a")
-        assert len(cache_tokens(tmp_path / "c", TEXTS[:3], tokenizer, key="b")) == 3
-        assert len(cache_tokens(tmp_path / "c", TEXTS[:4], tokenizer, key="b", add_eos=True)) == 4
-        other = BPETokenizer.train(TEXTS, 280)
-        assert len(cache_tokens(tmp_path / "c", TEXTS[:5], other, key="b", add_eos=True)) == 5
-
-    @pytest.mark.parametrize("damage", ["tokens.bin", "offsets.bin", "cache.json"])
-    def test_a_damaged_one_is_made_anew(self, tokenizer, tmp_path, damage) -> None:
-        cache_tokens(tmp_path / "c", TEXTS, tokenizer, key="a")
-        path = tmp_path / "c" / damage
-        path.write_bytes(path.read_bytes()[:-9])
-        assert len(cache_tokens(tmp_path / "c", TEXTS, tokenizer, key="a")) == len(TEXTS)
-
-    def test_the_corpus_is_never_whole_in_memory(self, tokenizer, tmp_path) -> None:
-        tracemalloc.start()
-        cached = cache_tokens(tmp_path / "c", (TEXTS[i % 500] for i in range(10_000)), tokenizer, key="a", at_once=500)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert len(cached) == 10_000
-        assert peak < 1_500_000, "a list of the ids alone would take three times as much"
-
-    def test_a_key_for_a_file(self, tmp_path) -> None:
-        path = tmp_path / "text"
-        path.write_text("a")
-        before = file_key(path)
-        path.write_text("ab")
-        assert file_key(path) != before
 
 
 def test_a_curriculum_goes_from_short_to_long_at_first() -> None:

@@ -72,7 +72,7 @@ class TestLines:
         assert f"{tmp_path / 'nothing'} does not exist" in refusal(read_lines, tmp_path / "nothing")
 
     def test_folder(self, tmp_path):
-        assert f"{tmp_path} is a folder" in refusal(read_lines, tmp_path)
+        assert f"{tmp_path} can't be read: it is a folder" in refusal(read_lines, tmp_path)
 
     def test_path_through_a_file(self, tmp_path):
         write(tmp_path / "file", "x\n")

@@ -1,0 +1,51 @@
+"""Named arrays in safetensors files: written atomically and always in the same order; checked for finite numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from .errors import InputError
+from .files import atomic_file
+
+#: The format's name of each dtype.
+NAMES = {
+    "bool": "BOOL", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8", "uint16": "U16",
+    "uint32": "U32", "uint64": "U64", "float16": "F16", "float32": "F32", "float64": "F64",
+}  # fmt: skip
+
+
+def write_tensors(path: str | Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+    """Write arrays of any layout and byte order to a safetensors file, atomically.
+
+    The same arrays and metadata give the same bytes. (safetensors itself writes the metadata in an order that changes,
+    and `save_file` is not atomic.) Nothing is copied that is C-contiguous.
+
+    Raises InputError as `atomic_file`, KeyError for a dtype that the format lacks.
+    """
+    # The format is little-endian. Widest dtypes first: each array is then aligned.
+    plain = {name: np.asarray(array, array.dtype.newbyteorder("<"), order="C") for name, array in tensors.items()}
+    ordered = sorted(plain.items(), key=lambda item: (-item[1].itemsize, item[0]))
+    header: dict[str, object] = {"__metadata__": metadata}
+    end = 0
+    for name, array in ordered:
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": NAMES[array.dtype.name], "shape": array.shape, "data_offsets": [start, end]}
+    head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % 8)
+    with atomic_file(path) as file:
+        file.write(len(head).to_bytes(8, "little") + head)
+        for _, array in ordered:
+            file.write(array.data if array.size else b"")
+
+
+def check_finite(tensors: Mapping[str, np.ndarray], where: str | Path) -> None:
+    """Raise InputError unless all are arrays of finite floating-point numbers; `where` is the file or folder."""
+    for name, array in tensors.items():
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise InputError(
+                f"{where} can't be used: {name} holds values that are no finite numbers. Train or fetch it again."
+            )
