@@ -1,4 +1,4 @@
-"""Train a Transformer that writes the headline of an article, and compare it with taking the first words.
+"""Train a Transformer that writes the headline of an article, and compare it with two simple baselines.
 
 python examples/summarize_news.py                                 embedded news, a few minutes
 python examples/summarize_news.py --data news --out runs/heads    HuffPost articles
@@ -11,16 +11,16 @@ from __future__ import annotations
 from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
 
 import dataclasses
-import statistics
 from typing import Any
 
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import summary_preset
+from handloom.models.text_baselines import nearest
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
 from handloom.train.cli.training import preset_of
-from handloom.train.data.news import NEWS_NAMES, News, load_news
+from handloom.train.data.news import NEWS_NAMES, Article, News, load_news
 from handloom.train.distributed import in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.attention_findings import ALIGNMENT_COLUMNS, alignment_rows
@@ -95,7 +95,7 @@ def main() -> None:
     ) -> str:
         own = {"cell": f"Transformer, {strategy.name}", **losses(run), **rows[0]}
         others = [{**losses(RunFolder.open(run.cell_path(row["cell"]))), **row} for row in rows[1:]]
-        rows = [{"cell": "the report", **HEADLINE_WRITER}, first_words(data), own, *others]
+        rows = [{"cell": "the report", **HEADLINE_WRITER}, *baselines(data), own, *others]
         probes = sample_headlines(translator.translate(list(HEADLINES), strategy=strategy, too_long="truncate"))
         tables = {"samples": (probes, SAMPLE_COLUMNS), "models": (beside_the_report(rows, "bleu"), COLUMNS)}
         if arguments.table == "attention":
@@ -122,11 +122,21 @@ def headline_scores(headlines: list[str], data: News) -> dict[str, float]:
     return {"bleu": bleu(headlines, references).value, **scores}
 
 
-def first_words(data: News) -> dict[str, float | str]:
-    """The baseline: the first words of the description, as many as a headline has on average."""
-    words = round(statistics.mean(len(article.headline.split()) for article in data.train))
-    headlines = [" ".join(article.description.split()[:words]) for article in data.test]
-    return {"cell": f"first {words} words", **headline_scores(headlines, data)}
+def baselines(data: News) -> list[dict[str, float | str]]:
+    """Rows for the first words of the description, as many as suit validation, and the nearest article's headline."""
+    held_out = [article.headline for article in data.valid]
+    most = max(range(4, 31), key=lambda words: rouge(first_words(data.valid, words), held_out).value)
+    found = nearest([article.description for article in data.test], [article.description for article in data.train])
+    headlines = {
+        f"first {most} words": first_words(data.test, most),
+        "nearest article's headline": [data.train[i].headline for i in found],
+    }
+    return [{"cell": name, **headline_scores(texts, data)} for name, texts in headlines.items()]
+
+
+def first_words(articles: list[Article], words: int) -> list[str]:
+    """The first words of each description."""
+    return [" ".join(article.description.split()[:words]) for article in articles]
 
 
 def show(

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 COPY = ("--set", "copy=true", "--set", "coverage_loss=0.5", "--set", "title_case=true")
 # A part of each one's output, a text for it, and options.
 SCRIPTS = {
-    "summarize_news": ("first 7 words", "The storm from Norwick hit the coast on Monday, officials said.", COPY),
+    "summarize_news": ("nearest article's", "The storm from Norwick hit the coast on Monday, officials said.", COPY),
     "paraphrase_coco": ("A dig sitting on the", "A dog sitting on the grass.", ()),
     "translate_en_fr": ("sinusoidal", "The boy finds the key.", ("--positions", "rotary", "--steps", 8)),
 }
