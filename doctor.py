@@ -6,9 +6,6 @@ be read on a system (most is read from Linux's /proc and /sys).
 
 from __future__ import annotations
 
-from .train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
-# isort: split
 import dataclasses
 import os
 import platform
@@ -28,6 +25,7 @@ from .autograd.fast.parallel import one_blas_thread
 from .autograd.fast.processor import Processor, block_length, cache_file, keep, measured, processor
 from .autograd.kernels.attention import device_kernels
 from .autograd.kernels.fused import column_sums
+from .train.cli.command_line import run_main
 from .train.cli.options import OptionParser
 
 Environment = Mapping[str, str]

@@ -1,4 +1,4 @@
-"""InputError: the exception for input that can't be used, and the advice for errors of the file system."""
+"""InputError: the exception for input that can't be used; the advice for errors of the file system; escapes."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def remedy(error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "Check the permissions there, or choose another folder."
     return "Choose another path."
+
+
+def printable(text: str) -> str:
+    """`text` with its control characters and odd white space written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

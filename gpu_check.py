@@ -11,10 +11,6 @@ Exit code 0: everything passed; 1: something did not, see the report; 2: nothing
 
 from __future__ import annotations
 
-from .train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
-# isort: split
-import argparse
 import json
 import os
 import platform
@@ -27,8 +23,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .arguments import Parser, path
 from .autograd.backend import DeviceError, check_device, import_cupy
 from .errors import InputError
+from .train.cli.command_line import run_main
 
 ROOT = Path(__file__).resolve().parent
 FORMAT = 1
@@ -193,11 +191,9 @@ def check(folder: Path, quick: bool, cupy: Any, do: Callable[[Step, Path], Outco
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m handloom.gpu_check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="python -m handloom.gpu_check", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="short benchmarks")
-    parser.add_argument("--out", type=Path, default=Path("gpu_report"), metavar="FOLDER", help="default: gpu_report")
+    parser.add_argument("--out", type=path, default=Path("gpu_report"), metavar="FOLDER", help="default: gpu_report")
     options = parser.parse_args(arguments)
     try:
         check_device("cuda")

@@ -9,14 +9,12 @@ python -m handloom.course watch           checks a chapter again whenever its fi
 
 from __future__ import annotations
 
-from ..train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
-# isort: split
-import argparse
 import sys
 import textwrap
 from pathlib import Path
 
+from ..arguments import Parser
+from ..train.cli.command_line import run_main
 from .chapter import Chapter, chapters
 from .checking import Report, bar, check, show
 from .folder import Folder, digest, start
@@ -24,14 +22,12 @@ from .watching import saved
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m handloom.course", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="python -m handloom.course", description=__doc__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     one = commands.add_parser("start", help="make the folder, or add what is missing in it; nothing is overwritten")
     one.add_argument("dir", type=Path, metavar="DIR")
     numbers = [chapter.number for chapter in chapters()]
-    inside = argparse.ArgumentParser(add_help=False)
+    inside = Parser(add_help=False)
     inside.add_argument("--dir", type=Path, default=Path(), help="the folder of the course (default: this one)")
     one = commands.add_parser("check", parents=[inside], help="run a chapter's file and say what is right and what not")
     one.add_argument(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..tokenizer.base import printable
+from ..errors import printable
 from .chapter import Chapter, explorer_link, source_link
 from .exercise import Verdict
 from .folder import Folder

@@ -12,12 +12,11 @@ python examples/classify_news.py --init distilbert/distilbert-base-uncased --dat
 
 from __future__ import annotations
 
-from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
 from typing import Any
 
 from handloom.models.hyperparameters import ClassifierPreset
 from handloom.models.presets import classifier_preset
+from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_example, use
 from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, load_news

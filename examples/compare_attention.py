@@ -13,8 +13,6 @@ the standard method holds all weights, so its memory grows with the square of th
 
 from __future__ import annotations
 
-from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
 import argparse
 import dataclasses
 import shlex
@@ -26,6 +24,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from handloom.arguments import path, positive, whole
 from handloom.autograd import manual_seed, no_grad
 from handloom.autograd.backend import to_device
 from handloom.autograd.observe import compare_attention
@@ -34,7 +33,7 @@ from handloom.models.fields import Length
 from handloom.models.presets import translation_preset
 from handloom.nn import MultiHeadAttention
 from handloom.tokenizer import BPETokenizer
-from handloom.train.cli.command_line import positive, results_folder, whole
+from handloom.train.cli.command_line import results_folder, run_main
 from handloom.train.cli.options import OfKind, OptionParser
 from handloom.train.data.batches import TokenBatches, join_neighbours
 from handloom.train.data.translation import load_translation_data
@@ -87,14 +86,17 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--document", type=OfKind(Length), help="tokens of a document (default: no documents on a GPU)")
     parser.add_argument("--lengths", type=OfKind(Length), nargs="+", help="sequence lengths of the table of lengths")
     parser.add_argument("--seed", type=whole, default=0)
-    parser.add_argument("--out", type=Path, help="new folder for the results (default: one under runs/)")
+    parser.add_argument("--out", type=path, help="new folder for the results (default: one under runs/)")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
     idle = {"training": ("lengths",), "lengths": ("steps", "batch", "document", "data")}.get(given.get("table"), ())
     for name in idle:
         if given.get(name, parser.get_default(name)) != parser.get_default(name):
             parser.error(f"--{name} has no effect: it is for the other table. Leave it out, or leave out --table.")
     preset = given.get("preset") or ("laptop" if given["device"] == "cpu" else "paper")
-    return argparse.Namespace(**{"out": None, "table": None, "preset": preset, **PRESETS[preset], **given})
+    options = argparse.Namespace(**{"out": None, "table": None, "preset": preset, **PRESETS[preset], **given})
+    if options.batch * (options.document or SENTENCE) > 1_000_000_000:
+        parser.error(f"--batch {options.batch:,} has more than 1,000,000,000 tokens: take a smaller one.")
+    return options
 
 
 def train(options: argparse.Namespace, method: str, data: Any, tokenizer: BPETokenizer) -> dict[str, Any]:

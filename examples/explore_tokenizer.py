@@ -7,14 +7,13 @@ python examples/explore_tokenizer.py --show "Which tokens does this sentence hav
 
 from __future__ import annotations
 
-from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
 import argparse
 import os
 import sys
 import time
 from pathlib import Path
 
+from handloom.arguments import path, positive
 from handloom.tokenizer import BPETokenizer
 from handloom.tokenizer.explore import (
     bars,
@@ -27,7 +26,7 @@ from handloom.tokenizer.explore import (
 )
 from handloom.tokenizer.pictures import draw_exploration
 from handloom.tokenizer.pre_tokenizer import PATTERNS
-from handloom.train.cli.command_line import check_text, positive, results_folder
+from handloom.train.cli.command_line import check_text, results_folder, run_main
 from handloom.train.cli.options import OptionParser
 from handloom.train.data.files import iter_lines
 from handloom.train.data.grammar import build_corpus
@@ -41,7 +40,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--vocab-size", type=positive, default=2000, help="tokens to learn (default: 2000)")
     parser.add_argument("--pattern", default="gpt2", help=f"{', '.join(PATTERNS)} or an expression (default: gpt2)")
     parser.add_argument("--show", metavar="TEXT", help="the text to colour (default: from the end of the text)")
-    parser.add_argument("--out", type=Path, help="new folder for tokenizer.json and the picture (default: under runs/)")
+    parser.add_argument("--out", type=path, help="new folder for tokenizer.json and the picture (default: under runs/)")
     arguments = parser.parse_args()
     for name in ("pattern", "show"):
         check_text(getattr(arguments, name) or "", f"--{name}")

@@ -13,19 +13,19 @@ python examples/generate_text.py --init openai-community/gpt2 --data shakespeare
 
 from __future__ import annotations
 
-from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
 import argparse
 import dataclasses
 from functools import partial
 from typing import Any
 
+from handloom.arguments import positive
 from handloom.models.hyperparameters import LanguageModelPreset
 from handloom.models.presets import language_model_preset
 from handloom.nn import POSITIONS
-from handloom.train.cli.command_line import positive, share
+from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_example, use
 from handloom.train.cli.generation import show_continuations, strategy_of
+from handloom.train.cli.options import share
 from handloom.train.cli.training import preset_of, set_values
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
 from handloom.train.distributed import find_ranks, in_turn

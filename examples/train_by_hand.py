@@ -4,17 +4,16 @@ python examples/train_by_hand.py               embedded sentences, German into E
 python examples/train_by_hand.py --steps 50    in seconds, to follow it in a debugger
 """
 
-import argparse
-
 import numpy as np
 
+from handloom.arguments import Parser, positive
 from handloom.autograd import manual_seed, no_grad, ops
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.tokenizer import BPETokenizer
 from handloom.train.data.grammar import build_corpus
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--steps", type=int, default=1000, help="updates of the weights (default: 1000)")
+parser = Parser(description=__doc__)
+parser.add_argument("--steps", type=positive, default=1000, help="updates of the weights (default: 1000)")
 steps = parser.parse_args().steps
 
 # Sentence pairs, one vocabulary for both languages, and the pairs as ids, short ones first.

@@ -13,12 +13,11 @@ python examples/translate_de_en.py --checkpoint runs/m30k --interactive --nbest 
 
 from __future__ import annotations
 
-from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
 from typing import Any
 
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import translation_preset
+from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint

@@ -8,14 +8,13 @@ python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the 
 
 from __future__ import annotations
 
-from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
 import dataclasses
 from typing import Any
 
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import en_fr_preset
 from handloom.nn import POSITIONS
+from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint

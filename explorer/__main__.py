@@ -7,10 +7,9 @@ python -m handloom.explorer runs/translate     a finished run, or one that is be
 
 from __future__ import annotations
 
-from ..train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
-# isort: split
+from ..arguments import Whole
 from ..models.shipped import MODELS, model_path
+from ..train.cli.command_line import run_main
 from ..train.cli.options import OptionParser
 from .serving import explore
 
@@ -25,7 +24,7 @@ def main() -> None:
         help="folder to look at (default: tatoeba-de-en, the model that comes with handloom)",
     )
     parser.add_argument("--train", action="store_true", help="train a small translator, and look at it meanwhile")
-    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
+    parser.add_argument("--port", type=Whole(0, 65535), default=0, help="port on 127.0.0.1 (default: a free one)")
     parser.add_argument("--no-browser", action="store_true", help="print the address, don't open a browser")
     arguments = parser.parse_args()
     if arguments.train and arguments.run is not None:

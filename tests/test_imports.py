@@ -19,17 +19,18 @@ ROOT = Path(__file__).resolve().parents[1]
 # Each part of the package, and the other parts that it may know.
 ALLOWED = {
     "errors": set(),
+    "arguments": {"errors"},
     "__main__": {"train", "__version__"},
     "files": {"errors"},
     "tensor_files": {"errors", "files"},
-    "doctor": {"train", "autograd", "errors"},
-    "autograd": {"errors"},
+    "doctor": {"train", "autograd", "arguments", "errors"},
+    "autograd": {"arguments", "errors"},
     "nn": {"autograd", "errors"},
     "models": {"nn", "autograd", "tokenizer", "errors", "files", "tensor_files"},
     "tokenizer": {"errors", "files"},
-    "train": {"models", "nn", "autograd", "tokenizer", "errors", "files", "tensor_files"},
-    "explorer": {"train", "models", "nn", "autograd", "tokenizer", "errors", "files"},
-    "course": {"train", "models", "nn", "autograd", "tokenizer", "errors", "files"},
+    "train": {"models", "nn", "autograd", "tokenizer", "arguments", "errors", "files", "tensor_files"},
+    "explorer": {"train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
+    "course": {"train", "models", "nn", "autograd", "tokenizer", "arguments", "errors", "files"},
 }
 # The floors of a folder, from the ground up, each with its rooms: files or folders that stand in it. A room may import
 # from the rooms of the floors below its own, and from nothing else in the folder.

@@ -162,8 +162,3 @@ def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:
     if times > 1:
         raise InputError(f"The special token {repeated!r} occurs twice. Special tokens must differ.")
     return tuple(special_tokens)
-
-
-def printable(text: str) -> str:
-    """`text` with its control characters and odd white space written as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -11,10 +11,10 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from ..files import read_json, write_json
 from .added_tokens import AddedToken, AddedTokenSplitter
-from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens, printable
+from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
 from .bpe_encoder import BPEEncoder
 from .bpe_trainer import train_fast
 from .byte_alphabet import BYTE_TO_CHARACTER, BYTES_IN_ID_ORDER, bytes_to_text, text_to_bytes

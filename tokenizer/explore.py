@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .base import printable
+from ..errors import printable
 from .bpe import BPETokenizer
 from .byte_alphabet import text_to_bytes
 from .pre_tokenizer import PreTokenizer

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from ..files import read_json, write_json
 from .added_tokens import AddedToken, AddedTokenSplitter
-from .base import Tokenizer, printable
+from .base import Tokenizer
 
 BLANK = "\u2581"  # stands for a blank
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from ..files import read_json, write_json
-from .base import Tokenizer, printable
+from .base import Tokenizer
 
 
 class SentencePieceTokenizer(Tokenizer):

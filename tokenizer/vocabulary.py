@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from ..files import read_json, write_json
-from .base import Tokenizer, check_special_tokens, printable
+from .base import Tokenizer, check_special_tokens
 
 
 class VocabularyTokenizer(Tokenizer):

@@ -8,10 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from ..files import read_json, write_json
 from .added_tokens import AddedToken, AddedTokenSplitter
-from .base import Tokenizer, printable
+from .base import Tokenizer
 
 ROLES = {"pad": "[PAD]", "unk": "[UNK]", "bos": "[CLS]", "eos": "[SEP]"}
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from .cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
-# isort: split
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..files import write_text
+from .cli.command_line import run_main
 from .cli.options import OptionParser
 from .runs.folder import RunFolder, read_metrics
 from .runs.plots import plot_lines

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from .cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
-# isort: split
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -26,6 +23,7 @@ from ..models.presets import (
     kth_cell,
 )
 from ..nn import Module
+from .cli.command_line import run_main
 from .cli.options import OptionParser
 from .tables.cells import markdown_table
 

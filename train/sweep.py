@@ -10,9 +10,6 @@ sweep skips the cells that are finished, and goes on with those that were not wh
 
 from __future__ import annotations
 
-from .cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
-# isort: split
 import itertools
 import os
 import subprocess
@@ -24,8 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..arguments import path
 from ..errors import InputError
 from ..files import write_text
+from .cli.command_line import run_main
 from .cli.options import OptionParser
 from .distributed import find_ranks
 from .report import compare, summary
@@ -128,7 +127,7 @@ def main() -> None:
         description=__doc__,
         usage="python -m handloom.train.sweep --out FOLDER --grid NAME=VALUE,... [--grid ...] -- SCRIPT [OPTION ...]",
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder for the cells, table.md and comparison.png")
+    parser.add_argument("--out", type=path, required=True, help="folder for the cells, table.md and comparison.png")
     grid = "an option and its values; set.X stands for --set X"
     parser.add_argument("--grid", action="append", required=True, metavar="NAME=VALUE,...", help=grid)
     parser.add_argument("script", nargs="+", help="the script to run, and the options that all cells share")

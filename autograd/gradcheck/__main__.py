@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
+from ...arguments import Parser, positive, run_program, whole
 from ..catalogue import CATALOGUE, OpSpec, Sample
 from .check import gradcheck, gradgradcheck
 from .report import GradcheckReport
@@ -19,11 +19,11 @@ from .report import GradcheckReport
 _COLUMNS = "{:<26} {:>7} {:>8} {:>12} {:>8} {:>12} {:>8}  {}"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m handloom.autograd.gradcheck", description=__doc__)
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = Parser(prog="python -m handloom.autograd.gradcheck", description=__doc__)
     parser.add_argument("--op", action="append", metavar="NAME", help="only this op; may be given several times")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs and the output gradients (default 0)")
-    parser.add_argument("--samples", type=int, default=30, help="calls of each op to check (default 30)")
+    parser.add_argument("--seed", type=whole, default=0, help="of the inputs and the output gradients (default 0)")
+    parser.add_argument("--samples", type=positive, default=30, help="calls of each op to check (default 30)")
     options = parser.parse_args(arguments)
     names = options.op or sorted(CATALOGUE)
     for name in names:
@@ -93,4 +93,4 @@ def _text(spec: OpSpec, sample: Sample) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

@@ -11,7 +11,6 @@ same precision: at most 2 times for the output, 3 times for gradients, as the au
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import tracemalloc
@@ -21,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import Parser, Whole, positive, run_program, whole
+from ...errors import InputError
 from ..backend import DeviceError, check_device, import_cupy, to_device
 from ..engine import grad
 from ..grad_mode import no_grad
@@ -32,6 +33,8 @@ from ..tensor import Tensor
 METHODS = ("standard", "blocked", "fused")
 RESULTS = ("output", "d_query", "d_key", "d_value")
 _LARGEST_REFERENCE = 1 << 26  # scores that the float64 reference holds at once
+_LARGEST_INPUT = 1 << 30  # numbers of an input; 8 GB in float64
+_SIZE = Whole(1, 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -206,36 +209,34 @@ def verdict(rows: Sequence[Row]) -> tuple[bool, str]:
     return True, "All methods are as exact as their precision allows: where they differ, they round otherwise."
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m handloom.autograd.observe.compare_attention",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = Parser(prog="python -m handloom.autograd.observe.compare_attention", description=__doc__)
     default = Setting()
     for name in ("batch", "heads", "length", "head_dim"):
         option = "--" + name.replace("_", "-")
-        parser.add_argument(option, type=_count, default=getattr(default, name), help="default: %(default)s")
-    parser.add_argument("--key-length", type=_count, help="default: the same as --length")
-    parser.add_argument("--window", type=_count, help="a query sees keys at most this far away (default: all)")
+        parser.add_argument(option, type=_SIZE, default=getattr(default, name), help="default: %(default)s")
+    parser.add_argument("--key-length", type=_SIZE, help="default: the same as --length")
+    parser.add_argument("--window", type=positive, help="a query sees keys at most this far away (default: all)")
     parser.add_argument("--causal", action="store_true", help="a query sees no later keys")
     parser.add_argument("--dropout", type=float, default=0.0, help="for times and memory (default: 0)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=whole, default=0)
     parser.add_argument("--dtype", nargs="+", choices=("float16", "float32"), default=["float32", "float16"])
     parser.add_argument("--method", nargs="+", choices=METHODS, help="default: all that the device can run")
-    parser.add_argument("--repeats", type=_count, default=3, help="timed runs, of which the median counts (default: 3)")
+    parser.add_argument("--repeats", type=positive, default=3, help="timed runs; the median counts (default: 3)")
     options = vars(parser.parse_args(arguments))
     dtypes, repeats, methods = options.pop("dtype"), options.pop("repeats"), options.pop("method")
     setting = Setting(**options)
     if not 0 <= setting.dropout <= 1:
         parser.error("--dropout is a probability, from 0 to 1")
+    longest = max(setting.length, setting.key_length or 0)
+    if (numbers := setting.batch * setting.heads * longest * setting.head_dim) > _LARGEST_INPUT:
+        parser.error(f"an input of {numbers:,} numbers is too large, {_LARGEST_INPUT:,} are the most: take less")
     try:
         able, missing = methods_on(setting.device)
         rows = compare(setting, methods or able, dtypes, repeats)
     except (DeviceError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 2
+        raise InputError(str(error)) from None
     shape = (setting.batch, setting.heads, setting.length, setting.head_dim)
     print(f"query (batch, heads, length, head_dim) = {shape}, {setting.device}; errors against float64\n")
     print(table(rows))
@@ -246,12 +247,5 @@ def main(arguments: list[str] | None = None) -> int:
     return int(not fine)
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return value
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

@@ -13,27 +13,21 @@ from typing import Any
 
 import numpy as np
 
+from handloom.arguments import Whole, path
 from handloom.models.fields import plain_kind, short
-from handloom.train.cli.options import OfKind
+from handloom.train.cli.options import OfKind, share
 from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 from tests.support.command_world import EXAMPLES, Case, parser_of, train
 from tests.support.wrong_json import WRONG
 
-#: What is wrong for each type that options have.
-WRONG_NUMBERS = {
-    "whole": ("-1", "x", "", "1.5", "9" * 30),
-    "positive": ("0", "-1", "x", "", "1.5", "nan", "9" * 30),
-    "number": ("-1", "x", "", "nan", "inf", "1e400"),
-    "share": ("0", "-1", "1.5", "x", "nan"),
-    "width": ("0", "-1", "x", "1001"),
-}
 
-
-def wrong_for(type_of_option: Any) -> tuple[str, ...]:
+def wrong_for(kind: Any) -> tuple[str, ...]:
     """Values that an option's type refuses."""
-    if not isinstance(type_of_option, OfKind):
-        return WRONG_NUMBERS.get(getattr(type_of_option, "__name__", ""), ())
-    _, bounds = plain_kind(type_of_option.kind)
+    if isinstance(kind, Whole):
+        return ("x", "", "1.5", "nan", "9" * 30, f"{kind.low - 1}", f"{kind.high + 1}")
+    if not isinstance(kind, OfKind):
+        return ("",) if kind is path else ()
+    _, bounds = plain_kind(kind.kind)
     beyond = (f"{bounds.low - 1:g}", *([] if bounds.high == math.inf else [f"{bounds.high + 1:g}"]))
     return ("x", "", "nan", "1e400", "none", *beyond)
 
@@ -85,8 +79,7 @@ def uses() -> Iterator[Case]:
             if parser.uses[name] == {"checkpoint"} and name != "checkpoint":
                 yield Case(program, typed, says="add --checkpoint")
             if "resume" not in parser.uses[name]:
-                kind = getattr(option.type, "__name__", type(option.type).__name__ if option.type else "")
-                other = "0.5" if kind == "share" else "7" if kind and kind != "Path" else "other"
+                other = "0.5" if option.type is share else "7" if isinstance(option.type, Whole | OfKind) else "other"
                 other = option.choices[-1] if option.choices else other  # type: ignore[index]
                 typed = [one if one != f"{default}" or name == "set" else other for one in typed]
                 yield Case(program, ["--resume", program, *typed])

@@ -5,8 +5,6 @@ It has dropout, bucketed batches and two batches an update; with 13 batches an e
 
 from __future__ import annotations
 
-from handloom.train.cli.start import run_main  # first: from here on Ctrl-C ends the program with one line
-
 import argparse
 import json
 from dataclasses import fields
@@ -17,6 +15,7 @@ import numpy as np
 
 from handloom.autograd import manual_seed
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+from handloom.train.cli.command_line import run_main
 from handloom.train.data.batches import TokenBatches
 from handloom.train.data.prefetch import PrefetchedBatches
 from handloom.train.distributed import find_ranks

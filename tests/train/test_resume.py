@@ -212,7 +212,7 @@ def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch,
 SIGNALLED = """
 import itertools, os, sys
 from tests.support.small_run import main
-from handloom.train.cli.start import run_main
+from handloom.train.cli.command_line import run_main
 
 number, files = int(sys.argv.pop()), itertools.count(1)
 sys.addaudithook(lambda event, _: event == "os.rename" and next(files) == 5 and os.kill(os.getpid(), number))

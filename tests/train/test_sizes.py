@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from handloom.arguments import OptionError
 from handloom.nn import init
 from handloom.train import sizes
-from handloom.train.cli.options import OptionError
 
 
 @pytest.fixture(scope="module")

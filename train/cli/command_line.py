@@ -6,7 +6,6 @@ import argparse
 import atexit
 import contextlib
 import io
-import math
 import os
 import shlex
 import signal
@@ -19,20 +18,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ...arguments import path, positive, print_error, whole
 from ...autograd.backend import DeviceError
 from ...autograd.fast import compiled, mkl
 from ...autograd.kernels.graphs import GraphError
-from ...errors import InputError, remedy
-from ...models.fields import short
+from ...errors import InputError, printable, remedy
 from ...models.shipped import MODELS
-from ...tokenizer.base import printable
 from ..distributed import find_ranks
 from ..runs.checkpoints import make_folder
 from ..runs.folder import RunFolder
 from ..runs.locks import FolderInUseError
 from ..runs.results import checksum
 from ..runs.stopping import TrainingStopped
-from .options import OptionError, OptionParser, Use, plain
+from .options import OptionParser, Use, plain
 
 # Where and how far this process goes, and whether one looks on: no part of what the run is.
 _OF_THE_PROCESS = ("out", "overwrite", "stop_at", "explore")
@@ -48,7 +46,7 @@ def add_training_options(
     add = parser.group("training", "train")
     add("--data", default="embedded", help=data)
     add("--preset", choices=presets, default=preset, help=f"sizes of model and run (default: {preset})")
-    add("--out", type=Path, metavar="RUN", help="folder for the run (default: a new one under runs/)")
+    add("--out", type=path, metavar="RUN", help="folder for the run (default: a new one under runs/)")
     add("--overwrite", action="store_true", help="replace an older run in the --out folder")
     add(
         "--seed", type=whole, default=0, help="the same seed gives the same numbers (default: 0)",
@@ -58,10 +56,8 @@ def add_training_options(
     add("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)", uses=go_on)
     add(
         "--resume",
-        type=Path,
+        type=path,
         metavar="RUN",
-        help="go on with a run that was stopped or killed, exactly where it was; all options come from it; --steps, "
-        "--device and --table may be changed",
         uses=("resume",),
     )
     add(
@@ -192,51 +188,6 @@ def watch(arguments: Any, run: Path) -> None:
         atexit.register(wait)
 
 
-def whole(text: str) -> int:
-    """A type for argparse: a whole number from zero on, of at most 18 digits."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{short(text)} is not a whole number from zero on")
-    if len(text) > 18:
-        raise argparse.ArgumentTypeError(f"{short(text)} has too many digits, 18 are the most")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    """A type for argparse: a whole number above zero, of at most 9 digits."""
-    if len(text) > 9 and text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{short(text)} has too many digits, 9 are the most")
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{short(text)} is not a whole number above zero")
-    return int(text)
-
-
-def number(text: str) -> float:
-    """A type for argparse: a finite number from zero on."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{short(text)} is not a number from zero on")
-    return value
-
-
-def width(text: str) -> int:
-    """A type for argparse: sequences that are computed side by side, 1 to 1,000."""
-    value = positive(text)
-    if value > 1000:
-        raise argparse.ArgumentTypeError(f"{text} are too many to compute side by side, 1,000 is the most")
-    return value
-
-
-def share(text: str) -> float:
-    """A type for argparse: a number above 0 and not above 1."""
-    value = number(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{short(text)} does not lie above 0 and not above 1")
-    return value
-
-
 class Terminated(KeyboardInterrupt):
     """SIGTERM: the process ends as it does by Ctrl-C."""
 
@@ -251,6 +202,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     os.environ["MPLBACKEND"] = "agg"  # pictures go to files: a backend for windows is not wanted, and may be misspelt
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     signal.signal(signal.SIGTERM, _terminate)
+    sys.unraisablehook = _unraisable
     try:
         if find_ranks().size > 1 and not several_processes:
             raise InputError("This program runs in one process: start it without mpirun.")
@@ -260,10 +212,8 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
             main()
         finally:
             sys.stdout.flush()  # so that a full disk is reported here, and not by Python at exit
-    except OptionError as error:
-        _fail(str(error), error.usage)
     except (InputError, DeviceError, FloatingPointError) as error:
-        _fail(str(error))
+        _fail(error)
     except GraphError as error:
         _fail(f"{error}: leave out --graphs")
     except TrainingStopped as stop:
@@ -305,20 +255,25 @@ def _check_streams() -> None:
             stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has what a model may say
 
 
+def _unraisable(unraisable: Any) -> None:
+    """For sys.unraisablehook: a KeyboardInterrupt in a destructor or a callback would be printed and forgotten."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        os.write(2, b"\nstopped\n")
+        os._exit(130)
+    sys.__unraisablehook__(unraisable)
+
+
 def _terminate(number: int, frame: Any) -> NoReturn:
     raise Terminated
 
 
-def _fail(message: str, usage: str = "") -> NoReturn:
-    message = printable(message)  # a path may hold line ends, and what a terminal obeys
+def _fail(error: object) -> NoReturn:
     ranks = find_ranks()
     if ranks.first:
-        print(f"error: {message}", file=sys.stderr)
-        if usage:
-            print(f"usage: {usage}", file=sys.stderr)
+        print_error(error)
     else:
         time.sleep(1)  # where all ranks meet the same error the first one reports it, and ends this one
-        print(f"error on rank {ranks.rank} of {ranks.size}: {message}", file=sys.stderr)
+        print(f"error on rank {ranks.rank} of {ranks.size}: {printable(str(error))}", file=sys.stderr)
     ranks.abort(2)
     sys.exit(2)
 

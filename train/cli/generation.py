@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
+from ...arguments import Whole, positive, whole
 from ...errors import InputError
 from ...models import Strategy
-from ...models.fields import Bounds
+from ...models.fields import Bounds, NotNegative
 from ..tables.attention_pictures import alignment, draw_attention
 from ..tasks.translator import Translator
-from .command_line import check_text, number, positive, sentences_from, share, whole, width
-from .options import OfKind, OptionParser, Use
+from .command_line import check_text, sentences_from
+from .options import OfKind, OptionParser, Use, share
 
 if TYPE_CHECKING:
     from ..tasks.language_modelling import Writer
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 #: Beyond these float32 has no room for what becomes of the scores.
 Penalty = Annotated[float, Bounds(0, 100)]
 Repetition = Annotated[float, Bounds(0.01, 100)]
+#: How many sequences are computed at the same time.
+_WIDTH = Whole(1, 1000)
 SHADES = " .:-=+*#%@"
 TOGETHER = 2000  # lines of a file that are translated at a time
 
@@ -42,8 +45,8 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
     alone: tuple[Use, ...] = ("checkpoint",)
     search: tuple[Use, ...] = ("train", "checkpoint") if translates else alone
     unless = "1 is greedy" if translates else "1 samples"
-    add("--beam", type=width, default=beam, help=f"width of the search, {unless} (default: {beam})", uses=search)
-    add("--nbest", type=width, default=1, metavar="N", help="show the N best, and scores (default: 1)", uses=alone)
+    add("--beam", type=_WIDTH, default=beam, help=f"width of the search, {unless} (default: {beam})", uses=search)
+    add("--nbest", type=_WIDTH, default=1, metavar="N", help="show the N best, and scores (default: 1)", uses=alone)
     add(
         "--length-penalty", type=OfKind(Penalty), default=1.0, metavar="A", uses=search,
         help="favours long outputs, 0 is none (default: 1)",
@@ -53,7 +56,7 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
         add("--coverage-penalty", type=OfKind(Penalty), default=0.0, metavar="B", help=coverage)
         add("--sample", action="store_true", help="draw tokens at random, with --temperature, --top-k and --top-p")
         alike = "draw N texts, like --sample, and take the one most like the others: minimum Bayes risk"
-        add("--consensus", type=width, default=0, metavar="N", help=alike)
+        add("--consensus", type=_WIDTH, default=0, metavar="N", help=alike)
         add("--min-length", type=whole, default=0, metavar="N", help="at least N tokens (default: 0)")
         add("--max-length", type=positive, metavar="N", help="at most N tokens (default: what the input suggests)")
         look = "with --checkpoint: show where the model looked as it wrote"
@@ -61,7 +64,7 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
         add("--attention-pictures", metavar="FOLDER", help="the same in pictures, of every layer and head", uses=alone)
     add(
         "--temperature",
-        type=number,
+        type=OfKind(NotNegative),
         default=temperature,
         help=f"below 1 sharpens, above 1 flattens, 0 is greedy (default: {temperature:g})",
     )

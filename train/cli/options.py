@@ -5,25 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
+from ...arguments import OptionError, Parser
 from ...errors import InputError
-from ...models.fields import parse_value, short, without_none
+from ...models.fields import Bounds, parse_value, short, without_none
 
 #: What a command line does: start a run, go on with one (--resume), or use its model (--checkpoint).
 Use = Literal["train", "resume", "checkpoint"]
 
-
-class OptionError(InputError):
-    """A command line that can't be followed; `usage` says where the options are explained."""
-
-    def __init__(self, message: str, usage: str):
-        super().__init__(message)
-        self.usage = usage
+_RESUME = "continue a run that was stopped or killed, exactly where it was; all options come from it"
 
 
-class OptionParser(argparse.ArgumentParser):
-    """A parser whose errors are OptionErrors, and which distinguishes what was typed from defaults.
+class OptionParser(Parser):
+    """A parser that distinguishes what was typed from defaults.
 
     Attributes:
         uses: the option's name in the parsed arguments -> for what it counts; without it the option is refused there.
@@ -36,7 +31,7 @@ class OptionParser(argparse.ArgumentParser):
     shipped = ""
 
     def __init__(self, **options: Any):
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        super().__init__(**options)
         self.uses: dict[str, frozenset[str]] = {}
         self._options: dict[str, argparse.Action] = {}
 
@@ -51,10 +46,13 @@ class OptionParser(argparse.ArgumentParser):
         return add_option
 
     def error(self, message: str) -> NoReturn:
-        raise OptionError(message, f"{self.prog} --help lists the options")
+        raise self.refusal(message)
 
-    def print_help(self, file: Any = None) -> None:
-        print(self.format_help(), end="", file=file)  # argparse would pass over a full disk
+    def format_help(self) -> str:
+        if "resume" in self.uses:
+            names = [self.spelled(name) for name, uses in self.uses.items() if "resume" in uses and name != "resume"]
+            self._options["resume"].help = f"{_RESUME}; {listed(names)} may be changed"
+        return super().format_help()
 
     def given(self, arguments: Sequence[str] | None = None) -> dict[str, Any]:
         """The options of `group` that are on the command line, by name: no defaults, unless they were typed."""
@@ -125,6 +123,10 @@ class OfKind:
             return parse_value(self.kind, text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(f"{short(text)}: {error}") from None
+
+
+#: A type for argparse: a number above 0, and 1 at most.
+share = OfKind(Annotated[float, Bounds(0, 1, above=True)])
 
 
 def listed(words: Sequence[str]) -> str:

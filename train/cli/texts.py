@@ -7,9 +7,10 @@ import sys
 from functools import partial
 from typing import Any
 
+from ...arguments import positive, whole
 from ...models.shipped import DEFAULTS
 from ..tasks.by_name import Task, load
-from .command_line import check_text, positive, whole
+from .command_line import check_text
 from .generation import (
     add_generation_options,
     check_generation_options,

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...autograd import Tensor, no_grad, ops
 from ...autograd.backend import array_module
-from ...errors import InputError
+from ...errors import InputError, printable
 from ...models import (
     LanguageModel,
     LanguageModelConfig,
@@ -31,7 +31,6 @@ from ...models.generation import DecodingState
 from ...models.hyperparameters import LanguageModelPreset
 from ...nn import Module
 from ...tokenizer import BPETokenizer, CharacterTokenizer, Tokenizer
-from ...tokenizer.base import printable
 from ...tokenizer.character import clean_text, lost_characters
 from ..data.running_text import TextData
 from ..trainer import Loss

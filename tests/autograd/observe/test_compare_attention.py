@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from handloom.arguments import run_program
 from handloom.autograd.observe import compare_attention
 from handloom.autograd.observe.compare_attention import Row, Setting, compare, main, verdict
 
@@ -68,7 +69,7 @@ def test_the_command_prints_a_table(capsys) -> None:
     ],
 )
 def test_what_can_not_be_run_is_said_in_a_line(words, said, capsys) -> None:
-    assert main(words.split()) == 2
+    assert run_program(main, words.split()) == 2
     assert said in capsys.readouterr().err
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import os
 import signal
@@ -14,19 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from handloom.arguments import OptionError, Parser, path, positive, whole
 from handloom.errors import InputError, remedy
 from handloom.train.cli.command_line import (
     Terminated,
     other_libraries,
-    positive,
     results_folder,
     run_main,
     start_run,
-    whole,
 )
-from handloom.train.cli.options import OptionError
 from handloom.train.runs.saves import SavedStates
 
+ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import sys
 from handloom.train.cli.command_line import run_main
@@ -100,6 +100,7 @@ def as_before(monkeypatch):
     """Undo what `run_main` changes in this process."""
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr("warnings.showwarning", lambda *_, **__: None)
+    monkeypatch.setattr("sys.unraisablehook", sys.unraisablehook)
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
@@ -183,11 +184,76 @@ def test_results_never_come_into_a_folder_with_other_files(tmp_path) -> None:
 
 @pytest.mark.parametrize("text", ["0", "00", "-1", "x", "", "1.5", "\u0660", "9" * 5000, "1_0", " 1", "\u00b2"])
 def test_counts(text: str) -> None:
-    with pytest.raises(Exception, match=r"is not a whole number above zero|too many digits"):
-        positive(text)
-    if set(text) - {"0", "\u0660"}:
-        with pytest.raises(Exception, match=r"is not a whole number from zero on|too many digits"):
-            whole(text)
+    for low, kind in enumerate((whole, positive)):
+        if low or set(text) != {"0"}:
+            with pytest.raises(argparse.ArgumentTypeError, match=f"is not a whole number from {low} to "):
+                kind(text)
+        else:
+            assert kind(text) == 0
+
+
+def test_paths() -> None:
+    assert (path("a b"), path("~")) == (Path("a b"), Path.home())
+    with pytest.raises(argparse.ArgumentTypeError, match="empty"):
+        path("")
+
+
+@pytest.mark.parametrize(("typed", "hint"), [("--bean=3", "; did you mean --beam?"), ("--nothing-like", ""), ("x", "")])
+def test_an_unknown_option_is_one_line_with_the_most_similar_one(typed: str, hint: str, capsys) -> None:
+    parser = Parser(prog="program")
+    parser.add_argument("--beam")
+    with pytest.raises(SystemExit) as stop:
+        parser.parse_args([typed])
+    said = f"error: unrecognized arguments: {typed}{hint}\nusage: program --help lists the options\n"
+    assert (stop.value.code, capsys.readouterr().err) == (2, said)
+
+
+ONE_LINE = {
+    "-m handloom.autograd.gradcheck": ("--seed -1", "--samples 0", "--op x", "--nothing"),
+    "-m handloom.autograd.observe.compare_attention": (
+        "--batch 999999999", "--length 999999999999", "--length 1000000 --heads 9999", "--dropout 2", "--method x",
+    ),
+    "-m handloom.gpu_check": ("--nothing", "--out="),
+    "-m handloom.doctor": ("--nothing",),
+    "-m handloom.course": ("start", "check 99", "--nothing"),
+    "-m handloom.explorer": ("--port -1",),
+    "examples/train_by_hand.py": ("--steps -1", "--nothing"),
+    "examples/compare_attention.py": ("--batch 999999999999", "--lengths 999999999999", "--out="),
+    "examples/explore_tokenizer.py": ("--vocab-size -5", "--out="),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", ONE_LINE)
+def test_wrong_options_of_every_program_are_one_line(program: str) -> None:
+    for typed in ONE_LINE[program]:
+        command = [sys.executable, *program.split(), *typed.split()]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100)
+        assert done.returncode == 2, typed
+        lines = done.stderr.splitlines()
+        assert (lines[0][:7], lines[1][:7], len(lines)) == ("error: ", "usage: ", 2), done.stderr
+
+
+# Ctrl-C in the destructor of an object, where an exception can't be raised.
+IN_A_DESTRUCTOR = """
+import signal
+from handloom.train.cli.command_line import run_main
+
+class Thing:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def main():
+    Thing()
+    print("went on")
+
+run_main(main)
+"""
+
+
+def test_ctrl_c_in_a_destructor() -> None:
+    command = [sys.executable, "-c", IN_A_DESTRUCTOR]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nstopped\n")
 
 
 def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:

@@ -10,10 +10,10 @@ import re
 import numpy as np
 import pytest
 
+from handloom.arguments import OptionError, whole
 from handloom.errors import InputError
 from handloom.models import Hypothesis, Strategy
 from handloom.train.cli import generation
-from handloom.train.cli.command_line import whole
 from handloom.train.cli.generation import (
     add_generation_options,
     attention_text,
@@ -23,7 +23,7 @@ from handloom.train.cli.generation import (
     show_translations,
     strategy_of,
 )
-from handloom.train.cli.options import OptionError, OptionParser
+from handloom.train.cli.options import OptionParser
 
 
 def parse(*options: str, translates: bool = True) -> argparse.Namespace:
@@ -65,11 +65,11 @@ def test_every_option_arrives() -> None:
         ("--repetition-penalty 1e300", "it must be a number from 0.01 to 100"),
         ("--length-penalty 101", "it must be a number from 0 to 100"),
         ("--coverage-penalty -1", "it must be a number from 0 to 100"),
-        ("--top-p 0", "'0' does not lie above 0 and not above 1"),
-        ("--temperature nan", "'nan' is not a number from zero on"),
-        ("--temperature hot", "'hot' is not a number from zero on"),
-        ("--beam 10000", "10000 are too many to compute side by side"),
-        ("--sample --nbest 10000", "10000 are too many to compute side by side"),
+        ("--top-p 0", "'0': it must be a number above 0 to 1"),
+        ("--temperature nan", "'nan': it must be a number from 0 on"),
+        ("--temperature hot", "'hot': it must be a number from 0 on"),
+        ("--beam 10000", "'10000' is not a whole number from 1 to 1,000"),
+        ("--sample --nbest 10000", "'10000' is not a whole number from 1 to 1,000"),
         ("--temperature 1", "--temperature is for drawing tokens: add --sample"),
         ("--top-k 5", "--top-k is for drawing tokens: add --sample"),
         ("--top-p 1", "--top-p is for drawing tokens: add --sample"),

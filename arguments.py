@@ -1,0 +1,105 @@
+"""Command lines: a parser whose errors are one line, and whole numbers within bounds."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import reprlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .errors import InputError, printable
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = 60
+
+
+class OptionError(InputError):
+    """A command line that can't be followed; `usage` says where the options are explained."""
+
+    def __init__(self, message: str, usage: str):
+        super().__init__(message)
+        self.usage = usage
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line; for an unknown option it names the most similar one."""
+
+    def __init__(self, **options: Any):
+        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
+
+    def error(self, message: str) -> NoReturn:
+        print_error(self.refusal(message))
+        sys.exit(2)
+
+    def refusal(self, message: str) -> OptionError:
+        """The error that says this."""
+        return OptionError(message, f"{self.prog} --help lists the options")
+
+    def print_help(self, file: Any = None) -> None:
+        print(self.format_help(), end="", file=file)  # argparse ignores a full disk
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            options = [name for name in self._option_string_actions if name.startswith("--")]
+            near = difflib.get_close_matches(unknown[0].partition("=")[0], options, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            self.error(f"unrecognized arguments: {shortened(' '.join(unknown))}{hint}")
+        return found
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A type for argparse: a whole number from `low` to `high`, in decimal digits."""
+
+    low: int
+    high: int
+
+    def __call__(self, text: str) -> int:
+        digits = text.isascii() and text.isdigit() and len(text) <= len(str(self.high))
+        if not (digits and self.low <= int(text) <= self.high):
+            bounds = f"from {self.low:,} to {self.high:,}"
+            raise argparse.ArgumentTypeError(f"{_SHORT.repr(text)} is not a whole number {bounds}")
+        return int(text)
+
+
+whole = Whole(0, 10**18 - 1)
+positive = Whole(1, 10**9 - 1)
+
+
+def path(text: str) -> Path:
+    """A type for argparse: a path; a leading ~ is the home folder also where the shell has not replaced it."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(os.path.expanduser(text))
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """`text`, or its beginning and an ellipsis if it is longer than `most` letters."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def print_error(error: object) -> None:
+    """Print an error as one line on standard error, and for an OptionError a second line on the usage."""
+    print(f"error: {printable(str(error))}", file=sys.stderr)
+    if isinstance(error, OptionError):
+        print(f"usage: {error.usage}", file=sys.stderr)
+
+
+def run_program(main: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None = None) -> int:
+    """The exit code of `main(arguments)`. For an InputError or too little memory it is 2, and one line says why."""
+    try:
+        return main(arguments)
+    except InputError as error:
+        print_error(error)
+    except MemoryError as error:
+        print_error(f"there is not enough memory ({error}). Take smaller sizes, or close other programs.")
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
+    return 2
