@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 import reprlib
 import sys
 from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ class OptionError(InputError):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line; for an unknown option it names the most similar one."""
+    """An argument parser whose errors are one line."""
 
     def __init__(self, **options: Any):
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
@@ -37,20 +38,16 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
     def refusal(self, message: str) -> OptionError:
-        """The error that says this."""
+        """The error that says this; for an unknown option it also names the most similar one."""
+        text, found, unknown = message.partition("unrecognized arguments: ")
+        if found and not text:
+            options = [name for name in self._option_string_actions if name.startswith("--")]
+            near = difflib.get_close_matches(re.split("[= ]", unknown)[0], options, 1)
+            message = shortened(message) + (f"; did you mean {near[0]}?" if near else "")
         return OptionError(message, f"{self.prog} --help lists the options")
 
     def print_help(self, file: Any = None) -> None:
         print(self.format_help(), end="", file=file)  # argparse ignores a full disk
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            options = [name for name in self._option_string_actions if name.startswith("--")]
-            near = difflib.get_close_matches(unknown[0].partition("=")[0], options, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            self.error(f"unrecognized arguments: {shortened(' '.join(unknown))}{hint}")
-        return found
 
 
 @dataclass(frozen=True)
