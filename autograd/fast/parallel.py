@@ -17,6 +17,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -36,40 +37,71 @@ Body = Callable[[int, int], None]
 PIECE = 1 << 17
 
 
-class _Worker:
-    """A thread that waits for tasks."""
+class _Job:
+    """Parts of an op, which the caller and the workers take one by one.
 
-    def __init__(self) -> None:
-        self.begin, self.end = threading.Lock(), threading.Lock()
-        self.begin.acquire()
-        self.end.acquire()
-        self.task: Callable[[], None] | None = None
-        self.error: BaseException | None = None
-        threading.Thread(target=self._work, name="handloom", daemon=True).start()
+    An interrupt can reach the caller between any two instructions. So nothing here is a count or a lock that it holds:
+    what has to be undone is an entry in a list or a set, and `end` can be called twice.
+    """
 
-    def _work(self) -> None:
+    def __init__(self, run: Callable[[int], None], parts: int):
+        self.left = [partial(run, part) for part in reversed(range(parts))]
+        self.context = contextvars.copy_context()  # np.errstate lives in it
+        self.helpers: set[int] = set()
+        self.bell: SimpleQueue[None] = SimpleQueue()
+        self.errors: list[BaseException] = []
+
+    def work(self) -> None:
+        """Compute parts until all are taken."""
         while True:
-            self.begin.acquire()
             try:
-                if self.task is not None:
-                    self.task()
-            except BaseException as error:
-                self.error = error
-            self.task = None
-            self.end.release()
+                part = self.left.pop()
+            except IndexError:
+                return
+            part()
 
-    def start(self, task: Callable[[], None]) -> None:
-        self.task, self.error = task, None
-        self.begin.release()
+    def help(self) -> None:
+        """What a worker does. No interrupt comes here: Python's signal handlers run in the main thread."""
+        me = threading.get_ident()
+        self.helpers.add(me)  # before it takes a part: `end` waits for this worker, or has left it nothing
+        try:
+            self.context.copy().run(self.work)
+        except BaseException as error:
+            self.errors.append(error)
+        self.helpers.discard(me)
+        self.bell.put(None)
+
+    def end(self) -> None:
+        """Wait for the workers, even if Ctrl-C comes meanwhile: they write into arrays that the op owns."""
+        self.left.clear()
+        while self.helpers:
+            try:
+                self.bell.get()
+            except KeyboardInterrupt as error:
+                self.errors.append(error)
+        _free_blas(self)
+
+
+def _serve(inbox: SimpleQueue[_Job]) -> None:
+    while True:
+        inbox.get().help()
+
+
+def _inboxes(count: int) -> list[SimpleQueue[_Job]]:
+    """The queues of so many workers. A queue each: one for all wakes only one of several that wait."""
+    while len(_workers) < count:
+        inbox: SimpleQueue[_Job] = SimpleQueue()
+        threading.Thread(target=_serve, args=(inbox,), name="handloom", daemon=True).start()
+        _workers.append(inbox)
+    return _workers[:count]
 
 
 _get_blas_threads = openblas_function("get_num_threads")
 _set_blas_threads = openblas_function("set_num_threads", None)
-_workers: list[_Worker] = []
-_turn = threading.Lock()  # held while one op uses the workers; another thread's ops run in one part meanwhile
+_workers: list[SimpleQueue[_Job]] = []
 _chosen: int | None = None
 _limits_lock = threading.Lock()
-_limits = 0  # how many want BLAS to use one thread now
+_limits: set[object] = set()  # who wants BLAS to use one thread now
 _blas_threads = 0  # its own number, while it is limited
 
 
@@ -91,7 +123,7 @@ def get_num_threads() -> int:
     if _chosen is not None:
         return _chosen
     with _limits_lock:
-        return _blas_threads if _limits else max(int(_get_blas_threads()), 1)
+        return _blas_threads or max(int(_get_blas_threads()), 1)
 
 
 @contextlib.contextmanager
@@ -101,32 +133,35 @@ def one_blas_thread() -> Iterator[None]:
     For work that alternates between small products outside the ops and the ops' threads: after a product on several
     threads BLAS keeps its own turning for a tenth of a second, and they take the processors from ours.
     """
-    _limit_blas()
+    user = object()
     try:
+        _limit_blas(user)
         yield
     finally:
-        _free_blas()
+        _free_blas(user)
 
 
-def _limit_blas() -> None:
-    global _limits, _blas_threads
+def _limit_blas(user: object) -> None:
+    global _blas_threads
     if _set_blas_threads is None:
         return
     with _limits_lock:
-        if not _limits:
+        _limits.add(user)
+        if not _blas_threads:
             _blas_threads = max(int(_get_blas_threads()), 1)
             _set_blas_threads(1)
-        _limits += 1
 
 
-def _free_blas() -> None:
-    global _limits
+def _free_blas(user: object) -> None:
+    """Undo `_limit_blas`, or the part of it that was done before an interrupt."""
+    global _blas_threads
     if _set_blas_threads is None:
         return
     with _limits_lock:
-        _limits -= 1
-        if not _limits:
+        _limits.discard(user)
+        if _blas_threads and not _limits:
             _set_blas_threads(_blas_threads)
+            _blas_threads = 0
 
 
 def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
@@ -145,8 +180,7 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
     price, most = sum(count * cost for count, _, cost in jobs), max((count for count, _, _ in jobs), default=0)
     threads = get_num_threads() if xp is np else 1
     parts = max(min(threads, most, int(price / PART)), 1)
-    left_to_blas = threads < 2 or (parts == 1 and not LEAST <= price < 2 * PART)
-    if left_to_blas or not _turn.acquire(blocking=False):
+    if threads < 2 or (parts == 1 and not LEAST <= price < 2 * PART):  # left to BLAS
         for count, body, _ in jobs:
             body(0, count)
         return
@@ -155,27 +189,19 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
         for count, body, _ in jobs:
             body(count * part // parts, count * (part + 1) // parts)
 
-    # Small jobs in one part too: see `one_blas_thread`.
-    _limit_blas()
-    used: list[_Worker] = []
+    job = _Job(run, parts)
     try:
-        while len(_workers) < parts - 1:
-            _workers.append(_Worker())
-        for part, worker in enumerate(_workers[: parts - 1], 1):
-            context = contextvars.copy_context()  # np.errstate lives in it
-            worker.start(partial(context.run, run, part))
-            used.append(worker)
-        run(0)
+        try:
+            _limit_blas(job)  # small jobs in one part too: see `one_blas_thread`
+            for inbox in _inboxes(parts - 1):
+                inbox.put(job)
+            job.work()
+        finally:
+            job.end()
     finally:
-        interrupted = _wait(used)
-        _free_blas()
-        _turn.release()
-    for worker in used:
-        if worker.error is not None:
-            error, worker.error = worker.error, None
-            raise error
-    if interrupted is not None:
-        raise interrupted
+        job.end()  # what an interrupt kept the first call from doing
+    if job.errors:
+        raise job.errors.pop()
 
 
 def pieces(start: int, stop: int, width: int) -> Iterator[slice]:
@@ -185,27 +211,15 @@ def pieces(start: int, stop: int, width: int) -> Iterator[slice]:
         yield slice(first, min(first + length, stop))
 
 
-def _wait(workers: list[_Worker]) -> KeyboardInterrupt | None:
-    """Wait until all are done, even if Ctrl-C comes meanwhile: their parts write into arrays that this op owns."""
-    interrupted = None
-    for worker in workers:
-        while True:
-            try:
-                worker.end.acquire()
-                break
-            except KeyboardInterrupt as error:
-                interrupted = error
-    return interrupted
-
-
 def _forget_workers() -> None:
     """In a forked child the threads are gone; new ones are started when an op asks for them."""
-    global _turn, _limits, _limits_lock
+    global _limits_lock, _blas_threads
     _workers.clear()
-    _turn, _limits_lock = threading.Lock(), threading.Lock()
-    if _limits:
-        _limits = 0
+    _limits.clear()
+    _limits_lock = threading.Lock()
+    if _blas_threads:
         _set_blas_threads(_blas_threads)
+        _blas_threads = 0
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
