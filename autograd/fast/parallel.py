@@ -171,6 +171,10 @@ def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
     nanoseconds: waking a thread takes some 40 microseconds, and a part pays off from 100 on. The parts must not
     depend on each other, and their number must not change the result: sums over range(count) are kept by pieces of a
     fixed size, and added afterwards.
+
+    The parts are the same whoever else computes, so ops in several Python threads give the bits that each gives alone.
+    One case is excepted: a large job of a single item leaves its threads to BLAS, whose last bits can differ while
+    another Python thread's op lets BLAS use only one.
     """
     parallel_jobs(xp, [(count, body, cost)])
 

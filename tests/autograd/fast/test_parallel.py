@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import os
+import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,15 +136,117 @@ def test_errstate_reaches_the_parts() -> None:
     assert np.isinf(out).all()
 
 
-def test_an_op_within_a_part_or_in_another_thread_runs_in_one_part() -> None:
+def test_an_op_computes_the_same_parts_with_one_blas_thread_whoever_else_computes(two_blas_threads: None) -> None:
     inner: list[tuple[int, int]] = []
+    beside: list[tuple[int, int, int]] = []
+    begun, alone = threading.Event(), threading.Event()
+
+    def other(start: int, stop: int) -> None:
+        begun.set()
+        alone.wait(300)
+        beside.append((start, stop, parallel._get_blas_threads()))
+
+    thread = threading.Thread(target=lambda: parallel.parallel_for(np, 3, other, COSTLY))
 
     def body(start: int, stop: int) -> None:
         if start == 0:
             parallel.parallel_for(np, 9, lambda a, b: inner.append((a, b)), COSTLY)
+            thread.start()
+            begun.wait(300)
 
     parallel.parallel_for(np, 3, body, COSTLY)
-    assert inner == [(0, 9)]
+    alone.set()
+    thread.join()
+    assert sorted(inner) == [(0, 3), (3, 6), (6, 9)]
+    assert sorted(beside) == [(0, 1, 1), (1, 2, 1), (2, 3, 1)]
+
+
+class Signal(int):
+    """A signal's number. Reading `pending` lets the signal arrive, to be handled where Python next looks for signals.
+
+    A property implemented in C: Python does not look for signals after it, so the trace function itself isn't hit.
+    """
+
+    pending = property(_thread.interrupt_main)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[Signal]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield Signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+def nothing_is_torn(threads: int) -> None:
+    """BLAS has its threads, and the next op computes on three threads and waits for all of them."""
+    assert parallel._get_blas_threads() == threads
+    seen, barrier = np.zeros(3, int), threading.Barrier(3, timeout=300)
+
+    def body(start: int, stop: int) -> None:
+        barrier.wait()
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.001)
+        seen[start:stop] += 1
+
+    parallel.parallel_for(np, 3, body, COSTLY)
+    assert (seen == 1).all()
+
+
+def test_an_interrupt_after_any_instruction_tears_nothing(ctrl_c: Signal, two_blas_threads: None) -> None:
+    count = at = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != parallel.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            count += 1
+            if count == at:
+                sys.settrace(None)  # or the signal would be handled in the next call of this function
+                ctrl_c.pending
+        return trace
+
+    interrupted = 0
+    while count >= at:
+        count, at = 0, at + 1
+        seen = np.zeros(3, int)
+
+        def body(start: int, stop: int, seen: np.ndarray = seen) -> None:
+            if start:
+                time.sleep(0.001)
+            seen[start:stop] += 1
+
+        parallel._workers.clear()
+        try:
+            sys.settrace(trace)
+            parallel.parallel_for(np, 3, body, COSTLY)
+            sys.settrace(None)
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(None)
+        left = seen.copy()
+        nothing_is_torn(2)
+        np.testing.assert_array_equal(seen, left)  # nobody still works on an op that has ended
+    assert interrupted == at - 1 > 100
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system has no signals for a thread")
+def test_signals_at_any_time_neither_hang_nor_change_a_number(ctrl_c: Signal) -> None:
+    x, weight = arrays((300, 200), (150, 200))
+    expected, main, interrupted = ops.linear(x, weight).data, threading.main_thread().ident, 0
+    for number in range(30):
+        timer = threading.Timer(0.0001 * (number % 10), signal.pthread_kill, (main, signal.SIGINT))
+        try:
+            timer.start()
+            while timer.is_alive():
+                np.testing.assert_array_equal(ops.linear(x, weight).data, expected)
+            timer.join()
+        except KeyboardInterrupt:
+            interrupted += 1
+    assert interrupted == 30
+    np.testing.assert_array_equal(ops.linear(x, weight).data, expected)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
