@@ -204,7 +204,7 @@ def test_an_interrupt_after_any_instruction_tears_nothing(ctrl_c: Signal, two_bl
             count += 1
             if count == at:
                 sys.settrace(None)  # or the signal would be handled in the next call of this function
-                ctrl_c.pending
+                ctrl_c.pending  # noqa: B018  # see Signal
         return trace
 
     interrupted = 0
