@@ -1,7 +1,8 @@
-"""Check a chapter of a learner's folder: the file runs in a process of its own, and what came of it is told."""
+"""Check a chapter of a learner's folder: the file runs in a process of its own, and its results are judged here."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -9,13 +10,16 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import printable
 from .chapter import Chapter, explorer_link, source_link
-from .exercise import Verdict
+from .exercise import Verdict, failed
+from .exercise import judged as verdict_on
 from .folder import Folder
 
 WAIT = 60.0  # seconds for a file that waits for something; what computes is stopped long before
@@ -43,64 +47,111 @@ class Report:
 
 def check(chapter: Chapter, path: Path, wait: float = WAIT) -> Report:
     """Run the learner's file `path` and judge it; on Ctrl-C the process is ended and KeyboardInterrupt says where."""
-    report = Report(chapter)
     if not path.is_file():
         text = f"{path.name} is not there. `python -m handloom.course start {path.parent}` writes what is missing."
         return Report(chapter, {"": Verdict("missing", text)})
+    if _imports_the_course(path):
+        text = "The file imports handloom.course, where the solutions are. Take that import out."
+        return Report(chapter, {"": Verdict("error", text)})
     with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder) / "results"
+        results, complaint = Path(folder) / "results", Path(folder) / "complaint"
         # -P: what lies in the folder in which the command was typed does not stand in for Python's own modules.
         command = [sys.executable, "-P", "-m", f"{__package__}.trial", str(chapter.number), str(path.resolve())]
         one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        child = subprocess.Popen(
-            [*command, str(results)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **one_thread},
-            start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the other
-        )
+        with complaint.open("wb") as stream:  # no pipe: a process that the file starts would keep it open
+            child = subprocess.Popen(
+                [*command, str(results)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stream,
+                env={**os.environ, **one_thread},
+                start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the other
+            )
+        code: int | None = None
         try:
-            _, complaint = child.communicate(timeout=wait)
+            code = child.wait(wait)
         except subprocess.TimeoutExpired:
-            child.kill()
-            _, complaint = child.communicate()
-            complaint = b"wait"
+            pass
         except KeyboardInterrupt:
-            child.kill()
-            child.communicate()
-            now = _read(results)[-1]["exercise"] if _read(results) else ""
-            raise KeyboardInterrupt(f"While {_place(now)}: does a loop there have an end?") from None
+            now = [line.get("exercise") for line in _read(results)][-1:]
+            raise KeyboardInterrupt(f"While {_place(*now)}: does a loop there have an end?") from None
+        finally:
+            _end(child)
         lines = _read(results)
-    for line in lines:
-        report.heard = line.get("heard", report.heard)
-        if line["state"] not in ("begun", "end"):
-            report.verdicts[line["exercise"]] = Verdict(line["state"], line["text"])
+        said = complaint.read_text(encoding="utf-8", errors="replace").strip()
     if not lines:
-        reason = complaint.decode(errors="replace").strip().splitlines() or [f"exit code {child.returncode}"]
-        report.verdicts[""] = Verdict("error", f"The check itself could not start: {reason[-1]}")
-    elif lines[-1]["state"] in ("begun", *_GOES_ON):
-        text = f"{_how_it_ended(child.returncode, complaint == b'wait', wait)} while {_place(lines[-1]['exercise'])}."
-        report.verdicts[lines[-1]["exercise"]] = Verdict("stopped", text)
+        reason = said.splitlines() or [f"exit code {code}"]
+        return Report(chapter, {"": Verdict("error", f"The check itself could not start: {reason[-1]}")})
+    report = judged(chapter, lines)
+    if "heard" not in lines[-1] and all(verdict.passed for verdict in report.verdicts.values()):
+        now = [lines[-1].get("exercise")]
+        report.verdicts[str(*now)] = Verdict("stopped", f"{_how_it_ended(code, wait)} while {_place(*now)}.")
     return report
 
 
-_GOES_ON = ("passed",)  # after which more is to come: another exercise, or the end
+def judged(chapter: Chapter, lines: Iterable[Mapping[str, Any]]) -> Report:
+    """The verdicts on what the process of the file wrote, up to the first that is not "passed"."""
+    report = Report(chapter)
+    exercises = {exercise.name: exercise for exercise in chapter.exercises}
+    for line in lines:
+        report.heard = str(line.get("heard", report.heard))
+        name, told = str(line.get("exercise")), line.get("told")
+        if not all(verdict.passed for verdict in report.verdicts.values()):
+            continue
+        if "stopped" in line:
+            report.verdicts[name] = Verdict("stopped", str(line["stopped"]))
+        elif told is not None:
+            try:
+                report.verdicts[name] = verdict_on(exercises[name], told) if name else failed(told)
+            except (ValueError, TypeError, KeyError, AttributeError, EOFError):
+                text = "The results can't be read: does the file write to the files of the check?"
+                report.verdicts[""] = Verdict("error", text)
+    return report
+
+
+def _imports_the_course(path: Path) -> bool:
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):  # the process that runs it says where
+        return False
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{one.name}" for one in node.names]
+    return any(f"{name}.".startswith("handloom.course.") for name in names)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End the process and all that it has started."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+    child.wait()
 
 
 def _read(results: Path) -> list[dict[str, Any]]:
+    """The lines that the process wrote."""
     if not results.exists():
         return []
-    text = results.read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.split("\n")[:-1]]  # the last line may be cut
+    found = []
+    for line in results.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]:  # the last one may be cut
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        found.append(value if isinstance(value, dict) else {"exercise": "", "told": "no object of JSON"})
+    return found
 
 
-def _place(exercise: str) -> str:
+def _place(exercise: Any = "") -> str:
     return f"`{exercise}` was checked" if exercise else "the file was read"
 
 
-def _how_it_ended(code: int, waited: bool, wait: float) -> str:
-    if waited:
+def _how_it_ended(code: int | None, wait: float) -> str:
+    if code is None:
         return f"Nothing came for {wait:g} s (does something wait, as time.sleep does?)"
     if code < 0:
         name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"

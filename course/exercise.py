@@ -1,7 +1,8 @@
 """An exercise, and the verdict on a learner's answer to it.
 
-An answer is probed: called with fixed inputs, which gives named results. They are compared with those of the real
-module. If they are exactly those of a typical mistake, the answer is that mistake, and its own hint is told.
+An answer is probed: called with fixed inputs, which gives named results. The process that runs the learner's file
+writes them down (`examined`), and another one compares them with those of the real module (`judged`): a file can't say
+that it is right. If the results are exactly those of a typical mistake, the verdict is that mistake's hint.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from typing import Any
 import numpy as np
 
 from .comparing import brief, difference
+from .telling import Raised, packed, unpacked
+
+Results = Mapping[str, Any] | Raised
 
 
 class Wrong(Exception):  # noqa: N818 - as the verdict
@@ -80,28 +84,35 @@ def need(value: Any, kind: Any, what: str) -> Any:
     raise Wrong(f"{what} gave {brief(value)}, of the type {type(value).__name__}, where a {kinds} belongs.")
 
 
-def results(exercise: Exercise, answer: Any) -> Mapping[str, Any] | Exception:
-    """What the probe finds of an answer, or what was raised meanwhile. NumPy's warnings are not told."""
-    return _probed(exercise.probe, answer)
+def results(exercise: Exercise, answer: Any, file: str = "") -> Results:
+    """What the probe finds of an answer, or what was raised meanwhile. NumPy's warnings are not shown."""
+    return _read(_told(exercise.probe, answer, file))
 
 
-def _probed(probe: Any, answer: Any) -> Mapping[str, Any] | Exception:
+def _told(probe: Any, answer: Any, file: str = "") -> dict[str, Any]:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return probe(answer)
+            return {"results": [[name, packed(value)] for name, value in probe(answer).items()]}
     except Exception as error:
-        return error
+        return {"raised": [type(error).__name__, str(error), describe(error, file)]}
+
+
+def _read(told: Mapping[str, Any]) -> Results:
+    if "raised" in told:
+        kind, text, said = told["raised"]
+        return Raised(str(kind), str(text), str(said))
+    return {str(name): unpacked(value) for name, value in told["results"]}
 
 
 @cache
-def _known(probe: Any, answer: Any) -> Mapping[str, Any] | Exception:
+def _known(probe: Any, answer: Any) -> Results:
     """What is found of `real` or of a mistake, which is always the same."""
-    return _probed(probe, answer)
+    return _read(_told(probe, answer))
 
 
-def judge(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> Verdict:
-    """The verdict on an answer.
+def examined(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> dict[str, Any]:
+    """What there is to say about an answer, for JSON.
 
     Args:
         answer: the learner's function or class.
@@ -109,28 +120,45 @@ def judge(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> Ver
         file: the learner's, to name its lines.
     """
     if problem := _unlike(exercise.name, answer, solution):
-        return Verdict("wrong", problem)
-    found = results(exercise, answer)
-    if isinstance(found, NotImplementedError):
-        return Verdict("unwritten", str(found))
+        return {"state": "wrong", "text": problem}
+    return _told(exercise.probe, answer, file)
+
+
+def judged(exercise: Exercise, told: Mapping[str, Any]) -> Verdict:
+    """The verdict on what `examined` gave. Raises ValueError, TypeError or KeyError for anything else."""
+    if "state" in told:
+        return failed(told)
+    found = _read(told)
     right = _known(exercise.probe, exercise.real)
-    if isinstance(right, Exception):
-        raise right
-    differs = None if isinstance(found, Exception) else differing(found, right, exercise.rtol)
-    if not isinstance(found, Exception) and differs is None:
+    assert not isinstance(right, Raised), right
+    differs = None
+    if isinstance(found, Raised):
+        if found.kind == "NotImplementedError":
+            return Verdict("unwritten", found.text)
+    elif (differs := differing(found, right, exercise.rtol)) is None:
         return Verdict("passed")
     for mistake in exercise.mistakes:
         if same(found, _known(exercise.probe, mistake.answer), exercise.rtol):
             return Verdict("mistake", mistake.hint)
-    if isinstance(found, Wrong):
-        return Verdict("wrong", str(found))
-    if isinstance(found, Exception):
-        return Verdict("error", describe(found, file))
+    if isinstance(found, Raised):
+        return Verdict("wrong", found.text) if found.kind == "Wrong" else Verdict("error", found.said)
     first = _first_wrong(found, right, exercise.rtol)
     alike = [mistake for mistake in exercise.mistakes if _begins_as(mistake, exercise, found, first, right)]
     if len(alike) == 1:  # and something else is wrong too, which comes next
         return Verdict("mistake", alike[0].hint)
     return Verdict("wrong", str(differs))
+
+
+def failed(told: Mapping[str, Any]) -> Verdict:
+    """A verdict that the process of the file gives itself; it can't be "passed"."""
+    if told["state"] not in ("wrong", "missing", "error"):
+        raise ValueError(told["state"])
+    return Verdict(told["state"], str(told["text"]))
+
+
+def judge(exercise: Exercise, answer: Any, solution: Any, file: str = "") -> Verdict:
+    """The verdict on an answer in this process; arguments as `examined`."""
+    return judged(exercise, examined(exercise, answer, solution, file))
 
 
 def _first_wrong(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -> str:
@@ -143,7 +171,7 @@ def _begins_as(
     """Whether a mistake's first wrong result is the same one with the same numbers: at least two, so that it is no
     chance."""
     known = _known(exercise.probe, mistake.answer)
-    if isinstance(known, Exception) or not isinstance(right[first], np.ndarray) or right[first].size < 2:
+    if isinstance(known, Raised) or not isinstance(right[first], np.ndarray) or right[first].size < 2:
         return False
     return (
         right[first].dtype.kind == "f"
@@ -153,10 +181,14 @@ def _begins_as(
     )
 
 
-def same(found: Mapping[str, Any] | Exception, other: Mapping[str, Any] | Exception, rtol: float) -> bool:
+def same(found: Results, other: Results, rtol: float) -> bool:
     """Whether two answers do the same on the probes: the same results, or the same error."""
-    if isinstance(found, Exception) or isinstance(other, Exception):
-        return type(found) is type(other) and str(found) == str(other)
+    if isinstance(found, Raised) or isinstance(other, Raised):
+        return (
+            isinstance(found, Raised)
+            and isinstance(other, Raised)
+            and (found.kind, found.text) == (other.kind, other.text)
+        )
     return differing(found, other, rtol) is None
 
 

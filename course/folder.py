@@ -25,7 +25,7 @@ class Folder:
                 "(cd DIR) or name it with --dir DIR."
             )
         self.progress = read_json(path / PROGRESS)
-        if not all(isinstance(self.progress.get(key), dict) for key in ("chapters", "hints")):
+        if not _is_progress(self.progress):
             raise InputError(f"{path / PROGRESS} is damaged. Delete it, then: python -m handloom.course start {path}")
 
     def file(self, chapter: Chapter) -> Path:
@@ -51,14 +51,25 @@ class Folder:
     def next_hint(self, chapter: Chapter, exercise: str) -> int:
         """How many hints are to be shown now: one more each time."""
         key = f"{chapter.stem}.{exercise}"
-        count = self.progress["hints"].get(key, 0)
-        count = min(count + 1, 4) if isinstance(count, int) else 1
-        self.progress["hints"][key] = count
+        count = self.progress["hints"][key] = min(self.progress["hints"].get(key, 0) + 1, 4)
         self._save()
         return count
 
     def _save(self) -> None:
         write_json(self.path / PROGRESS, self.progress)
+
+
+def _is_progress(value: Any) -> bool:
+    """Whether this is what `_save` writes."""
+    if not all(isinstance(value.get(key), dict) for key in ("chapters", "hints")):
+        return False
+    return all(type(count) is int and count >= 0 for count in value["hints"].values()) and all(
+        isinstance(known, dict)
+        and isinstance(known.get("file"), str)
+        and isinstance(known.get("passed"), list)
+        and all(isinstance(name, str) for name in known["passed"])
+        for known in value["chapters"].values()
+    )
 
 
 def digest(path: Path) -> str:

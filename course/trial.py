@@ -1,7 +1,8 @@
-"""A learner's file, run and judged in a process of its own: python -m handloom.course.trial NUMBER FILE RESULTS
+"""A learner's file, run in a process of its own: python -m handloom.course.trial NUMBER FILE RESULTS
 
-What the file does can't harm the course: it may loop, exit or crash. The results are lines of JSON in a file, so that
-those before the end are there. What the file prints is kept apart, the beginning of it.
+What the file does can't harm the course: it may loop, exit or crash. What its functions give is written to a file, as
+lines of JSON, so that those before the end are there; `checking` judges them. What the file prints is kept apart, the
+beginning of it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from .chapter import Chapter, chapters
-from .exercise import Verdict, describe, judge
+from .exercise import describe, examined
 
 SECONDS = 10  # of processor time; all checks of a chapter take well under one
 BYTES = 4 << 30  # of address space
@@ -34,8 +35,8 @@ class Bounded(io.StringIO):
         return len(text)
 
 
-def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, Verdict | None]]:
-    """The exercises in order, each first with None (begun) and then with its verdict; nothing after one that fails.
+def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """The exercises in order, each first with None (begun) and then with what it gave; nothing after one that raises.
 
     The name is "" as long as the file is read.
     """
@@ -44,21 +45,21 @@ def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, Verdict | None]]:
         module = load(path)
     except (Exception, SystemExit) as error:
         text = _left(error) if isinstance(error, SystemExit) else describe(error, str(path))
-        yield "", Verdict("error", text)
+        yield "", {"state": "error", "text": text}
         return
     for exercise in chapter.exercises:
         yield exercise.name, None
         if not hasattr(module, exercise.name):
             text = f"There is no `{exercise.name}` in the file. Was it renamed? `hint` shows how it begins."
-            yield exercise.name, Verdict("missing", text)
+            yield exercise.name, {"state": "missing", "text": text}
             return
-        answer = getattr(module, exercise.name)
+        answer, solution = (getattr(one, exercise.name) for one in (module, chapter.solution))
         try:
-            verdict = judge(exercise, answer, getattr(chapter.solution, exercise.name), str(path))
+            told = examined(exercise, answer, solution, str(path))
         except SystemExit as error:
-            verdict = Verdict("error", _left(error))
-        yield exercise.name, verdict
-        if not verdict.passed:
+            told = {"state": "error", "text": _left(error)}
+        yield exercise.name, told
+        if "results" not in told:
             return
 
 
@@ -110,17 +111,14 @@ def main() -> None:
         def when_over(line: int | None) -> None:
             where = f"line {line} of your file" if line else "something that your file calls"
             text = f"After {SECONDS} s of computing {where} is still at work: does a loop there have an end?"
-            tell(exercise=now, state="stopped", text=text, heard=heard.getvalue())
+            tell(exercise=now, stopped=text, heard=heard.getvalue())
             os._exit(0)
 
         _limit(when_over, str(path))
         with redirect_stdout(heard), redirect_stderr(heard):
-            for now, verdict in run(chapter, path):
-                if verdict is None:
-                    tell(exercise=now, state="begun")
-                else:
-                    tell(exercise=now, state=verdict.state, text=verdict.text)
-        tell(exercise="", state="end", heard=heard.getvalue())
+            for now, told in run(chapter, path):
+                tell(exercise=now, told=told)
+        tell(exercise="", heard=heard.getvalue())
     os._exit(0)  # threads that the file started don't keep the process
 
 

@@ -1,0 +1,58 @@
+"""What a learner's answer gave, as JSON: the process that runs the file tells it, and the one that judges reads it."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .comparing import brief
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception: the name of its class, its text, and what is said of it to the learner."""
+
+    kind: str
+    text: str
+    said: str = ""
+
+
+def packed(value: Any) -> Any:
+    """`value` for JSON. What is no number, text, array or collection of them is only named."""
+    if value is None or isinstance(value, (bool, str, float)) or (isinstance(value, int) and abs(value) < 1 << 63):
+        return value
+    if isinstance(value, np.generic) and value.dtype.kind in "biufU":
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufcU":
+        stream = io.BytesIO()
+        np.save(stream, value, allow_pickle=False)
+        return {"array": base64.b64encode(stream.getvalue()).decode("ascii")}
+    for kind in (list, tuple):
+        if isinstance(value, kind):
+            return {kind.__name__: [packed(one) for one in value]}
+    if isinstance(value, dict):
+        return {"dict": [[packed(key), packed(one)] for key, one in value.items()]}
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode("ascii")}
+    return {"other": [type(value).__name__, brief(value)]}
+
+
+def unpacked(value: Any) -> Any:
+    """The value of which `packed` made this. Raises ValueError, TypeError or KeyError for anything else."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "array":
+        return np.load(io.BytesIO(base64.b64decode(content)), allow_pickle=False)
+    if kind == "bytes":
+        return base64.b64decode(content)
+    if kind == "dict":
+        return {unpacked(key): unpacked(one) for key, one in content}
+    if kind == "other":
+        name, text = content
+        return type(name, (), {"__repr__": lambda self: text})()
+    return {"list": list, "tuple": tuple}[kind](unpacked(one) for one in content)
