@@ -37,6 +37,7 @@ ALLOWED = {
 FLOORS = {
     "course": [
         ["comparing", "drawing", "stub"],
+        ["telling"],
         ["exercise"],
         ["chapters"],
         ["chapter"],
