@@ -11,6 +11,7 @@ from tests.autograd import test_row_gradient as rows
 from tests.autograd.ops import test_attention_methods as methods
 from tests.autograd.ops import test_conventions as conventions
 from tests.autograd.ops import test_fused_and_composed as composed
+from tests.autograd.ops import test_table_of_conventions as table
 from tests.autograd.ops import test_whole_range as whole
 from tests.support.mutants import Mutant as M  # noqa: N817  (the table below is all Ms)
 
@@ -52,8 +53,8 @@ MUTANTS = (
     M("choice", "maximum", "ops.selection:Extreme.backward", "first < second", "first > second"),
     M("choice", "minimum", "ops.selection:Extreme.backward", "else (y, x)", "else (x, y)"),
     M("choice", "clip", "ops.selection:Clip.backward", "g * below", "g * above"),
-    M("choice", lambda: conventions.test_equal_operands_share_the_gradient(ops.maximum), "ops.selection:Extreme.backward", "0.5, ~lost", "1.0, ~lost"),
-    M("choice", conventions.test_on_its_bounds_clip_passes_the_gradient_to_x, "ops.selection:Clip.backward", "x > high", "x >= high"),
+    M("choice", table.ROWS["`maximum`, `minimum` of equal numbers"], "ops.selection:Extreme.backward", "0.5, ~lost", "1.0, ~lost"),
+    M("choice", table.ROWS["`clip` on its bounds and at NaN"], "ops.selection:Clip.backward", "x > high", "x >= high"),
     # Wrong axis, wrong count, a stale or missing statistic.
     M("reductions", "sum", "ops.reduction:Sum.backward", "spread(g, self.axis, self.shape)", "spread(g, self.axis, self.shape) * 2"),
     M("reductions", "sum", "ops.reduction:spread", "if a in axes", "if a not in axes"),
@@ -62,7 +63,7 @@ MUTANTS = (
     M("reductions", "prod", "ops.reduction:_others_recorded", "bool), 1.0", "bool), 0.5"),
     M("reductions", "prod", "ops.reduction:Prod.backward", ".transpose(back)", ".reshape(x.shape)"),
     M("reductions", "max", "ops.reduction:Extremum.backward", "x == spread", "x != spread"),
-    M("reductions", lambda: conventions.test_equal_extrema_share_the_gradient(ops.max), "ops.reduction:Extremum.backward", "hits / hits.sum(axis=self.axis, keepdims=True)", "hits * 1.0"),
+    M("reductions", table.ROWS["`max`, `min` of several equal elements"], "ops.reduction:Extremum.backward", "hits / hits.sum(axis=self.axis, keepdims=True)", "hits * 1.0"),
     M("statistics", "var", "ops.statistics:Var.backward", "g * 2 / ", "g / "),
     M("statistics", "var", "ops.statistics:Var.backward", "x - x.mean(axis=self.axis, keepdims=True)", "x - x.mean()"),
     M("statistics", "var", "ops.statistics:_divisor", "count(axis, shape) - ddof", "count(axis, shape)"),

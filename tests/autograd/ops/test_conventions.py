@@ -1,4 +1,4 @@
-"""Gradients that are defined rather than derived: kinks, ties, zeros, infinities, padding, dtypes, Python numbers."""
+"""Where formulas need care: zeros, infinities, tails, padding, float16 sums."""
 
 from __future__ import annotations
 
@@ -16,39 +16,6 @@ def gradient(function: Any, *values: Any, g: Any = None) -> list[Any]:
     out = function(*leaves)
     weights = np.ones(out.shape) if g is None else np.asarray(g, dtype=np.float64)
     return [t.data.tolist() for t in grad(out, leaves, weights)]
-
-
-@pytest.mark.parametrize("function", [ops.relu, ops.abs, ops.sign, ops.floor])
-def test_the_slope_at_the_kink_is_zero(function: Any) -> None:
-    assert gradient(function, [0.0]) == [[0.0]]
-
-
-@pytest.mark.parametrize("function", [ops.maximum, ops.minimum])
-def test_equal_operands_share_the_gradient(function: Any) -> None:
-    assert gradient(function, [1.0, 2.0], [1.0, 2.0], g=[4.0, 6.0]) == [[2.0, 3.0], [2.0, 3.0]]
-
-
-@pytest.mark.parametrize("function", [ops.max, ops.min])
-def test_equal_extrema_share_the_gradient(function: Any) -> None:
-    assert gradient(function, [3.0, 3.0, 3.0, 3.0], g=2.0) == [[0.5, 0.5, 0.5, 0.5]]
-
-
-def test_an_extremum_of_nan_is_nan_and_its_gradient_goes_there() -> None:
-    x = Tensor(np.array([[1.0, np.nan, 2.0], [1.0, 0.0, 2.0]]), requires_grad=True)
-    out = x.max(axis=1)
-    np.testing.assert_array_equal(out.data, [np.nan, 2.0])
-    out.backward(np.array([5.0, 7.0]))
-    np.testing.assert_array_equal(x.grad, [[0, 5, 0], [0, 0, 7]])
-
-
-def test_on_its_bounds_clip_passes_the_gradient_to_x() -> None:
-    x, low, high = gradient(ops.clip, [-1.0, 0.0, 0.5, 1.0, 2.0], [0.0], [1.0])
-    assert (x, low, high) == ([0.0, 1.0, 1.0, 1.0, 0.0], [1.0], [1.0])
-
-
-def test_crossed_bounds_give_the_upper_one() -> None:
-    x, low, high = gradient(lambda *args: ops.clip(*args), [-3.0, 0.0, 3.0], [1.0], [-1.0])
-    assert (x, low, high) == ([0.0, 0.0, 0.0], [0.0], [3.0])
 
 
 def test_powers_of_zero() -> None:
@@ -285,14 +252,6 @@ def test_binary_cross_entropy_of_certainties_is_finite() -> None:
     assert loss.data.tolist() == [0.0, 0.0, 100.0, 100.0]
     loss.backward(np.ones(4))
     assert p.grad.tolist() == [0.0, 0.0, -1e12, 1e12]
-
-
-def test_topk_orders_best_first() -> None:
-    x = Tensor(np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]]))
-    values, indices = ops.topk(x, 2)
-    assert (values.data.tolist(), indices.data.tolist()) == ([[3, 2], [5, 4]], [[0, 2], [1, 2]])
-    values, indices = ops.topk(x, 3, largest=False)
-    assert (values.data.tolist(), indices.data.tolist()) == ([[1, 2, 3], [0, 4, 5]], [[1, 2, 0], [0, 2, 1]])
 
 
 @pytest.mark.parametrize("create_graph", [False, True])

@@ -1,0 +1,162 @@
+"""PyTorch as an oracle: its function for each op, on the catalogue's samples; values, shapes, dtypes and gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from handloom.autograd import grad
+from handloom.autograd.catalogue import CATALOGUE
+from tests.support.derivatives import as_tuple
+from tests.support.op_checks import tensors_of
+
+pytestmark = pytest.mark.slow
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: no ops to compare with")
+F = torch.nn.functional
+
+
+def flat(x: Any, axis: Any) -> tuple[Any, int]:
+    """What NumPy's axis None means: one axis."""
+    return (x.reshape(-1), 0) if axis is None else (x, axis)
+
+
+def indexed(function: Any) -> Any:
+    """PyTorch's slices have no negative steps."""
+
+    def call(x: Any, index: Any, *value: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        backwards = any(isinstance(part, slice) and (part.step or 1) < 0 for part in parts)
+        return None if backwards else function(x, index, *value)
+
+    return call
+
+
+def take(x: Any, indices: Any, axis: int | None) -> Any:
+    x, axis = flat(x, axis)
+    return x[(slice(None),) * (axis % x.ndim) + (torch.as_tensor(indices, dtype=torch.int64),)]
+
+
+def with_elements(x: Any, index: Any, value: Any) -> Any:
+    x = x.clone()
+    x[index] = value
+    return x
+
+
+def cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
+    """PyTorch's classes are the second axis, handloom's the last."""
+    classes = logits.shape[-1:]
+    target = target.reshape(-1, *classes) if target.is_floating_point() else target.reshape(-1)
+    out = F.cross_entropy(logits.reshape(-1, *classes), target, **options)
+    return out.reshape(logits.shape[:-1]) if out.ndim else out
+
+
+def attention(query: Any, key: Any, value: Any, bias: Any = None, **options: Any) -> Any:
+    """All masks as one of numbers: PyTorch's causal one is aligned at the beginning, handloom's at the end."""
+    if {"window", "dropout", "alibi_slopes", "key_lengths"} & set(options):
+        return None
+    scores = torch.zeros(query.shape[2], key.shape[2], dtype=query.dtype)
+    allowed = options.get("mask", scores == 0)
+    if options.get("causal"):
+        allowed = allowed & (scores == 0).tril(key.shape[2] - query.shape[2])
+    scores = (scores if bias is None else scores + bias).masked_fill(~allowed, -torch.inf)
+    key, value = (x.expand(-1, query.shape[1], -1, -1) for x in (key, value))
+    return F.scaled_dot_product_attention(query, key, value, scores, scale=options.get("scale"))
+
+
+# PyTorch takes NumPy's `axis` and `keepdims` too.
+SAME = (
+    "negative reciprocal square abs sign floor ceil trunc exp exp2 expm1 log log2 log10 log1p sqrt rsqrt erf sin "
+    "cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh relu sigmoid selu add subtract multiply "
+    "divide logaddexp arctan2 hypot remainder maximum minimum where masked_fill matmul inner ravel swapaxes "
+    "moveaxis broadcast_to einsum sum mean argmax argmin squeeze"
+)
+OF_LAYERS = (
+    "softplus silu mish softsign leaky_relu elu gelu linear mse_loss l1_loss binary_cross_entropy "
+    "binary_cross_entropy_with_logits"
+)
+TORCH: dict[str, Any] = {
+    **{name: getattr(torch, name) for name in SAME.split()},
+    **{name: getattr(F, name) for name in OF_LAYERS.split()},
+    "rint": torch.round,
+    "round": lambda x, decimals: torch.round(x, decimals=decimals),
+    "power": torch.pow,
+    "clip": torch.clamp,
+    "log_sigmoid": F.logsigmoid,
+    "glu": lambda x, axis=-1: F.glu(x, axis),
+    "softmax": lambda x, axis=-1: torch.softmax(x, axis),
+    "log_softmax": lambda x, axis=-1: torch.log_softmax(x, axis),
+    "getitem": indexed(lambda x, index: x[index]),
+    "setitem": indexed(with_elements),
+    "take": take,
+    "take_along_axis": torch.take_along_dim,
+    "embedding": lambda ids, table, scale: F.embedding(ids, table) * scale,
+    "layer_norm": lambda x, weight, bias, eps=1e-5: F.layer_norm(x, weight.shape, weight, bias, eps),
+    "rms_norm": lambda x, weight=None, eps=1e-5: F.rms_norm(x, x.shape[-1:], weight, eps),
+    "cross_entropy": cross_entropy,
+    "attention": attention,
+    "outer": lambda x, y: torch.outer(x.ravel(), y.ravel()),
+    "logsumexp": lambda x, axis, **kw: torch.logsumexp(x, tuple(range(x.ndim)) if axis is None else axis, **kw),
+    "var": lambda x, axis, keepdims, ddof=0: torch.var(x, axis, correction=ddof, keepdim=keepdims),
+    "std": lambda x, axis, keepdims, ddof=0: torch.std(x, axis, correction=ddof, keepdim=keepdims),
+    "norm": lambda x, axis=None, keepdims=False, **kw: torch.linalg.vector_norm(
+        x, 2 if kw.get("ord") in (None, "fro") else kw["ord"], axis, keepdims
+    ),
+    "cumsum": lambda x, axis: torch.cumsum(*flat(x, axis)),
+    "sort": lambda x, axis: torch.sort(*flat(x, axis))[0],
+    "argsort": lambda x, axis: torch.argsort(*flat(x, axis)),
+    "topk": lambda x, k, axis, largest: tuple(torch.topk(x, k, axis, largest)),
+    "reshape": lambda x, shape: x.reshape(shape),
+    "transpose": lambda x, axes=None: x.permute(axes or tuple(range(x.ndim))[::-1]),
+    "expand_dims": lambda x, axis: x[None, ..., None] if isinstance(axis, tuple) else x.unsqueeze(axis),
+    "flip": lambda x, axis: x.flip(tuple(range(x.ndim)) if axis is None else axis),
+    "concatenate": lambda *xs, axis: torch.cat(xs, axis),
+    "stack": lambda *xs, axis: torch.stack(xs, axis),
+    "split": torch.tensor_split,
+    "tile": lambda x, reps: x.tile(reps),
+    "repeat": lambda x, counts, axis: x.repeat_interleave(torch.as_tensor(counts), axis),
+    "roll": lambda x, shift, axis: x.roll(shift, axis),
+    "tensordot": lambda x, y, axes: torch.tensordot(x, y, axes),
+    "diagonal": lambda x, offset=0, axis1=0, axis2=1: torch.diagonal(x, offset, axis1, axis2),
+    "trace": lambda x, offset=0, axis1=0, axis2=1: torch.diagonal(x, offset, axis1, axis2).sum(-1),
+    "tril": lambda x, k=0: torch.tril(x, k),
+    "triu": lambda x, k=0: torch.triu(x, k),
+}
+
+
+def peer(value: Any, requires_grad: bool = False) -> Any:
+    """Arrays, and Python's floats, as PyTorch's tensors."""
+    if isinstance(value, (np.ndarray, float)):
+        return torch.tensor(np.asarray(value), requires_grad=requires_grad)
+    return tuple(map(peer, value)) if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_an_op_agrees_with_pytorch(name: str) -> None:
+    spec, rng, compared = CATALOGUE[name], np.random.default_rng(0), 0
+    for sample in spec.samples(rng, count=30):
+        inputs = [peer(value, i in sample.differentiable) for i, value in enumerate(sample.args)]
+        if sample.kwargs.get("axis") == ():  # PyTorch takes no axes for all of them
+            continue
+        expected = as_tuple(TORCH[name](*inputs, **{key: peer(value) for key, value in sample.kwargs.items()}))
+        if expected == (None,):
+            continue
+        compared += 1
+        tensors = tensors_of(sample, sample.differentiable)
+        outputs = as_tuple(spec.function(*tensors, **sample.kwargs))
+        for ours, theirs in zip(outputs, expected, strict=True):
+            np.testing.assert_allclose(ours.data, theirs.detach().numpy(), rtol=1e-9, atol=1e-9, strict=True)
+        pairs = [(ours, theirs) for ours, theirs in zip(outputs, expected, strict=True) if theirs.requires_grad]
+        if not pairs:
+            continue
+        cotangents = [rng.uniform(0.5, 1.5, ours.shape) for ours, _ in pairs]
+        wanted = sample.differentiable
+        found = grad([ours for ours, _ in pairs], [tensors[i] for i in wanted], cotangents)
+        truth = torch.autograd.grad(
+            [theirs for _, theirs in pairs], [inputs[i] for i in wanted], [*map(torch.tensor, cotangents)],
+            materialize_grads=True,
+        )  # fmt: skip
+        for ours, theirs in zip(found, truth, strict=True):
+            np.testing.assert_allclose(ours.data, theirs.numpy(), rtol=1e-9, atol=1e-9, strict=True)
+    assert compared >= 5
