@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ORACLES ?= $(if $(CI),1,)
 STAMPS := $(VENV)/stamps
 
-.PHONY: translate test check mutants kernel-mutants lint docs bench clean
+.PHONY: translate test check mutants kernel-mutants lint docs dist bench clean
 
 translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
@@ -45,11 +45,18 @@ docs: $(STAMPS)/docs
 	$(BIN)/python -m sphinx -q --fail-on-warning --keep-going -d build/doctrees docs build/docs
 	@echo "the site: build/docs/index.html"
 
+# dist/ gets the sdist, and the wheel that is built from it; both are checked in environments of their own.
+dist: $(STAMPS)
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python tests/support/installed.py dist
+
 bench: $(STAMPS)/test-oracles
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) build docs/api docs/course *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/api docs/course *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 $(STAMPS):
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "handloom needs Python 3.11 or newer; name one with make PYTHON=python3.12")'

@@ -141,8 +141,8 @@ def import_cupy() -> Any:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
         raise DeviceError(
-            "device 'cuda' needs CuPy, which is not installed: pip install 'handloom[gpu]' (CUDA 13) or "
-            "'handloom[gpu-cuda12]'; without a GPU use device 'cpu'"
+            "device 'cuda' needs CuPy, which is not installed: pip install 'cupy-cuda13x[ctk]' (CUDA 13) or "
+            "'cupy-cuda12x[ctk]'; without a GPU use device 'cpu'"
         ) from error
     if not _is_available(cupy):
         runtime = cupy.cuda.runtime
@@ -150,7 +150,7 @@ def import_cupy() -> Any:
         if 0 < driver < built:
             raise DeviceError(
                 f"device 'cuda': CuPy is built for CUDA {built}, the driver serves CUDA {driver}: install a newer "
-                f"driver, or pip uninstall cupy-cuda{built}x and pip install 'handloom[gpu-cuda12]'"
+                f"driver, or pip uninstall cupy-cuda{built}x and pip install 'cupy-cuda12x[ctk]'"
             )
         raise DeviceError(
             "device 'cuda': CuPy is installed but finds no usable NVIDIA GPU (see nvidia-smi); use device 'cpu'"
@@ -190,7 +190,7 @@ def _try_kernel(cupy: Any, device: int) -> None:
         if cuda >= 13 and capability < 75:
             cure = (
                 f"CUDA {cuda} serves compute capability 7.5 and later, this one has {capability / 10}: "
-                f"pip uninstall cupy-cuda{cuda}x and pip install 'handloom[gpu-cuda12]'"
+                f"pip uninstall cupy-cuda{cuda}x and pip install 'cupy-cuda12x[ctk]'"
             )
         else:
             cure = f"CUDA's compiler, headers and libraries come with pip install 'cupy-cuda{cuda}x[ctk]>=14'"

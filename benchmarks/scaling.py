@@ -85,7 +85,7 @@ def measure(ranks: int, preset: str, data: str, steps: int) -> dict[str, Any]:
     """The measurements of rank 0 in one job of `ranks` processes."""
     mpirun = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if mpirun is None:
-        sys.exit("mpirun was not found: pip install 'handloom[mpi]' brings one")
+        sys.exit("mpirun was not found: pip install mpi4py mpich brings one")
     own = [sys.executable, "-m", "benchmarks.scaling", "--worker", "--preset", preset, "--data", data]
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
     line = [mpirun, "-n", str(ranks), *own, "--steps", str(steps)]

@@ -136,7 +136,7 @@ def main() -> None:
     if min(arguments.batches, arguments.rounds) < 1 or not 1 <= arguments.threads <= here["cores"]:
         parser.error(f"--batches and --rounds must be at least 1, --threads between 1 and {here['cores']}")
     if not arguments.profile and find_spec("torch") is None:
-        sys.exit("The other side is missing: pip install 'handloom[oracles]' (PyTorch). --profile works without it.")
+        sys.exit("The other side is missing: pip install '.[oracles]' (PyTorch). --profile works without it.")
     if hasattr(os, "sched_setaffinity"):  # for the workers, which inherit it
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
     threads, set_here = arguments.threads, selecting_variables(os.environ)

@@ -215,7 +215,7 @@ def main() -> None:
             show_profile(config, arguments.steps, arguments.threads)
         return
     if find_spec("torch") is None:
-        sys.exit("The other side is missing: pip install 'handloom[oracles]' (PyTorch). --profile works without it.")
+        sys.exit("The other side is missing: pip install '.[oracles]' (PyTorch). --profile works without it.")
     print(f"ms a step (medians), MB at the peak; ratio > 1: handloom is faster\n{HEAD}", flush=True)
     rows = []
     for config in configs:

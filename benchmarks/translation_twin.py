@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the row; others in the file stay")
     arguments = parser.parse_args()
     if find_spec("torch") is None:
-        sys.exit("The other side is missing: pip install 'handloom[oracles]' (PyTorch).")
+        sys.exit("The other side is missing: pip install '.[oracles]' (PyTorch).")
     if min(arguments.steps, arguments.warmup, arguments.tests, arguments.beam, arguments.threads) < 1:
         parser.error("--steps, --warmup, --tests, --beam and --threads must be at least 1")
     data, tokenizer, size, batches = prepare(arguments.data, arguments.preset, arguments.set, arguments.steps)

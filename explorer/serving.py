@@ -51,7 +51,7 @@ def serving(run: Path | None, port: int = 0) -> Iterator[tuple[str, threading.Th
         from .session import Session
     except ImportError as error:
         raise InputError(
-            f"The explorer needs {error.name}, which is not installed: pip install 'handloom[explorer]'."
+            f"The explorer needs {error.name}, which is not installed: pip install starlette uvicorn."
         ) from None
     listening = _listen(port)
     number, token = listening.getsockname()[1], new_token()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.metadata
 import os
@@ -35,6 +36,9 @@ def test_every_module_imports_and_says_what_it_is(package: str) -> None:
     if package == "handloom.explorer":
         pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
     folder = ROOT.joinpath(*package.split(".")[1:])
+    if package == "handloom.examples":  # programs, one of which runs when it is imported
+        assert all(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in folder.glob("*.py"))
+        return
     names = [path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "__main__")]
     if package == "handloom":
         names = ["doctor", "errors", "gpu_check"]
@@ -43,7 +47,18 @@ def test_every_module_imports_and_says_what_it_is(package: str) -> None:
 
 
 def test_all_versions_agree() -> None:
-    assert handloom.__version__ == PROJECT["project"]["version"]
+    version = PROJECT["project"]["version"]
+    assert handloom.__version__ == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1] == version
+
+
+def test_no_text_has_pip_look_for_handloom_on_an_index() -> None:
+    """There it is not, or is something else: in a clone the name is '.', and messages name the packages."""
+    texts = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    folders = {name.split(".")[1] for name in PACKAGES[1:]}
+    texts += [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert not [str(path) for path in texts if re.search(r"handloom\[\w", path.read_text(encoding="utf-8"))]
 
 
 def test_every_dependency_has_one_lower_bound() -> None:

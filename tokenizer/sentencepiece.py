@@ -123,7 +123,7 @@ def _processor(model: bytes) -> Any:
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
-        raise InputError("This tokenizer needs the package sentencepiece: pip install 'handloom[hub]'.") from None
+        raise InputError("This tokenizer needs the package sentencepiece: pip install sentencepiece.") from None
     try:
         return SentencePieceProcessor(model_proto=model)
     except (RuntimeError, OSError) as error:

@@ -224,7 +224,7 @@ def find_ranks() -> Ranks:
     except ImportError as error:
         raise InputError(
             f"mpirun started this process, but mpi4py can't be imported ({error}). Install it with pip install "
-            "'handloom[mpi]'; it must match the MPI that mpirun belongs to."
+            "mpi4py mpich; it must match the MPI that mpirun belongs to."
         ) from None
     return Ranks() if MPI.COMM_WORLD.Get_size() == 1 else MpiRanks(MPI.COMM_WORLD)
 

@@ -40,7 +40,7 @@ def missing() -> str | None:
     """Why there are no compiled loops here; None if there are."""
     if not _allowed:
         return "HANDLOOM_COMPILED=0 leaves it out"
-    return None if find_spec("numba") else "Numba is not installed: pip install 'handloom[fast]'"
+    return None if find_spec("numba") else "Numba is not installed: pip install numba"
 
 
 def library() -> str | None:

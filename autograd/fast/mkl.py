@@ -69,7 +69,7 @@ def _loaded() -> tuple[Any, str | None]:
         return None, f"MKL is not made for {platform.machine()}"
     path = _file()
     if path is None:
-        return None, "MKL is not installed: pip install 'handloom[mkl]'"
+        return None, "MKL is not installed: pip install mkl"
     try:
         library = ctypes.CDLL(str(path))
         # Both return what is in force: that of whoever called MKL first, else this, whatever the environment says.

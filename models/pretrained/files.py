@@ -58,7 +58,7 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise InputError(f"To fetch {name}, pip install 'handloom[hub]'. Or: {cure}.") from None
+        raise InputError(f"To fetch {name}, pip install huggingface_hub. Or: {cure}.") from None
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=list(FETCHED)))
     except Exception as error:  # network, name or access rights: each has its own class, from three libraries

@@ -76,7 +76,7 @@ def test_a_gpu_that_cuda_13_no_longer_serves_is_sent_to_cuda_12(fake_cupy) -> No
     unknown = RuntimeError("nvrtc: error: invalid value for --gpu-architecture (-arch)")
     with another_gpu("70", broken=unknown), pytest.raises(DeviceError, match=r"7\.5 and later.*7\.0") as error:
         check_device("cuda")
-    assert "pip install 'handloom[gpu-cuda12]'" in one_line(error)
+    assert "pip install 'cupy-cuda12x[ctk]'" in one_line(error)
 
 
 @pytest.mark.parametrize("raises", [False, True], ids=["as CuPy 14", "as CuPy 13"])
@@ -92,4 +92,4 @@ def test_a_driver_that_is_too_old_is_named(fake_cupy, monkeypatch, raises) -> No
     monkeypatch.setattr(fake_cupy.cuda.runtime, "driverGetVersion", lambda: 12040)
     with pytest.raises(DeviceError, match="CuPy is built for CUDA 13, the driver serves CUDA 12") as error:
         check_device("cuda")
-    assert "handloom[gpu-cuda12]" in one_line(error)
+    assert "cupy-cuda12x[ctk]" in one_line(error)

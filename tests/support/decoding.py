@@ -17,7 +17,7 @@ PAD, BOS, EOS = 0, 2, 3
 
 needs_numba = pytest.mark.skipif(
     compiled.missing() is not None or not team.usable(),
-    reason="needs Numba that compiles: pip install 'handloom[fast]'",
+    reason="needs Numba that compiles: pip install numba",
 )
 
 

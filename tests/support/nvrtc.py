@@ -68,7 +68,7 @@ def missing() -> str | None:
     """Why NVRTC can't be used here, or None."""
     if _installed():
         return None
-    return "NVRTC is not installed: pip install nvidia-cuda-nvrtc nvidia-cuda-runtime (with handloom[oracles])"
+    return "NVRTC is not installed: pip install nvidia-cuda-nvrtc nvidia-cuda-runtime (with the extra oracles)"
 
 
 @functools.cache

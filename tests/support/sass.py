@@ -57,7 +57,7 @@ def _program() -> str | None:
 def missing() -> str | None:
     """Why code can't be disassembled here, or None."""
     return (
-        None if _program() else "nvdisasm is not installed: pip install nvidia-cuda-nvdisasm (with handloom[oracles])"
+        None if _program() else "nvdisasm is not installed: pip install nvidia-cuda-nvdisasm (with the extra oracles)"
     )
 
 

@@ -166,7 +166,7 @@ def load_hub(name: str, configuration: str) -> Any:
     except ImportError:
         raise InputError(
             f"{name} is read through the library datasets, which is not installed. Install it with "
-            f"pip install 'handloom[hub]'. {EMBEDDED_WORKS}"
+            f"pip install datasets. {EMBEDDED_WORKS}"
         ) from None
     try:
         return datasets.load_dataset(name, configuration)

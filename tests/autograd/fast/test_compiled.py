@@ -21,7 +21,7 @@ from handloom.models.generation.top import log_sum_exp
 from handloom.train.optim.optimizers import Adam, AdamW
 from tests.support.forms import compare_forms, names_with, samples_of
 
-needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba: pip install 'handloom[fast]'")
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba: pip install numba")
 
 
 @pytest.fixture
@@ -147,9 +147,9 @@ def test_where_no_cache_can_be_written_loops_are_compiled_without_one(monkeypatc
 
 def test_explain_says_why_a_loop_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     x, w = np.ones((200, 100), np.float32), np.ones(100, np.float32)
-    monkeypatch.setattr(compiled, "missing", lambda: "Numba is not installed: pip install 'handloom[fast]'")
+    monkeypatch.setattr(compiled, "missing", lambda: "Numba is not installed: pip install numba")
     assert explain("layer_norm", x, w, w).splitlines()[1:3] == [
-        "  compiled  no: Numba is not installed: pip install 'handloom[fast]'",
+        "  compiled  no: Numba is not installed: pip install numba",
         "  cpu       serves",
     ]
     monkeypatch.setattr(compiled, "missing", lambda: None)

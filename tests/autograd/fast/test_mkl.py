@@ -226,7 +226,7 @@ def test_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         assert "already in use" in str(mkl.missing())
         forget()
     monkeypatch.setattr(mkl, "_file", lambda: None)
-    assert mkl.missing() == "MKL is not installed: pip install 'handloom[mkl]'"
+    assert mkl.missing() == "MKL is not installed: pip install mkl"
     assert mkl.library() is None
     forget()
     monkeypatch.setattr(mkl, "blas_of_numpy", lambda: Blas("mkl 2026.2", "unknown", 0))

@@ -206,4 +206,4 @@ def test_names_that_can_t_be_fetched(folder, monkeypatch, tmp_path) -> None:
         return real(name, *more)
 
     monkeypatch.setattr(builtins, "__import__", absent)
-    refused("owner/model", r"pip install 'handloom\[hub\]'")
+    refused("owner/model", r"pip install huggingface_hub")

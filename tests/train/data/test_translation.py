@@ -402,7 +402,7 @@ class TestWMT17:
     def test_library_missing(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "datasets", None)
         message = refusal("wmt17")
-        assert "not installed. Install it with pip install 'handloom[hub]'" in message
+        assert "not installed. Install it with pip install datasets" in message
         assert "--data embedded works" in message
 
     def test_no_network(self, hub):
