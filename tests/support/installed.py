@@ -30,8 +30,8 @@ USES = [
 NEEDED = (
     "pyproject.toml", "setup.py", "Makefile", "README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "docs/conf.py",
     "docs/images/attention.png", "examples/translate_de_en.py", "tests/conftest.py",
-    "tests/support/fake_cupy/__init__.py", "tests/support/cuda_emulator/fibers.hpp", "models/shipped/tatoeba_de_en/model.safetensors",
-    "benchmarks/bpe.py", ".ci/run",
+    "tests/support/fake_cupy/__init__.py", "tests/support/cuda_emulator/fibers.hpp",
+    "models/shipped/tatoeba_de_en/model.safetensors", "benchmarks/bpe.py", ".ci/run",
 )  # fmt: skip
 
 
