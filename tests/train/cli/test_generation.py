@@ -160,7 +160,7 @@ def test_the_lines_of_a_file_are_translated_many_at_a_time(monkeypatch, capsys) 
     translator = Echo()
     show_translations(translator, parse("--checkpoint", "run"), [], "words")  # type: ignore[arg-type]
     assert translator.batches == [["eins", "zwei"], ["drei", "vier"]]  # a blank line is a line
-    assert capsys.readouterr().out.splitlines() == ["eins", "zwei", "drei", "vier"]
+    assert capsys.readouterr().out.splitlines() == ["eins", "", "zwei", "drei", "vier"]
     show_translations(translator, parse("--checkpoint", "run", "--nbest", "2"), ["a"], "words")  # type: ignore[arg-type]
     assert capsys.readouterr().out.splitlines() == ["  -1.500  a", "  -2.500  a"]
 

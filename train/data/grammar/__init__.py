@@ -1,6 +1,6 @@
 """A bilingual grammar: the embedded German-English corpus.
 
-lexicon, function_words, verbs, times  the words, as tables
+words, tables                         the words, from words.txt
 inflection, english                    endings, in either language
 phrases, clauses                       agreement and word order
 storyteller                            what to say: random clauses that make sense

@@ -18,8 +18,7 @@ from . import inflection
 from .english import VerbGroup, modal_group, tense_group, verb_forms
 from .inflection import NOMINATIVE
 from .phrases import Adverbial, Complement, Phrase, PronounPhrase
-from .times import Tense, Time
-from .verbs import Modal, Verb
+from .words import Modal, Tense, Time, Verb
 
 SUBJECT = "subject"  # for `omit`: the subject is understood
 

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ....errors import InputError
-from .lexicon import ADJECTIVES, ALL_NOUNS
 from .phrases import Combination
 from .sentences import Sentence, SentenceMaker
-from .verbs import ACTIONS, STATES, TURNED
+from .words import ACTIONS, ADJECTIVES, ALL_NOUNS, STATES, TURNED
 
 Pair = tuple[str, str]
 

@@ -6,8 +6,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from .lexicon import Noun
-from .verbs import Modal, Verb
+from .words import Modal, Noun, Verb
 
 _BE_PRESENT = ("am", "are", "is", "are", "are", "are")
 _BE_PAST = ("was", "were", "was", "were", "were", "were")

@@ -11,21 +11,61 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .french_lexicon import (
-    ADJECTIVES,
-    ANIMALS,
-    INTRANSITIVE,
-    MOODS,
-    PEOPLE,
-    PLACES,
-    THINGS,
-    TRANSITIVE,
-    FrenchAdjective,
-    FrenchNoun,
-    FrenchVerb,
-)
+from .tables import read_tables
 
 Pair = tuple[str, str]  # English, French
+
+
+class FrenchNoun(NamedTuple):
+    """A noun in both languages, singular and plural."""
+
+    english: str
+    english_plural: str
+    french: str
+    french_plural: str
+    feminine: bool
+
+
+class FrenchAdjective(NamedTuple):
+    """An adjective: French forms, and whether it stands before the noun.
+
+    `before_vowel` is the masculine singular before a vowel (bel, vieil, nouvel) where it differs.
+    """
+
+    english: str
+    masculine: str
+    feminine: str
+    masculine_plural: str
+    feminine_plural: str
+    precedes: str = ""
+    before_vowel: str = ""
+
+
+class FrenchVerb(NamedTuple):
+    """A verb in both languages; French verbs end in -er and are regular, so the stem says all.
+
+    `with_etre` builds the past with être, whose participle agrees with the subject.
+    """
+
+    english: str
+    third: str
+    past: str
+    stem: str
+    with_etre: str = ""
+
+
+def _noun(english: str, french: str, english_plural: str = "", french_plural: str = "") -> FrenchNoun:
+    article, french = french.split(" ", 1)
+    plurals = english_plural or english + "s", french_plural or french + "s"
+    return FrenchNoun(english, plurals[0], french, plurals[1], article == "la")
+
+
+_TABLES = read_tables("french.txt")
+PEOPLE, ANIMALS, THINGS, PLACES = (
+    [_noun(*cells) for cells in _TABLES[name]] for name in ("people", "animals", "things", "places")
+)
+ADJECTIVES, MOODS = ([FrenchAdjective(*cells) for cells in _TABLES[name]] for name in ("adjectives", "moods"))
+TRANSITIVE, INTRANSITIVE = ([FrenchVerb(*cells) for cells in _TABLES[name]] for name in ("transitive", "intransitive"))
 
 
 class NounPhrase(NamedTuple):
@@ -103,7 +143,7 @@ def noun_phrase(
 ) -> NounPhrase:
     """Determiner, adjective and noun, in the order and the forms of each language."""
     french = noun.french_plural if plural else noun.french
-    precedes = adjective is not None and adjective.precedes
+    precedes = bool(adjective and adjective.precedes)
     if adjective is not None:
         form = agree(adjective, noun.feminine, plural)
         if precedes and not plural and not noun.feminine and adjective.before_vowel and starts_with_vowel(french):

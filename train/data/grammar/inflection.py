@@ -8,9 +8,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import pairwise
 
-from .function_words import Determiner
-from .lexicon import Adjective, Noun
-from .verbs import Modal, Verb
+from .words import Adjective, Determiner, Modal, Noun, Verb
 
 NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
 

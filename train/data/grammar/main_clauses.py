@@ -15,13 +15,27 @@ from .clauses import (
     german_main,
     german_question,
 )
-from .function_words import DEFINITE, PRONOUNS, THIS, WHICH, WHO
 from .inflection import DATIVE, NOMINATIVE
-from .lexicon import ALL_NOUNS, COMPARISONS
 from .phrases import Adverbial, NounPhrase, Phrase, PronounPhrase
 from .storyteller import ACTIONS_OF, ADJECTIVES_OF, PERSONAL_ACTIONS, WILLED, Storyteller, reversible
-from .times import COMMAND_TIMES, TIMES, Tense
-from .verbs import ACTIONS, BE, STATES, THINKING, TURNED, Verb
+from .words import (
+    ACTIONS,
+    ALL_NOUNS,
+    BE,
+    COMMAND_TIMES,
+    COMPARISONS,
+    DEFINITE,
+    PRONOUNS,
+    STATES,
+    THINKING,
+    THIS,
+    TIMES,
+    TURNED,
+    WHICH,
+    WHO,
+    Tense,
+    Verb,
+)
 
 
 class Draft(NamedTuple):

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import english, inflection
-from .function_words import INSTRUMENT, PRONOUN_FOR, PRONOUNS, Determiner, Pronoun
 from .inflection import ACCUSATIVE, DATIVE, GENITIVE
-from .lexicon import Adjective, Noun
+from .words import INSTRUMENT, PRONOUN_FOR, PRONOUNS, Adjective, Determiner, Noun, Pronoun
 
 Combination = tuple[str, str, str]
 

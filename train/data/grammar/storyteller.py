@@ -7,26 +7,40 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from .clauses import Clause
-from .function_words import (
+from .inflection import ACCUSATIVE, DATIVE, NOMINATIVE
+from .phrases import TWO_WAY, Adverbial, Combination, Complement, NounPhrase, Phrase, PronounPhrase, two_way_phrase
+from .words import (
+    ACTIONS,
+    ADJECTIVES,
     ALL,
+    ALL_NOUNS,
     BARE,
     DEFINITE,
     EVERY,
     INDEFINITE,
     INSTRUMENT,
+    MANNERS,
     MANY,
+    MODALS,
     NO,
     NOT_A,
+    NOT_OWN,
+    NOT_YET,
     NUMBERS,
     PRONOUNS,
+    STATES,
+    SUDDEN,
     THIS,
+    TIMES,
+    TURNED,
+    UNWILLED,
+    Noun,
     Pronoun,
+    Slot,
+    Tense,
+    Verb,
+    nouns_of,
 )
-from .inflection import ACCUSATIVE, DATIVE, NOMINATIVE
-from .lexicon import ADJECTIVES, ALL_NOUNS, Noun, nouns_of
-from .phrases import TWO_WAY, Adverbial, Combination, Complement, NounPhrase, Phrase, PronounPhrase, two_way_phrase
-from .times import NOT_YET, TIMES, Tense
-from .verbs import ACTIONS, MANNERS, MODALS, NOT_OWN, STATES, SUDDEN, TURNED, UNWILLED, Slot, Verb
 
 T = TypeVar("T")
 

@@ -13,14 +13,27 @@ from .clauses import (
     german_purpose,
     german_question,
 )
-from .function_words import PRONOUNS, WHO
 from .inflection import NOMINATIVE
-from .lexicon import ALL_NOUNS, FEELINGS, HINDRANCES
 from .main_clauses import NARRATIVE, ONE_OBJECT, Draft, MainClauses
 from .phrases import Adverbial, NounPhrase, PronounPhrase, Relative
 from .storyteller import ACTIONS_OF, PERSONAL_ACTIONS, WILLED, reversible
-from .times import TIMES, Tense
-from .verbs import ACTIONS, BE, CREATING, MODALS, SUDDEN, THINKING, UNWILLED, Verb
+from .words import (
+    ACTIONS,
+    ALL_NOUNS,
+    BE,
+    CREATING,
+    FEELINGS,
+    HINDRANCES,
+    MODALS,
+    PRONOUNS,
+    SUDDEN,
+    THINKING,
+    TIMES,
+    UNWILLED,
+    WHO,
+    Tense,
+    Verb,
+)
 
 _GOING = [verb for verb in ACTIONS if [slot.case for slot in verb.slots] == ["goal"]]
 _AIMS = [

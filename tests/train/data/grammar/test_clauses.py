@@ -18,23 +18,7 @@ from handloom.train.data.grammar.clauses import (
     german_purpose,
     german_question,
 )
-from handloom.train.data.grammar.function_words import (
-    ALL,
-    BARE,
-    DEFINITE,
-    EVERY,
-    INDEFINITE,
-    INSTRUMENT,
-    NO,
-    NOT_A,
-    NUMBERS,
-    PRONOUNS,
-    THIS,
-    WHICH,
-    WHO,
-)
 from handloom.train.data.grammar.inflection import ACCUSATIVE, DATIVE, NOMINATIVE
-from handloom.train.data.grammar.lexicon import ADJECTIVES, ALL_NOUNS
 from handloom.train.data.grammar.phrases import (
     Adverbial,
     Complement,
@@ -44,8 +28,32 @@ from handloom.train.data.grammar.phrases import (
     two_way_phrase,
 )
 from handloom.train.data.grammar.storyteller import reversible
-from handloom.train.data.grammar.times import NOT_YET, TIMES, Tense
-from handloom.train.data.grammar.verbs import ACTIONS, BE, MANNERS, MODALS, STATES, TURNED
+from handloom.train.data.grammar.words import (
+    ACTIONS,
+    ADJECTIVES,
+    ALL,
+    ALL_NOUNS,
+    BARE,
+    BE,
+    DEFINITE,
+    EVERY,
+    INDEFINITE,
+    INSTRUMENT,
+    MANNERS,
+    MODALS,
+    NO,
+    NOT_A,
+    NOT_YET,
+    NUMBERS,
+    PRONOUNS,
+    STATES,
+    THIS,
+    TIMES,
+    TURNED,
+    WHICH,
+    WHO,
+    Tense,
+)
 
 NOUNS = {noun.german: noun for noun in ALL_NOUNS}
 ADJECTIVE = {adjective.german: adjective for adjective in ADJECTIVES}

@@ -13,10 +13,22 @@ import pytest
 
 from handloom.train.data.grammar import Corpus, build_corpus, choose_held_out, generate
 from handloom.train.data.grammar.corpus import MOST_PAIRS, possible_combinations, words
-from handloom.train.data.grammar.lexicon import ADJECTIVES, ALL_NOUNS, FEELINGS, HINDRANCES
 from handloom.train.data.grammar.sentences import LONGEST, SHORTEST
 from handloom.train.data.grammar.storyteller import ADJECTIVES_OF, PREPOSITIONS_OF
-from handloom.train.data.grammar.verbs import ACTIONS, CREATING, MANNERS, NOT_OWN, STATES, SUDDEN, TURNED, UNWILLED
+from handloom.train.data.grammar.words import (
+    ACTIONS,
+    ADJECTIVES,
+    ALL_NOUNS,
+    CREATING,
+    FEELINGS,
+    HINDRANCES,
+    MANNERS,
+    NOT_OWN,
+    STATES,
+    SUDDEN,
+    TURNED,
+    UNWILLED,
+)
 from tests.support.work import calls_in
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,7 @@ from handloom.train.data.grammar.english import (
     tense_group,
 )
 from handloom.train.data.grammar.english import verb_forms as forms
-from handloom.train.data.grammar.lexicon import ALL_NOUNS
-from handloom.train.data.grammar.verbs import ACTIONS, BE, MODALS
+from handloom.train.data.grammar.words import ACTIONS, ALL_NOUNS, BE, MODALS
 
 VERBS = {verb.name: verb for verb in ACTIONS}
 MODAL = {modal.german: modal for modal in MODALS}

@@ -9,9 +9,16 @@ import re
 import pytest
 
 from handloom.train.data.grammar.french import (
+    ADJECTIVES,
     FUTURE,
+    INTRANSITIVE,
+    MOODS,
     PAST,
+    PEOPLE,
+    PLACES,
     PRESENT,
+    THINGS,
+    TRANSITIVE,
     FrenchStories,
     agree,
     contract,
@@ -20,15 +27,6 @@ from handloom.train.data.grammar.french import (
     noun_phrase,
     verb_phrase,
     with_subject,
-)
-from handloom.train.data.grammar.french_lexicon import (
-    ADJECTIVES,
-    INTRANSITIVE,
-    MOODS,
-    PEOPLE,
-    PLACES,
-    THINGS,
-    TRANSITIVE,
 )
 
 NOUNS = {noun.english: noun for noun in [*PEOPLE, *THINGS, *PLACES]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from handloom.train.data.grammar.function_words import BARE, DEFINITE, INDEFINITE, MANY, NOT_A, PRONOUNS, THIS
 from handloom.train.data.grammar.inflection import (
     ACCUSATIVE,
     DATIVE,
@@ -20,9 +19,23 @@ from handloom.train.data.grammar.inflection import (
     present,
     zu_infinitive,
 )
-from handloom.train.data.grammar.lexicon import ADJECTIVES, ALL_NOUNS
 from handloom.train.data.grammar.phrases import NounPhrase
-from handloom.train.data.grammar.verbs import ACTIONS, BE, MODALS, STATES, THINKING
+from handloom.train.data.grammar.words import (
+    ACTIONS,
+    ADJECTIVES,
+    ALL_NOUNS,
+    BARE,
+    BE,
+    DEFINITE,
+    INDEFINITE,
+    MANY,
+    MODALS,
+    NOT_A,
+    PRONOUNS,
+    STATES,
+    THINKING,
+    THIS,
+)
 
 CASES = (NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE)
 NOUNS = {noun.german: noun for noun in ALL_NOUNS}
