@@ -27,6 +27,7 @@ from .autograd.kernels.attention import device_kernels
 from .autograd.kernels.fused import column_sums
 from .train.cli.command_line import run_main
 from .train.cli.options import OptionParser
+from .train.runs.machine import cpu_fields
 
 Environment = Mapping[str, str]
 
@@ -310,8 +311,7 @@ def _read(path: str) -> str:
 
 
 def _processor() -> tuple[str, frozenset[str]]:
-    fields = dict(line.split(":", 1) for line in _read("/proc/cpuinfo").split("\n\n")[0].splitlines() if ":" in line)
-    named = {name.strip(): value.strip() for name, value in fields.items()}
+    named = cpu_fields()
     name = named.get("model name") or platform.processor() or platform.machine()
     return name, frozenset(named.get("flags", "").split())
 

@@ -54,7 +54,7 @@ FLOORS = {
         ["tasks"],
         ["export", "tables"],
         ["cli"],
-        ["report", "sizes"],
+        ["report"],
         ["sweep"],
     ],
 }

@@ -2,13 +2,72 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from handloom.arguments import OptionError
-from handloom.nn import init
-from handloom.train import sizes
+from handloom.models import (
+    BigramLanguageModel,
+    LanguageModel,
+    RecurrentLanguageModel,
+    Seq2SeqTransformer,
+    TransformerClassifier,
+)
+from handloom.models.hyperparameters import TranslationPreset
+from handloom.models.presets import (
+    CLASSIFIER_PRESETS,
+    EN_FR_PRESETS,
+    LANGUAGE_MODEL_PRESETS,
+    PAPER,
+    PARAPHRASE_PRESETS,
+    SUMMARY_PRESETS,
+    kth_cell,
+)
+from handloom.nn import Module, init
+from handloom.train.tables.cells import markdown_table
+from handloom.train.tables.language_models import KTH_HEADS
+
+#: Of the KTH report, which has 112 characters and 2,000 subwords.
+CHARACTERS, SUBWORDS = 112, 2000
+#: Its Table 1: (heads, head size) -> parameters.
+KTH_TABLE_1 = {
+    (1, 16): 6_960, (4, 16): 64_368, (8, 16): 226_928, (16, 16): 846_960,
+    (1, 32): 19_952, (4, 32): 226_928, (8, 32): 846_960, (16, 32): 3_266_672,
+    (1, 64): 64_368, (4, 64): 846_960, (8, 64): 3_266_672, (16, 64): 12_824_688,
+}  # fmt: skip
+
+
+class Size(NamedTuple):
+    """A model of a report, the number of its parameters as the report states it, and our model."""
+
+    name: str
+    stated: int | str
+    model: Module
+
+
+def sizes() -> Iterator[Size]:
+    """The models of the presets `paper`, one after the other; each is built when its turn comes."""
+    kth = LANGUAGE_MODEL_PRESETS["paper"]
+    for (heads, size), stated in KTH_TABLE_1.items():
+        config = kth.transformer(CHARACTERS, **kth_cell(heads, size))
+        yield Size(f"KTH Table 1, heads {heads}, head size {size}", stated, LanguageModel(config))
+    yield Size("KTH, bigrams of characters", 12_544, BigramLanguageModel(CHARACTERS))
+    yield Size("KTH, RNN, characters", 32_612, RecurrentLanguageModel(kth.recurrent(CHARACTERS, "rnn")))
+    yield Size("KTH, characters", 8_227_120, LanguageModel(kth.transformer(CHARACTERS)))
+    yield Size("KTH, BPE 2,000", 9_618_576, LanguageModel(kth.transformer(SUBWORDS)))
+    pairs: tuple[tuple[str, str, TranslationPreset], ...] = (
+        ("De-En, one table of 50,000 tokens", "about 70 M", PAPER),
+        ("En-Fr, 16,000 tokens", "", EN_FR_PRESETS["paper"]),
+        ("paraphrases, 30,000 tokens", "", PARAPHRASE_PRESETS["paper"]),
+        ("news headlines, 30,000 tokens", "", SUMMARY_PRESETS["paper"]),
+    )
+    for name, known, preset in pairs:
+        yield Size(name, known, Seq2SeqTransformer(preset.model_config(preset.vocab_size, 0)))
+    news = CLASSIFIER_PRESETS["paper"]
+    classifier = TransformerClassifier(news.model_config(news.vocab_size, 42, 0))
+    yield Size("news categories, 50,000 words, 42 classes", "", classifier)
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +75,7 @@ def counted():
     with pytest.MonkeyPatch.context() as patch:  # the numbers count, not the values
         for name in ("normal_", "uniform_", "xavier_uniform_"):
             patch.setattr(init, name, lambda *arguments: None)
-        return {size.name: (size.stated, size.model.parameter_count()) for size in sizes.sizes()}
+        return {size.name: (size.stated, size.model.parameter_count()) for size in sizes()}
 
 
 def test_to_the_digit(counted) -> None:
@@ -27,8 +86,8 @@ def test_to_the_digit(counted) -> None:
 
 def test_the_formula_of_the_kth_report(counted) -> None:
     """Embedding and output layer, one layer whose projections have no biases, three norms; its Table 1 and a sum."""
-    for (heads, size), stated in sizes.KTH_TABLE_1.items():
-        d, v = heads * size, sizes.CHARACTERS
+    for (heads, size), stated in KTH_TABLE_1.items():
+        d, v = heads * size, CHARACTERS
         assert stated == 2 * v * d + v + (4 * d**2 + d) + (8 * d**2 + 5 * d) + 2 * 3 * d
 
 
@@ -47,15 +106,14 @@ def test_the_news_models(counted) -> None:
     assert counted["news headlines, 30,000 tokens"][1] == 30_000 * (d + 1) + encoder + decoder
 
 
-def test_the_command(monkeypatch, capsys) -> None:
-    few = [size for size, _ in zip(sizes.sizes(), range(2), strict=False)]
-    monkeypatch.setattr(sizes, "sizes", lambda: iter(few))
-    monkeypatch.setattr("sys.argv", ["sizes"])
-    sizes.main()
-    assert re.search(r"heads 1, head size 16 \| 6,960 +\| +6,960 \|", capsys.readouterr().out)
+def test_the_table_in_the_docs(counted) -> None:
+    rows = [
+        {"model": name, "stated": f"{stated:,}" if isinstance(stated, int) else stated or "not stated", "ours": ours}
+        for name, (stated, ours) in counted.items()
+    ]
+    table = markdown_table(rows, {"model": "model", "stated": "report", "ours": "handloom:,"})
+    assert table in (Path(__file__).parents[2] / "docs/reports.md").read_text(encoding="utf-8")
 
 
-def test_the_command_refuses_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["sizes", "--nonsense"])
-    with pytest.raises(OptionError, match="--nonsense"):
-        sizes.main()
+def test_the_cells_of_the_kth_table() -> None:
+    assert KTH_HEADS.keys() == KTH_TABLE_1.keys()

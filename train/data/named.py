@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ TATOEBA_URL = "https://www.manythings.org/anki/"
 TATOEBA_NAMES = {"de": "deu", "fr": "fra"}
 
 
-def load_embedded(source: str, target: str, seed: int) -> TranslationData:
+def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> TranslationData:
     """The bilingual grammars in the package; English and German or French, either way."""
     _check_languages("embedded", source, target, [{"de", "en"}, {"en", "fr"}])
     if "fr" in (source, target):
@@ -80,7 +80,7 @@ def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
     )
 
 
-def load_multi30k(source: str, target: str) -> TranslationData:
+def load_multi30k(source: str, target: str, **_: Any) -> TranslationData:
     """Multi30k, task 1: descriptions of images in English, German and French; 29,000, 1,014 and 1,000 pairs."""
     _check_languages("multi30k", source, target, [{"de", "en"}, {"de", "fr"}, {"en", "fr"}])
     names = [f"{part}.{code}.gz" for part in ("train", "val", "test_2016_flickr") for code in (source, target)]
@@ -101,7 +101,7 @@ def load_multi30k(source: str, target: str) -> TranslationData:
     )
 
 
-def load_tatoeba(source: str, target: str) -> TranslationData:
+def load_tatoeba(source: str, target: str, **_: Any) -> TranslationData:
     """Sentence pairs of tatoeba.org as manythings.org offers them, split by English sentence."""
     _check_languages("tatoeba", source, target, [{"en", "de"}, {"en", "fr"}])
     other = target if source == "en" else source
@@ -128,7 +128,9 @@ def load_tatoeba(source: str, target: str) -> TranslationData:
     )
 
 
-def load_wmt17(source: str, target: str, seed: int, train_size: int | None, valid_size: int | None) -> TranslationData:
+def load_wmt17(
+    source: str, target: str, *, seed: int, train_size: int | None, valid_size: int | None
+) -> TranslationData:
     """The news task of WMT17, German and English, through the `datasets` library.
 
     Training takes `train_size` (1,000,000 unless given) of the 5.9 million pairs, chosen by `seed`. Validation is
@@ -209,3 +211,12 @@ def _check_languages(name: str, source: str, target: str, offered: list[set[str]
             f"{name} has no {source}-{target} pairs; it has {pairs} (either way). Choose one of these, or give your "
             "own files with --data PATH."
         )
+
+
+#: The sets by name: each function takes the languages and the keyword arguments `seed`, `train_size` and `valid_size`.
+SETS: dict[str, Callable[..., TranslationData]] = {
+    "embedded": load_embedded,
+    "multi30k": load_multi30k,
+    "tatoeba": load_tatoeba,
+    "wmt17": load_wmt17,
+}

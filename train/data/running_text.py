@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,8 +12,6 @@ from ...errors import InputError
 from .downloads import EMBEDDED_WORKS, fetch, find_local, unverified
 from .files import iter_lines
 from .named import load_hub
-
-TEXT_NAMES = ("embedded", "shakespeare", "wikitext2", "gutenberg")
 
 SHAKESPEARE_URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/"
@@ -72,19 +71,8 @@ def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
         if len(set(names)) < len(names):
             raise InputError(f"{name_or_path} names a text twice. Name each one once.")
         return _one_after_another([load_text_data(name, seed=seed) for name in names])
-    if name_or_path == "embedded":
-        return load_embedded_text(seed)
-    if name_or_path == "shakespeare":
-        local = find_local("tinyshakespeare/input.txt.gz")
-        path = local or fetch(SHAKESPEARE_URL, "tinyshakespeare", "input.txt", SHAKESPEARE_SHA256)
-        description = "Shakespeare's plays, 1.1 million characters, from github.com/karpathy/char-rnn; public domain."
-        return _from_parts([read_text(path)], "shakespeare", description)
-    if name_or_path == "wikitext2":
-        return load_wikitext2()
-    if name_or_path == "gutenberg":
-        books = [_gutenberg_book(number, name) for number, name in GUTENBERG_BOOKS.items()]
-        data = _from_parts(books, "gutenberg", "15 novels from Project Gutenberg; public domain in the US.")
-        return replace(data, notes=(unverified("gutenberg", "".join(books).encode()),))
+    if name_or_path in SETS:
+        return SETS[name_or_path](seed)
     if not Path(name_or_path).exists():
         known = ", ".join(TEXT_NAMES)
         raise InputError(
@@ -105,7 +93,22 @@ def load_embedded_text(seed: int) -> TextData:
     return _from_parts(["\n\n".join(paragraphs)], "embedded", "English sentences of handloom's grammar.")
 
 
-def load_wikitext2() -> TextData:
+def load_shakespeare(seed: int) -> TextData:
+    """Shakespeare's plays."""
+    local = find_local("tinyshakespeare/input.txt.gz")
+    path = local or fetch(SHAKESPEARE_URL, "tinyshakespeare", "input.txt", SHAKESPEARE_SHA256)
+    description = "Shakespeare's plays, 1.1 million characters, from github.com/karpathy/char-rnn; public domain."
+    return _from_parts([read_text(path)], "shakespeare", description)
+
+
+def load_gutenberg(seed: int) -> TextData:
+    """15 novels."""
+    books = [_gutenberg_book(number, name) for number, name in GUTENBERG_BOOKS.items()]
+    data = _from_parts(books, "gutenberg", "15 novels from Project Gutenberg; public domain in the US.")
+    return replace(data, notes=(unverified("gutenberg", "".join(books).encode()),))
+
+
+def load_wikitext2(seed: int) -> TextData:
     """WikiText-2, raw: the official parts, or what HANDLOOM_DATA holds of them (Merity et al. 2016, arXiv 1609.07843).
 
     Without a training part (files `wikitext2/wiki.{train,valid,test}.raw.gz`) the beginning of the validation part
@@ -171,3 +174,13 @@ def _from_parts(texts: list[str], name: str, description: str) -> TextData:
         for part in zip(*((t[:a], t[a:b], t[b:]) for t, (a, b) in zip(texts, cuts, strict=True)), strict=True)
     ]
     return TextData(parts[0], parts[1], parts[2], name, description)
+
+
+#: The texts by name: each function takes the seed of the embedded grammar.
+SETS: dict[str, Callable[[int], TextData]] = {
+    "embedded": load_embedded_text,
+    "shakespeare": load_shakespeare,
+    "wikitext2": load_wikitext2,
+    "gutenberg": load_gutenberg,
+}
+TEXT_NAMES = tuple(SETS)

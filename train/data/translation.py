@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ...errors import InputError
 from .files import ParallelText, find_parallel, read_jsonl, read_parallel, read_tsv
-from .named import load_embedded, load_multi30k, load_tatoeba, load_wmt17
+from .named import SETS
 from .pairs import TranslationData, choose, split_by_sentence
 
-DATA_NAMES = ("embedded", "multi30k", "tatoeba", "wmt17")
+DATA_NAMES = tuple(SETS)
 
 _TABLE_ENDINGS = (".tsv.gz", ".txt.gz", ".jsonl.gz", ".tsv", ".txt", ".jsonl", ".gz")
 
@@ -47,14 +47,8 @@ def load_translation_data(
     """
     if source == target:
         raise InputError(f"Source and target language are both {source!r}. Give two different languages.")
-    if name_or_path == "embedded":
-        data = load_embedded(source, target, seed)
-    elif name_or_path == "multi30k":
-        data = load_multi30k(source, target)
-    elif name_or_path == "tatoeba":
-        data = load_tatoeba(source, target)
-    elif name_or_path == "wmt17":
-        data = load_wmt17(source, target, seed, train_size, valid_size)
+    if name_or_path in SETS:
+        data = SETS[name_or_path](source, target, seed=seed, train_size=train_size, valid_size=valid_size)
     else:
         data = _load_path(name_or_path, source, target)
     return replace(data, train=choose(data.train, train_size, seed), valid=choose(data.valid, valid_size, seed))

@@ -14,13 +14,19 @@ from ...autograd.fast.blas import blas_of_numpy
 PACKAGE = Path(__file__).resolve().parents[2]
 
 
+def cpu_fields() -> dict[str, str]:
+    """What /proc/cpuinfo says of the first core; nothing where there is no such file."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    pairs = (line.split(":", 1) for line in text.split("\n\n")[0].splitlines() if ":" in line)
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
 def processor() -> str:
     """The processor's name, with family and model: virtual machines often hide the former."""
-    path = Path("/proc/cpuinfo")
-    if not path.exists():
-        return platform.processor()
-    fields = dict(line.split(":", 1) for line in path.read_text().split("\n\n")[0].splitlines() if ":" in line)
-    named = {name.strip(): value.strip() for name, value in fields.items()}
+    named = cpu_fields()
     name = named.get("model name", platform.processor())
     if "cpu family" in named:
         name += f" (family {named['cpu family']}, model {named.get('model', '?')})"
