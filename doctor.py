@@ -1,7 +1,7 @@
 """Finds what slows handloom down on this machine, and the cure: python -m handloom.doctor
 
-It measures and reads, and changes nothing but, with --measure, the file of the caches' sizes. It leaves out what can't
-be read on a system (most is read from Linux's /proc and /sys).
+It measures and reads, and changes nothing. It leaves out what can't be read on a system (most is read from Linux's
+/proc and /sys).
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from typing import Literal
 
 import numpy as np
 
-from .autograd.backend import check_device, compute_capability, import_cupy
-from .autograd.fast import compiled, mkl
-from .autograd.fast.blas import Blas, blas_of_numpy
-from .autograd.fast.parallel import one_blas_thread
-from .autograd.fast.processor import Processor, block_length, cache_file, keep, measured, processor
-from .autograd.kernels.attention import device_kernels
-from .autograd.kernels.fused import column_sums
+from .autograd import no_grad, ops
+from .autograd.backend import Blas, blas_of_numpy, check_device, compute_capability, import_cupy
+from .autograd.ops.attention import attention_plain
+from .autograd.ops.registry import refused_by
+from .autograd.quick import libraries
 from .train.cli.command_line import run_main
 from .train.cli.options import OptionParser
 from .train.runs.machine import cpu_fields
@@ -36,6 +34,7 @@ SELECTING = ("OPENBLAS_CORETYPE", "OPENBLAS_VERBOSE", "MKL_ENABLE_INSTRUCTIONS",
 THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 #: OpenBLAS's names of kernels that don't use AVX-512.
 _NARROW = ("Haswell", "Zen", "Sandybridge", "Nehalem", "Prescott", "Core2")
+_ROWS = np.tile(np.array([1, -1], np.float16), (3, 4))  # whose mean is 0 and variance 1
 # The time limit of a measurement in a child process, in seconds.
 _PATIENCE = 60
 
@@ -59,6 +58,16 @@ out, best = np.empty_like(a), 1e9
 for _ in range(12):
     begin = time.perf_counter(); np.matmul(a, b, out=out); best = min(best, time.perf_counter() - begin)
 print(2 * 1024**3 / best / 1e9)
+"""
+
+_LINEAR = """
+import time, numpy as np
+from handloom.autograd import no_grad, ops
+x, weight, best = np.ones((256, 512), np.float32), np.ones((2048, 512), np.float32), 1e9
+with no_grad():
+    for _ in range(10):
+        begin = time.perf_counter(); ops.linear(x, weight); best = min(best, time.perf_counter() - begin)
+print(2 * x.size * len(weight) / best / 1e9)
 """
 
 _FRESH = """
@@ -165,14 +174,6 @@ def processor_findings(name: str, flags: frozenset[str], governors: frozenset[st
         yield Finding("frequency", "note", "the governor is powersave: the clock may stay low", cure)
 
 
-def cache_findings(found: Processor, length: int) -> Iterator[Finding]:
-    """The processor's caches, and the blocks that follow: `length` numbers, of Adam's update."""
-    third = f"third {found.l3 / 2**20:.0f} MB, " if found.l3 else ""
-    text = f"second-level cache {found.l2 / 2**20:.2g} MB a core, {third}{found.cores} cores ({found.source}): "
-    text += f"Adam's blocks have {length:,} numbers"
-    yield Finding("caches", "ok", text, "after a change of machine: python -m handloom.doctor --measure")
-
-
 def _not_used(subject: str, missing: str) -> Finding:
     """A library that isn't used; `missing` says why, and after a colon how to get it."""
     why, _, cure = missing.partition(": ")
@@ -189,18 +190,10 @@ def compiled_findings(missing: str | None) -> Iterator[Finding]:
 
 
 def speeds_on_one_thread() -> tuple[float, float]:
-    """GFLOP/s of the product of a linear layer with 256 rows, 512 by 2,048, by NumPy and by MKL; the best of ten."""
-    x, weight, out = (np.ones(shape, np.float32) for shape in ((256, 512), (2048, 512), (256, 2048)))
-    found = []
-    with one_blas_thread():
-        for product in (np.matmul, mkl.multiply):
-            seconds = []
-            for _ in range(10):
-                begin = time.perf_counter()
-                product(x, weight.T, out)
-                seconds.append(time.perf_counter() - begin)
-            found.append(2 * x.size * len(weight) / min(seconds) / 1e9)
-    return found[0], found[1]
+    """GFLOP/s of a linear layer with 256 rows, 512 by 2,048, by NumPy and by MKL; nan for one that fails."""
+    one = {**os.environ, **dict.fromkeys(THREADS, "1")}
+    numpy, by_mkl = (next(iter(_in_child(_LINEAR, {**one, "HANDLOOM_MKL": on})), float("nan")) for on in ("0", "1"))
+    return numpy, by_mkl
 
 
 def mkl_findings(
@@ -276,11 +269,14 @@ def gpu_findings(present: bool) -> Iterator[Finding]:
     try:
         cupy = import_cupy()
         check_device("cuda")
-        sums = column_sums(cupy.asarray(np.ones((3, 5), np.float16))).get()
-        if (sums != 3).any():
-            raise RuntimeError(f"a kernel gave {sums.tolist()} where all are 3: update the driver")
+        one = cupy.ones(8, np.float16)
+        with no_grad():
+            found = ops.layer_norm(cupy.asarray(_ROWS), one, 0 * one).numpy()
+        if abs(found - _ROWS).max() > 0.01:
+            raise RuntimeError(f"a kernel gave {found[0].tolist()} for {_ROWS[0].tolist()}: update the driver")
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-        missing = device_kernels(0).why_not_here()
+        query = (one.reshape(1, 1, 1, 8),) * 3
+        missing = refused_by(attention_plain, "fused", query, method="fused", return_weights=False)
     except Exception as error:  # DeviceError names the cure; a broken CUDA raises many kinds of errors
         text = (str(error) or type(error).__name__).splitlines()[0].removeprefix("device 'cuda': ")
         yield Finding("GPU", "slow" if present else "ok", f"none used: {text}")
@@ -355,9 +351,9 @@ def diagnose() -> Iterator[Finding]:
     yield from processor_findings(name, flags, governors)
     yield from blas_findings(blas, environment, flags)
     yield from thread_findings(blas, environment, usable, os.cpu_count() or usable)
-    yield from cache_findings(processor(), block_length(20))
-    yield from compiled_findings(compiled.missing())
-    yield from mkl_findings(mkl.missing())
+    missing = {name: why for name, (_, why) in libraries().items()}
+    yield from compiled_findings(missing["compiled_loops"])
+    yield from mkl_findings(missing["mkl"])
     yield from memory_findings(_read("/proc/meminfo"), _container_limit())
     yield from page_fault_findings(*(_in_child(_FRESH, environment, how) for how in ("plain", "keep")))
     yield from huge_page_findings(_read("/sys/kernel/mm/transparent_hugepage/enabled"), environment)
@@ -368,10 +364,7 @@ def diagnose() -> Iterator[Finding]:
 def main() -> None:
     description = "Find what slows handloom down on this machine, and name the cure."
     parser = OptionParser(prog="python -m handloom.doctor", description=description)
-    parser.add_argument("--measure", action="store_true", help="read the sizes of the caches again and keep them")
-    if parser.parse_args().measure:
-        print(f"kept in {cache_file()}" if keep(measured(), cache_file()) else f"{cache_file()} can't be written")
-        processor.cache_clear()
+    parser.parse_args()
     print(f"NumPy {np.__version__}, Python {platform.python_version()}, {platform.platform()}")
     slow = 0
     for finding in diagnose():

@@ -3,32 +3,22 @@
 from . import engine, ops
 from .checkpoint import checkpoint
 from .engine import grad
-from .fast import (
-    attention,
-    compiled_ops,
-    dropout,
-    embedding,
-    heads,
-    linear,
-    linear_cross_entropy,
-    loss,
-    normalization,
-)
 from .function import Function
-from .grad_mode import enable_grad, is_grad_enabled, no_grad
 from .gradcheck import assert_gradients, gradcheck, gradgradcheck
-from .kernels import attention_op
-from .kernels import linear as kernels_linear
-from .kernels import ops as kernels_ops
 from .observe.anomaly import AnomalyError, detect_anomaly
 from .observe.drawing import draw_graph
 from .observe.observing import Observer, start_observing, stop_observing
 from .observe.recording import record
 from .ops.registry import explain, is_plain, plain
+from .origin import enable_grad, is_grad_enabled, no_grad
+from .quick import PLAIN
 from .random import Generator, default_generator, manual_seed
 from .tensor import Parameter, Tensor, bind
 
 bind(ops, engine)
+
+if not PLAIN:
+    from . import fast, kernels
 
 __all__ = [
     "AnomalyError",

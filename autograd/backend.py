@@ -1,4 +1,4 @@
-"""NumPy or CuPy: the namespace of an array, its device, and transfers between devices.
+"""NumPy or CuPy: the namespace of an array, its device, transfers between devices, and what NumPy multiplies with.
 
 An op calls `xp = array_module(x)` on its first line and needs no other knowledge of devices. For a Tensor it returns
 handloom's own ops, which have NumPy's names: so one backward rule, written in the functions that all three share,
@@ -7,12 +7,19 @@ serves arrays (the fast path) and Tensors (when the gradient is to be differenti
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import dataclasses
 import importlib
+import threading
+from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+from .quick import replaceable
 
 # A NumPy array, a CuPy array, or (in a backward rule that is being recorded) a Tensor.
 Array = Any
@@ -195,3 +202,84 @@ def _try_kernel(cupy: Any, device: int) -> None:
         else:
             cure = f"CUDA's compiler, headers and libraries come with pip install 'cupy-cuda{cuda}x[ctk]>=14'"
         raise DeviceError(f"device 'cuda:{device}' can't be used ({reason}): {cure}") from error
+
+
+# -- CUDA graphs -------------------------------------------------------------------------------------------------------
+
+
+class GraphError(RuntimeError):
+    """Something can't be captured as a CUDA graph; the message says what."""
+
+
+@replaceable
+def cuda_graphs() -> Any:
+    """A `Graphs` of `kernels/graphs.py`, which launches computations of fixed shapes as one each."""
+    raise GraphError("HANDLOOM_PLAIN=1 leaves CUDA graphs out")
+
+
+class _Capture(threading.local):
+    held: list[Array] | None = None  # the arrays that the graph being captured needs beside its own
+
+
+_capture = _Capture()
+
+
+@contextlib.contextmanager
+def capturing(held: list[Array]) -> Iterator[None]:
+    """Within the block this thread captures a graph: `constant` appends to `held` what the graph has to keep."""
+    _capture.held = held
+    try:
+        yield
+    finally:
+        _capture.held = None
+
+
+def is_capturing() -> bool:
+    """Whether this thread is capturing a graph or running the computation before: both must launch the same kernels."""
+    return _capture.held is not None
+
+
+def constant(xp: Any, array: Any) -> Array:
+    """`array` on the device of `xp`, for values that never change or follow from shapes alone: a graph keeps them."""
+    if _capture.held is None or not isinstance(array, np.ndarray):
+        return xp.asarray(array)
+    with xp.cuda.Stream.null:  # which is not captured: the copy is made now
+        made = xp.asarray(array)
+    _capture.held.append(made)
+    return made
+
+
+# -- NumPy's linear algebra library ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Blas:
+    """The linear algebra library under NumPy: its name and version, the kernels it chose, its threads (0: unknown)."""
+
+    name: str
+    kernel: str
+    threads: int
+
+
+def blas_of_numpy() -> Blas:
+    """The library under NumPy, from NumPy's build record and from OpenBLAS itself if NumPy uses it."""
+    config: Any = np.show_config(mode="dicts")
+    built = config.get("Build Dependencies", {}).get("blas", {})
+    name = f"{built.get('name', 'unknown')} {built.get('version', '')}".strip()
+    kernel = openblas_function("get_corename", ctypes.c_char_p)
+    threads = openblas_function("get_num_threads")
+    return Blas(name, kernel().decode() if kernel else "unknown", threads() if threads else 0)
+
+
+def openblas_function(name: str, result: Any = ctypes.c_int) -> Any:
+    """A function of the OpenBLAS that NumPy's core is linked with, such as "get_num_threads"; None if there is none."""
+    try:
+        library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # type: ignore[attr-defined]  # finds the symbols of what it is linked with
+    except (AttributeError, OSError):
+        return None
+    for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
+        function = getattr(library, f"{prefix}openblas_{name}{suffix}", None)
+        if function is not None:
+            function.restype = result
+            return function
+    return None

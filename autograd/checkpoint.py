@@ -15,9 +15,8 @@ import numpy as np
 from .backend import is_array
 from .engine import inner_gradients
 from .function import Function
-from .grad_mode import enable_grad, grad_mode
 from .ops.registry import is_plain, plain
-from .origin import Leaf, call_numbers
+from .origin import Leaf, call_numbers, enable_grad, grad_mode
 from .random import Draws
 from .tensor import Tensor
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from .backend import array_module, is_array
 from .function import Function
-from .grad_mode import enable_grad, no_grad
-from .origin import Leaf, Origin, leaf_lock
+from .origin import Leaf, Origin, enable_grad, leaf_lock, no_grad
 from .row_gradient import RowGradient, as_dense
 from .tensor import Tensor
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from .backend import Array, array_module, device_of, is_array, native
 from .changes import changes
-from .grad_mode import grad_mode
-from .origin import Origin, call_numbers
+from .origin import Origin, call_numbers, grad_mode
 from .tensor import Tensor
 
 # The active observer, which then runs the forward and backward computation of every call.
@@ -45,9 +44,9 @@ class Function:
     composed: Any = None
     #: `backward` may add to the arrays in `collected` itself, in place of returning what the engine would add to them.
     adds: ClassVar[bool] = False
-    #: Which form of its op the class is (`ops/registry.py`), if that has several.
+    #: Which form of its op the class is (`ops/registry.py`), and the op's plain form, if there are several.
     form: ClassVar[str] = ""
-    op: ClassVar[str] = ""
+    plain: ClassVar[Any] = None
 
     inputs: Sequence[Origin | None] = ()
     #: For `adds`: by input the gradient that other calls have given for it, which nobody else holds, or None.

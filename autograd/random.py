@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from .backend import Array, device_of, to_device
-from .fast.costs import DRAWN
-from .fast.parallel import parallel_for
-from .fast.processor import blocks
+from .quick import blocks, parallel_for
 
 # A mask of at least _LARGE elements is drawn in _LANES parts, each from a stream seeded by the generator, so that
 # several threads can draw at once. The number of parts is fixed, so that the result doesn't depend on that of threads.
@@ -163,12 +161,12 @@ def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: 
     def draw(first: int, last: int) -> None:
         for lane in range(first, last):
             # A block begins at a multiple of four in its lane, so that words are used whole.
-            for piece in blocks(bounds[lane], bounds[lane + 1], 3):
+            for piece in blocks(bounds[lane], bounds[lane + 1]):
                 size = piece.stop - piece.start
                 words = streams[lane].random_raw((size + 3) // 4).view(np.uint16)
                 np.greater_equal(words[:size], threshold, out=mask[piece])
 
-    parallel_for(np, len(streams), draw, cost=DRAWN * mask.size / len(streams))
+    parallel_for(np, len(streams), draw, cost=0.5 * mask.size / len(streams))
     return mask.reshape(shape), 65536 / (65536 - threshold) if threshold < 65536 else 0.0
 
 

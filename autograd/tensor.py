@@ -16,10 +16,9 @@ import numpy as np
 from . import operators
 from .backend import device_of, is_array, native, register_namespace, to_device
 from .changes import changes
-from .grad_mode import is_grad_enabled
 from .numpy_habits import NumPyHabits
 from .operators import Operators
-from .origin import Leaf, Origin, call_numbers, leaf_lock
+from .origin import Leaf, Origin, call_numbers, is_grad_enabled, leaf_lock
 from .row_gradient import RowGradient, as_dense
 
 if TYPE_CHECKING:  # a Tensor's methods call modules that import this one; `bind` passes them in

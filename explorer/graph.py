@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, grad
-from ..autograd.ops.registry import plain_form
 from ..autograd.row_gradient import as_dense
 from .asking import Ask
 from .packing import packed
@@ -208,7 +207,7 @@ def sources_of(one: Call) -> list[dict[str, Any]]:
     kind = type(one.seen.call)
     texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
     if kind.form not in ("", "plain"):
-        texts["plain"] = plain_form(kind.op)
+        texts["plain"] = kind.plain
     found = []
     for name, function in texts.items():
         if function is None:

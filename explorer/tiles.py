@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..autograd import default_generator, no_grad
+from ..autograd import default_generator, no_grad, ops, record
 from ..autograd.backend import DeviceError, check_device, to_device
-from ..autograd.fast.attention import StandardAttention
-from ..autograd.fast.costs import BLOCKS_FROM
-from ..autograd.kernels.attention_op import FusedAttention, why_not_fused
-from ..autograd.ops.attention import Conditions
-from ..autograd.ops.attention_blocked import BlockedAttention, blocks, can_skip
+from ..autograd.ops.attention import Conditions, attention_plain
+from ..autograd.ops.attention_blocked import BLOCKS_FROM, BlockedAttention, blocks, can_skip
+from ..autograd.ops.registry import refused_by
 from .asking import Ask
 from .attention import chosen_layer, described
 from .packing import packed
@@ -60,10 +59,14 @@ def compared(
     """The methods, each with its output for the query, and the trace of the blocked one."""
     operands = arrays if bias is None else [*arrays, bias]
 
-    def standard() -> StandardAttention:
-        return StandardAttention(conditions, 0.0, scale, default_generator)
+    def by_method(method: str) -> Callable[..., Any]:
+        def compute(query: Any, key: Any, value: Any, bias: Any = None) -> Any:
+            how: dict[str, Any] = {"mask": conditions.mask, "causal": conditions.causal, "scale": scale}
+            return ops.attention(query, key, value, bias=bias, method=method, **how)
 
-    truth = _output(standard(), [x.astype(np.float64) for x in operands])
+        return compute
+
+    truth, _ = _output(by_method("standard"), [x.astype(np.float64) for x in operands])
     trace: list[dict[str, Any]] = []
     before = [-np.inf]
 
@@ -80,20 +83,20 @@ def compared(
     blocked = BlockedAttention(conditions, 0.0, scale, default_generator, size)
     blocked.observe = observe
     methods: list[tuple[str, Any, int]] = [
-        ("standard", standard(), conditions.query_length * conditions.key_length),
+        ("standard", by_method("standard"), conditions.query_length * conditions.key_length),
         ("blocked", blocked, min(size, conditions.query_length) * min(size, conditions.key_length)),
     ]
     moved, refused = on_device(operands)
     if refused is None:
-        methods.append(("fused", FusedAttention(conditions, 0.0, scale, default_generator, True), 0))
+        methods.append(("fused", by_method("fused"), 0))
     found = []
-    for name, call, scores in methods:
-        out = _output(call, moved if name == "fused" else operands)
+    for name, compute, scores in methods:
+        out, kept = _output(compute, moved if name == "fused" else operands)
         found.append({
             "method": name,
             "error": float(np.abs(out - truth).max()),
             "scores": 4 * scores,
-            "kept": sum(int(x.nbytes) for x in call.kept if hasattr(x, "nbytes")),
+            "kept": kept,
             "output": packed(out[0, 0, query]),
         })  # fmt: skip
     if refused is not None:
@@ -108,7 +111,7 @@ def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
         moved = [to_device(x, "cuda") for x in operands]
     except DeviceError as error:
         return [], str(error)
-    return moved, why_not_fused(*moved[:3])
+    return moved, refused_by(attention_plain, "fused", tuple(moved[:3]), method="fused", return_weights=False)
 
 
 def past(queries: int, keys: int) -> np.ndarray:
@@ -127,6 +130,8 @@ def grid(conditions: Conditions, queries: int, keys: int, size: int) -> list[dic
     return found
 
 
-def _output(call: Any, operands: list[np.ndarray]) -> np.ndarray:
-    with no_grad():
-        return call(*operands).numpy()
+def _output(compute: Callable[..., Any], operands: list[np.ndarray]) -> tuple[np.ndarray, int]:
+    """The output, and the bytes that the calls keep for a backward pass besides their inputs."""
+    with no_grad(), record() as seen:
+        out = compute(*operands).numpy()
+    return out, sum(int(x.nbytes) for made in seen.calls for x in made.call.kept if hasattr(x, "nbytes"))

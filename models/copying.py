@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, ops
-from ..autograd.backend import array_module
-from ..autograd.kernels.graphs import constant
+from ..autograd.backend import array_module, constant
 from ..autograd.ops.reduction import widened
 
 #: A share below it counts as none: neither its logarithm nor the gradient of that can overflow.

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Parameter, Tensor, ops
-from ..autograd.backend import array_module
-from ..autograd.kernels.graphs import constant
+from ..autograd.backend import array_module, constant
 from . import init
 from .module import Module
 

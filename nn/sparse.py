@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor
-from ..autograd.backend import array_module
-from ..autograd.kernels.graphs import constant
+from ..autograd.backend import array_module, constant
 from .positional import PositionScores
 
 

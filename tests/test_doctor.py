@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from handloom import doctor
-from handloom.autograd.fast.blas import Blas, blas_of_numpy
-from handloom.autograd.fast.processor import Processor
+from handloom.autograd import Tensor
+from handloom.autograd.backend import Blas, blas_of_numpy
 from handloom.errors import InputError
 from tests.support.fake_cupy import another_gpu, kernels
 
@@ -39,7 +38,7 @@ def test_it_runs_here_and_says_what_it_saw() -> None:
 
 
 def test_the_threads_of_this_blas_are_those_it_was_told() -> None:
-    code = "from handloom.autograd.fast.blas import blas_of_numpy; print(blas_of_numpy().threads)"
+    code = "from handloom.autograd.backend import blas_of_numpy; print(blas_of_numpy().threads)"
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     if "openblas" not in blas_of_numpy().name:
@@ -135,13 +134,13 @@ def test_a_gpu_that_can_not_be_used_is_a_fault_only_where_there_is_one(monkeypat
 def test_a_gpu_is_asked_to_run_a_kernel(fake_cupy, monkeypatch) -> None:
     found = by_subject(doctor.gpu_findings(present=True))
     assert (list(found), found["GPU"].level) == (["GPU"], "note")
-    assert kernels.launches == ["column_sums"]
+    assert kernels.launches == ["layer_norm"]
     with another_gpu(broken=RuntimeError("Failed to find CUDA headers\nand more")):
         (failing,) = doctor.gpu_findings(present=True)
     assert (failing.level, "\n" in failing.text) == ("slow", False)
     assert "Failed to find CUDA headers" in failing.text
     assert "pip install 'cupy-cuda13x[ctk]>=14'" in failing.text
-    monkeypatch.setattr(doctor, "column_sums", lambda x: x[0])
+    monkeypatch.setattr(doctor.ops, "layer_norm", lambda x, weight, bias: Tensor(2 * x))
     assert "gave" in by_subject(doctor.gpu_findings(present=True))["GPU"].text
 
 
@@ -158,13 +157,7 @@ def test_a_child_that_fails_or_hangs_gives_no_numbers(monkeypatch) -> None:
     assert doctor._in_child("import time; time.sleep(5)", {}) == []
 
 
-def test_the_caches_and_the_compiled_loops_are_shown() -> None:
-    found = Processor("name", 2 << 20, 480 << 20, 2, "/sys")
-    (finding,) = doctor.cache_findings(found, 65_536)
-    assert (
-        finding.text
-        == "second-level cache 2 MB a core, third 480 MB, 2 cores (/sys): Adam's blocks have 65,536 numbers"
-    )
+def test_the_compiled_loops_are_shown() -> None:
     assert [f.level for f in doctor.compiled_findings(None)] == ["ok"]
     (finding,) = doctor.compiled_findings("Numba is not installed: pip install numba")
     assert (finding.text, finding.cure) == ("not used: Numba is not installed", "pip install numba")
@@ -185,19 +178,6 @@ def test_mkl_is_named_with_its_speed_and_what_is_missing() -> None:
     (finding,) = doctor.mkl_findings("NumPy multiplies with mkl 2026.2")
     assert (finding.text, finding.cure) == ("not used: NumPy multiplies with mkl 2026.2", "")
     assert len(doctor.speeds_on_one_thread()) == 2
-
-
-def test_the_caches_are_measured_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(doctor, "diagnose", lambda: iter([]))
-    monkeypatch.setattr(doctor, "cache_file", lambda: tmp_path / "sizes" / "processor.json")
-    monkeypatch.setattr("sys.argv", ["doctor", "--measure"])
-    doctor.main()
-    assert "kept in" in capsys.readouterr().out
-    monkeypatch.setattr(doctor, "cache_file", lambda: tmp_path)
-    doctor.main()
-    assert "can't be written" in capsys.readouterr().out
 
 
 def test_an_option_that_it_lacks_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

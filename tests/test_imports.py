@@ -171,6 +171,35 @@ def test_no_room_imports_a_floor_above_it(folder) -> None:
     assert not up, "\n".join(up)
 
 
+def is_quick(name: str) -> bool:
+    """Whether a module is only for speed: it stands in a folder `fast`, or among the kernels."""
+    return "fast" in name.split(".") or name.startswith("handloom.autograd.kernels")
+
+
+def test_what_is_only_for_speed_comes_in_at_one_place_each() -> None:
+    """A folder `fast` or `kernels` is imported by the package that it stands in, and else by such folders alone."""
+    for name, path in MODULES.items():
+        for line, target in imports(path) if not is_quick(name) else []:
+            of_its_own = path.name == "__init__.py" and target in (f"{name}.fast", f"{name}.kernels")
+            assert of_its_own or not is_quick(target), f"{path}:{line}: only {name.rpartition('.')[0]} may import that"
+
+
+def test_with_plain_forms_nothing_quick_is_imported_and_every_gradient_is_right() -> None:
+    modules = [name for name in MODULES if not is_quick(name) and not name.startswith("handloom.explorer")]
+    code = f"""
+import importlib, sys
+for name in {modules!r}:
+    importlib.import_module(name)
+quick = [name for name in sys.modules if name.startswith("handloom.") and {{"fast", "kernels"}} & set(name.split("."))]
+assert not quick, quick
+from handloom.autograd.gradcheck.__main__ import main
+sys.exit(main(["--samples", "3"]))
+"""
+    environment = os.environ | {"HANDLOOM_PLAIN": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_which_imports_count(tmp_path, monkeypatch) -> None:
     """Lazy ones do, those for type checkers don't; a name from an `__init__.py` counts with all that it gathers."""
     here = sys.modules[__name__]

@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Generator
-from ..autograd.backend import is_array, to_device
-from ..autograd.kernels.attention import device_kernels
-from ..autograd.kernels.graphs import GraphError, Graphs
-from ..autograd.kernels.update import read_state
+from ..autograd.backend import GraphError, cuda_graphs, is_array, to_device
+from ..autograd.ops.attention import attention_plain
+from ..autograd.ops.registry import refused_by
+from ..autograd.quick import PLAIN
 from ..errors import InputError
 from ..nn import Module, MultiHeadAttention
 from .distributed import Ranks
 from .optim.averaging import ExponentialAverage
-from .optim.flat_adam import FlatAdam, flat_form
 from .optim.loss_scaling import LossScaler, float_constants
-from .optim.optimizers import Optimizer
+from .optim.optimizers import Optimizer, flat_form
 from .updates import TOKEN_UNIT, Compute, MicroBatch, Prepare, Reading, UpdateOptions, Updates, check_counted
 
 
@@ -30,7 +29,7 @@ class DeviceUpdates:
     them. Several ranks sum their gradients in one piece, after the backward pass.
 
     Args:
-        flat: all parameters, in flat arrays.
+        flat: all parameters in flat arrays, a FlatAdam (`optim/fast/flat_adam.py`).
         model, optimizer, options, ranks: as of `Updates`. `name_overflows` costs three launches for each parameter.
         generators: the generators from which the passes draw.
     """
@@ -39,7 +38,7 @@ class DeviceUpdates:
 
     def __init__(
         self,
-        flat: FlatAdam,
+        flat: Any,
         model: Module,
         optimizer: Optimizer,
         options: UpdateOptions,
@@ -50,7 +49,7 @@ class DeviceUpdates:
         self.generators = generators
         self.scaler = LossScaler() if options.precision == "fp16" else None
         self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
-        self.graphs = Graphs() if options.graphs else None
+        self.graphs = cuda_graphs() if options.graphs else None
         self.steps: list[list[dict[str, Any]]] = []  # since the last reading, batch by batch: `count`, means by name
         self.names: list[str | None] = [name for name, _ in reversed(list(model.named_parameters()))]
         # For each of the flat form's parameters, how early its gradient comes: they come from the model's end.
@@ -139,7 +138,7 @@ class DeviceUpdates:
         if values:
             parts.append(xp.concatenate([value.astype(np.float32).reshape(1) for value in values]))
         host, size = to_device(xp.concatenate(parts), "cpu"), len(flat.state)
-        state, found = read_state(host[:size]), iter(host[size + 1 :].tolist())
+        state, found = flat.named(host[:size]), iter(host[size + 1 :].tolist())
         steps = []
         for step in self.steps:
             tokens, sums = 0.0, {"loss": 0.0}
@@ -183,11 +182,13 @@ def choose_updates(
     """
     every = {id(parameter) for parameter in optimizer.parameters} == set(map(id, model.parameters()))
     device = optimizer.parameters[0].device
-    if options.graphs and (device == "cpu" or ranks.size > 1):
-        where = "on the CPU" if device == "cpu" else f"with {ranks.size} processes"
+    if options.graphs and (device == "cpu" or ranks.size > 1 or PLAIN):
+        where = "with HANDLOOM_PLAIN=1" if PLAIN else f"with {ranks.size} processes"
+        where = "on the CPU" if device == "cpu" else where
         raise InputError(f"There are no CUDA graphs {where}: leave out --graphs, or train on --device cuda, alone.")
     if options.graphs and any(isinstance(module, MultiHeadAttention) for module in model.modules()):
-        missing = device_kernels(int(device.partition(":")[2])).why_not_here()
+        small = (to_device(np.zeros((1, 1, 1, 8), np.float16), device),) * 3
+        missing = refused_by(attention_plain, "fused", small, method="fused", return_weights=False)
         if missing:
             raise InputError(f"CUDA graphs hold only attention's fused kernel, and {missing}: leave out --graphs.")
     if every and device != "cpu":

@@ -1,1 +1,15 @@
-"""Everything that is only for speed on a CPU: threads, compiled loops, MKL, and the quick forms of ops."""
+"""Everything that is only for speed on a CPU: threads, compiled loops, MKL, and the quick forms of ops.
+
+Importing it registers them all.
+"""
+
+from .. import quick
+from . import compiled, compiled_ops, dropout, embedding, heads, loss, mkl
+
+
+@quick.replaces(quick.libraries)
+def libraries() -> dict[str, tuple[str | None, str | None]]:
+    return {
+        "compiled_loops": (compiled.library(), compiled.missing()),
+        "mkl": (mkl.library(), mkl.missing()),
+    }

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backend import array_module
 from ..function import Function, unbroadcast
-from ..ops.attention import with_four_axes
+from ..ops.attention import attention_plain, with_four_axes
 from ..ops.heads import empty_heads, empty_like_heads
 from ..ops.reduction import row_dots
 from ..ops.registry import form, through_plain
@@ -29,7 +29,7 @@ def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return None if options["return_weights"] is False else "it keeps the weights without a gradient"
 
 
-@form("attention", "standard", standard)
+@form(attention_plain, "standard", standard)
 class StandardAttention(Function):
     """Weights have the layout (batch, key, head, query): a sum over the keys then adds rows of heads x queries numbers,
     which is much faster than adding rows of one head's few queries.

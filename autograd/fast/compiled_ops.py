@@ -12,7 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.attention import attention_plain
 from ..ops.linalg import rows_of
+from ..ops.linear import linear_activation_plain
+from ..ops.linear_cross_entropy import linear_cross_entropy_plain
+from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.registry import form
 from .attention import StandardAttention, standard
 from .compiled import loops, why_not
@@ -72,7 +76,7 @@ class CompiledNormalization(Normalization):
         return d_total, dx, dw, db
 
 
-@form("layer_norm", "compiled", why_not)
+@form(LayerNorm, "compiled", why_not)
 class LayerNormCompiled(LayerNormOnCPU, CompiledNormalization):
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
@@ -82,7 +86,7 @@ class LayerNormCompiled(LayerNormOnCPU, CompiledNormalization):
         return self.gradients_in_one_pass(g, *self.saved[:2])[1:]
 
 
-@form("residual_layer_norm", "compiled", why_not)
+@form(residual_layer_norm_plain, "compiled", why_not)
 class ResidualLayerNormCompiled(ResidualLayerNormOnCPU, CompiledNormalization):
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
@@ -107,7 +111,7 @@ def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | N
     return why_not(arrays, options) or (None if options["class_weight"] is None else "there are class weights")
 
 
-@form("linear_cross_entropy", "compiled", without_class_weights)
+@form(linear_cross_entropy_plain, "compiled", without_class_weights)
 class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
     """A row of logits stays in the cache from bias to gradient: over memory go one reading and one writing."""
 
@@ -125,7 +129,7 @@ def relu_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return why_not(arrays, options) or only_relu(arrays, options)
 
 
-@form("linear_activation", "compiled", relu_compiled)
+@form(linear_activation_plain, "compiled", relu_compiled)
 class LinearReLUCompiled(LinearReLUOnCPU):
     """Bias, ReLU and dropout in one pass over the product, and so for their gradient. Gives NumPy's bits."""
 
@@ -142,7 +146,7 @@ def standard_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return why_not(arrays, options) or standard(arrays, options)
 
 
-@form("attention", "compiled", standard_compiled)
+@form(attention_plain, "compiled", standard_compiled)
 class StandardAttentionCompiled(StandardAttention):
     """The softmax over the keys goes along heads x queries numbers, as there, in one loop."""
 

@@ -12,11 +12,7 @@ FLOPS = 50
 # For each element of the array that the op processes:
 MASKED = 0.5  # x * mask * scale, residual added or not
 COPIED = 0.5  # merging heads
-DRAWN = 0.5  # drawing an element of a dropout mask
 LAYER_NORM, LAYER_NORM_BACKWARD = 1.2, 2.5
 RELU_BACKWARD = 0.6
-CLIPPED = 0.2  # a gradient's sum of squares, or its scaling
 CROSS_ENTROPY = 2.0  # softmax, loss and its gradient, for each logit
 ATTENTION, ATTENTION_BACKWARD = 4.0, 6.0  # products, softmax and dropout, for each score
-BLOCKED_ATTENTION = 4.0
-BLOCKS_FROM = 1 << 18  # scores per head from which on attention's method "auto" takes blocks

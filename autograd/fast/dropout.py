@@ -12,12 +12,12 @@ import numpy as np
 
 from ..backend import Array
 from ..function import Function
-from ..ops.dropout import Dropout
+from ..ops.dropout import Dropout, dropout_add_plain
 from ..ops.registry import form, on_cpu
+from ..quick import blocks
 from ..tensor import Tensor
 from .costs import MASKED
 from .parallel import parallel_for
-from .processor import blocks
 
 
 def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Array:
@@ -27,7 +27,7 @@ def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Arr
     flat_added = None if added is None else added.reshape(-1)
 
     def part(start, stop):
-        for piece in blocks(start, stop, 13):
+        for piece in blocks(start, stop):
             y = flat_out[piece]
             np.multiply(flat_x[piece], flat_mask[piece], out=y)
             y *= scale
@@ -38,7 +38,7 @@ def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Arr
     return out
 
 
-@form("dropout", "cpu", on_cpu)
+@form(Dropout, "cpu", on_cpu)
 class DropoutOnCPU(Dropout):
     """x times a mask of 0 and 1/(1-p)."""
 
@@ -51,7 +51,7 @@ class DropoutOnCPU(Dropout):
         return Dropout.backward(self, g) if isinstance(g, Tensor) else masked(g, *self.kept)
 
 
-@form("dropout_add", "cpu", on_cpu)
+@form(dropout_add_plain, "cpu", on_cpu)
 class DropoutAddOnCPU(Function):
     """residual + dropout(x)."""
 

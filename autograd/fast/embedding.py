@@ -14,7 +14,7 @@ from ..row_gradient import sum_rows
 from ..tensor import Tensor
 
 
-@form("embedding", "cpu", on_cpu)
+@form(Embedding, "cpu", on_cpu)
 class EmbeddingOnCPU(Embedding):
     """s table[ids]; a table that is a leaf gets a RowGradient."""
 

@@ -23,7 +23,7 @@ def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return "the parts are not views of one array, side by side" if whole_of(arrays) is None else None
 
 
-@form("merge_heads", "in place", side_by_side)
+@form(MergeHeads, "in place", side_by_side)
 class MergeHeadsInPlace(MergeHeads):
     """Returns the array of which the parts are views."""
 
@@ -33,7 +33,7 @@ class MergeHeadsInPlace(MergeHeads):
         return whole.reshape(batch, length, len(parts) * self.heads * width)
 
 
-@form("merge_heads", "cpu", on_cpu)
+@form(MergeHeads, "cpu", on_cpu)
 class MergeHeadsOnCPU(MergeHeads):
     def forward(self, *parts):
         batch, self.heads, length, width = parts[0].shape

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.linalg import rows_of
-from ..ops.linear import Linear, check_shapes
+from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.reduction import sum_of_rows
 from ..ops.registry import form, on_cpu, through_plain
 from ..random import GivenMask
@@ -24,7 +24,7 @@ from .mkl import multiply
 from .parallel import parallel_for, parallel_jobs
 
 
-@form("linear", "cpu", on_cpu)
+@form(Linear, "cpu", on_cpu)
 class LinearOnCPU(Linear):
     """Threads share the rows of y and dx, and the output features of dW and db: no two write to the same element."""
 
@@ -82,7 +82,7 @@ def only_relu(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return refused or on_cpu(arrays, options)
 
 
-@form("linear_activation", "cpu", only_relu)
+@form(linear_activation_plain, "cpu", only_relu)
 class LinearReLUOnCPU(LinearOnCPU):
     """relu(x W^T + b), then dropout, in place.
 

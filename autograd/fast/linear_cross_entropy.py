@@ -13,6 +13,7 @@ import numpy as np
 
 from ..function import Function
 from ..ops.linalg import rows_of
+from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.registry import form, on_cpu, through_plain
 from .costs import CROSS_ENTROPY, FLOPS
 from .loss import divisor_of_mean
@@ -27,7 +28,7 @@ BLOCK_BYTES = 1 << 25
 CLASS_PARTS = 8
 
 
-@form("linear_cross_entropy", "cpu", on_cpu)
+@form(linear_cross_entropy_plain, "cpu", on_cpu)
 class LinearCrossEntropyOnCPU(Function):
     """Cross-entropy of the classes t under softmax(z), z = x W^T + b; the gradients are computed with the loss.
 

@@ -5,7 +5,7 @@ OpenBLAS on an Intel Sapphire Rapids (docs/log.md). It is called on one thread, 
 themselves, and in a mode in which the bits of a result depend neither on where its operands lie nor on how its rows or
 columns were divided ("strict conditional numerical reproducibility"). Left to NumPy are small products, those with a
 single row or column, the many small ones of attention, and every dtype but float32 and float64. Generation calls it
-from compiled code (`models/generation/few_rows.py`), and its products of 8-bit integers (`screening.py`).
+from compiled code (`models/generation/fast/few_rows.py`), and its products of 8-bit integers (`screening.py`).
 
 HANDLOOM_MKL=0 leaves MKL out.
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .blas import blas_of_numpy
+from ..backend import blas_of_numpy
 from .compiled import allowed
 from .parallel import pieces
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..backend import Array
 from ..function import Function
 from ..ops.linalg import rows_of
+from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.reduction import sum_of_rows
 from ..ops.registry import form, on_cpu, through_plain
 from ..random import GivenMask
@@ -80,7 +81,7 @@ class Normalization(Function):
         return dx, dw, db
 
 
-@form("layer_norm", "cpu", on_cpu)
+@form(LayerNorm, "cpu", on_cpu)
 class LayerNormOnCPU(Normalization):
     def __init__(self, eps):
         self.eps = eps
@@ -95,7 +96,7 @@ class LayerNormOnCPU(Normalization):
         return self.gradients(g, x, weight)
 
 
-@form("residual_layer_norm", "cpu", on_cpu)
+@form(residual_layer_norm_plain, "cpu", on_cpu)
 class ResidualLayerNormOnCPU(Normalization):
     """LayerNorm of residual + dropout(x); with `both` also the sum. Each piece stays in the cache from x to y."""
 

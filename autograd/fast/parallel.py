@@ -22,7 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from .blas import openblas_function
+from .. import quick
+from ..backend import openblas_function
+from ..quick import PIECE
 
 #: Nanoseconds of work that pay for waking a thread, which takes some 40 microseconds.
 PART = 1e5
@@ -30,11 +32,6 @@ PART = 1e5
 LEAST = 2e4
 
 Body = Callable[[int, int], None]
-
-#: Elements processed at a time by the ops that go over them more than once: a few such arrays fit into a core's cache.
-#: A constant, since sums over rows are taken by pieces: with another length their last bits would change. Ops without
-#: such sums cut their arrays by the machine's own cache (`processor.blocks`).
-PIECE = 1 << 17
 
 
 class _Job:
@@ -126,6 +123,7 @@ def get_num_threads() -> int:
         return _blas_threads or max(int(_get_blas_threads()), 1)
 
 
+@quick.replaces(quick.one_blas_thread)
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Within the block BLAS uses one thread, and the large ops as many as before.
@@ -164,6 +162,7 @@ def _free_blas(user: object) -> None:
             _blas_threads = 0
 
 
+@quick.replaces(quick.parallel_for)
 def parallel_for(xp: Any, count: int, body: Body, cost: float) -> None:
     """Call body(start, stop) for parts of range(count) that cover it, one per thread, and wait for all.
 

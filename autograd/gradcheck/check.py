@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backend import is_array, to_device
 from ..engine import grad
-from ..grad_mode import enable_grad, is_grad_enabled, no_grad
+from ..origin import enable_grad, is_grad_enabled, no_grad
 from ..random import default_generator
 from ..tensor import Tensor
 from .differences import Estimate, central_difference, complex_step

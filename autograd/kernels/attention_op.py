@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backend import DeviceWarning, array_module, to_device
 from ..function import unbroadcast
-from ..ops.attention import with_four_axes
+from ..ops.attention import attention_plain, with_four_axes
 from ..ops.attention_blocked import BlockedAttention, with_weights
 from ..ops.heads import empty_like_heads
 from ..ops.registry import form
@@ -70,7 +70,7 @@ def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return refused
 
 
-@form("attention", "fused", kernels_can)
+@form(attention_plain, "fused", kernels_can)
 def fused_attention(*operands: Any, **options: Any) -> Any:
     """The output, and the weights that are asked for."""
     return with_weights(FusedAttention, operands, options)

@@ -15,15 +15,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..backend import Array, import_cupy, is_array
+from ..backend import Array, GraphError, capturing, cuda_graphs, import_cupy, is_array
+from ..quick import replaces
 
 _NODE = re.compile(r'^"graph_\d+_node_\d+"\[', re.MULTILINE)  # in CUDA's description of a graph
 _ALIGNMENT = 256  # bytes; each array of a batch begins at a multiple
@@ -33,41 +33,7 @@ _ALIGNMENT = 256  # bytes; each array of a batch begins at a multiple
 Compute = Callable[[Any], dict[str, Any]]
 
 
-class GraphError(RuntimeError):
-    """Something can't be captured; the message says what."""
-
-
-class _Capture(threading.local):
-    held: list[Array] | None = None  # the arrays that the graph being captured needs beside its own
-
-
-_capture = _Capture()
-
-
-@contextlib.contextmanager
-def _holding(held: list[Array]) -> Iterator[None]:
-    _capture.held = held
-    try:
-        yield
-    finally:
-        _capture.held = None
-
-
-def is_capturing() -> bool:
-    """Whether this thread is capturing a graph or running the computation before: both must launch the same kernels."""
-    return _capture.held is not None
-
-
-def constant(xp: Any, array: Any) -> Array:
-    """`array` on the device of `xp`, for values that never change or follow from shapes alone: a graph keeps them."""
-    if _capture.held is None or not isinstance(array, np.ndarray):
-        return xp.asarray(array)
-    with xp.cuda.Stream.null:  # which is not captured: the copy is made now
-        made = xp.asarray(array)
-    _capture.held.append(made)
-    return made
-
-
+@replaces(cuda_graphs)
 class Graphs:
     """Graphs of computations by name and by the form of the batch; see above.
 
@@ -108,7 +74,7 @@ class Graphs:
             self._forms.popitem(last=False)
         form.fill(leaves)
         if first:
-            with _holding([]):
+            with capturing([]):
                 return compute(form.batch)  # everything is compiled and loaded now
         if form.graph is None:
             self._capture(form, compute)
@@ -128,7 +94,7 @@ class Graphs:
     def _capture(self, form: _Form, compute: Compute) -> None:
         cuda = self.cupy.cuda
         held: list[Array] = []
-        with cuda.using_allocator(self.pool.malloc), self.stream, _holding(held):
+        with cuda.using_allocator(self.pool.malloc), self.stream, capturing(held):
             self.stream.begin_capture()
             try:
                 form.results = compute(form.batch)

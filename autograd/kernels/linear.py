@@ -14,7 +14,8 @@ import numpy as np
 from ..backend import Array, array_module
 from ..function import Function
 from ..ops.linalg import rows_of
-from ..ops.linear import Linear, check_shapes
+from ..ops.linear import Linear, check_shapes, linear_activation_plain
+from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.registry import form, through_plain
 from ..tensor import Tensor, array_of
 from . import fused
@@ -26,7 +27,7 @@ from .products import add_product, product
 BLOCK_BYTES, MOST_ROWS = 1 << 28, 4096
 
 
-@form("linear", "device", by_kernels)
+@form(Linear, "device", by_kernels)
 class LinearOnDevice(Linear):
     """cuBLAS on two-dimensional arrays; the bias's gradient is summed by a kernel."""
 
@@ -60,7 +61,7 @@ def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Ar
     return None
 
 
-@form("linear_activation", "device", by_kernels)
+@form(linear_activation_plain, "device", by_kernels)
 class LinearActivationOnDevice(Function):
     """dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
 
@@ -102,7 +103,7 @@ def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> st
     return "the kernel takes no class weights" if options["class_weight"] is not None else by_kernels(arrays, options)
 
 
-@form("linear_cross_entropy", "device", by_kernels_without_weights)
+@form(linear_cross_entropy_plain, "device", by_kernels_without_weights)
 class LinearCrossEntropyOnDevice(Function):
     """LinearCrossEntropy of `linear_cross_entropy.py` without class weights: rows in blocks, no logits in float32.
 

@@ -13,6 +13,10 @@ import numpy as np
 
 from ..backend import Array, array_module
 from ..function import Function, run
+from ..ops.dropout import Dropout, dropout_add_plain
+from ..ops.embedding import Embedding
+from ..ops.loss import cross_entropy_plain
+from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.registry import form, through_plain
 from ..random import Generator, GivenMask
 from ..tensor import array_of
@@ -59,7 +63,7 @@ def by_kernels_in_rows(arrays: list[Any], options: dict[str, Any]) -> str | None
     return refused
 
 
-@form("layer_norm", "device", by_kernels_in_rows)
+@form(LayerNorm, "device", by_kernels_in_rows)
 class LayerNormOnDevice(Function):
     """LayerNorm of `normalization.py` for rows that fit into shared memory."""
 
@@ -78,7 +82,7 @@ class LayerNormOnDevice(Function):
         return fused.layer_norm_backward(contiguous(g), self.kept[0], self.saved[1], *self.kept[1:])[1:]
 
 
-@form("residual_layer_norm", "device", by_kernels_in_rows)
+@form(residual_layer_norm_plain, "device", by_kernels_in_rows)
 class ResidualLayerNormOnDevice(Function):
     """LayerNorm of residual + dropout(x), and the sum itself if `both`, in one kernel."""
 
@@ -105,7 +109,7 @@ class ResidualLayerNormOnDevice(Function):
         return drawn_again(self.drop, self.saved[0].shape, array_of(self.saved[0]))
 
 
-@form("dropout", "device", by_kernels)
+@form(Dropout, "device", by_kernels)
 class DropoutOnDevice(Function):
     """Dropout whose mask is drawn in the kernel, and again in the backward pass."""
 
@@ -133,7 +137,7 @@ class SameDrop(Function):
         return run(SameDrop(self.drop), g)
 
 
-@form("dropout_add", "device", by_kernels)
+@form(dropout_add_plain, "device", by_kernels)
 class DropoutAddOnDevice(Function):
     """residual + dropout(x) in one kernel."""
 
@@ -155,7 +159,7 @@ def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> st
     return by_kernels(arrays, options)
 
 
-@form("cross_entropy", "device", by_kernels_without_weights)
+@form(cross_entropy_plain, "device", by_kernels_without_weights)
 class CrossEntropyOnDevice(Function):
     """CrossEntropy of `loss.py` without class weights: nothing of the logits' size is held in float32.
 
@@ -191,7 +195,7 @@ def by_kernels_of_a_table(arrays: list[Any], options: dict[str, Any]) -> str | N
     return by_kernels(arrays, options) if arrays[0].size else "the table is empty"
 
 
-@form("embedding", "device", by_kernels_of_a_table)
+@form(Embedding, "device", by_kernels_of_a_table)
 class EmbeddingOnDevice(Function):
     """Embedding of `embedding.py`: the gradient is summed in float32, row by row of the table."""
 

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module, import_cupy, is_array
+from ..ops import linalg
+from ..quick import replaces
 
 # The values of cudaDataType, cublasOperation_t, cublasComputeType_t and cublasGemmAlgo_t.
 _TYPES = {np.dtype(np.float32): 0, np.dtype(np.float16): 2}
@@ -75,6 +77,7 @@ def _handle(cupy: Any, library: Any, device: int) -> _Handle:
     return _Handle(cupy, library)
 
 
+@replaces(linalg.product)
 def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) -> Array:
     """x @ y for matrices, or stacks of them with two axes or more; into `out`, in row-major order, if it is given.
 

@@ -24,9 +24,10 @@ from ...arguments import Parser, Whole, positive, run_program, whole
 from ...errors import InputError
 from ..backend import DeviceError, check_device, import_cupy, to_device
 from ..engine import grad
-from ..grad_mode import no_grad
-from ..kernels.attention import device_kernels
 from ..ops import attention
+from ..ops.attention import attention_plain
+from ..ops.registry import refused_by
+from ..origin import no_grad
 from ..random import Generator
 from ..tensor import Tensor
 
@@ -77,7 +78,8 @@ def methods_on(device: str) -> tuple[list[str], str]:
     if device == "cpu":
         missing: str | None = "needs a GPU: --device cuda"
     else:
-        missing = device_kernels(int(device.partition(":")[2] or 0)).why_not_here()
+        small = [to_device(np.zeros((1, 1, 1, 8), np.float16), device)] * 3
+        missing = refused_by(attention_plain, "fused", tuple(small), method="fused", return_weights=False)
     return [name for name in METHODS if name != "fused" or not missing], missing or ""
 
 

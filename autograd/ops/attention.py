@@ -22,14 +22,13 @@ from .elementwise import promoted
 from .exponential import exp
 from .linalg import matmul
 from .reduction import narrowed, widened
-from .registry import declare, form, refused_by, serve
+from .registry import declare, refused_by, serve
 from .selection import where
 from .shape import broadcast_to, reshape
 
 METHODS = ("auto", "standard", "blocked", "fused")
 
 
-@form("attention")
 def attention_plain(
     query: Any, key: Any, value: Any, bias: Any = None, *, conditions: Conditions, dropout: float, scale: float,
     generator: Any, return_weights: Any = False, **choices: Any,
@@ -234,11 +233,11 @@ def attention(
     generator = generator or default_generator
     operands = (query, key, value) if bias is None else (query, key, value, bias)
     options: dict[str, Any] = {"method": method, "block_size": block_size, "deterministic": deterministic}
-    refused = refused_by("attention", "fused", operands, method=method) if method == "fused" else None
+    refused = refused_by(attention_plain, "fused", operands, method=method) if method == "fused" else None
     if refused:
         raise ValueError(f"attention: method 'fused' can't be used: {refused}")
     return serve(
-        "attention", operands, conditions=conditions, dropout=dropout, scale=scale, generator=generator,
+        attention_plain, operands, conditions=conditions, dropout=dropout, scale=scale, generator=generator,
         return_weights=return_weights, **options,
     )  # fmt: skip
 

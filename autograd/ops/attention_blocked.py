@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..fast.costs import BLOCKED_ATTENTION, BLOCKS_FROM
-from ..fast.parallel import parallel_for
 from ..function import Function, unbroadcast
+from ..quick import parallel_for
 from ..random import GivenMask, keep_mask
 from ..tensor import Tensor, array_of
-from .attention import Conditions
+from .attention import Conditions, attention_plain
 from .heads import empty_heads, empty_like_heads
 from .registry import form, through_plain
 
+BLOCKS_FROM = 1 << 18  # scores per head from which on method "auto" takes blocks
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full speed
 BLOCK_SCORES = 1 << 18  # scores that a thread works on at a time: few enough to stay in its cache
 FEW_SCORES = f"blocks pay off from {BLOCKS_FROM:,} scores per head on"
@@ -114,7 +114,7 @@ def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return "it gives the weights without a gradient" if options["return_weights"] is True else None
 
 
-@form("attention", "blocked", long)
+@form(attention_plain, "blocked", long)
 def blocked_attention(*operands: Any, **options: Any) -> Any:
     """The output; with `return_weights` (output, weights)."""
     return with_weights(BlockedAttention, operands, options)
@@ -135,7 +135,7 @@ class BlockedAttention(Function):
     over the second to last axis many times faster than over the last. Sums are float32 or wider.
     """
 
-    op, form, composed = "attention", "blocked", through_plain
+    plain, form, composed = staticmethod(attention_plain), "blocked", through_plain
 
     #: (block, m, l, o) -> None: called after each block that is not skipped, in the thread that processed it, with the
     #: running values of its queries. The arrays change afterwards: copy what is needed later.
@@ -281,7 +281,7 @@ class BlockedAttention(Function):
                 work(group, *own)
 
         if threads:
-            parallel_for(xp, len(groups), some, cost=BLOCKED_ATTENTION * rows * heads * queries * keys)
+            parallel_for(xp, len(groups), some, cost=4.0 * rows * heads * queries * keys)
         else:
             some(0, len(groups))
 

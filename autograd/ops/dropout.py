@@ -11,10 +11,9 @@ from ..function import Function
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .elementwise import add, promoted
-from .registry import declare, form, serve
+from .registry import declare, serve
 
 
-@form("dropout")
 class Dropout(Function):
     """y = x times a mask of 0 and 1/(1-p); dx = g times the same mask."""
 
@@ -53,10 +52,9 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
     if not training or p == 0:
         return x if isinstance(x, Tensor) else Tensor(x)
     (x,) = promoted(x)
-    return serve("dropout", (x,), p=p, generator=generator or default_generator)
+    return serve(Dropout, (x,), p=p, generator=generator or default_generator)
 
 
-@form("dropout_add")
 def dropout_add_plain(x: Any, residual: Any, *, p: float, generator: Generator) -> Tensor:
     """residual + dropout(x)."""
     return add(residual, Dropout(p, generator)(x))
@@ -80,4 +78,4 @@ def dropout_add(
         raise ValueError(f"dropout_add: x {list(x.shape)} and the residual {list(residual.shape)} differ")
     if not training or p == 0:
         return add(x, residual)
-    return serve("dropout_add", (x, residual), p=p, generator=generator or default_generator)
+    return serve(dropout_add_plain, (x, residual), p=p, generator=generator or default_generator)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Array, array_module
+from ..backend import Array, array_module, is_capturing
 from ..function import Function, run
-from ..kernels.graphs import is_capturing
 from ..tensor import Tensor, array_of
 from .indexing import take
 from .reduction import normalized_axes, summed

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..function import Function
-from ..kernels.products import product
+from ..quick import replaceable
 from ..tensor import Tensor, array_of
 from .elementwise import multiply
 from .reduction import normalized_axes
@@ -20,6 +20,12 @@ from .shape import ravel, reshape, transpose
 def rows_of(x: Any) -> Any:
     """(..., features) reshaped to (rows, features); not with -1, which is ambiguous for empty arrays."""
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+@replaceable
+def product(x: Any, y: Any) -> Any:
+    """x @ y for matrices, or stacks of them with two axes or more."""
+    return x @ y
 
 
 class MatMul(Function):

@@ -15,10 +15,9 @@ from .dropout import dropout as drop_out
 from .elementwise import promoted
 from .linalg import rows_of
 from .reduction import summed
-from .registry import OPS, declare, form, serve
+from .registry import OPS, declare, serve
 
 
-@form("linear")
 class Linear(Function):
     """y = x W^T + b for rows x; dx = g W, dW = g^T x, db = sum of g over the rows."""
 
@@ -54,7 +53,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     Raises ValueError for shapes that don't fit.
     """
     x, weight, bias = promoted(x, weight, bias)
-    return serve("linear", (x, weight) if bias is None else (x, weight, bias))
+    return serve(Linear, (x, weight) if bias is None else (x, weight, bias))
 
 
 def _linear_relu_reference(
@@ -99,7 +98,6 @@ def _linear_activation_reference(
     return _dropout_reference(out, p, generator=generator) if p and generator is not None else out
 
 
-@form("linear_activation")
 def linear_activation_plain(
     x: Any, weight: Any, bias: Any = None, *, activation: str, dropout: float, generator: Generator
 ) -> Tensor:
@@ -131,4 +129,4 @@ def linear_activation(
     x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     generator = generator or default_generator
-    return serve("linear_activation", operands, activation=activation, dropout=dropout, generator=generator)
+    return serve(linear_activation_plain, operands, activation=activation, dropout=dropout, generator=generator)

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..grad_mode import is_grad_enabled
+from ..origin import is_grad_enabled
 from ..tensor import Tensor, array_of
 from .elementwise import promoted
 from .linear import linear
 from .loss import _cross_entropy_reference, check_classes, cross_entropy
 from .reduction import narrowed, widened
-from .registry import declare, form, serve
+from .registry import declare, serve
 
 
-@form("linear_cross_entropy")
 def linear_cross_entropy_plain(
     x: Any, weight: Any, bias: Any = None, *, target: Any, class_weight: Any, ignore_index: int, reduction: str,
     label_smoothing: float, block_rows: int | None = None, record: bool = False,
@@ -98,6 +97,6 @@ def linear_cross_entropy(
     check_classes("linear_cross_entropy", target, classes, ignore_index)
     record = is_grad_enabled() and any(isinstance(o, Tensor) and o.requires_grad for o in operands)
     return serve(
-        "linear_cross_entropy", operands, target=target, class_weight=class_weight, ignore_index=ignore_index,
+        linear_cross_entropy_plain, operands, target=target, class_weight=class_weight, ignore_index=ignore_index,
         reduction=reduction, label_smoothing=label_smoothing, block_rows=block_rows, record=record,
     )  # fmt: skip

@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import array_module, is_array
-from ..kernels.graphs import constant
+from ..backend import array_module, constant, is_array
 from ..tensor import Tensor, array_of
 from .elementwise import promoted
 from .reduction import narrowed, widened
-from .registry import declare, form, serve
+from .registry import declare, serve
 from .selection import where
 from .softmax import log_softmax
 
 REDUCTIONS = ("mean", "sum", "none")
 
 
-@form("cross_entropy")
 def cross_entropy_plain(
     logits: Tensor, *, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Tensor:
@@ -121,7 +119,7 @@ def cross_entropy(
     check_classes("cross_entropy", target, classes, ignore_index)
     target = array_module(logits.data).asarray(target)
     loss = serve(
-        "cross_entropy", (logits.reshape((target.size, classes)),), target=target.reshape(-1), weight=weight,
+        cross_entropy_plain, (logits.reshape((target.size, classes)),), target=target.reshape(-1), weight=weight,
         ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,
     )  # fmt: skip
     return loss.reshape(target.shape) if reduction == "none" else loss

@@ -13,10 +13,9 @@ from ..tensor import Tensor
 from .dropout import _dropout_reference, check_probability, dropout_add
 from .elementwise import promoted
 from .reduction import narrowed, widened
-from .registry import declare, form, serve
+from .registry import declare, serve
 
 
-@form("layer_norm")
 class LayerNorm(Function):
     """y = x_hat w + b with x_hat = (x - mean) r, r = 1 / sqrt(var + eps), over the last axis.
 
@@ -72,10 +71,9 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
     """
     (x, weight, bias), eps = promoted(x, weight, bias), float(eps)
     _check_features("layer_norm", x, weight, bias)
-    return serve("layer_norm", (x, weight, bias), eps=eps)
+    return serve(LayerNorm, (x, weight, bias), eps=eps)
 
 
-@form("residual_layer_norm")
 def residual_layer_norm_plain(
     x: Any, residual: Any, weight: Any, bias: Any, *, p: float, eps: float, both: bool, generator: Generator
 ) -> Any:
@@ -127,7 +125,7 @@ def residual_layer_norm(
     if x.shape != residual.shape:
         raise ValueError(f"residual_layer_norm: x {list(x.shape)} and the residual {list(residual.shape)} differ")
     _check_features("residual_layer_norm", x, weight, bias)
-    return serve("residual_layer_norm", (x, residual, weight, bias), p=p, eps=eps, both=both, generator=generator)
+    return serve(residual_layer_norm_plain, (x, residual, weight, bias), p=p, eps=eps, both=both, generator=generator)
 
 
 class RMSNorm(Function):

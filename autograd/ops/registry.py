@@ -1,18 +1,21 @@
 """The registry of ops: each public function, its NumPy reference, and the forms that compute it.
 
-A form is one implementation of an op. The *plain* form comes first in the op's file: it is written for readers and
-takes any array. Most ops have no other. The large ops of a training step also have quick forms, in separate files, each
-with a condition that says which calls it takes. A public function checks and converts its arguments and calls `serve`,
-which runs the first form, in the order of `ORDER`, whose condition holds. Only quick forms deal with threads, devices
-and kernels.
+A form is one implementation of an op. The *plain* form, a Function class or a function, comes first in the op's file:
+it is written for readers and takes any array. Most ops have no other. The large ops of a training step also have quick
+forms in `fast/` and `kernels/`, each with the condition under which it takes a call:
 
-`with plain():`, or HANDLOOM_PLAIN=1 in the environment, turns the quick forms off; `explain` says which form serves a
-call.
+    @form(Linear, "cpu", on_cpu)
+    class LinearOnCPU(Linear): ...
+
+A public function checks and converts its arguments and calls `serve(Linear, operands)`, which runs the first form, in
+the order of `ORDER`, whose condition holds. Only quick forms deal with threads, devices and kernels.
+
+`with plain():` turns the quick forms off, HANDLOOM_PLAIN=1 in the environment doesn't even import them; `explain` says
+which form serves a call.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from contextlib import ContextDecorator
@@ -20,10 +23,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...errors import InputError
 from ..backend import array_module
 from ..function import run
-from ..grad_mode import no_grad
+from ..origin import no_grad
+from ..quick import PLAIN
 from ..tensor import array_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,18 +48,12 @@ class Form(NamedTuple):
     compute: Callable[..., Any]
     why_not: WhyNot
 
-    def run(self, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        if not isinstance(self.compute, type):
-            return self.compute(*operands, **options)
-        call = self.compute(**options)
-        call._options = options
-        return call(*operands)
-
 
 #: The names of forms, in the order in which they are tried. "standard", "blocked" and "fused" are attention's.
-ORDER = ("in place", "fused", "blocked", "compiled", "cpu", "device", "standard", "plain")
+ORDER = ("in place", "fused", "blocked", "compiled", "cpu", "device", "standard")
 OPS: dict[str, Op] = {}
-FORMS: dict[str, list[Form]] = {}
+#: The quick forms of each plain form that has some, in that order.
+QUICK: dict[Callable[..., Any], list[Form]] = {}
 
 
 def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
@@ -69,52 +66,57 @@ def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
     return enter
 
 
-def form(op: str, name: str = "plain", why_not: WhyNot = lambda arrays, options: None) -> Callable[[F], F]:
-    """Decorator: register a class or a function as the form `name` of `op`."""
+def form(plain: Callable[..., Any], name: str, why_not: WhyNot) -> Callable[[F], F]:
+    """Decorator: register a class or a function as the quick form `name` of the op whose plain form is `plain`."""
 
     def enter(compute: F) -> F:
-        forms = FORMS.setdefault(op, [])
+        forms = QUICK.setdefault(plain, [])
         forms.append(Form(name, compute, why_not))
         forms.sort(key=lambda known: ORDER.index(known.name))
-        if isinstance(compute, type):
-            made: Any = compute
-            made.op, made.form = op, name
+        for made, of in ((plain, "plain"), (compute, name)):
+            if isinstance(made, type):
+                known: Any = made
+                known.plain, known.form = staticmethod(plain), of
         return compute
 
     return enter
 
 
-def serve(op: str, operands: tuple[Any, ...], **options: Any) -> Any:
-    """Run the first form of `op` that takes these operands (Tensors or arrays) and options; returns its result."""
+def serve(plain: Callable[..., Any], operands: tuple[Any, ...], **options: Any) -> Any:
+    """Run the first quick form that takes these operands (Tensors or arrays) and options, or else the plain one."""
     if _mode.asked:
-        raise _Asked(op, operands, options)
-    return _chosen(op, operands, options).run(operands, options)
+        raise _Asked(plain, operands, options)
+    return _run(_chosen(plain, operands, options), operands, options)
 
 
-def _chosen(op: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Form:
-    forms = FORMS[op]
-    if not _mode.plain:
+def _run(compute: Callable[..., Any], operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    if not isinstance(compute, type):
+        return compute(*operands, **options)
+    call = compute(**options)
+    call._options = options
+    return call(*operands)
+
+
+def _chosen(plain: Callable[..., Any], operands: tuple[Any, ...], options: dict[str, Any]) -> Callable[..., Any]:
+    if not _mode.plain and plain in QUICK:
         arrays = [array_of(operand) for operand in operands]
-        for quick in forms:
+        for quick in QUICK[plain]:
             if quick.why_not(arrays, options) is None:
-                return quick
-    return forms[-1]
+                return quick.compute
+    return plain
 
 
-def run_form(op: str, *operands: Any) -> Any:
+def run_form(plain: Callable[..., Any], *operands: Any) -> Any:
     """`run` of the form that serves: for backward rules, of an op without options whose forms are all classes."""
-    return run(_chosen(op, operands, {}).compute(), *operands)
+    return run(_chosen(plain, operands, {})(), *operands)
 
 
-def refused_by(op: str, name: str, operands: tuple[Any, ...], **options: Any) -> str | None:
-    """Why the form `name` can't take these operands; None if it can."""
-    (asked,) = [known for known in FORMS[op] if known.name == name]
-    return asked.why_not([array_of(operand) for operand in operands], options)
-
-
-def plain_form(op: str) -> Callable[..., Any]:
-    """The class or function of the op's plain form."""
-    return FORMS[op][-1].compute
+def refused_by(plain: Callable[..., Any], name: str, operands: tuple[Any, ...], **options: Any) -> str | None:
+    """Why the quick form `name` can't take these operands; None if it can."""
+    for known in QUICK.get(plain, ()):
+        if known.name == name:
+            return known.why_not([array_of(operand) for operand in operands], options)
+    return "HANDLOOM_PLAIN=1 leaves it out"
 
 
 def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
@@ -131,21 +133,14 @@ def through_plain(call: Any, *inputs: Any) -> Any:
     if "generator" in options:
         options = {**options, "generator": call.drawn()}
     with plain():
-        return FORMS[call.op][-1].run(inputs, options)
+        return _run(call.plain, inputs, options)
 
 
 # -- plain forms only --------------------------------------------------------------------------------------------------
 
 
-def asks_for_plain(value: str) -> bool:
-    """Whether this value of HANDLOOM_PLAIN asks for plain forms only. Raises InputError unless it is 1, 0 or empty."""
-    if value not in ("1", "0", ""):
-        raise InputError(f"HANDLOOM_PLAIN is {value!r}: set it to 1 for plain forms only, to 0 for quick ones too.")
-    return value == "1"
-
-
 class _Mode(threading.local):
-    plain = asks_for_plain(os.environ.get("HANDLOOM_PLAIN", ""))
+    plain = PLAIN
     asked = False  # set by `explain`: `serve` then raises _Asked instead of computing
 
 
@@ -200,15 +195,15 @@ def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
         with no_grad():
             function(*inputs, **options)
     except _Asked as asked:
-        name, operands, options = asked.args
+        plainly, operands, options = asked.args
     else:
         return f"{function.__name__}\n  plain     serves: it is the only form, or there is nothing to compute"
     finally:
         _mode.asked = False
     arrays = [array_of(operand) for operand in operands]
-    lines = [f"{name}({', '.join(f'{a.dtype}{list(a.shape)}' for a in arrays)})"]
+    lines = [f"{function.__name__}({', '.join(f'{a.dtype}{list(a.shape)}' for a in arrays)})"]
     served = False
-    for known in FORMS[name]:
+    for known in [*QUICK.get(plainly, ()), Form("plain", plainly, lambda arrays, options: None)]:
         reason = known.why_not(arrays, options)
         if _mode.plain and known.name != "plain":
             reason = "plain() or HANDLOOM_PLAIN=1 leaves it out"

@@ -1,5 +1,6 @@
 """Generating sequences with a trained model: one interface for encoder-decoders and language models."""
 
+from ...autograd.quick import PLAIN
 from .beam import BeamStep, beam_search
 from .consensus import by_consensus
 from .decoding import DecodingState, Uncached
@@ -8,6 +9,9 @@ from .penalties import coverage_penalty, length_penalty
 from .rules import Hypothesis, Rules
 from .sampling import Sampler, sample
 from .strategy import Strategy
+
+if not PLAIN:
+    from . import fast
 
 __all__ = [
     "BeamStep",

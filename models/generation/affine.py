@@ -1,173 +1,65 @@
-"""x W^T + b for the few rows x of a decoding step, which spends most of its time here.
-
-Before a BLAS multiplies large matrices it copies both into the order in which its kernel reads them. With thousands of
-rows that costs next to nothing; with the 1 to 200 rows of a decoding step it costs as much as the arithmetic. OpenBLAS
-reads products of up to 10^6 multiplications without copying, with its kernels for AVX-512. So `pack` cuts W^T into
-blocks of columns, each contiguous, and the product becomes many small ones: some rows times one block each, all in one
-call of NumPy, with the blocks divided among the threads. Where Numba and MKL are installed, `few_rows` computes them
-instead, with wider blocks.
-"""
+"""x W^T + b on plain arrays, for the rows x of a decoding step."""
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import numpy as np
-
 from ...autograd.backend import array_module
-from ...autograd.fast import compiled, mkl
-from ...autograd.fast.blas import blas_of_numpy
-from ...autograd.fast.costs import FLOPS
-from ...autograd.fast.parallel import parallel_for
+from ...autograd.quick import parallel_for, replaceable
 from ...nn import Linear
-
-COLUMNS = 32  # of a block
-SMALL = 1_000_000  # multiplications of a product that OpenBLAS does not copy
-CHUNK = 1 << 16  # elements of the result that get bias and ReLU while they are in the processor's cache
-LEAST = 1 << 20  # weights of a decoder
-IN_PLACE = ("SkylakeX", "Cooperlake", "SapphireRapids")  # OpenBLAS's names of its kernels for AVX-512
-
-
-@functools.cache
-def reads_in_place() -> bool:
-    """Whether NumPy's BLAS multiplies small matrices without copying them."""
-    return blas_of_numpy().kernel in IN_PLACE
 
 
 class Affine:
     """x W^T + b on arrays x (rows, in_features), for W (out_features, in_features) and b (out_features,) or None.
 
     Attributes:
-        weight: W^T, a view of the parameter unless `pack` copies it whole.
-        blocks: after `pack` has cut W^T into blocks: (number, in_features, columns), padded with zeros. Without
-            `compiled` a single row is multiplied with the parameter: that product reads each weight once, in memory
-            order.
-        compiled: whether `few_rows` multiplies the blocks.
+        weight: W^T, a view of the parameter unless `pack` copies it.
     """
 
     def __init__(self, weight: Any, bias: Any):
         self.weight, self.bias = weight.T, bias
-        self.blocks: np.ndarray | None = None
-        self.compiled = False
         self.in_features, self.out_features = self.weight.shape
         self.xp, self.dtype = array_module(weight), weight.dtype
 
-    @classmethod
-    def of(cls, linear: Linear) -> Affine:
-        return cls(linear.weight.data, None if linear.bias is None else linear.bias.data)
-
     def buffer(self, rows: int) -> Any:
         """An array for the results of up to this many rows."""
-        if self.blocks is None:
-            return self.xp.empty((rows, self.out_features), self.dtype)
-        number, _, width = self.blocks.shape
-        groups, size = self._groups(rows, width)
-        return np.empty((groups * size, number * width), self.dtype)
+        return self.xp.empty((rows, self.out_features), self.dtype)
 
     def __call__(self, x: Any, buffer: Any = None, relu: bool = False) -> Any:
         """(rows, in_features) -> (rows, out_features), written into `buffer` if there is one."""
-        rows, packed, bias = len(x), self.blocks, self.bias
-        y = self.buffer(rows) if buffer is None else buffer
-        if packed is None or (rows == 1 and not self.compiled):
-            y = y[:rows, : self.out_features]
+        y = (self.buffer(len(x)) if buffer is None else buffer)[: len(x), : self.out_features]
 
-            def some_rows(first: int, last: int) -> None:
-                self.xp.matmul(x[first:last], self.weight, out=y[first:last])
-                _finish(y[first:last], bias, relu)
+        def some_rows(first: int, last: int) -> None:
+            self.xp.matmul(x[first:last], self.weight, out=y[first:last])
+            finish(y[first:last], self.bias, relu)
 
-            if rows == 1:  # BLAS divides it among its own threads
-                some_rows(0, 1)
-            else:
-                parallel_for(self.xp, rows, some_rows, cost=self.weight.size / FLOPS)
-            return y
-        if self.compiled and rows <= _few_rows().MOST and x.dtype == self.dtype and x.shape[1] == self.in_features:
-            y = y[:rows, : self.out_features]
-            _few_rows().multiply(np.ascontiguousarray(x), packed, bias, y, relu)
-            return y
-        width = packed.shape[2]
-        groups, size = self._groups(rows, width)
-        if groups * size > rows:
-            x = np.concatenate([x, np.zeros((groups * size - rows, self.in_features), x.dtype)])
-        x = x.reshape(1, groups, size, self.in_features)
-        y = y[: groups * size]
-        results = y.reshape(groups, size, len(packed), width).transpose(2, 0, 1, 3)
-        chunk = max(CHUNK // (len(y) * width), 1)
-
-        def part(first: int, last: int) -> None:
-            for start in range(first, last, chunk):
-                stop = min(start + chunk, last)
-                np.matmul(x, packed[start:stop, None], out=results[start:stop])
-                columns = slice(start * width, min(stop * width, self.out_features))
-                _finish(y[:rows, columns], None if bias is None else bias[columns], relu)
-
-        # Reading a weight takes some 0.4 ns, and multiplying it with a row 0.02 ns.
-        parallel_for(np, len(packed), part, cost=self.in_features * width * (0.4 + 0.02 * rows))
-        return y[:rows, : self.out_features]
-
-    def _groups(self, rows: int, width: int) -> tuple[int, int]:
-        """In how many groups to divide the rows so that products with a block stay small, and the rows of a group."""
-        most = max(SMALL // (self.in_features * width), 1)
-        groups = -(-rows // (1 << (most.bit_length() - 1)))  # the largest power of two
-        return groups, -(-rows // max(groups, 1))
+        if len(x) == 1:  # BLAS divides it among its own threads
+            some_rows(0, 1)
+        else:
+            parallel_for(self.xp, len(x), some_rows, cost=self.weight.size / 50)  # multiplications in a nanosecond
+        return y
 
 
-def _finish(y: Any, bias: Any, relu: bool) -> None:
+def finish(y: Any, bias: Any, relu: bool) -> None:
+    """Add the bias, then apply ReLU, in place."""
     if bias is not None:
         y += bias
     if relu:
         array_module(y).maximum(y, 0, out=y)
 
 
-@functools.cache
-def _few_rows() -> Any:
-    """The module of compiled products, imported when it is first needed."""
-    from . import few_rows
-
-    return few_rows
+@replaceable
+def affine(weight: Any, bias: Any) -> Affine:
+    """The Affine of a weight and a bias; in `fast` one that `pack` can cut into blocks."""
+    return Affine(weight, bias)
 
 
-def pack(layers: list[Affine]) -> None:
-    """Copy the weights into the layout that is fastest for few rows.
-
-    All lie in one array, for which the operating system can use large pages: reading is then faster by a tenth.
-    """
-    xp, dtype = layers[0].xp, layers[0].dtype
-    loops, width = in_loops(layers), 1
-    if loops:
-        width = _few_rows().WIDTH
-    elif xp is np and dtype in (np.float32, np.float64) and reads_in_place():
-        width = COLUMNS
-    line = 64 // dtype.itemsize  # numbers in a cache line, where each weight begins
-    numbers = [layer.in_features * width * -(-layer.out_features // width) for layer in layers]
-    flat = xp.empty(sum(numbers) + (len(layers) + 1) * line, dtype)
-    offset = -flat.ctypes.data % 64 // dtype.itemsize if xp is np else 0
-    for layer, size in zip(layers, numbers, strict=True):
-        packed = flat[offset : offset + size]
-        offset += -(-size // line) * line
-        if width > 1:
-            layer.blocks, layer.compiled = packed.reshape(-1, layer.in_features, width), loops
-            for start, block in zip(range(0, layer.out_features, width), layer.blocks, strict=True):
-                columns = layer.weight[:, start : start + width]
-                block[:, : columns.shape[1]], block[:, columns.shape[1] :] = columns, 0
-        else:
-            packed = packed.reshape(layer.in_features, layer.out_features)
-            packed[...] = layer.weight
-            layer.weight = packed
-        if layer.bias is not None:
-            layer.bias = layer.bias.copy()
-        elif loops:
-            layer.bias = np.zeros(layer.out_features, dtype)
+def affine_of(linear: Linear) -> Affine:
+    return affine(linear.weight.data, None if linear.bias is None else linear.bias.data)
 
 
-def in_loops(layers: list[Affine]) -> bool:
-    """Whether `few_rows` can multiply these, and pays: with less than a million weights its helpers gain nothing."""
-    arrays = [array for layer in layers for array in (layer.weight, layer.bias) if array is not None]
-    return (
-        array_module(*arrays) is np
-        and all(array.dtype == np.float32 for array in arrays)
-        and sum(array.size for array in arrays) >= LEAST
-        and all(layer.in_features % 8 == 0 for layer in layers)
-        and not (compiled.missing() or mkl.missing())
-        and _few_rows().usable()
-    )
+@replaceable
+def pack(layers: list[Any]) -> None:
+    """Copy the weights of these Affines into the layout that is fastest for few rows: here W^T, row by row."""
+    for layer in layers:
+        layer.weight = layer.xp.ascontiguousarray(layer.weight)

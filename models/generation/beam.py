@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...autograd.backend import to_device
-from ...autograd.fast.parallel import one_blas_thread
+from ...autograd.quick import one_blas_thread
 from .decoding import DecodingState, survivors, to_host
 from .penalties import LENGTH_NORMS, coverage_penalty
 from .rules import Hypothesis, Progress, Rules

@@ -14,7 +14,7 @@ from ...autograd import Tensor, no_grad
 from ...nn.positional import PositionScores
 from ..copying import copy_logits
 from .cache import TreeCache, keep_rows
-from .raw_layers import RawAttention, RawDecoder, attend
+from .raw_layers import RawAttention, RawDecoder, attend, attend_few
 
 
 class CachedState:
@@ -139,12 +139,9 @@ class CachedState:
         ]
 
     def _attend(self, q: Any, keys: Any, values: Any, bias: Any, kept: list[Any], keep: bool) -> Any:
-        if self.decoder.output.compiled and not keep:
-            from .few_queries import attend as attend_in_loop  # imports Numba
-
-            out = attend_in_loop(q, keys, values, bias)
-            if out is not None:
-                return out
+        out = None if keep else attend_few(self.decoder.output, q, keys, values, bias)
+        if out is not None:
+            return out
         out, weights = attend(q, keys, values, bias, some_see_nothing=self._empty_source, return_weights=keep)
         if keep:
             kept.append(self._by_row(weights, own=kept is self.self_attention))

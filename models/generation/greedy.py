@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.backend import array_module
-from ...autograd.fast.parallel import parallel_for
+from ...autograd.quick import parallel_for
 from .decoding import DecodingState, survivors, to_host
 from .rules import Hypothesis, Progress, Rules
 from .top import log_sum_exp, refuse_nan

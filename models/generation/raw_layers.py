@@ -10,11 +10,10 @@ import numpy as np
 
 from ...autograd import Tensor, no_grad
 from ...autograd.backend import array_module
-from ...autograd.fast import compiled
-from ...autograd.fast.parallel import parallel_for
+from ...autograd.quick import parallel_for, replaceable
 from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
 from ...nn.feed_forward import ACTIVATIONS
-from .affine import Affine, pack
+from .affine import Affine, affine, affine_of, pack
 
 # Attention of the new tokens: takes queries, keys and values (sentences, heads, tokens, head_dim), in cross-attention
 # queries alone, and returns (sentences, tokens, heads, head_dim).
@@ -32,25 +31,34 @@ class Normalise:
         if type(norm) is not LayerNorm or norm.eps_outside or x.dtype == np.float16:
             with no_grad():
                 return norm(Tensor(x)).data
-        if array_module(x) is np and x.dtype == norm.weight.dtype == np.float32 and not compiled.missing():
-            return self._by_loop(np.ascontiguousarray(x), norm)
-        xp, features = array_module(x), x.shape[1]
-        y = x - x.sum(axis=1, keepdims=True) / features
-        scale = xp.einsum("ij,ij->i", y, y)[:, None]
-        scale /= features
-        scale += norm.eps
-        xp.sqrt(scale, out=scale)
-        y *= xp.reciprocal(scale, out=scale)  # cheaper than a division of every number
-        y *= norm.weight.data
-        y += norm.bias.data
-        return y
+        return normalised(x, norm.weight.data, norm.bias.data, norm.eps)
 
-    def _by_loop(self, x: np.ndarray, norm: LayerNorm) -> np.ndarray:
-        y, x_hat, rstd = np.empty_like(x), np.empty_like(x), np.empty((len(x), 1), np.float32)
-        one, eps = np.float32(1), np.float32(norm.eps)
-        weight, bias = norm.weight.data, norm.bias.data
-        compiled.loops().normalize(x, None, None, one, weight, bias, eps, None, x_hat, rstd, y, 0, len(x))
-        return y
+
+@replaceable
+def normalised(x: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """Layer norm of rows x (rows, features)."""
+    xp, features = array_module(x), x.shape[1]
+    y = x - x.sum(axis=1, keepdims=True) / features
+    scale = xp.einsum("ij,ij->i", y, y)[:, None]
+    scale /= features
+    scale += eps
+    xp.sqrt(scale, out=scale)
+    y *= xp.reciprocal(scale, out=scale)  # cheaper than a division of every number
+    y *= weight
+    y += bias
+    return y
+
+
+@replaceable
+def attend_few(output: Affine, q: Any, keys: Any, values: Any, bias: Any) -> Any:
+    """The results of `attend` for few queries in a decoder with this output layer; None: `attend` computes them."""
+    return None
+
+
+@replaceable
+def screen_of(output: Affine) -> Any:
+    """What finds the few logits that matter without computing all; None: all are computed."""
+    return None
 
 
 def attend(
@@ -111,9 +119,9 @@ class RawAttention:
         bias = None if attention.in_proj_bias is None else attention.in_proj_bias.data
         # In cross-attention keys and values come from the encoder output: the query has a projection of its own.
         own = inner if cross else len(weight)
-        self.project_new = Affine(weight[:own], None if bias is None else bias[:own])
-        self.project_keys_values = Affine(weight[own:], None if bias is None else bias[own:])
-        self.project_out = Affine.of(attention.out_proj)
+        self.project_new = affine(weight[:own], None if bias is None else bias[:own])
+        self.project_keys_values = affine(weight[own:], None if bias is None else bias[own:])
+        self.project_out = affine_of(attention.out_proj)
         self.position_scores = attention.position_scores
 
     def split(self, x: Any, sentences: int, *heads: int) -> list[Any]:
@@ -146,7 +154,7 @@ class RawLayer:
         self.cross = None
         if hasattr(layer, "multihead_attn"):
             self.cross = RawAttention(layer.multihead_attn, cross=True)
-        self.linear1, self.linear2 = Affine.of(layer.linear1), Affine.of(layer.linear2)
+        self.linear1, self.linear2 = affine_of(layer.linear1), affine_of(layer.linear2)
         norms = (layer.norm1, layer.norm2) if self.cross is None else (layer.norm1, layer.norm2, layer.norm3)
         self.norms = [Normalise(norm) for norm in norms]
 
@@ -199,8 +207,8 @@ class RawDecoder:
     ):
         self.embed, self.layers = embed, [RawLayer(layer) for layer in layers]
         self.norm = None if norm is None else Normalise(norm)
-        self.output = Affine.of(output)
-        self.gate = None if copying is None else Affine.of(copying[0])
+        self.output = affine_of(output)
+        self.gate = None if copying is None else affine_of(copying[0])
         self.uncopied = None if copying is None else copying[1]
         if packed:
             pack([self.output, *(affine for layer in self.layers for affine in layer.affines())])
@@ -209,9 +217,5 @@ class RawDecoder:
 
     @functools.cached_property
     def screen(self) -> Any:
-        """A `Screen` of the output layer, where it can be had and pays; else None."""
-        if not self.output.compiled:
-            return None
-        from .screening import screen  # imports Numba
-
-        return screen(self.output.weight.T, self.output.bias)
+        """What finds the largest logits without computing all, where that can be had and pays; else None."""
+        return screen_of(self.output)

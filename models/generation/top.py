@@ -10,30 +10,21 @@ from typing import Any
 import numpy as np
 
 from ...autograd.backend import array_module
-from ...autograd.fast import compiled
-from ...autograd.fast.parallel import parallel_for
+from ...autograd.quick import parallel_for, replaceable
 
 CHUNK = 1 << 18  # elements that stay in a processor's cache between two passes
 STRIP = 256  # see _candidates
-MOST_BY_LOOP = 64  # a loop that keeps the largest numbers sorted is slow for more
 
 
+@replaceable
 def log_sum_exp(logits: Any) -> Any:
     """log sum exp over the last axis: (rows, vocab_size) -> (rows,), float32 at least."""
     xp = array_module(logits)
     dtype = np.float32 if logits.dtype == np.float16 else logits.dtype
     if xp is not np:
-        return _shifted(logits, dtype, xp)
+        return shifted(logits, dtype, xp)
     rows, vocabulary = logits.shape
     out = np.empty(rows, dtype)
-    if _for_loops(logits):
-        loop = compiled.loops().log_sum_exp
-        memory = _memory(logits)
-        parallel_for(np, rows, lambda first, last: loop(*memory, out, first, last), cost=0.5 * vocabulary)
-        if not np.isfinite(out).all():  # infinite logits and NaN
-            odd = ~np.isfinite(out)
-            out[odd] = _shifted(logits[odd], dtype, np)
-        return out
     chunk = max(CHUNK // max(vocabulary, 1), 1)
 
     def part(first: int, last: int) -> None:
@@ -46,19 +37,6 @@ def log_sum_exp(logits: Any) -> Any:
     return out
 
 
-def _for_loops(logits: Any) -> bool:
-    """Whether compiled loops, which read each logit once or twice and write none, can be had for these rows."""
-    in_order = logits.strides[0] >= 0 and logits.strides[1] == logits.itemsize
-    return in_order and compiled.why_not([logits], {}) is None
-
-
-def _memory(logits: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """The rows as one row, which the compiler knows to be contiguous, the step from one to the next, and the length."""
-    (rows, vocabulary), step = logits.shape, logits.strides[0] // logits.itemsize
-    flat = np.lib.stride_tricks.as_strided(logits, ((rows - 1) * step + vocabulary,), (logits.itemsize,))
-    return flat, step, vocabulary
-
-
 def _sum_chunk(logits: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
     """log sum exp of logits (rows, vocab_size) into out (rows,)."""
     with np.errstate(over="ignore", under="ignore"):
@@ -68,10 +46,10 @@ def _sum_chunk(logits: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
     if np.isfinite(total).all() and (total > 1e-20).all():
         np.log(total, out=out)
     else:
-        out[...] = _shifted(logits, buffer.dtype, np)
+        out[...] = shifted(logits, buffer.dtype, np)
 
 
-def _shifted(logits: Any, dtype: Any, xp: Any) -> Any:
+def shifted(logits: Any, dtype: Any, xp: Any) -> Any:
     """log sum exp as max x + log sum exp(x - max x), for logits of any size."""
     top = logits.max(axis=1, keepdims=True).astype(dtype)
     top = xp.where(xp.isfinite(top), top, 0)
@@ -79,6 +57,7 @@ def _shifted(logits: Any, dtype: Any, xp: Any) -> Any:
         return xp.log(xp.exp(logits - top).sum(axis=1)) + top[:, 0]
 
 
+@replaceable
 def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     """The k largest of each row, largest first, equal ones by smaller id.
 
@@ -92,12 +71,6 @@ def top_k(logits: Any, k: int) -> tuple[Any, Any]:
         ids = xp.argsort(-logits, axis=1, kind="stable")[:, :k]
         return xp.take_along_axis(logits, ids, axis=1), ids
     values, ids = xp.empty((rows, k), logits.dtype), xp.empty((rows, k), np.int64)
-    if 0 < k <= MOST_BY_LOOP and _for_loops(logits):
-        loop = compiled.loops().largest_numbers
-        memory = _memory(logits)
-        parallel_for(np, rows, lambda first, last: loop(*memory, values, ids, first, last), cost=0.1 * vocabulary)
-        refuse_nan(values)
-        return values, ids
 
     def part(first: int, last: int) -> None:
         chunk = max(CHUNK // vocabulary, 1) if xp is np else rows

@@ -11,7 +11,7 @@ import pytest
 from handloom.autograd import Tensor, manual_seed, no_grad, ops
 from handloom.autograd.fast import compiled
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer
-from handloom.models.generation import team
+from handloom.models.generation.fast import team
 
 PAD, BOS, EOS = 0, 2, 3
 

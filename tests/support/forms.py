@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -12,7 +13,7 @@ import numpy as np
 from handloom.autograd import Tensor, grad, ops, plain
 from handloom.autograd.backend import to_device
 from handloom.autograd.catalogue import CATALOGUE, OpSpec, Sample
-from handloom.autograd.ops.registry import FORMS
+from handloom.autograd.ops.registry import QUICK, Form
 from tests.support.derivatives import as_tuple
 
 #: How much values and gradients, and second derivatives, may differ, in units in the last place (ulps) of the array's
@@ -22,9 +23,18 @@ ULPS, SECOND_ULPS = {"float16": 8, "float32": 100, "float64": 100}, 4000
 SERVED_BY = {"linear_relu": "linear_activation"}
 
 
+def quick_forms() -> dict[str, list[Form]]:
+    """The quick forms by the op's name, which that of its plain form contains: LayerNorm, linear_activation_plain."""
+    return {
+        re.sub("(?<=[a-z])(?=[A-Z])", "_", plain.__name__).lower().removesuffix("_plain"): forms
+        for plain, forms in QUICK.items()
+    }
+
+
 def names_with(*forms: str) -> list[str]:
-    """The ops of the catalogue that have one of these forms."""
-    return [name for name in CATALOGUE if {f.name for f in FORMS.get(SERVED_BY.get(name, name), ())} & set(forms)]
+    """The ops of the catalogue that have one of these quick forms."""
+    quick = quick_forms()
+    return [name for name in CATALOGUE if {f.name for f in quick.get(SERVED_BY.get(name, name), ())} & set(forms)]
 
 
 def samples_of(name: str, dtype: Any, count: int) -> Iterator[Sample]:
@@ -69,7 +79,7 @@ def close(a: np.ndarray, b: np.ndarray, order: int, what: str) -> None:
 
 def examine_forms(module: str, count: int = 40) -> None:
     """Compare the forms of all ops with a form in this module; it must notice a mutant planted there."""
-    own = {op for op, forms in FORMS.items() for form in forms if form.compute.__module__.endswith(f".{module}")}
+    own = {op for op, forms in quick_forms().items() for f in forms if f.compute.__module__.endswith(f".{module}")}
     assert own, module
     for name in CATALOGUE:
         if SERVED_BY.get(name, name) in own:

@@ -150,7 +150,7 @@ MUTANTS = (
     M("normalization", "rms_norm", "ops.normalization:RMSNorm.backward", "if isinstance(x, Tensor) else self.kept[0]", "if False else self.kept[0]"),
     # Losses: reduction, weights, padding, smoothing.
     M("losses", "cross_entropy", "fast.loss:CrossEntropyOnCPU.backward", "g = g / count", "pass"),
-    M("losses", "cross_entropy", "ops.registry:through_plain", "return FORMS", "inputs = (inputs[0].detach(), *inputs[1:])\n        return FORMS"),
+    M("losses", "cross_entropy", "ops.registry:through_plain", "return _run", "inputs = (inputs[0].detach(), *inputs[1:])\n        return _run"),
     M("losses", "cross_entropy", "fast.loss:CrossEntropyOnCPU.backward", "(g * real)", "(g * (real | True))"),
     M("losses", "mse_loss", "ops.elementwise_loss:_reduced", "loss.mean()", "loss.sum()"),
     M("losses", "binary_cross_entropy", "ops.elementwise_loss:BinaryCrossEntropy.backward", "log_q - log_p", "log_p - log_q"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import Generator
-from handloom.autograd.kernels.graphs import GraphError
+from handloom.autograd.backend import GraphError
 from handloom.errors import InputError
 from handloom.nn import MultiHeadAttention
 from handloom.nn.transformer import checkpoint_activations

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ...arguments import path, positive, print_error, whole
-from ...autograd.backend import DeviceError
-from ...autograd.fast import compiled, mkl
-from ...autograd.kernels.graphs import GraphError
+from ...autograd.backend import DeviceError, GraphError
+from ...autograd.quick import libraries
 from ...errors import InputError, printable, remedy
 from ...models.shipped import MODELS
 from ..distributed import find_ranks
@@ -135,7 +134,7 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
     started = sys.argv[0] if sys.argv[0].startswith("handloom ") else f"python examples/{program}"
     full: dict[str, Any] = {"program": program, "command": f"{started} {arguments.typed}".rstrip()}
     full |= {"options": arguments.options, "data": data.summary(), "data_sha256": checksum(data)}
-    now = {"compiled_loops": compiled.library(), "mkl": mkl.library()}
+    now = {name: library for name, (library, _) in libraries().items()}
     full |= {"notes": list(data.notes), **now}
     made: list[RunFolder] = []
 

@@ -8,9 +8,7 @@ from typing import Any
 
 from ...autograd import Parameter
 from ...autograd.backend import array_module, to_device
-from ...autograd.fast.costs import MASKED
-from ...autograd.fast.parallel import parallel_for
-from ...autograd.fast.processor import block_length, blocks
+from ...autograd.quick import PIECE, blocks, parallel_for
 
 
 class ExponentialAverage:
@@ -42,7 +40,7 @@ class ExponentialAverage:
                 average += share * (parameter.data - average)
                 continue
             weights, flat = parameter.data.reshape(-1), average.reshape(-1)
-            pieces += [(weights[block], flat[block]) for block in blocks(0, parameter.size, 12)]
+            pieces += [(weights[block], flat[block]) for block in blocks(0, parameter.size)]
 
         def part(first: int, last: int) -> None:
             for weights, average in pieces[first:last]:
@@ -51,7 +49,7 @@ class ExponentialAverage:
                 average += difference
 
         if pieces:
-            parallel_for(array_module(pieces[0][0]), len(pieces), part, cost=MASKED * block_length(12))
+            parallel_for(array_module(pieces[0][0]), len(pieces), part, cost=0.5 * PIECE)
 
     @contextmanager
     def applied(self) -> Iterator[None]:

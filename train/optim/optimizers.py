@@ -9,15 +9,10 @@ import numpy as np
 
 from ...autograd import Parameter
 from ...autograd.backend import array_module, to_device
-from ...autograd.fast import compiled
-from ...autograd.fast.costs import CLIPPED
-from ...autograd.fast.parallel import PIECE, one_blas_thread, parallel_for
-from ...autograd.fast.processor import block_length
+from ...autograd.quick import PIECE, blocks, one_blas_thread, parallel_for, replaceable
 from ...autograd.row_gradient import RowGradient, as_dense
 
-# Bytes of weight, gradient, two moments and scratch for each element: a block of them stays in the processor's cache
-# between the passes over it.
-_BYTES = 20
+_NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squares, or its scaling
 
 
 class Optimizer:
@@ -86,8 +81,7 @@ class Optimizer:
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         self.steps += 1
-        block_size = block_length(_BYTES)
-        blocks: list[tuple[list[Any], Any, slice, float, float]] = []
+        parts: list[tuple[list[Any], Any, slice, float, float]] = []
         for parameter, scale, weight_decay, *moments in zip(
             self.parameters, self._lr_scales, self._decays, *self._state, strict=True
         ):
@@ -100,23 +94,23 @@ class Optimizer:
                 # A transposed array, say, can't be seen as flat: its blocks would be copies, and the update lost.
                 self._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
             else:
-                length = block_size
+                length = PIECE  # elements of a block, which stay in the processor's cache between the passes over them
                 if isinstance(gradient, RowGradient):  # in blocks of whole rows
-                    length = max(block_size // max(parameter.shape[1], 1), 1)
+                    length = max(PIECE // max(parameter.shape[1], 1), 1)
                 else:
                     gradient, *arrays = (array.reshape(-1) for array in (gradient, *arrays))
-                blocks += [
+                parts += [
                     (arrays, gradient, slice(start, start + length), lr, decay)
                     for start in range(0, len(arrays[0]), length)
                 ]
             parameter.mark_changed()
 
         def update(first: int, last: int) -> None:
-            for arrays, gradient, block, lr, decay in blocks[first:last]:
+            for arrays, gradient, block, lr, decay in parts[first:last]:
                 w, *moments = (array[block] for array in arrays)
                 self._update(w, gradient[block], *moments, lr=lr, decay=decay)
 
-        parallel_for(array_module(self.parameters[0].data), len(blocks), update, cost=block_size)
+        parallel_for(array_module(self.parameters[0].data), len(parts), update, cost=PIECE)
 
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
         """Change `w` and the moments in place; `decay` is lr times the weight decay.
@@ -213,48 +207,46 @@ class Adam(Optimizer):
         super().__init__(parameters, lr, weight_decay)
 
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
-        m, v = moments
         b1, b2 = self.betas
         # Both bias corrections fold into the step size and eps: two divisions less for each element.
         correction = (1 - b2**self.steps) ** 0.5
         rate = lr * correction / (1 - b1**self.steps)
-        if self._in_one_pass(w, g, m, v, (b1, 1 - b1, b2, 1 - b2, self.eps * correction, rate, 1 - decay)):
-            return
-        m *= b1
-        v *= b2
-        if isinstance(g, RowGradient):
-            m[g.ids] += g.rows * (1 - b1)
-            v[g.ids] += g.rows * g.rows * (1 - b2)
-            scratch = np.sqrt(v)
-        else:
-            xp = array_module(g)
-            scratch = g * (1 - b1)
-            m += scratch
-            xp.multiply(g, g, out=scratch)
-            scratch *= 1 - b2
-            v += scratch
-            xp.sqrt(v, out=scratch)
-        scratch += self.eps * correction
-        array_module(m).divide(m, scratch, out=scratch)
-        scratch *= rate
-        if decay:
-            w *= 1 - decay
-        w -= scratch
+        adam(w, g, *moments, (b1, 1 - b1, b2, 1 - b2, self.eps * correction, rate, 1 - decay))
 
-    @staticmethod
-    def _in_one_pass(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> bool:
-        """The update as a compiled loop, which reads and writes each array once and gives the same bits; False if there
-        is none for these arrays."""
-        rows = g.rows if isinstance(g, RowGradient) else g
-        arrays = [w, rows, m, v]
-        if compiled.why_not(arrays, {}) or not all(array.flags.c_contiguous for array in arrays):
-            return False
-        loops, scalars = compiled.loops(), [np.float32(number) for number in numbers]
-        if isinstance(g, RowGradient):
-            loops.adam_rows(w, g.ids, rows, m, v, *scalars)
-        else:
-            loops.adam(*(array.reshape(-1) for array in arrays), *scalars)
-        return True
+
+@replaceable
+def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
+    """m = b1 m + c1 g;  v = b2 v + c2 g^2;  w = keep w - rate m / (sqrt(v) + eps), in place.
+
+    `numbers` are b1, c1, b2, c2, eps, rate and keep.
+    """
+    b1, c1, b2, c2, eps, rate, keep = numbers
+    m *= b1
+    v *= b2
+    if isinstance(g, RowGradient):
+        m[g.ids] += g.rows * c1
+        v[g.ids] += g.rows * g.rows * c2
+        scratch = np.sqrt(v)
+    else:
+        xp = array_module(g)
+        scratch = g * c1
+        m += scratch
+        xp.multiply(g, g, out=scratch)
+        scratch *= c2
+        v += scratch
+        xp.sqrt(v, out=scratch)
+    scratch += eps
+    array_module(m).divide(m, scratch, out=scratch)
+    scratch *= rate
+    if keep != 1:
+        w *= keep
+    w -= scratch
+
+
+@replaceable
+def flat_form(optimizer: Optimizer, **options: Any) -> Any:
+    """See `fast/flat_adam.py`: all parameters in flat arrays on a device. Here there is none."""
+    return None
 
 
 class AdamW(Adam):
@@ -300,21 +292,21 @@ def squared_norms(gradients: Sequence[Any]) -> list[float]:
     if gradients:
         mean_size = sum(g.size for g in gradients) / len(gradients)
         with one_blas_thread():  # which divides a sum, too
-            parallel_for(array_module(gradients[0]), len(gradients), part, cost=CLIPPED * mean_size)
+            parallel_for(array_module(gradients[0]), len(gradients), part, cost=_NORM_COST * mean_size)
     return squares
 
 
 def _rescale(gradients: Sequence[Any], scale: float) -> None:
-    blocks = []
+    parts = []
     for g in gradients:
         whole = array_module(g) is not np or not g.flags.c_contiguous
-        blocks += [g] if whole else [g.reshape(-1)[start : start + PIECE] for start in range(0, g.size, PIECE)]
+        parts += [g] if whole else [g.reshape(-1)[block] for block in blocks(0, g.size)]
 
     def part(first: int, last: int) -> None:
-        for block in blocks[first:last]:
+        for block in parts[first:last]:
             block *= scale
 
-    parallel_for(array_module(gradients[0]), len(blocks), part, cost=CLIPPED * PIECE)
+    parallel_for(array_module(gradients[0]), len(parts), part, cost=_NORM_COST * PIECE)
 
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:

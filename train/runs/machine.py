@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ...autograd.fast.blas import blas_of_numpy
+from ...autograd.backend import blas_of_numpy
 
 PACKAGE = Path(__file__).resolve().parents[2]
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.autograd import Tensor
+from handloom.autograd.backend import Blas
 from handloom.autograd.fast import mkl, parallel
-from handloom.autograd.fast.blas import Blas
 from handloom.autograd.gradcheck import assert_gradients
 from handloom.autograd.ops import linear, linear_cross_entropy
 

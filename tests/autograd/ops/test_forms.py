@@ -14,11 +14,12 @@ import pytest
 
 from handloom.autograd import Generator, Tensor, checkpoint, draw_graph, explain, is_plain, ops, plain
 from handloom.autograd.catalogue import CATALOGUE
-from handloom.autograd.ops.registry import FORMS, ORDER, asks_for_plain
+from handloom.autograd.ops.registry import ORDER
+from handloom.autograd.quick import asks_for_plain
 from handloom.errors import InputError
 from tests.autograd.ops import test_conventions as conventions
 from tests.autograd.ops import test_whole_range as whole_range
-from tests.support.forms import compare_forms, compare_on_device, names_with, samples_of
+from tests.support.forms import SERVED_BY, compare_forms, compare_on_device, names_with, quick_forms, samples_of
 
 
 @pytest.mark.parametrize("name", names_with("in place", "cpu", "blocked", "standard"))
@@ -48,7 +49,7 @@ def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
     """A condition that never holds would leave its form untested."""
     from handloom.autograd.backend import to_device
 
-    served: dict[str, set[str]] = {name: set() for name in FORMS}
+    served: dict[str, set[str]] = {name: set() for name in quick_forms()}
     for name in names_with(*ORDER):
         for sample in samples_of(name, np.float32, 25):
             for device in ("cpu", "cuda"):
@@ -58,11 +59,9 @@ def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
                 if len(told) == 2:  # there is nothing to compute
                     continue
                 serving = {line[2:11].strip() for line in told[1:] if line.endswith("  serves")}
-                served[told[0].partition("(")[0]] |= serving
-    for name, forms in FORMS.items():
-        # A plain form need not serve any: it may be used within `with plain():` alone. Compiled ones take large arrays
-        # (tests/autograd/fast/test_compiled.py).
-        missing = {known.name for known in forms} - served[name] - {"plain", "fused", "compiled"}
+                served[SERVED_BY.get(name, name)] |= serving
+    for name, forms in quick_forms().items():  # compiled ones take large arrays: tests/autograd/fast/test_compiled.py
+        missing = {known.name for known in forms} - served[name] - {"fused", "compiled"}
         assert not missing, (name, missing)
 
 
@@ -73,12 +72,6 @@ def explained(function: Any, args: list[Any], kwargs: dict[str, Any]) -> list[st
 def without_compiled(told: str) -> list[str]:
     """The lines of `explain` but for the form that depends on what is installed."""
     return [line for line in told.splitlines() if not line.startswith("  compiled ")]
-
-
-def test_every_op_with_forms_has_a_plain_one_last() -> None:
-    for name, forms in FORMS.items():
-        assert [known.name for known in forms].count("plain") == 1, name
-        assert forms[-1].name == "plain", name
 
 
 def test_explain_says_which_form_serves_and_why_the_others_do_not() -> None:
@@ -183,4 +176,4 @@ def test_a_checkpoint_is_computed_again_by_the_forms_of_the_first_time() -> None
 
 
 def test_the_catalogue_has_inputs_for_each_op_with_forms() -> None:
-    assert set(FORMS) <= set(CATALOGUE)
+    assert set(quick_forms()) <= set(CATALOGUE)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.autograd.fast import parallel
-from handloom.models.generation import cache, few_queries, raw_layers
+from handloom.models.generation import cache, raw_layers
+from handloom.models.generation.fast import few_queries
 from tests.support.decoding import build, needs_numba, random_source
 
 pytestmark = needs_numba

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.autograd.fast import compiled, mkl, parallel
-from handloom.models.generation import affine, few_rows, team
-from handloom.models.generation.affine import Affine, pack
-from handloom.models.generation.few_rows import FEW, WIDTH, multiply, multiply_block
+from handloom.models.generation.fast import affine, few_rows, team
+from handloom.models.generation.fast.affine import PackedAffine, pack
+from handloom.models.generation.fast.few_rows import FEW, WIDTH, multiply, multiply_block
 from tests.support.decoding import needs_numba
 
 
@@ -153,7 +153,7 @@ PROGRAM = """
 import os
 import numpy as np
 from handloom.autograd import parallel
-from handloom.models.generation.few_rows import WIDTH, multiply
+from handloom.models.generation.fast.few_rows import WIDTH, multiply
 
 parallel.set_num_threads(2)
 x, blocks, bias = np.ones((3, 64), np.float32), np.ones((40, 64, WIDTH), np.float32), np.ones(40 * WIDTH, np.float32)
@@ -188,7 +188,7 @@ def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(affine, "LEAST", 0)
     monkeypatch.setattr(mkl, "missing", lambda: None)
     plain = Layer(5, 64, 300)
-    layer = Affine(plain.weight.T, plain.bias if bias else None)
+    layer = PackedAffine(plain.weight.T, plain.bias if bias else None)
     before = layer(plain.x, relu=relu)
     pack([layer])
     assert layer.compiled
@@ -204,10 +204,10 @@ def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) 
 def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affine, "LEAST", 0)
     monkeypatch.setattr(mkl, "missing", lambda: None)
-    fits = Affine(np.ones((8, 8), np.float32), None)
+    fits = PackedAffine(np.ones((8, 8), np.float32), None)
     for layers in (
-        [fits, Affine(np.ones((8, 12), np.float32), None)],  # not in eights
-        [Affine(np.ones((8, 8)), None)],  # float64
+        [fits, PackedAffine(np.ones((8, 12), np.float32), None)],  # not in eights
+        [PackedAffine(np.ones((8, 8)), None)],  # float64
     ):
         assert not affine.in_loops(layers)
     monkeypatch.setattr(affine, "LEAST", 65)
@@ -224,12 +224,12 @@ def test_other_dtypes_and_widths_are_numpys(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(affine, "LEAST", 0)
     monkeypatch.setattr(mkl, "missing", lambda: None)
     plain = Layer(5, 64, 300)
-    layer = Affine(plain.weight.T, plain.bias)
+    layer = PackedAffine(plain.weight.T, plain.bias)
     pack([layer])
     np.testing.assert_allclose(layer(plain.x.astype(np.float16)), layer(plain.x), atol=0.1)
     with pytest.raises(ValueError, match=r"matmul|reshape"):
         layer(np.ones((5, 68), np.float32))
-    assert not affine.in_loops([Affine(plain.weight.T, plain.bias.astype(np.float64))])
+    assert not affine.in_loops([PackedAffine(plain.weight.T, plain.bias.astype(np.float64))])
 
 
 @needs_numba

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...autograd.fast import mkl
-from ...autograd.fast.loops import fused
+from ....autograd.fast import mkl
+from ....autograd.fast.loops import fused
 from .team import PARTS, call_address, floats, integers, intrinsic, ir, job, run, types
 from .team import usable as usable
 

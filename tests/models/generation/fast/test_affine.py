@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handloom.autograd.fast import parallel
-from handloom.models.generation import affine
-from handloom.models.generation.affine import Affine, pack
+from handloom.models.generation.fast import affine
+from handloom.models.generation.fast.affine import PackedAffine, pack
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def test_packed_products_are_the_products(rows, sizes, bias, relu, in_place, sma
     rng = np.random.default_rng(seed)
     weights = [rng.normal(size=(out, features)) for features, out in sizes]
     biases = [rng.normal(size=out) if bias else None for _, out in sizes]
-    layers = [Affine(w, b) for w, b in zip(weights, biases, strict=True)]
+    layers = [PackedAffine(w, b) for w, b in zip(weights, biases, strict=True)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(affine, "reads_in_place", lambda: in_place)
         patch.setattr(affine, "SMALL", small)
@@ -54,7 +54,7 @@ def test_packed_products_are_the_products(rows, sizes, bias, relu, in_place, sma
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(affine, "reads_in_place", lambda: True)
     rng = np.random.default_rng(0)
-    layer = Affine(rng.normal(size=(5000, 64)).astype(np.float32), rng.normal(size=5000).astype(np.float32))
+    layer = PackedAffine(rng.normal(size=(5000, 64)).astype(np.float32), rng.normal(size=5000).astype(np.float32))
     pack([layer])
     x = rng.normal(size=(70, 64)).astype(np.float32)
     results = []
@@ -66,6 +66,6 @@ def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(results[0], layer.bias + x @ _whole(layer), rtol=1e-4, atol=1e-4)
 
 
-def _whole(layer: Affine) -> np.ndarray:
+def _whole(layer: PackedAffine) -> np.ndarray:
     assert layer.blocks is not None
     return np.concatenate(list(layer.blocks), axis=1)[:, : layer.out_features]

@@ -11,7 +11,7 @@ from handloom.autograd import Generator, Parameter, Tensor, default_generator, m
 from handloom.autograd.backend import to_device
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.nn import MultiHeadAttention
-from handloom.train.optim.flat_adam import FlatAdam
+from handloom.train.optim.fast.flat_adam import FlatAdam
 from handloom.train.optim.loss_scaling import LossScaler, float_constants
 from handloom.train.optim.optimizers import AdamW, clip_grad_norm
 from tests.support.fake_cupy import cublas, cupyx, kernels, operations

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.backend import array_module
-from ...autograd.fast import compiled, mkl
-from ...autograd.fast.loops import LANES, fused, largest
-from ...autograd.fast.parallel import parallel_for, pieces
+from ....autograd.backend import array_module
+from ....autograd.fast import compiled, mkl
+from ....autograd.fast.loops import LANES, fused, largest
+from ....autograd.fast.parallel import parallel_for, pieces
 from .team import INTEGER, PARTS, call_address, floats, integers, intrinsic, ir, job, run, types
 
 LEVELS = 127  # the largest integer

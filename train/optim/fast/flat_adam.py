@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import Parameter, Tensor
-from ...autograd.backend import array_module, is_array
-from ...autograd.changes import changes
-from ...autograd.kernels.update import PARTS, STATE, adam, add_parts, new_state, prepare_update, read_state
-from .loss_scaling import holding
-from .optimizers import Adam
+from ....autograd import Parameter, Tensor
+from ....autograd.backend import array_module, is_array
+from ....autograd.changes import changes
+from ....autograd.kernels.update import PARTS, STATE, adam, add_parts, new_state, prepare_update, read_state
+from ....autograd.quick import replaces
+from .. import optimizers
+from ..loss_scaling import holding
+from ..optimizers import Adam
 
 _NEVER = 2**31 - 1
 # Parameters begin at multiples of so many elements: 16 bytes of float16, at which cuBLAS is fastest.
@@ -143,6 +145,11 @@ class FlatAdam:
         state = read_state(self.state)
         return {name: state[name] for name in ("loss_scale", "norm", "steps", "skipped")}
 
+    @staticmethod
+    def named(state: Any) -> dict[str, float]:
+        """The fields of a state, on the host or the device, by name."""
+        return read_state(state)
+
     def write_state(self, **values: float) -> None:
         """Set fields of the state on the device, by name."""
         state = np.array([tuple({**read_state(self.state), **values}[name] for name in STATE.names or ())], STATE)
@@ -170,6 +177,7 @@ class FlatAdam:
             changes.note(array)
 
 
+@replaces(optimizers.flat_form)
 def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: Any) -> FlatAdam | None:
     """A FlatAdam that goes on where `optimizer` stands and shares its moments; `options` are FlatAdam's.
 

@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd.fast.loops import exact
-from ...autograd.fast.parallel import get_num_threads
+from ....autograd.fast.loops import exact
+from ....autograd.fast.parallel import get_num_threads
 
 try:
     import numba

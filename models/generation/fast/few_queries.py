@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...autograd.fast.loops import exponential, fused
+from ....autograd.fast.loops import exponential, fused
 from .team import INTEGER, PARTS, floats, integers, job, run
 
 FEW = 8  # queries of a sentence; more are multiplied faster by a BLAS

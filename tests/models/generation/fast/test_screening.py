@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from handloom.autograd import manual_seed
 from handloom.autograd.fast import mkl
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, greedy_search
-from handloom.models.generation import affine, screening
-from handloom.models.generation.screening import FEW, OFFSET, Screen, logit_bounds, quantise
+from handloom.models.generation.fast import affine, screening
+from handloom.models.generation.fast.screening import FEW, OFFSET, Screen, logit_bounds, quantise
 from tests.support.decoding import needs_numba
 
 

@@ -1,0 +1,87 @@
+"""The edge of the engine: how what is only for speed comes in.
+
+A reader who leaves `fast/` (for a CPU) and `kernels/` (for a GPU) unopened has missed no idea. Nothing outside imports
+them but `autograd/__init__.py`, in one line, and with HANDLOOM_PLAIN=1 in the environment not even that one. An op gets
+its quick forms through `form` (`ops/registry.py`). A function that is no op is `replaceable`: it is written plainly
+where it belongs, and a quicker one `replaces` it when its module is imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+from ..errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Elements processed at a time by what goes over arrays more than once: a few such arrays fit into a core's cache. A
+#: constant, since some sums over rows are taken by pieces: with another length their last bits would change.
+PIECE = 1 << 17
+
+
+def asks_for_plain(value: str) -> bool:
+    """Whether this value of HANDLOOM_PLAIN asks for plain forms only. Raises InputError unless it is 1, 0 or empty."""
+    if value not in ("1", "0", ""):
+        raise InputError(f"HANDLOOM_PLAIN is {value!r}: set it to 1 for plain forms only, to 0 for quick ones too.")
+    return value == "1"
+
+
+#: Whether HANDLOOM_PLAIN=1 leaves out everything that is only for speed.
+PLAIN = asks_for_plain(os.environ.get("HANDLOOM_PLAIN", ""))
+
+
+def replaceable(plain: F) -> F:
+    """Decorator of a function that `replaces` may replace. `__wrapped__` remains the plain one."""
+
+    @functools.wraps(plain)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return made.now(*args, **kwargs)
+
+    made: Any = call
+    made.now = plain
+    return made
+
+
+def replaces(plain: Callable[..., Any]) -> Callable[[F], F]:
+    """Decorator: from now on this function computes what the `replaceable` one is called for."""
+
+    def enter(quick: F) -> F:
+        target: Any = plain
+        target.now = quick
+        return quick
+
+    return enter
+
+
+@replaceable
+def parallel_for(xp: Any, count: int, body: Callable[[int, int], None], cost: float) -> None:
+    """Call body(start, stop) for parts of range(count) that cover it: here for the whole, in `fast` on several threads.
+
+    Args:
+        xp: the arrays' module; what a device computes stays in one part.
+        count: number of items. The parts must not depend on each other, and their number must not change the result.
+        cost: rough time of one item in nanoseconds, by which threads are woken or not.
+    """
+    body(0, count)
+
+
+@replaceable
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Within the block NumPy's linear algebra library uses one thread; here it is left alone."""
+    return nullcontext()
+
+
+def blocks(start: int, stop: int) -> Iterator[slice]:
+    """Slices of start..stop, each of PIECE elements but the last, which may be shorter."""
+    for first in range(start, stop, PIECE):
+        yield slice(first, min(first + PIECE, stop))
+
+
+@replaceable
+def libraries() -> dict[str, tuple[str | None, str | None]]:
+    """The optional libraries of the quick forms: name and version (None if unused), and why it is not used, or None."""
+    return dict.fromkeys(("compiled_loops", "mkl"), (None, "HANDLOOM_PLAIN=1 leaves it out"))
