@@ -133,12 +133,18 @@ def definition(name: str) -> tuple[Path, str, int]:
             node: Any = ast.parse(file.read_text(encoding="utf-8"))
             line = 1
             for part in parts[length:]:
-                inner = [one for one in node.body if getattr(one, "name", None) == part]
+                inner = [one for one in node.body if part in _names(one)]
                 if not inner:
                     raise KeyError(name)
                 node, line = inner[0], inner[0].lineno
             return file, ".".join(parts[length:]), line
     raise KeyError(name)
+
+
+def _names(node: Any) -> list[str]:
+    """What a statement defines: a function, a class, or the row of a table."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [name for one in (node, *targets) if (name := getattr(one, "name", None) or getattr(one, "id", None))]
 
 
 def source_link(name: str) -> str:

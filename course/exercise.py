@@ -48,7 +48,7 @@ class Exercise:
         mistakes: at least three.
         hints: three, each says more than the one before; the solution comes after them.
         another: a right answer that is written differently; the tests hold that it passes.
-        source: what does it in handloom, as "autograd.ops.trigonometric.Tanh.backward".
+        source: what does it in handloom, as "autograd.ops.softmax.Softmax.backward".
         rtol: the relative difference that is rounding.
     """
 

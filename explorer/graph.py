@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, grad
+from ..autograd.gradcheck.planting import source_of
+from ..autograd.ops.elementwise import Elementwise
 from ..autograd.row_gradient import as_dense
 from .asking import Ask
 from .packing import packed
@@ -206,6 +208,8 @@ def sources_of(one: Call) -> list[dict[str, Any]]:
     """The text of the call's forward and backward rule and, where a quick form made it, of the op's plain form."""
     kind = type(one.seen.call)
     texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
+    if issubclass(kind, Elementwise):
+        texts = {"the row of its table": kind.gradient}
     if kind.form not in ("", "plain"):
         texts["plain"] = kind.plain
     found = []
@@ -213,7 +217,7 @@ def sources_of(one: Call) -> list[dict[str, Any]]:
         if function is None:
             continue
         try:
-            text, line = inspect.getsource(function), inspect.getsourcelines(function)[1]
+            text, line = source_of(function), inspect.getsourcelines(function)[1]
             path = Path(inspect.getsourcefile(function) or "")
         except (OSError, TypeError):
             continue  # a builtin, or an installation without its sources

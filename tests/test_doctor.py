@@ -134,7 +134,7 @@ def test_a_gpu_that_can_not_be_used_is_a_fault_only_where_there_is_one(monkeypat
 def test_a_gpu_is_asked_to_run_a_kernel(fake_cupy, monkeypatch) -> None:
     found = by_subject(doctor.gpu_findings(present=True))
     assert (list(found), found["GPU"].level) == (["GPU"], "note")
-    assert kernels.launches == ["layer_norm"]
+    assert kernels.launches == ["layer_norm_forward"]
     with another_gpu(broken=RuntimeError("Failed to find CUDA headers\nand more")):
         (failing,) = doctor.gpu_findings(present=True)
     assert (failing.level, "\n" in failing.text) == ("slow", False)

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def function_at(where: str) -> FunctionType:
-    """The function at "module:function" or "module:Class.method" of the engine, or below a property."""
+    """The function at "module:function", "module:Class.method" or, of a table's row, "module:op.gradient"."""
     module, _, path = where.partition(":")
     found: Any = sys.modules[f"{__name__.split('.')[0]}.autograd.{module}"]
     for part in path.split("."):
@@ -24,6 +24,15 @@ def function_at(where: str) -> FunctionType:
     return found
 
 
+def source_of(function: Any) -> str:
+    """The source of a function; of a lambda, that of the whole statement in which it stands."""
+    if function.__name__ != "<lambda>":
+        return textwrap.dedent(inspect.getsource(function))
+    lines, first = inspect.getsource(sys.modules[function.__module__]), function.__code__.co_firstlineno
+    (statement,) = [node for node in ast.parse(lines).body if node.lineno <= first <= (node.end_lineno or 0)]
+    return ast.get_source_segment(lines, statement) or ""
+
+
 @contextmanager
 def planted(where: str, old: str, new: str) -> Iterator[None]:
     """Within the `with` block the function runs with `old` replaced by `new` in its source, in all threads.
@@ -31,17 +40,23 @@ def planted(where: str, old: str, new: str) -> Iterator[None]:
     All references to the function are affected. Raises ValueError unless `old` occurs once.
     """
     function = function_at(where)
-    source = textwrap.dedent(inspect.getsource(function))
+    source = source_of(function)
     if source.count(old) != 1:
         raise ValueError(f"{where}: the text to replace, {old!r}, occurs {source.count(old)} times")
     tree = ast.parse(source.replace(old, new))
     definition = tree.body[0]
-    assert isinstance(definition, ast.FunctionDef)
-    definition.decorator_list = []
+    if isinstance(definition, ast.Assign):  # the row of a table, with the lambdas of value and gradient
+        rules = [node for node in ast.walk(definition) if isinstance(node, ast.Lambda)]
+        name = ast.Name("planted", ast.Store())
+        tree.body = [ast.Assign([name], rules[("value", "gradient").index(where.rpartition(".")[2])])]
+    else:
+        assert isinstance(definition, ast.FunctionDef)
+        definition.decorator_list, definition.name = [], "planted"
     namespace: dict[str, Any] = {}
-    exec(compile(tree, where, "exec", flags=0), vars(sys.modules[function.__module__]), namespace)
+    code = compile(ast.fix_missing_locations(tree), where, "exec", flags=0)
+    exec(code, vars(sys.modules[function.__module__]), namespace)
     original = function.__code__
-    function.__code__ = namespace[function.__name__].__code__
+    function.__code__ = namespace["planted"].__code__
     try:
         yield
     finally:

@@ -48,7 +48,7 @@ def why_not_fused(query: Any, key: Any, value: Any, automatic: bool = False) -> 
         return None
     if automatic:
         _warn(refused)
-    return f"{refused}; 'auto' takes the standard or the blocked method there"
+    return refused
 
 
 @cache

@@ -10,30 +10,16 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of
-from .elementwise import negative, promoted
+from .elementwise import elementwise, negative, promoted
 from .erf import erf_array
 from .exponential import sigmoid_array
 from .reduction import floating, narrowed, widened
 from .registry import declare
 
-
-class ReLU(Function):
-    """y = max(x, 0); dx = g where y is positive or NaN, 0 elsewhere."""
-
-    def forward(self, x):
-        out = array_module(x).maximum(x, 0)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * ~(array_of(out) <= 0)
-
-
-@declare(lambda x: np.where(x > 0, x, 0.0))
-def relu(x: Any) -> Tensor:
-    """max(x, 0), elementwise; the gradient at 0 is 0."""
-    return ReLU()(x)
+relu = elementwise(
+    "ReLU", lambda x, xp: xp.maximum(x, 0), "y", lambda g, y, xp: g * ~(array_of(y) <= 0),
+    lambda x: np.where(x > 0, x, 0.0), "max(x, 0), elementwise; the gradient at 0 is 0, that at NaN passes.",
+)  # fmt: skip
 
 
 class LeakyReLU(Function):
@@ -88,23 +74,10 @@ def selu(x: Any) -> Tensor:
     return ELU(_SELU_ALPHA, _SELU_SCALE)(x)
 
 
-class Sigmoid(Function):
-    """y = 1 / (1 + e^-x); dx = g y (1 - y)."""
-
-    def forward(self, x):
-        out = sigmoid_array(x)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * out * (1 - out)
-
-
-@declare(lambda x: 1 / (1 + np.exp(-x)))
-def sigmoid(x: Any) -> Tensor:
-    """1 / (1 + exp(-x)), elementwise; never overflows."""
-    return Sigmoid()(x)
+sigmoid = elementwise(
+    "Sigmoid", lambda x, xp: sigmoid_array(x), "y", lambda g, y, xp: g * y * (1 - y),
+    lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x)), elementwise; never overflows.",
+)  # fmt: skip
 
 
 def softplus_array(x: Any) -> Any:
@@ -116,22 +89,10 @@ def softplus_array(x: Any) -> Any:
     return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
-class Softplus(Function):
-    """y = log(1 + e^x); dx = g sigmoid(x)."""
-
-    def forward(self, x):
-        self.save(x)
-        return softplus_array(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return g * sigmoid_array(x)
-
-
-@declare(lambda x: np.log(1 + np.exp(x)))
-def softplus(x: Any) -> Tensor:
-    """log(1 + exp(x)), elementwise; never overflows."""
-    return Softplus()(x)
+softplus = elementwise(
+    "Softplus", lambda x, xp: softplus_array(x), "x", lambda g, x, xp: g * sigmoid_array(x),
+    lambda x: np.log(1 + np.exp(x)), "log(1 + exp(x)), elementwise; never overflows.",
+)  # fmt: skip
 
 
 @declare(lambda x: -np.log(1 + np.exp(-x)))
@@ -140,23 +101,12 @@ def log_sigmoid(x: Any) -> Tensor:
     return negative(softplus(negative(*promoted(x))))
 
 
-class SiLU(Function):
-    """y = x s with s = sigmoid(x); dx = g s (1 + x (1 - s))."""
-
-    def forward(self, x):
-        self.save(x)
-        return x * sigmoid_array(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        s = sigmoid_array(x)
-        return g * (s * (1 + x * (1 - s)))
-
-
-@declare(lambda x: x / (1 + np.exp(-x)))
-def silu(x: Any) -> Tensor:
-    """x * sigmoid(x), elementwise, also called swish. Source: Elfwing et al. 2017, arXiv 1702.03118."""
-    return SiLU()(x)
+silu = elementwise(
+    "SiLU", lambda x, xp: x * sigmoid_array(x),
+    "x", lambda g, x, xp: g * ((s := sigmoid_array(x)) * (1 + x * (1 - s))),
+    lambda x: x / (1 + np.exp(-x)),
+    "x * sigmoid(x), elementwise, also called swish. Source: Elfwing et al. 2017, arXiv 1702.03118.",
+)  # fmt: skip
 
 
 class Mish(Function):
@@ -178,23 +128,11 @@ def mish(x: Any) -> Tensor:
     return Mish()(x)
 
 
-class Softsign(Function):
-    """y = x / (1 + |x|); dx = g / (1 + |x|)^2."""
-
-    def forward(self, x):
-        self.save(x)
-        return x / (1 + array_module(x).abs(x))
-
-    def backward(self, g):
-        (x,) = self.saved
-        bottom = 1 + array_module(x).abs(x)
-        return g / bottom / bottom  # bottom^2 may overflow
-
-
-@declare(lambda x: x / (1 + np.where(x > 0, x, -x)))
-def softsign(x: Any) -> Tensor:
-    """x / (1 + |x|), elementwise."""
-    return Softsign()(x)
+# (1 + |x|)^2 may overflow.
+softsign = elementwise(
+    "Softsign", lambda x, xp: x / (1 + xp.abs(x)), "x", lambda g, x, xp: g / (size := 1 + xp.abs(x)) / size,
+    lambda x: x / (1 + np.where(x > 0, x, -x)), "x / (1 + |x|), elementwise.",
+)  # fmt: skip
 
 
 class GELU(Function):

@@ -235,7 +235,7 @@ def attention(
     options: dict[str, Any] = {"method": method, "block_size": block_size, "deterministic": deterministic}
     refused = refused_by(attention_plain, "fused", operands, method=method) if method == "fused" else None
     if refused:
-        raise ValueError(f"attention: method 'fused' can't be used: {refused}")
+        raise ValueError(f"attention: method 'fused' can't be used: {refused}; 'auto' takes another method then")
     return serve(
         attention_plain, operands, conditions=conditions, dropout=dropout, scale=scale, generator=generator,
         return_weights=return_weights, **options,

@@ -6,7 +6,8 @@ inputs. The base class sums it over broadcast axes.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -90,37 +91,6 @@ def divide(x: Any, y: Any) -> Tensor:
     return Divide()(x, y)
 
 
-class Reciprocal(Function):
-    def forward(self, x):
-        out = 1.0 / x
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return -g * out * out
-
-
-@declare(lambda x: np.divide(1.0, x))
-def reciprocal(x: Any) -> Tensor:
-    """1 / x, elementwise. Integers give float64 (NumPy's own truncates them)."""
-    return Reciprocal()(x)
-
-
-class Negative(Function):
-    def forward(self, x):
-        return -x
-
-    def backward(self, g):
-        return -g
-
-
-@declare(np.negative)
-def negative(x: Any) -> Tensor:
-    """-x."""
-    return Negative()(x)
-
-
 class Power(Function):
     """x**y; dx = g y x**(y-1), dy = g x**y log x.
 
@@ -162,94 +132,92 @@ def power(x: Any, y: Any) -> Tensor:
     return Power()(x, y)
 
 
-class Square(Function):
-    def forward(self, x):
-        self.save(x)
-        return x * x
+class Elementwise(Function):
+    """A function of one argument, made from its row of a table by `elementwise`."""
 
-    def backward(self, g):
-        (x,) = self.saved
-        return 2 * (g * x)  # (2 * g) * x may overflow where this doesn't
-
-
-@declare(np.square)
-def square(x: Any) -> Tensor:
-    """x * x."""
-    return Square()(x)
-
-
-class Abs(Function):
-    """|x|; the gradient at 0 is 0."""
+    value: ClassVar[Any]
+    gradient: ClassVar[Any]
+    kept_for_it: ClassVar[str]
 
     def forward(self, x):
-        self.save(x)
-        return array_module(x).abs(x)
+        y = self.value(x, array_module(x))
+        if self.kept_for_it:
+            self.save(x if self.kept_for_it == "x" else y)
+        return y
 
     def backward(self, g):
-        (x,) = self.saved
-        return g * array_module(x).sign(x)
+        (value,) = self.saved or (None,)
+        return self.gradient(g, value, array_module(g))
 
 
-@declare(lambda x: np.where(np.real(x) > 0, x, -x))  # np.abs is not analytic, as complex-step derivatives require
-def abs(x: Any) -> Tensor:
-    """Absolute value, elementwise; the gradient at 0 is 0."""
-    return Abs()(x)
+def elementwise(
+    name: str, value: Any, saved: str, gradient: Any, reference: Callable[..., Any], text: str
+) -> Callable[[Any], Tensor]:
+    """A row of the table of a file: the public function y = f(x), elementwise, from its rule.
+
+    Args:
+        name: of the call in a graph; the function's is the same in small letters.
+        value: (x, xp) -> y, with arrays of the namespace xp.
+        saved: what the gradient needs, "x", "y" or "".
+        gradient: (g, saved, xp) -> the gradient at x from that at y. Recorded if they are Tensors.
+        reference: as of `declare`.
+        text: the docstring.
+    """
+    rules = {"value": staticmethod(value), "gradient": staticmethod(gradient), "kept_for_it": saved}
+    kind: Any = type(name, (Elementwise,), {**rules, "__doc__": text, "__module__": gradient.__module__})
+
+    def function(x: Any) -> Tensor:
+        return kind()(x)
+
+    function.__name__ = function.__qualname__ = name.lower()
+    function.__doc__, function.__module__ = text, gradient.__module__
+    vars(function).update(kind=kind, value=value, gradient=gradient)  # for whoever plants a mistake or shows the rule
+    return declare(reference)(function)
 
 
-class Step(Function):
-    """A NumPy function that is constant between its jumps, by name; the gradient is 0 everywhere."""
-
-    def __init__(self, function):
-        self.function = function
-
-    @property
-    def name(self):
-        return self.function
-
-    def forward(self, x):
-        return getattr(array_module(x), self.function)(x)
-
-    def backward(self, g):
-        return array_module(g).zeros_like(g)
-
-
-@declare(np.sign)
-def sign(x: Any) -> Tensor:
-    """-1, 0 or 1, elementwise; the gradient is 0 everywhere."""
-    return Step("sign")(x)
-
-
-@declare(np.floor)
-def floor(x: Any) -> Tensor:
-    """The largest integer not above x; the gradient is 0 everywhere."""
-    return Step("floor")(x)
-
-
-@declare(np.ceil)
-def ceil(x: Any) -> Tensor:
-    """The smallest integer not below x; the gradient is 0 everywhere."""
-    return Step("ceil")(x)
-
-
-@declare(np.trunc)
-def trunc(x: Any) -> Tensor:
-    """x without its fraction; the gradient is 0 everywhere."""
-    return Step("trunc")(x)
+reciprocal = elementwise(
+    "Reciprocal", lambda x, xp: 1.0 / x, "y", lambda g, y, xp: -g * y * y,
+    lambda x: np.divide(1.0, x), "1 / x, elementwise. Integers give float64 (NumPy's own truncates them).",
+)  # fmt: skip
+negative = elementwise("Negative", lambda x, xp: -x, "", lambda g, _, xp: -g, np.negative, "-x.")
+# (2 * g) * x may overflow where 2 * (g * x) doesn't.
+square = elementwise("Square", lambda x, xp: x * x, "x", lambda g, x, xp: 2 * (g * x), np.square, "x * x.")
+# np.abs as the reference is not analytic, as complex-step derivatives require.
+abs = elementwise(
+    "Abs", lambda x, xp: xp.abs(x), "x", lambda g, x, xp: g * xp.sign(x),
+    lambda x: np.where(np.real(x) > 0, x, -x), "Absolute value, elementwise; the gradient at 0 is 0.",
+)  # fmt: skip
+sign = elementwise(
+    "Sign", lambda x, xp: xp.sign(x), "", lambda g, _, xp: xp.zeros_like(g),
+    np.sign, "-1, 0 or 1, elementwise; the gradient is 0 everywhere.",
+)  # fmt: skip
+floor = elementwise(
+    "Floor", lambda x, xp: xp.floor(x), "", lambda g, _, xp: xp.zeros_like(g),
+    np.floor, "The largest integer not above x; the gradient is 0 everywhere.",
+)  # fmt: skip
+ceil = elementwise(
+    "Ceil", lambda x, xp: xp.ceil(x), "", lambda g, _, xp: xp.zeros_like(g),
+    np.ceil, "The smallest integer not below x; the gradient is 0 everywhere.",
+)  # fmt: skip
+trunc = elementwise(
+    "Trunc", lambda x, xp: xp.trunc(x), "", lambda g, _, xp: xp.zeros_like(g),
+    np.trunc, "x without its fraction; the gradient is 0 everywhere.",
+)  # fmt: skip
+rint = elementwise(
+    "Rint", lambda x, xp: xp.rint(x), "", lambda g, _, xp: xp.zeros_like(g),
+    np.rint, "The nearest integer, halves to even; the gradient is 0 everywhere.",
+)  # fmt: skip
 
 
-@declare(np.rint)
-def rint(x: Any) -> Tensor:
-    """The nearest integer, halves to even; the gradient is 0 everywhere."""
-    return Step("rint")(x)
-
-
-class Round(Step):
+class Round(Function):
     def __init__(self, decimals):
-        super().__init__("round")
         self.decimals = decimals
 
     def forward(self, x):
         return array_module(x).round(x, self.decimals)
+
+    def backward(self, g):
+        return array_module(g).zeros_like(g)
 
 
 @declare(np.round)

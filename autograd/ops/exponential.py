@@ -10,120 +10,43 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of
+from .elementwise import elementwise
 from .reduction import floating, widened
 from .registry import declare
 
-
-class Exp(Function):
-    def forward(self, x):
-        out = array_module(x).exp(x)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * out
-
-
-@declare(np.exp)
-def exp(x: Any) -> Tensor:
-    """e to the power x, elementwise."""
-    return Exp()(x)
-
-
-class Exp2(Function):
-    def forward(self, x):
-        out = array_module(x).exp2(x)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * out * math.log(2)
-
-
-@declare(lambda x: np.power(2.0, x))
-def exp2(x: Any) -> Tensor:
-    """2 to the power x, elementwise."""
-    return Exp2()(x)
-
-
-class Expm1(Function):
-    def forward(self, x):
-        out = array_module(x).expm1(x)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * (out + 1)
-
-
-@declare(np.expm1)
-def expm1(x: Any) -> Tensor:
-    """exp(x) - 1, elementwise, accurate for small x too."""
-    return Expm1()(x)
-
-
-class Log(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).log(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return g / x
-
-
-@declare(np.log)
-def log(x: Any) -> Tensor:
-    """Natural logarithm, elementwise."""
-    return Log()(x)
-
-
-class LogToBase(Function):
-    def __init__(self, base):
-        self.base = base
-
-    @property
-    def name(self):
-        return f"log{self.base}"
-
-    def forward(self, x):
-        self.save(x)
-        return getattr(array_module(x), self.name)(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return g * (1 / math.log(self.base)) / x
-
-
-@declare(lambda x: np.log(x) / np.log(2.0))
-def log2(x: Any) -> Tensor:
-    """Logarithm to base 2, elementwise."""
-    return LogToBase(2)(x)
-
-
-@declare(lambda x: np.log(x) / np.log(10.0))
-def log10(x: Any) -> Tensor:
-    """Logarithm to base 10, elementwise."""
-    return LogToBase(10)(x)
-
-
-class Log1p(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).log1p(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return g / (1 + x)
-
-
-@declare(np.log1p)
-def log1p(x: Any) -> Tensor:
-    """log(1 + x), elementwise, accurate for small x too."""
-    return Log1p()(x)
+exp = elementwise("Exp", lambda x, xp: xp.exp(x), "y", lambda g, y, xp: g * y, np.exp, "e to the power x, elementwise.")
+exp2 = elementwise(
+    "Exp2", lambda x, xp: xp.exp2(x), "y", lambda g, y, xp: g * y * math.log(2),
+    lambda x: np.power(2.0, x), "2 to the power x, elementwise.",
+)  # fmt: skip
+expm1 = elementwise(
+    "Expm1", lambda x, xp: xp.expm1(x), "y", lambda g, y, xp: g * (y + 1),
+    np.expm1, "exp(x) - 1, elementwise, accurate for small x too.",
+)  # fmt: skip
+log = elementwise(
+    "Log", lambda x, xp: xp.log(x), "x", lambda g, x, xp: g / x,
+    np.log, "Natural logarithm, elementwise.",
+)  # fmt: skip
+log2 = elementwise(
+    "Log2", lambda x, xp: xp.log2(x), "x", lambda g, x, xp: g * (1 / math.log(2)) / x,
+    lambda x: np.log(x) / np.log(2.0), "Logarithm to base 2, elementwise.",
+)  # fmt: skip
+log10 = elementwise(
+    "Log10", lambda x, xp: xp.log10(x), "x", lambda g, x, xp: g * (1 / math.log(10)) / x,
+    lambda x: np.log(x) / np.log(10.0), "Logarithm to base 10, elementwise.",
+)  # fmt: skip
+log1p = elementwise(
+    "Log1p", lambda x, xp: xp.log1p(x), "x", lambda g, x, xp: g / (1 + x),
+    np.log1p, "log(1 + x), elementwise, accurate for small x too.",
+)  # fmt: skip
+sqrt = elementwise(
+    "Sqrt", lambda x, xp: xp.sqrt(x), "y", lambda g, y, xp: g * 0.5 / y,
+    np.sqrt, "Square root, elementwise.",
+)  # fmt: skip
+rsqrt = elementwise(
+    "Rsqrt", lambda x, xp: 1.0 / xp.sqrt(x), "y", lambda g, y, xp: g * -0.5 * y * y * y,
+    lambda x: np.power(x, -0.5), "1 / sqrt(x), elementwise.",
+)  # fmt: skip
 
 
 def sigmoid_array(x: Any) -> Any:
@@ -160,39 +83,3 @@ class LogAddExp(Function):
 def logaddexp(x: Any, y: Any) -> Tensor:
     """log(exp(x) + exp(y)), elementwise, without overflow."""
     return LogAddExp()(x, y)
-
-
-class Sqrt(Function):
-    def forward(self, x):
-        out = array_module(x).sqrt(x)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * 0.5 / out
-
-
-@declare(np.sqrt)
-def sqrt(x: Any) -> Tensor:
-    """Square root, elementwise."""
-    return Sqrt()(x)
-
-
-class Rsqrt(Function):
-    """x^(-1/2); dx = -g/2 x^(-3/2)."""
-
-    def forward(self, x):
-        out = 1.0 / array_module(x).sqrt(x)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * -0.5 * out * out * out
-
-
-@declare(lambda x: np.power(x, -0.5))
-def rsqrt(x: Any) -> Tensor:
-    """1 / sqrt(x), elementwise."""
-    return Rsqrt()(x)

@@ -9,106 +9,54 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function
 from ..tensor import Tensor, array_of
+from .elementwise import elementwise
 from .reduction import widened
 from .registry import declare
 
-
-class Sin(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).sin(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return g * array_module(x).cos(x)
-
-
-@declare(np.sin)
-def sin(x: Any) -> Tensor:
-    """Sine, elementwise."""
-    return Sin()(x)
-
-
-class Cos(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).cos(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return -g * array_module(x).sin(x)
-
-
-@declare(np.cos)
-def cos(x: Any) -> Tensor:
-    """Cosine, elementwise."""
-    return Cos()(x)
-
-
-class Tan(Function):
-    def forward(self, x):
-        out = array_module(x).tan(x)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * (1 + out * out)
-
-
-@declare(lambda x: np.sin(x) / np.cos(x))
-def tan(x: Any) -> Tensor:
-    """Tangent, elementwise."""
-    return Tan()(x)
-
-
-class ArcSin(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).arcsin(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return g / array_module(x).sqrt((1 - x) * (1 + x))  # accurate near 1, where 1 - x^2 is not
-
-
-@declare(np.arcsin)
-def arcsin(x: Any) -> Tensor:
-    """The angle in [-pi/2, pi/2] whose sine is x, elementwise."""
-    return ArcSin()(x)
-
-
-class ArcCos(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).arccos(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return -g / array_module(x).sqrt((1 - x) * (1 + x))
-
-
-@declare(np.arccos)
-def arccos(x: Any) -> Tensor:
-    """The angle in [0, pi] whose cosine is x, elementwise."""
-    return ArcCos()(x)
-
-
-class ArcTan(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).arctan(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        size = array_module(x).hypot(x, 1.0)  # x^2 may overflow
-        return g / size / size
-
-
-@declare(np.arctan)
-def arctan(x: Any) -> Tensor:
-    """The angle in (-pi/2, pi/2) whose tangent is x, elementwise."""
-    return ArcTan()(x)
+sin = elementwise("Sin", lambda x, xp: xp.sin(x), "x", lambda g, x, xp: g * xp.cos(x), np.sin, "Sine, elementwise.")
+cos = elementwise("Cos", lambda x, xp: xp.cos(x), "x", lambda g, x, xp: -g * xp.sin(x), np.cos, "Cosine, elementwise.")
+tan = elementwise(
+    "Tan", lambda x, xp: xp.tan(x), "y", lambda g, y, xp: g * (1 + y * y),
+    lambda x: np.sin(x) / np.cos(x), "Tangent, elementwise.",
+)  # fmt: skip
+# (1 - x) (1 + x) is accurate near 1, where 1 - x^2 is not.
+arcsin = elementwise(
+    "ArcSin", lambda x, xp: xp.arcsin(x), "x", lambda g, x, xp: g / xp.sqrt((1 - x) * (1 + x)),
+    np.arcsin, "The angle in [-pi/2, pi/2] whose sine is x, elementwise.",
+)  # fmt: skip
+arccos = elementwise(
+    "ArcCos", lambda x, xp: xp.arccos(x), "x", lambda g, x, xp: -g / xp.sqrt((1 - x) * (1 + x)),
+    np.arccos, "The angle in [0, pi] whose cosine is x, elementwise.",
+)  # fmt: skip
+# x^2 may overflow; sqrt(x^2 + 1) doesn't.
+arctan = elementwise(
+    "ArcTan", lambda x, xp: xp.arctan(x), "x", lambda g, x, xp: g / (size := xp.hypot(x, 1.0)) / size,
+    np.arctan, "The angle in (-pi/2, pi/2) whose tangent is x, elementwise.",
+)  # fmt: skip
+sinh = elementwise(
+    "Sinh", lambda x, xp: xp.sinh(x), "x", lambda g, x, xp: g * xp.cosh(x),
+    lambda x: (np.exp(x) - np.exp(-x)) / 2, "Hyperbolic sine, elementwise.",
+)  # fmt: skip
+cosh = elementwise(
+    "Cosh", lambda x, xp: xp.cosh(x), "x", lambda g, x, xp: g * xp.sinh(x),
+    lambda x: (np.exp(x) + np.exp(-x)) / 2, "Hyperbolic cosine, elementwise.",
+)  # fmt: skip
+tanh = elementwise(
+    "Tanh", lambda x, xp: xp.tanh(x), "y", lambda g, y, xp: g * (1 - y * y),
+    np.tanh, "Hyperbolic tangent, elementwise.",
+)  # fmt: skip
+arcsinh = elementwise(
+    "ArcSinh", lambda x, xp: xp.arcsinh(x), "x", lambda g, x, xp: g / xp.hypot(x, 1.0),
+    np.arcsinh, "Inverse of the hyperbolic sine, elementwise.",
+)  # fmt: skip
+arccosh = elementwise(
+    "ArcCosh", lambda x, xp: xp.arccosh(x), "x", lambda g, x, xp: g / (xp.sqrt(x - 1) * xp.sqrt(x + 1)),
+    np.arccosh, "Inverse of the hyperbolic cosine for x >= 1, elementwise.",
+)  # fmt: skip
+arctanh = elementwise(
+    "ArcTanh", lambda x, xp: xp.arctanh(x), "x", lambda g, x, xp: g / ((1 - x) * (1 + x)),
+    np.arctanh, "Inverse of the hyperbolic tangent for |x| < 1, elementwise.",
+)  # fmt: skip
 
 
 class ArcTan2(Function):
@@ -162,101 +110,3 @@ class Hypot(Function):
 def hypot(x: Any, y: Any) -> Tensor:
     """sqrt(x^2 + y^2), elementwise, without overflow of the squares; the gradient at 0 is 0."""
     return Hypot()(x, y)
-
-
-class Sinh(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).sinh(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return g * array_module(x).cosh(x)
-
-
-@declare(lambda x: (np.exp(x) - np.exp(-x)) / 2)
-def sinh(x: Any) -> Tensor:
-    """Hyperbolic sine, elementwise."""
-    return Sinh()(x)
-
-
-class Cosh(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).cosh(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return g * array_module(x).sinh(x)
-
-
-@declare(lambda x: (np.exp(x) + np.exp(-x)) / 2)
-def cosh(x: Any) -> Tensor:
-    """Hyperbolic cosine, elementwise."""
-    return Cosh()(x)
-
-
-class Tanh(Function):
-    def forward(self, x):
-        out = array_module(x).tanh(x)
-        self.save(out)
-        return out
-
-    def backward(self, g):
-        (out,) = self.saved
-        return g * (1 - out * out)
-
-
-@declare(np.tanh)
-def tanh(x: Any) -> Tensor:
-    """Hyperbolic tangent, elementwise."""
-    return Tanh()(x)
-
-
-class ArcSinh(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).arcsinh(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return g / array_module(x).hypot(x, 1.0)
-
-
-@declare(np.arcsinh)
-def arcsinh(x: Any) -> Tensor:
-    """Inverse of the hyperbolic sine, elementwise."""
-    return ArcSinh()(x)
-
-
-class ArcCosh(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).arccosh(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        xp = array_module(x)
-        return g / (xp.sqrt(x - 1) * xp.sqrt(x + 1))
-
-
-@declare(np.arccosh)
-def arccosh(x: Any) -> Tensor:
-    """Inverse of the hyperbolic cosine for x >= 1, elementwise."""
-    return ArcCosh()(x)
-
-
-class ArcTanh(Function):
-    def forward(self, x):
-        self.save(x)
-        return array_module(x).arctanh(x)
-
-    def backward(self, g):
-        (x,) = self.saved
-        return g / ((1 - x) * (1 + x))
-
-
-@declare(np.arctanh)
-def arctanh(x: Any) -> Tensor:
-    """Inverse of the hyperbolic tangent for |x| < 1, elementwise."""
-    return ArcTanh()(x)

@@ -297,7 +297,7 @@ EXERCISES = [
             "return Scalar(y, (x,), lambda g: (g * ...,)): the dots stand for the slope, 1 - y * y in brackets.",
         ),
         another=tanh_by_exponentials,
-        source="autograd.ops.trigonometric.Tanh.backward",
+        source="autograd.ops.trigonometric.tanh",
     ),
     Exercise(
         name="backward",

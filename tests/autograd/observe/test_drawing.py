@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
-
 import numpy as np
 import pytest
 
@@ -33,27 +31,13 @@ def test_repeated_use_is_drawn_as_often() -> None:
 
 
 def test_files(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))  # no Graphviz: the layout of our own
-    x = Tensor(np.ones((2, 3)), requires_grad=True)
-    y = ops.softmax(x @ x.T) + ops.exp(x[:, :2]) * x.sum()
-    dot = draw_graph(y.mean(), tmp_path / "graph.dot")
-    assert (tmp_path / "graph.dot").read_text() == dot
-    draw_graph(y.mean(), tmp_path / "graph.svg")
-    svg = ElementTree.parse(tmp_path / "graph.svg").getroot()
-    space = "{http://www.w3.org/2000/svg}"
-    texts = [text.text for text in svg.iter(f"{space}text")]
-    for label in ("MatMul", "Softmax", "Mean", "float64[2, 3]", "result"):
-        assert label in texts
-    boxes = [(float(r.get("x")), float(r.get("y")), float(r.get("width"))) for r in svg.iter(f"{space}rect")]
-    assert len(boxes) == 11
-    for i, (x1, y1, w1) in enumerate(boxes):
-        assert x1 >= 0
-        assert x1 + w1 <= float(svg.get("width"))
-        assert y1 + 36 <= float(svg.get("height"))
-        assert not any(y1 == y2 and x1 < x2 + w2 and x2 < x1 + w1 for x2, y2, w2 in boxes[:i])
-    assert all(float(line.get("y1")) < float(line.get("y2")) for line in svg.iter(f"{space}line"))
+    monkeypatch.setenv("PATH", str(tmp_path))  # no Graphviz
+    y = Tensor(np.ones((2, 3)), requires_grad=True).sum()
+    assert draw_graph(y, tmp_path / "graph.dot") == (tmp_path / "graph.dot").read_text()
+    with pytest.raises(RuntimeError, match=r"graph.svg is drawn by Graphviz.*install graphviz, or write graph.dot"):
+        draw_graph(y, tmp_path / "graph.svg")
     with pytest.raises(ValueError, match=r"graph.png must end in .dot or .svg"):
-        draw_graph(y.mean(), tmp_path / "graph.png")
+        draw_graph(y, tmp_path / "graph.png")
 
 
 def test_graphviz_draws_where_it_is_installed(tmp_path, monkeypatch) -> None:

@@ -152,7 +152,7 @@ def test_several_threads_of_a_program_multiply_at_once() -> None:
 PROGRAM = """
 import os
 import numpy as np
-from handloom.autograd import parallel
+from handloom.autograd.fast import parallel
 from handloom.models.generation.fast.few_rows import WIDTH, multiply
 
 parallel.set_num_threads(2)
