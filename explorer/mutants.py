@@ -33,7 +33,7 @@ MUTANTS = (
            "out <= 0", "out < 0"),
     Mutant(("GELU",), "an exponent", "ops.activation:GELU.backward", "x * x * -0.5", "x * x * -1.0"),
     Mutant(("ReLU",), "the slope below zero", "ops.activation:relu.gradient", "array_of(y) <= 0",
-           "array_of(out) < 0"),
+           "array_of(y) < 0"),
     Mutant(("LayerNorm",), "a term lost: the mean's", "ops.normalization:LayerNorm.backward", "h - row_mean(h) -",
            "h -"),
     Mutant(_NORMS, "a term lost: the variance's", "fast.normalization:Normalization.gradients",

@@ -32,7 +32,7 @@ def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = 
         path: also write it there: `NAME.dot` the text, `NAME.svg` a picture that Graphviz's program `dot` draws.
         module: its parameters are named as in `module.named_parameters()`.
 
-    Raises RuntimeError if nothing was recorded, the graph was freed or `dot` is needed and not installed, ValueError for
+    Raises RuntimeError if nothing was recorded, the graph was freed or `dot` is needed and missing, ValueError for
     another file suffix.
     """
     boxes, edges = _collect(tensor, dict(module.named_parameters()) if module is not None else {})

@@ -240,7 +240,7 @@ def test_a_fused_call_has_the_gradients_of_its_composed_form(subject: Any, whole
         assert shown["composed"]["gradients"]
         assert all(one["relative"] < 1e-4 for one in shown["composed"]["gradients"])
         assert [one["name"] for one in shown["sources"]] == ["forward", "backward", "plain"]
-        assert shown["sources"][2]["text"].startswith("def attention_plain(")
+        assert "_plain(" in shown["sources"][2]["text"]
 
 
 def test_a_planted_mistake_is_found_and_the_rule_itself_is_right(subject: Any, whole_graph: dict[str, Any]) -> None:
