@@ -46,7 +46,7 @@ class Function:
     adds: ClassVar[bool] = False
     #: Which form of its op the class is (`ops/registry.py`), and the op's plain form, if there are several.
     form: ClassVar[str] = ""
-    plain: ClassVar[Any] = None
+    plain_form: ClassVar[Any] = None
 
     inputs: Sequence[Origin | None] = ()
     #: For `adds`: by input the gradient that other calls have given for it, which nobody else holds, or None.

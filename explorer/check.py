@@ -12,7 +12,6 @@ import numpy as np
 from ..autograd import Function, Generator, Tensor
 from ..autograd.gradcheck import EntryCheck, GradcheckReport, gradcheck
 from ..autograd.gradcheck.planting import planted
-from ..autograd.ops.registry import plain_form
 from ..errors import InputError
 from .asking import Ask
 from .mutants import MUTANTS, mutants_of
@@ -59,7 +58,7 @@ def checked(call: Call, seed: int = 0) -> GradcheckReport:
     def again() -> Function:
         fresh = call.seen.again()
         if fresh.form == "in place":  # takes views of one array only; the operands here are copies
-            fresh.__class__ = plain_form(fresh.op)  # type: ignore[assignment]
+            fresh.__class__ = fresh.plain_form
         for name, state in states.items():
             generator = Generator(0)
             generator.set_state(state)
@@ -137,7 +136,7 @@ def _described(entries: EntryCheck, call: Call) -> dict[str, Any]:
 def _operand(call: Call, index: int) -> str:
     """The name of an operand in the call of the op, such as "query"; "parts 2" for one of several."""
     kind = type(call.seen.call)
-    plain = plain_form(kind.op) if kind.op else kind  # a quick form may take its operands as `*operands`
+    plain = kind.plain_form or kind  # a quick form may take its operands as `*operands`
     names = list(inspect.signature(getattr(plain, "forward", plain)).parameters.values())[isinstance(plain, type) :]
     name = names[min(index, len(names) - 1)]
     return f"{name.name} {index + 1}" if name.kind is name.VAR_POSITIONAL else name.name

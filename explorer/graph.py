@@ -211,7 +211,7 @@ def sources_of(one: Call) -> list[dict[str, Any]]:
     if issubclass(kind, Elementwise):
         texts = {"the row of its table": kind.gradient}
     if kind.form not in ("", "plain"):
-        texts["plain"] = kind.plain
+        texts["plain"] = kind.plain_form
     found = []
     for name, function in texts.items():
         if function is None:

@@ -135,7 +135,7 @@ class BlockedAttention(Function):
     over the second to last axis many times faster than over the last. Sums are float32 or wider.
     """
 
-    plain, form, composed = staticmethod(attention_plain), "blocked", through_plain
+    plain_form, form, composed = staticmethod(attention_plain), "blocked", through_plain
 
     #: (block, m, l, o) -> None: called after each block that is not skipped, in the thread that processed it, with the
     #: running values of its queries. The arrays change afterwards: copy what is needed later.

@@ -76,7 +76,7 @@ def form(plain: Callable[..., Any], name: str, why_not: WhyNot) -> Callable[[F],
         for made, of in ((plain, "plain"), (compute, name)):
             if isinstance(made, type):
                 known: Any = made
-                known.plain, known.form = staticmethod(plain), of
+                known.plain_form, known.form = staticmethod(plain), of
         return compute
 
     return enter
@@ -133,7 +133,7 @@ def through_plain(call: Any, *inputs: Any) -> Any:
     if "generator" in options:
         options = {**options, "generator": call.drawn()}
     with plain():
-        return _run(call.plain, inputs, options)
+        return _run(call.plain_form, inputs, options)
 
 
 # -- plain forms only --------------------------------------------------------------------------------------------------

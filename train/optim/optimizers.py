@@ -211,7 +211,8 @@ class Adam(Optimizer):
         # Both bias corrections fold into the step size and eps: two divisions less for each element.
         correction = (1 - b2**self.steps) ** 0.5
         rate = lr * correction / (1 - b1**self.steps)
-        adam(w, g, *moments, (b1, 1 - b1, b2, 1 - b2, self.eps * correction, rate, 1 - decay))
+        m, v = moments
+        adam(w, g, m, v, (b1, 1 - b1, b2, 1 - b2, self.eps * correction, rate, 1 - decay))
 
 
 @replaceable
