@@ -30,7 +30,7 @@ from .distributed import find_ranks
 from .report import compare, summary
 from .runs.checkpoints import make_folder
 from .runs.folder import RunFolder, read_metrics
-from .runs.locks import FolderLock
+from .runs.locks import folder_lock
 from .runs.plots import plot_lines
 from .runs.saves import SavedStates
 from .tables.cells import FINISHED, finish_cells, markdown_table
@@ -135,7 +135,7 @@ def main() -> None:
     cells = grid_cells(arguments.grid)
     if not Path(arguments.script[0]).is_file():
         raise InputError(f"The script {arguments.script[0]} does not exist. Put -- before it, its options after it.")
-    with FolderLock(make_folder(arguments.out)) if find_ranks().first else nullcontext():
+    with folder_lock(make_folder(arguments.out)) if find_ranks().first else nullcontext():
         rows, failed = run_sweep(arguments.out, cells, arguments.script)
         if rows:
             print(f"\n{write_table(arguments.out, rows, list(next(iter(cells.values()))))}")

@@ -13,18 +13,19 @@ from typing import Any, Protocol
 from ..autograd import Generator, Tensor, default_generator
 from ..autograd.backend import to_device, use_device
 from ..errors import InputError
+from ..files import parse_json
 from ..nn import Module
 from .allocator import keep_freed_memory
 from .device_updates import choose_updates
 from .distributed import Ranks, find_ranks
 from .optim.optimizers import Optimizer, layer_norms
 from .optim.schedules import Plateau, Schedule
-from .runs.checkpoints import check_shapes, load_checkpoint, save_checkpoint
+from .runs.checkpoints import check_shapes, load_checkpoint, read_config, save_checkpoint
 from .runs.clock import TrainingClock
 from .runs.display import Display
 from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress
-from .runs.saves import SavedStates
+from .runs.saves import SavedStates, check_kinds
 from .runs.stopping import StopSignals, TrainingStopped
 from .updates import MicroBatch, Reading, UpdateOptions
 from .validation import Validation
@@ -289,7 +290,6 @@ class Trainer:
         self._read()
         if self.ranks.first:
             self.saves.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
-            self.run.settle()
 
     def load(self) -> list[str]:
         """Go on from the run's newest save that is whole; the log forgets what came after it.
@@ -298,6 +298,8 @@ class Trainer:
         another model, optimiser or other data.
         """
         saved = self.ranks.from_first(self.saves.load)
+        own = {name: parameter.shape for name, parameter in self.model.named_parameters()}
+        check_shapes(own, {name: array.shape for name, array in saved.weights.items()}, self.saves.folder)
         self.load_state_dict(saved.state)
         self._set_weights(saved.weights)
         return saved.damaged
@@ -310,20 +312,29 @@ class Trainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a `state_dict`. Raises InputError if it is of other data or parts."""
         parts = self._parts()
+        if parts.keys() | {"data", "config", "files"} != state.keys():
+            raise InputError(f"The save of {self.run.path} is of another setup: it holds {', '.join(sorted(state))}.")
+        own = {name: part.state_dict() for name, part in parts.items()}
+        sizes = {"metrics.jsonl": 0} if state["files"] else {}
+        check_kinds({**own, "data": "", "config": "", "files": sizes}, state, "state")
         if state["data"] != self._fingerprint():
             raise InputError(
                 f"The training data are not those that {self.run.path} was trained on: the files, the sizes asked for "
                 "or the way of batching have changed. Restore them, or start a new run."
             )
-        if state["config"] != (own := self._description()):
-            before, now = json.loads(state["config"]), json.loads(own)
+        now = json.loads(self._description())
+        if state["config"] != self._description():
+            before = parse_json(state["config"], f"A save of {self.run.path}")
+            before = before if isinstance(before, dict) else {}
             changed = sorted(name for name in before | now if before.get(name) != now.get(name))
             raise InputError(
                 f"{self.run.path} was not started like this: {', '.join(changed)} of the model differ. Restore the "
                 "run's config.json and tokenizer.json, or start a new run."
             )
-        if parts.keys() != state.keys() - {"data", "config", "files"}:
-            raise InputError(f"The save of {self.run.path} is of another setup: it holds {', '.join(sorted(state))}.")
+        if self.run.model_path.exists():
+            found = read_config(self.run.path)
+            if {**found, "step": 0} != {**now, "step": 0}:
+                raise InputError(f"{self.run.model_path} is another run's model. Restore this run's, or remove it.")
         try:
             for name, part in parts.items():
                 part.load_state_dict(state[name])

@@ -9,6 +9,7 @@ from typing import Any
 from ..autograd import no_grad
 from ..nn import Module
 from .distributed import Ranks
+from .runs.progress import add_means, means_of
 from .updates import check_counted
 
 
@@ -38,18 +39,15 @@ class Validation:
         `valid_NAME`, and `metrics`. Each rank takes a share of the batches and gets the means over all.
         """
         model.eval()
-        tokens, sums = 0.0, {"loss": 0.0}
+        sums = {"tokens": 0.0, "loss": 0.0}
         with no_grad():
             for batch in list(self.batches)[ranks.rank :: ranks.size]:
                 value, count, *more = loss(model, batch)
                 check_counted(count, "A validation batch")
-                tokens += count
-                for name, mean in {"loss": value.item(), **(more[0] if more else {})}.items():
-                    sums[name] = sums.get(name, 0.0) + float(mean) * count
+                add_means(sums, count, {"loss": value.item(), **(more[0] if more else {})})
             further = ranks.from_first(lambda: self.metrics(model) if self.metrics else {})
         total: dict[str, float] = {}
-        for tokens_and_sums in ranks.gather({"tokens": tokens, **sums}):  # a rank may have had no batch
-            for name, number in tokens_and_sums.items():
+        for own in ranks.gather(sums):  # a rank may have had no batch
+            for name, number in own.items():
                 total[name] = total.get(name, 0.0) + number
-        count = total.pop("tokens")
-        return {f"valid_{name}": number / count for name, number in total.items()} | further
+        return {f"valid_{name}": mean for name, mean in means_of(total).items()} | further

@@ -152,7 +152,7 @@ def test_replacing_a_run(trained: Path) -> None:
     options = ("--data", "data.tsv", "--preset", "smoke", "--steps", 5, "--out", "replaced", "--overwrite")
     done = run(*options, folder=trained)
     assert done.returncode == 0, done.err
-    assert "the old run waits in replaced/overwritten/1 until this one has a model" in done.out
+    assert "the old run is now replaced.old-1" in done.out
     assert len(files_of(trained / "replaced")) == 16
     assert json.loads((trained / "replaced/config.json").read_text())["options"]["steps"] == 5
 

@@ -28,7 +28,7 @@ from handloom.train.distributed import (
     local_device,
     wait_until_read,
 )
-from handloom.train.runs.locks import FolderLock
+from handloom.train.runs.locks import folder_lock
 from handloom.train.runs.saves import SavedStates
 from tests.support.ranks import ENVIRONMENT, MPIRUN, assert_close_runs, needs_mpi, run
 from tests.support.small_run import small_run
@@ -143,10 +143,10 @@ class TestTwoProcesses:
         assert (tmp_path / "run/metrics.jsonl").read_bytes() == (two_ranks / "metrics.jsonl").read_bytes()
 
     def test_a_folder_in_use_is_refused_once(self, two_ranks) -> None:
-        with FolderLock(two_ranks):
+        with folder_lock(two_ranks):
             done = launch(2, two_ranks, "--resume", check=False, accumulate=1)
         assert done.returncode == 2
-        assert (done.stdout + done.stderr).count(f"in use by process {os.getpid()}") == 1
+        assert (done.stdout + done.stderr).count("in use by another process") == 1
 
     def test_a_killed_process_ends_the_job(self, tmp_path) -> None:
         with start(command(2, tmp_path / "run", steps=100_000)) as job:

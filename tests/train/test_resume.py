@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from handloom.errors import InputError
 from handloom.train.optim.optimizers import SGD, Adam
 from handloom.train.optim.schedules import Plateau, noam
 from handloom.train.runs import display
+from handloom.train.runs.checkpoints import load_checkpoint, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import StopSignals, TrainingStopped
@@ -150,6 +152,37 @@ def test_a_save_of_something_else_is_refused(straight, tmp_path) -> None:
     )
     assert "data are not those" in refusal(train_batches=lambda t: type("Other", (), {"__len__": lambda _: 3})())
     assert (straight / "metrics.jsonl").read_bytes() == before
+
+
+def test_the_model_of_another_run_is_refused(straight, tmp_path) -> None:
+    run = shutil.copytree(straight, tmp_path / "run")
+    tensors, config = load_checkpoint(run)
+    save_checkpoint(run, tensors, {**config, "task": "another"})
+    log = (run / "metrics.jsonl").read_bytes()
+    with pytest.raises(InputError, match=r"model\.safetensors is another run's model"):
+        small_run(run, resume=True)
+    assert (run / "metrics.jsonl").read_bytes() == log
+
+
+def test_a_state_with_values_of_another_kind_is_refused(straight, tmp_path) -> None:
+    """Each value of a save is replaced by others, and the checksum made anew."""
+    run = shutil.copytree(straight, tmp_path / "run")
+    (other, newest) = sorted((run / "checkpoints").glob("state-*"))
+    other.unlink()
+    tensors, config = load_checkpoint(newest)
+    log, trainer, refused = (run / "metrics.jsonl").read_bytes(), small_trainer(RunFolder.open(run)), 0
+    values = ["x", [None], {"a": {}}, -1.5, True, None]
+    changed = [{**config, key: value} for key in config for value in values]
+    changed += [{**config, "state": {**config["state"], key: value}} for key in config["state"] for value in values]
+    for wrong in changed:
+        save_checkpoint(newest.parent, tensors, wrong, file_name=newest.name)
+        try:
+            trainer.load()
+        except InputError:
+            refused += 1
+            assert (run / "metrics.jsonl").read_bytes() == log
+        (run / "metrics.jsonl").write_bytes(log)
+    assert refused > 0.9 * len(changed), "some numbers may be negative, some may be missing"
 
 
 def test_the_random_numbers_of_a_batch_follow_from_its_position(tmp_path) -> None:

@@ -46,7 +46,7 @@ def add_training_options(
     add("--data", default="embedded", help=data)
     add("--preset", choices=presets, default=preset, help=f"sizes of model and run (default: {preset})")
     add("--out", type=path, metavar="RUN", help="folder for the run (default: a new one under runs/)")
-    add("--overwrite", action="store_true", help="replace an older run in the --out folder")
+    add("--overwrite", action="store_true", help="rename an older run in the --out folder to RUN.old-1")
     add(
         "--seed", type=whole, default=0, help="the same seed gives the same numbers (default: 0)",
         uses=("train", "checkpoint") if draws else ("train",),
@@ -169,9 +169,8 @@ def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
             if arguments.out:
                 raise
             continue  # another process found the same name free
-        if run.replaces:
-            fate = "until this one has a model; if this one fails, it comes back"
-            print(f"the old run waits in {run.replaces} {fate}", flush=True)
+        if run.replaced:
+            print(f"the old run is now {run.replaced}", flush=True)
         return run
 
 

@@ -14,15 +14,22 @@ from typing import Any, Literal, TextIO
 
 from ...errors import InputError, remedy
 from ...files import is_link, parse_json, read_json, temporary_name, write_json, write_text
-from . import overwriting
 from .checkpoints import MODEL_FILE, make_folder
-from .locks import LOCK_FILE, FolderInUseError, FolderLock
-from .overwriting import CELLS, FILES, FORMAT, OVERWRITTEN, SAVES
+from .locks import LOCK_FILE, folder_lock
 from .results import write_results
 from .saves import SavedStates
 from .stopping import TrainingStopped
 
-VERSION = 1
+FORMAT, VERSION = "handloom-run", 1
+CONFIG, SAVES, CELLS = "config.json", "checkpoints", "cells"
+#: The files that a run writes, its saves and cells apart.
+FILES = (
+    CONFIG, MODEL_FILE, "tokenizer.json", "metrics.jsonl", "timings.jsonl", "cells.jsonl", "table.md", "results.json",
+    "samples.txt", "loss.png", "attention.png", "copied.png", "encoder_heads.png", "decoder_heads.png",
+    "cross_heads.png", "head_shares.png", "accuracy.png", "confusion.png", "comparison.png", "processor_time.png",
+)  # fmt: skip
+# What a process leaves that is killed at its very start.
+_EARLY = {LOCK_FILE, *map(temporary_name, FILES)}
 _TIMINGS_STEP = re.compile(rb'^\{"step": (\d+)', re.MULTILINE)
 # What is a number, or nothing, in every log.
 _NUMBERS = {
@@ -37,21 +44,21 @@ class RunFolder:
     `metrics.jsonl` holds only numbers that the same seed gives again, so two runs can be compared byte for byte;
     tokens per second and processor seconds go to `timings.jsonl`.
 
-    Only one process at a time writes into a folder: `create` and `resume` lock it (`FolderLock`), until the end of the
+    Only one process at a time writes into a folder: `create` and `resume` lock it (`folder_lock`), until the end of the
     `with` block that the run is used in, or of the process. Reading needs no lock.
 
     Attributes:
         path: the folder.
         config: what `config.json` holds.
-        replaces: where the older run is that `create` set aside; None if there was none.
+        replaced: the new name of the older run's folder, which `create` renamed; None if there was none.
     """
 
     def __init__(self, path: Path, config: dict[str, Any]):
         self.path = path
         self.config = config
-        self.replaces: Path | None = None
+        self.replaced: Path | None = None
         self._created = self._made_folder = False  # by this object, which may then take them back
-        self._lock: FolderLock | None = None
+        self._lock = contextlib.ExitStack()
         self._streams: dict[Path, TextIO] = {}
 
     @classmethod
@@ -61,26 +68,34 @@ class RunFolder:
         Args:
             path: a folder that doesn't exist or is empty.
             config: options of the run; anything JSON can hold.
-            overwrite: replace an older run in the folder. Its files, and no others, are set aside in the folder
-                overwritten/N; they are removed once this run has a model (`settle`), and moved back if an error ends
-                this run's `with` block before.
+            overwrite: rename the folder of an older run to RUN.old-1, or the next number that is free. It gets its
+                name back if an error ends this run's `with` block before there is anything to keep.
 
         Raises:
-            InputError: the folder has files in it and `overwrite` is false; or it is not the folder of a run, which
-                is never cleared; or it is a symbolic link or holds one where the old run's folders are; or another
-                process writes there; or it can't be written to.
+            InputError: the folder has files in it and `overwrite` is false; or it is not the folder of a run, which is
+                never renamed; or it is a symbolic link; or another process writes there; or it can't be written to.
         """
         path = Path(path)
         mark = {"format": FORMAT, "version": VERSION}
         run = cls(path, mark | dict(config) | mark)  # first in the file, and not to be overridden
+        if overwrite and _is_run(path):
+            run.replaced = _set_aside(path)
         run._made_folder = not path.is_dir()
         make_folder(path)
         try:
-            run._lock = FolderLock(path)
-            overwriting.recover(path)
-            run.replaces = _make_room(path, overwrite)
+            if not _is_run(path) and _is_filled(path):  # such a folder is not even locked
+                raise InputError(
+                    f"The folder {path} is not empty and is not the folder of a handloom run, so nothing is written "
+                    "there. Choose a folder that doesn't exist yet."
+                )
+            run._lock.enter_context(folder_lock(path))
+            if _is_filled(path):
+                raise InputError(
+                    f"The run {path} exists already; nothing was overwritten. Go on with it by --resume, choose "
+                    "another folder with --out, or say --overwrite to rename the old one."
+                )
             run._created = True
-            write_json(path / "config.json", run.config)
+            write_json(path / CONFIG, run.config)
         except BaseException:
             run._end(failed=True)
             raise
@@ -91,18 +106,22 @@ class RunFolder:
         """The folder of an earlier run, to write into it.
 
         Raises:
-            InputError: as `open`; or another process writes there, or the folder is read-only.
+            InputError: as `open`; or another process writes there, the folder is read-only, or one of the run's files
+                is a symbolic link, through which it would be written.
         """
         cls.open(path)  # what is no run is not locked either
-        lock = FolderLock(path)
+        for file in (Path(path, name) for name in FILES):
+            if is_link(file):
+                raise InputError(f"{file} is a symbolic link, and would be written through. Put a file there.")
+        lock = contextlib.ExitStack()
+        lock.enter_context(folder_lock(path))
         run = cls.open(path)
         run._lock = lock
         return run
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """The folder of an earlier run, to read it. What a process left that was killed while it replaced the run is
-        mended first.
+        """The folder of an earlier run, to read it.
 
         Raises:
             InputError: it doesn't exist, or its `config.json` is missing, damaged, or not a run's.
@@ -110,12 +129,9 @@ class RunFolder:
         path = Path(path)
         if not path.is_dir():
             raise InputError(f"The run {path} is not an existing folder. Give the folder of a run, such as runs/NAME.")
-        if overwriting.was_interrupted(path):
-            with contextlib.suppress(FolderInUseError), FolderLock(path):
-                overwriting.recover(path)
-        if not (path / "config.json").is_file():
+        if not (path / CONFIG).is_file():
             raise InputError(f"{path} is not a run: it holds no config.json. Give the folder of a run, like runs/NAME.")
-        config = read_json(path / "config.json")
+        config = read_json(path / CONFIG)
         if config.get("format") != FORMAT:
             raise InputError(f"{path} is not a handloom run: its config.json is something else's. Give a run's folder.")
         if config.get("version") != VERSION:
@@ -200,18 +216,17 @@ class RunFolder:
         would not be the same from run to run.
 
         Warns of a log that is shorter than it was. Raises:
-            InputError: a file can't be written to, is a symbolic link, or the rows of metrics.jsonl can't be read.
+            InputError: a file can't be written to, or the rows of one can't be read; then neither is changed.
         """
         self.close()
-        self.metrics()
+        self.metrics(), self.processor_seconds()
         size = sizes.get(self.metrics_path.name, 0)
-        whole = whole_rows(self.metrics_path)
+        whole, timings = whole_rows(self.metrics_path), whole_rows(self.timings_path)
         if size > len(whole):
             warnings.warn(f"{self.metrics_path} is shorter than when the run was saved: rows are missing", stacklevel=2)
         _cut(self.metrics_path, min(size, len(whole)))
-        whole = whole_rows(self.timings_path)
-        later = (row.start() for row in _TIMINGS_STEP.finditer(whole) if int(row[1]) > step)
-        _cut(self.timings_path, next(later, len(whole)))
+        later = (row.start() for row in _TIMINGS_STEP.finditer(timings) if int(row[1]) > step)
+        _cut(self.timings_path, next(later, len(timings)))
 
     @property
     def table_path(self) -> Path:
@@ -251,11 +266,6 @@ class RunFolder:
         }
         write_results(self.results_path, self.config, plain)
 
-    def settle(self) -> None:
-        """Remove the older run that this one replaces, if this one has a model. Raises InputError if that fails."""
-        if self._lock is not None and self.model_path.exists():
-            self._remove_replaced()
-
     def close(self) -> None:
         """Close the open files; a later `log` opens them again."""
         while self._streams:
@@ -263,12 +273,12 @@ class RunFolder:
 
     @property
     def stays(self) -> bool:
-        """Whether the run stays, and can go on, if it fails now. A new run does if it has logged or saved an update;
-        if it replaces another, only if it has a model: else the old run comes back.
+        """Whether the run stays, and can go on, if it fails now. A new run does if it has logged or saved an update,
+        or has cells.
         """
-        if not self._created or self.model_path.exists():
+        if not self._created or self.model_path.exists() or self.metrics_path.exists():
             return True
-        return not self.replaces and (self.metrics_path.exists() or any(SavedStates(self.saves_path).steps()))
+        return any((self.path / CELLS).glob("*")) or any(SavedStates(self.saves_path).steps())
 
     def __enter__(self) -> RunFolder:
         return self
@@ -276,31 +286,24 @@ class RunFolder:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the files and release the lock; a new run that failed is taken away again, unless it `stays`."""
         self.close()
-        if kind is None and self._created:
-            self._remove_replaced()
         self._end(failed=kind is not None and not issubclass(kind, TrainingStopped) and not self.stays)
 
     def _end(self, *, failed: bool) -> None:
-        """Release the lock; if this run `failed`, what it wrote goes, and what it replaced comes back."""
+        """Release the lock; if this run `failed`, what it wrote goes, and the older run gets its name back."""
         try:
             if failed and self._created:
-                overwriting.clear(self.path)
-                if self.replaces:
-                    overwriting.put_back(self.path, self.replaces)
-        except (OSError, InputError) as error:
-            old = f" The old run is in {self.replaces}." if self.replaces else ""
-            warnings.warn(f"The files of the failed run {self.path} could not be removed: {error}.{old}", stacklevel=3)
-        if self._lock is not None:
-            self._lock.release()
-        if failed and self._made_folder:
-            with contextlib.suppress(OSError):  # not empty
-                self.path.rmdir()
-
-    def _remove_replaced(self) -> None:
-        try:
-            overwriting.remove_set_aside(self.path)
+                for name in (*FILES, *_EARLY):
+                    (self.path / name).unlink(missing_ok=True)
+                SavedStates(self.saves_path).clear()
         except OSError as error:
-            raise InputError(f"The old run in {self.path / OVERWRITTEN} can't be removed: {error.strerror}.") from None
+            old = f" The old run is in {self.replaced}." if self.replaced else ""
+            warnings.warn(f"The files of the failed run {self.path} could not be removed: {error}.{old}", stacklevel=3)
+        self._lock.close()
+        if failed and self._made_folder:
+            with contextlib.suppress(OSError):  # something else is in it
+                self.path.rmdir()
+                if self.replaced:
+                    self.replaced.rename(self.path)
 
     def _append(self, path: Path, row: Mapping[str, Any]) -> None:
         line = json.dumps({key: jsonable(value) for key, value in row.items()}, ensure_ascii=False, allow_nan=False)
@@ -358,8 +361,6 @@ def whole_rows(path: Path) -> bytes:
 
 
 def _cut(path: Path, size: int) -> None:
-    if is_link(path):
-        raise InputError(f"{path} is a symbolic link, and the log would be cut back through it. Put the file there.")
     try:
         if path.exists() and path.stat().st_size > size:
             os.truncate(path, size)
@@ -371,20 +372,36 @@ def _write_text(path: Path, text: str) -> None:
     write_text(path, text.rstrip("\n") + "\n")
 
 
-def _make_room(path: Path, overwrite: bool) -> Path | None:
-    """Make the folder empty, but for files that no run writes: where the old run went, None if there was none."""
-    known = {LOCK_FILE, *map(temporary_name, FILES)}  # what a process leaves that is killed at its very start
-    if not any(entry.name not in known for entry in path.iterdir()):
-        return None
-    if not overwriting.is_run(path):
-        raise InputError(
-            f"The folder {path} is not empty and is not the folder of a handloom run, so nothing is written there. "
-            "Choose a folder that doesn't exist yet."
-        )
-    if not overwrite:
-        raise InputError(
-            f"The run {path} exists already; nothing was overwritten. Go on with it by --resume, choose another "
-            "folder with --out, or say --overwrite to replace it."
-        )
-    overwriting.check_names(path)
-    return overwriting.set_aside(path)
+def _is_run(folder: Path) -> bool:
+    """Whether a config.json of handloom's is in the folder, and no link to one."""
+    try:
+        return not is_link(folder / CONFIG) and read_json(folder / CONFIG).get("format") == FORMAT
+    except InputError:
+        return False
+
+
+def _is_filled(folder: Path) -> bool:
+    return any(entry.name not in _EARLY for entry in folder.iterdir())
+
+
+def _set_aside(run: Path) -> Path:
+    """Rename the run's folder to the first of RUN.old-1, RUN.old-2, ... that is free, and return that.
+
+    Raises InputError if it can't be renamed, or another process writes into the run or one of its cells.
+    """
+    if is_link(run) or run.name in ("", ".."):
+        raise InputError(f"{run} is a link or a relative name. Name the run's folder itself, or choose another --out.")
+    number = 1
+    while os.path.lexists(old := run.with_name(f"{run.name}.old-{number}")):
+        number += 1
+    with contextlib.ExitStack() as locks:
+        for folder in (run, *(lock.parent for lock in run.glob(f"{CELLS}/*/{LOCK_FILE}"))):
+            locks.enter_context(folder_lock(folder))
+        if os.name == "nt":  # where a folder with an open file can't be renamed
+            locks.close()
+        try:
+            run.rename(old)
+        except OSError as error:
+            raise InputError(f"The old run {run} can't be renamed: {error.strerror}. Choose another --out.") from None
+    (old / LOCK_FILE).unlink(missing_ok=True)
+    return old

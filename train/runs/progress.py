@@ -9,6 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+def add_means(sums: dict[str, float], tokens: float, means: Mapping[str, Any]) -> None:
+    """Add a batch's means over its tokens to the sums over all tokens; `sums["tokens"]` counts them."""
+    for name, mean in {**means, "tokens": 1.0}.items():
+        sums[name] = sums.get(name, 0.0) + float(mean) * tokens
+
+
+def means_of(sums: Mapping[str, float]) -> dict[str, float]:
+    """The means whose sums `add_means` made."""
+    return {name: total / sums["tokens"] for name, total in sums.items() if name != "tokens"}
+
+
 @dataclass
 class Progress:
     """The counters of a run. A resumed run restores them, so they hold everything on which the loop's decisions depend.
@@ -43,13 +54,11 @@ class Progress:
         """Count a step's means over its tokens into the sums for the next row of the log; not if one is infinite."""
         if not all(map(math.isfinite, means.values())):
             return  # float16 overflowed, and the step was skipped
-        for name, mean in {**means, "tokens": 1.0}.items():
-            self.log_sums[name] = self.log_sums.get(name, 0.0) + mean * tokens
+        add_means(self.log_sums, tokens, means)
 
     def log_means(self) -> tuple[float, dict[str, float]]:
         """The tokens and the means since the last call; the sums start anew."""
-        tokens = self.log_sums.pop("tokens", 0.0)
-        means = {name: total / tokens for name, total in self.log_sums.items()} or {"loss": math.nan}
+        tokens, means = self.log_sums.get("tokens", 0.0), means_of(self.log_sums) or {"loss": math.nan}
         self.log_sums = {}
         return tokens, means
 

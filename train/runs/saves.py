@@ -86,15 +86,18 @@ class SavedStates:
                 weights = self.weights(step)
                 tensors, config = load_checkpoint(self.folder, file_name=f"state-{step:08}.safetensors")
                 own = read_checksum(self.folder, file_name=f"weights-{step:08}.safetensors")
-                if config.get("step") != step or "state" not in config or config.get("weights") != own:
+                if config.get("step") != step or config.get("weights") != own:
                     raise InputError(
                         f"The two files of step {step} in {self.folder} do not belong together: the weights are not "
                         "those that the state was saved with. Restore both from one copy."
                     )
+                state = _nest({**config["state"], **tensors})
             except InputError as error:
                 damaged.append(str(error))
-                continue
-            return SavedState(step, weights, _nest({**config["state"], **tensors}), damaged)
+            except (AttributeError, KeyError, TypeError):
+                damaged.append(f"The state of step {step} in {self.folder} is damaged. Restore a copy.")
+            else:
+                return SavedState(step, weights, state, damaged)
         if damaged:
             raise InputError(f"No save in {self.folder} can be used. The newest: {damaged[0]}")
         raise InputError(
@@ -143,12 +146,33 @@ class SavedStates:
         for step in kept:
             try:
                 wanted.update(read_config(states[step])["snapshots"])
-            except InputError:
+            except (InputError, KeyError, TypeError):
                 continue  # damaged: it wants nothing any more
         removed = [path for step, path in states.items() if step not in kept]
         removed += [path for step, path in weights.items() if step not in wanted]
         for path in [*removed, *self._unfinished()]:  # states first: none is left without its weights
             path.unlink(missing_ok=True)
+
+
+def check_kinds(own: Any, found: Any, name: str) -> None:
+    """Compare a state that was loaded with one of the same parts; raise InputError if they differ in kind.
+
+    Dictionaries must have the same keys, values the same type, and counts must not be negative. Where the own value is
+    None or an empty dictionary, numbers are expected. Arrays are left to the parts that load them.
+    """
+    if isinstance(own, Mapping) and isinstance(found, Mapping):
+        plain = [{key for key in side if not isinstance(side[key], np.ndarray)} for side in (own, found)]
+        fits = not own or plain[0] == plain[1]
+        for key in plain[1] if fits else ():
+            check_kinds(own.get(key), found[key], f"{name}/{key}")
+    elif isinstance(own, list):
+        fits = isinstance(found, list) and all(type(item) is int for item in found)
+    elif own is None or isinstance(own, float):
+        fits = type(found) in (int, float) or (own is None and found is None)
+    else:
+        fits = type(found) is type(own) and (type(own) is not int or found >= 0)
+    if not fits:
+        raise InputError(f"The save can't be used: {name} is {str(found)[:40]!r}. Restore a copy.")
 
 
 def _flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -11,8 +11,7 @@ from typing import Any
 
 from ...errors import InputError
 from ..distributed import Ranks, find_ranks
-from ..runs.folder import RunFolder, jsonable, read_metrics, whole_rows
-from ..runs.overwriting import SAVES
+from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, whole_rows
 from ..runs.saves import SavedStates
 from ..runs.stopping import TrainingStopped
 

@@ -13,7 +13,8 @@ from handloom.errors import InputError
 from handloom.files import temporary_name
 from handloom.train.runs.checkpoints import save_checkpoint
 from handloom.train.runs.folder import RunFolder, read_metrics
-from handloom.train.runs.locks import LOCK_FILE
+from handloom.train.runs.locks import LOCK_FILE, FolderInUseError, folder_lock
+from handloom.train.runs.saves import SavedStates
 
 CONFIG = {"preset": "smoke", "seed": 1}
 
@@ -79,6 +80,11 @@ def test_going_back_cuts_both_logs(tmp_path):
         run.rewind(sizes, 6)
         assert [row["step"] for row in run.metrics()] == [5, 6]
         assert run.timings_path.read_text() == '{"step": 5, "seconds": 1.5}\n'
+        run.timings_path.write_text('{"step": 1}\nrubbish\n')
+        with pytest.raises(InputError, match=r"timings\.jsonl, line 2"):
+            run.rewind({}, 0)
+        assert [row["step"] for row in run.metrics()] == [5, 6], "neither log is cut where one is damaged"
+        run.timings_path.write_text('{"step": 1}\n')
         run.rewind({}, 0)
         assert run.metrics_path.read_bytes() == run.timings_path.read_bytes() == b""
 
@@ -116,20 +122,6 @@ class TestExistingFolder:
             RunFolder.create(tmp_path / "a", {"other": True})
         assert tree(tmp_path) == before
 
-    def test_overwrite_clears_the_run_and_nothing_else(self, tmp_path):
-        with RunFolder.create(tmp_path / "a", CONFIG) as old:
-            old.log({"step": 1}, {"seconds": 1})
-        save_checkpoint(old.path, {"w": np.ones(2)}, {})
-        for path in (old.loss_picture, old.attention_picture, old.samples_path, old.tokenizer_path):
-            path.write_text("old")
-        (old.path / "my notes.txt").write_text("keep me")
-        (old.path / "sub").mkdir()
-        (old.path / "sub" / "model.safetensors").write_text("keep me")
-        with RunFolder.create(tmp_path / "a", {"new": True}, overwrite=True) as new:
-            assert new.config["new"]
-            assert new.metrics() == []
-        assert sorted(tree(new.path)) == ["config.json", "my notes.txt", "sub/model.safetensors"]
-
     @pytest.mark.parametrize("overwrite", [False, True])
     @pytest.mark.parametrize(
         "content",
@@ -152,14 +144,6 @@ class TestExistingFolder:
             RunFolder.create(tmp_path, CONFIG, overwrite=overwrite)
         assert tree(tmp_path) == before
 
-    def test_overwrite_follows_no_link_out_of_the_folder(self, tmp_path):
-        with RunFolder.create(tmp_path / "a", CONFIG) as run:
-            (tmp_path / "precious.txt").write_text("keep me")
-            run.samples_path.symlink_to(tmp_path / "precious.txt")
-        with RunFolder.create(tmp_path / "a", CONFIG, overwrite=True):
-            pass
-        assert (tmp_path / "precious.txt").read_text() == "keep me"
-
     def test_a_run_killed_at_its_very_start_is_no_obstacle(self, tmp_path):
         (tmp_path / temporary_name("config.json")).write_text("{")
         (tmp_path / LOCK_FILE).touch()
@@ -172,6 +156,75 @@ class TestExistingFolder:
             with pytest.raises(InputError, match="can't be made: a file is in the way"):
                 RunFolder.create(path, CONFIG, overwrite=True)
         assert (tmp_path / "a").read_text() == "keep me"
+
+
+class TestOverwrite:
+    @pytest.fixture
+    def old(self, tmp_path) -> Path:
+        """A finished run with a cell and a file of the user's."""
+        with RunFolder.create(tmp_path / "a", CONFIG) as run:
+            run.log({"step": 1}, {"seconds": 1})
+            save_checkpoint(run.path, {"w": np.ones(2)}, {})
+            with RunFolder.create(run.cell_path("one"), {}) as cell:
+                cell.log({"step": 1})
+        (run.path / "my notes.txt").write_text("keep me")
+        return run.path
+
+    def test_the_old_run_gets_another_name_and_stays_as_it_was(self, old) -> None:
+        before = tree(old)
+        for number in (1, 2):
+            with RunFolder.create(old, {"number": number}, overwrite=True) as new:
+                assert new.metrics() == []
+            assert new.replaced == old.with_name(f"a.old-{number}")
+            assert tree(old.with_name("a.old-1")) == before
+        assert RunFolder.open(old.with_name("a.old-2")).config["number"] == 1
+        assert RunFolder.open(old).config["number"] == 2
+
+    @pytest.mark.parametrize("error", [InputError, KeyboardInterrupt])
+    def test_a_new_run_that_fails_at_its_start_gives_the_name_back(self, old, error) -> None:
+        before = tree(old)
+        run = RunFolder.create(old, {}, overwrite=True)
+        run.saves_path.mkdir()  # the disk was full at the first save
+        with pytest.raises(error):
+            stopped(run, "tokenizer.json", error)
+        with pytest.raises(TypeError):
+            RunFolder.create(old, {"not JSON": object()}, overwrite=True)
+        assert tree(old) == before
+        assert os.listdir(old.parent) == ["a"]
+
+    def test_what_can_t_be_renamed(self, old, monkeypatch) -> None:
+        before = tree(old)
+        with folder_lock(old / "cells/one"), pytest.raises(FolderInUseError, match="cells/one"):
+            RunFolder.create(old, {}, overwrite=True)
+        link = old.with_name("link")
+        link.symlink_to("a")
+        monkeypatch.chdir(old)
+        for path in (link, "."):
+            with pytest.raises(InputError, match="is a link or a relative name"):
+                RunFolder.create(path, {}, overwrite=True)
+        assert tree(old) == before
+
+
+class TestLinks:
+    def test_a_linked_file_is_not_written_through(self, tmp_path) -> None:
+        (tmp_path / "precious").write_text("keep me")
+        run = RunFolder.create(tmp_path / "a", CONFIG)
+        run.metrics_path.symlink_to(tmp_path / "precious")
+        with pytest.raises(InputError, match=r"metrics\.jsonl is a symbolic link"):
+            RunFolder.resume(run.path)
+        assert (tmp_path / "precious").read_text() == "keep me"
+
+    @pytest.mark.parametrize("name", ["checkpoints", "cells"])
+    def test_linked_folders_are_not_written_to(self, tmp_path, name) -> None:
+        (tmp_path / "theirs").mkdir()
+        SavedStates(tmp_path / "theirs").save(7, {"w": np.zeros(1)}, {})
+        before = tree(tmp_path / "theirs")
+        run = RunFolder.create(tmp_path / "a", CONFIG)
+        (run.path / name).symlink_to(tmp_path / "theirs")
+        with pytest.raises(InputError, match=f"{name} is a symbolic link"):
+            run.cell_path("one") if name == "cells" else SavedStates(run.saves_path).save(9, {"w": np.zeros(1)}, {})
+        SavedStates(run.saves_path).clear()
+        assert tree(tmp_path / "theirs") == before
 
 
 class TestOpen:
@@ -241,10 +294,10 @@ class TestReadMetrics:
             read_metrics(tmp_path / "m")
 
 
-def stopped(run, name):
+def stopped(run, name, error=KeyboardInterrupt):
     with run:
         (run.path / name).write_text("{}")
-        raise KeyboardInterrupt
+        raise error
 
 
 class TestARunThatFailed:
@@ -261,6 +314,13 @@ class TestARunThatFailed:
         with pytest.raises(KeyboardInterrupt):
             stopped(RunFolder.create(tmp_path / "run", CONFIG), name)
         assert {path.name for path in (tmp_path / "run").iterdir()} == {"config.json", name}
+
+    def test_a_run_with_cells_stays(self, tmp_path):
+        run = RunFolder.create(tmp_path / "run", CONFIG)
+        RunFolder.create(run.cell_path("one"), {})
+        with pytest.raises(KeyboardInterrupt):
+            stopped(run, "tokenizer.json")
+        assert RunFolder.open(tmp_path / "run/cells/one")
 
     def test_an_opened_run_is_never_taken_away(self, tmp_path):
         RunFolder.create(tmp_path / "run", CONFIG)

@@ -104,15 +104,6 @@ def test_a_rank_that_was_stopped_stops_all_once_the_rows_of_the_others_are_kept(
     assert stop.value.exit_code == 130
 
 
-def test_a_file_of_the_user_in_a_cell_is_not_removed(tmp_path) -> None:
-    with RunFolder.create(tmp_path / "run", {}) as run:
-        run_cells(run, {"one": 1}, lambda own, options, resume: {}, say=lambda text: None)
-    (tmp_path / "run/cells/one/notes.txt").write_text("mine")
-    with RunFolder.create(tmp_path / "run", {}, overwrite=True):
-        pass
-    assert [path.name for path in (tmp_path / "run/cells/one").iterdir()] == ["notes.txt"]
-
-
 def test_a_table_in_markdown() -> None:
     rows = [{"cell": "a", "loss": 1.23456, "n": 12345}, {"cell": "bb", "loss": None, "n": 7}]
     assert markdown_table(rows, {"cell": "model", "n": "parameters:,", "loss": "loss:.2f"}) == (
