@@ -19,10 +19,13 @@ class LayerNorm(Module):
     """Normalises each row (..., features) to mean 0 and variance 1, scales by `weight` and adds `bias` (features,).
 
     `eps` is inside the square root, as in PyTorch. With `eps_outside` it is (x - mean) / (std + eps), with the standard
-    deviation over features - 1, as in several of the reports. Source: arXiv 1607.06450.
+    deviation over features - 1, as in several of the reports; its slope is 0 in a row of equal features, where it is 0.
+    Raises ValueError for `eps_outside` with fewer than 2 features. Source: arXiv 1607.06450.
     """
 
     def __init__(self, features: int, eps: float = 1e-5, *, eps_outside: bool = False):
+        if eps_outside and features < 2:
+            raise ValueError(f"a row of {features} has no standard deviation: take 2 features or more, or layer norm")
         self.features, self.eps, self.eps_outside = features, eps, eps_outside
         self.weight = Parameter(np.ones(features, np.float32))
         self.bias = Parameter(np.zeros(features, np.float32))
@@ -30,8 +33,7 @@ class LayerNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.eps_outside:
             return ops.layer_norm(x, self.weight, self.bias, self.eps)
-        centred = x - x.mean(axis=-1, keepdims=True)
-        std = ops.sqrt((centred * centred).sum(axis=-1, keepdims=True) / (self.features - 1))
+        centred, std = x - x.mean(axis=-1, keepdims=True), ops.std(x, axis=-1, keepdims=True, ddof=1)
         return centred / (std + self.eps) * self.weight + self.bias
 
     def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:

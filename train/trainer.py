@@ -207,9 +207,12 @@ class Trainer:
         wrong = (means["loss"] for _, means in reading.steps if not math.isfinite(means["loss"]))
         loss = next(wrong, reading.steps[-1][1]["loss"])
         where = f", first of {reading.overflowed}" if reading.overflowed else ""
+        derivative = ""
+        if math.isfinite(loss):
+            derivative = " If that changes nothing, `detect_anomaly()` names the op whose derivative is wrong."
         return FloatingPointError(
             f"Step {step}: the loss is {loss} and the gradient's norm {reading.norm}{where}. The learning rate "
-            f"({self.schedule(step):.1e} here) is probably too high: lower it, or warm up for longer."
+            f"({self.schedule(step):.1e} here) is probably too high: lower it, or warm up for longer.{derivative}"
         )
 
     def _updates(self) -> Iterator[list[MicroBatch]]:

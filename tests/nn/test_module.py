@@ -109,6 +109,18 @@ def test_layer_norm_with_eps_outside_the_root() -> None:
     assert gradcheck(module, [x])
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_row_of_equal_features_has_finite_gradients_with_eps_outside_the_root(dtype: type) -> None:
+    module = nn.LayerNorm(6, 1e-3, eps_outside=True).astype(dtype)
+    x = Tensor(np.full((2, 6), 0.5, dtype), requires_grad=True)
+    g = np.random.default_rng(0).normal(size=(2, 6)).astype(dtype)
+    module(x).backward(g)
+    expected = (g - g.mean(-1, keepdims=True)) / 1e-3  # that of (x - mean) / eps
+    np.testing.assert_allclose(x.grad, expected, rtol=5e-3 if dtype == np.float16 else 1e-5, atol=2)
+    with pytest.raises(ValueError, match="no standard deviation: take 2 features"):
+        nn.LayerNorm(1, eps_outside=True)
+
+
 def test_scaled_embedding_has_unit_variance() -> None:
     manual_seed(0)
     module = nn.Embedding(500, 64, scale_by_sqrt_dim=True)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import Tensor, checkpoint, grad, ops
+from handloom.autograd import Parameter, Tensor, checkpoint, grad, ops
+from handloom.train.optim.optimizers import Adam
 
 DOCS = Path(__file__).parents[3] / "docs" / "autograd.md"
 NAN, INF = np.nan, np.inf
@@ -244,6 +245,16 @@ def _() -> None:
     assert (value.requires_grad, index.requires_grad, constant.requires_grad) == (True, False, False)
     value.backward(np.ones(2))
     assert x.grad.tolist() == [2, 4]
+
+
+@row("`Adam`, a parameter whose first gradient comes late")
+def _() -> None:
+    early, late = Parameter(np.zeros(1)), Parameter(np.zeros(1))
+    adam = Adam([early, late], lr=1.0)
+    for step in range(1, 1002):
+        early.grad, late.grad = np.ones(1), np.ones(1) if step > 1000 else None
+        adam.step()
+    assert late.item() == pytest.approx(-2.515, abs=1e-3)
 
 
 def test_every_row_is_tested() -> None:
