@@ -234,17 +234,20 @@ def _start(outputs: Sequence[Tensor], gradients: Sequence[Any], work: _Pass, cal
                     "number has an obvious one. Pass gradient=..., or reduce with sum() or mean() first"
                 )
             gradient = array_module(output.data).ones_like(output.data)
+        node, dtype = output.origin.node, output.dtype
+        if dtype == np.float16 and node is not None and node.wide_start and not (node.hooks or work.targets):
+            dtype = np.dtype(np.float32)
         value = gradient.data if isinstance(gradient, Tensor) else gradient
         if not is_array(value):
-            value = array_module(output.data).asarray(value, dtype=output.dtype)
+            value = array_module(output.data).asarray(value, dtype=dtype)
         if value.shape != output.shape:
             raise ValueError(f"{caller}: output gradient of shape {value.shape} for a result of shape {output.shape}")
         if value.dtype.kind not in "fiub":
             raise TypeError(f"{caller}: an output gradient of {value.dtype} for a result of {output.dtype}")
         if work.create_graph:
             value = gradient if isinstance(gradient, Tensor) else Tensor(value)
-        if value.dtype != output.dtype:
-            value = value.astype(output.dtype)
+        if value.dtype != dtype:
+            value = value.astype(dtype)
         work.give(output.origin, value, owned=False)
 
 

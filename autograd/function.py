@@ -44,6 +44,9 @@ class Function:
     composed: Any = None
     #: `backward` may add to the arrays in `collected` itself, in place of returning what the engine would add to them.
     adds: ClassVar[bool] = False
+    #: Where the backward pass starts at a float16 result, its gradient arrives in float32: a loss scale may exceed
+    #: float16's range.
+    wide_start: ClassVar[bool] = False
     #: Which form of its op the class is (`ops/registry.py`), and the op's plain form, if there are several.
     form: ClassVar[str] = ""
     plain_form: ClassVar[Any] = None

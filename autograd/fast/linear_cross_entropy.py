@@ -39,10 +39,10 @@ class LinearCrossEntropyOnCPU(Function):
 
     F overwrites z. The factor k / l, together with the mean's divisor, multiplies the smaller matrix of each product:
     dx = (k/l) (F W), dW = F^T ((k/l) x). Padding is left out of all products. Since the loss is a single number,
-    `backward` only multiplies these gradients by g.
+    `backward` only multiplies these gradients by g; those of float16 arrays are float32 until then.
     """
 
-    composed = through_plain
+    composed, wide_start = through_plain, True
 
     def __init__(self, target, class_weight, ignore_index, reduction, label_smoothing, block_rows, record):
         self.target, self.class_weight, self.ignore_index = target.reshape(-1), class_weight, ignore_index
@@ -94,8 +94,6 @@ class LinearCrossEntropyOnCPU(Function):
             if not len(real):
                 dw[...] = 0
             dx = self.spread(dx, real, x)
-            dw = dw.astype(weight.dtype, copy=False)
-            db = None if db is None else db.astype(bias.dtype, copy=False)
         return np.asarray(losses.sum() / divisor_of_mean(total_weight)).astype(x.dtype), dx, dw, db
 
     def block(self, z, rows, target, weight, bias, terms, losses, factor):
@@ -160,7 +158,7 @@ class LinearCrossEntropyOnCPU(Function):
             every = np.zeros((len(self.target), x.shape[-1]), dx.dtype)
             every[real] = dx
             dx = every
-        return dx.astype(x.dtype, copy=False).reshape(x.shape)
+        return dx.reshape(x.shape)
 
     def backward(self, g):
         # The kept gradients are given away; a second pass through a retained graph computes them again.

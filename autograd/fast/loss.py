@@ -19,7 +19,7 @@ class CrossEntropyOnCPU(Function):
     """A row of logits x with p = softmax(x), lse = log sum exp x and a = (1 - s) w_t has the loss
     a (lse - x_t) + (s/V) sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w)."""
 
-    composed = through_plain
+    composed, wide_start = through_plain, True
 
     def __init__(self, target, weight, ignore_index, reduction, label_smoothing):
         self.target, self.weight, self.ignore_index = target, weight, ignore_index

@@ -127,9 +127,9 @@ __device__ __forceinline__ void scale_part(Part part, float factor) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) scale_gradients(
-    const scalar* g, const float* count, const void* x0, scalar* y0, long long n0, int wide0, const void* x1, scalar* y1,
+    const float* g, const float* count, const void* x0, scalar* y0, long long n0, int wide0, const void* x1, scalar* y1,
     long long n1, int wide1, const void* x2, scalar* y2, long long n2, int wide2) {
-    float factor = count ? widen(*g) / *count : widen(*g);
+    float factor = count ? *g / *count : *g;
     if (blockIdx.y == 0) scale_part({x0, y0, n0, wide0}, factor);
     if (blockIdx.y == 1) scale_part({x1, y1, n1, wide1}, factor);
     if (blockIdx.y == 2) scale_part({x2, y2, n2, wide2}, factor);

@@ -236,18 +236,19 @@ def total_loss(losses: Array, target: Array, ignored: int, dtype: Any, *, mean: 
     return total, count
 
 
-def scale_gradients(g: Array, count: Array | None, gradients: Sequence[Array | None]) -> list[Array | None]:
-    """Up to three gradients times g / count, in one launch: in place, or rounded to g's dtype if they are float32."""
+def scale_gradients(g: Array, count: Array | None, gradients: Sequence[Array | None], dtype: Any) -> list[Array | None]:
+    """Up to three gradients times g / count, in one launch: in place, or rounded to `dtype` if they are float32."""
     xp, args, largest = array_module(g), [], 1
     found: list[Array | None] = []
     for x in gradients:
-        out = x if x is None or x.dtype == g.dtype else xp.empty(x.shape, g.dtype)
+        out = x if x is None or x.dtype == dtype else xp.empty(x.shape, dtype)
         found.append(out)
         args += [x, out, np.int64(0 if x is None else x.size), np.int32(x is not out)]
         largest = max(largest, 0 if x is None else x.size)
     args += [None, None, np.int64(0), np.int32(0)] * (3 - len(found))
     grid = min(-(-largest // (8 * _THREADS)), 4 * _BLOCKS), len(found)
-    constants = {"HALF": is_half(g), "GRADIENT": 0}
+    constants = {"HALF": int(dtype == np.float16), "GRADIENT": 0}
+    g = g if g.dtype == np.float32 else g.astype(np.float32)
     _launch("cross_entropy.cu", "scale_gradients", grid, (_THREADS,), (g, count, *args), **constants)
     return found
 

@@ -112,7 +112,7 @@ class LinearCrossEntropyOnDevice(Function):
     number of rows that count, is multiplied to these at the end.
     """
 
-    composed = through_plain
+    composed, wide_start = through_plain, True
 
     def __init__(self, target, class_weight, ignore_index, reduction, label_smoothing, block_rows, record):
         self.target, self.ignore_index, self.reduction = target, ignore_index, reduction
@@ -163,4 +163,4 @@ class LinearCrossEntropyOnDevice(Function):
         if not gradients:  # handed over before: a second pass through a retained graph computes them anew
             gradients = self.compute(*self.saved, *([None] * (3 - len(self.saved))))[1:]
         self.keep(count)
-        return tuple(fused.scale_gradients(g, count, gradients)[: len(self.inputs)])
+        return tuple(fused.scale_gradients(g, count, gradients, self.saved[0].dtype)[: len(self.inputs)])

@@ -166,7 +166,7 @@ class CrossEntropyOnDevice(Function):
     The gradient is written over a copy of the logits, in the backward pass.
     """
 
-    composed = through_plain
+    composed, wide_start = through_plain, True
 
     def __init__(self, target, weight, ignore_index, reduction, label_smoothing):
         self.target, self.ignore_index, self.reduction = target, ignore_index, reduction
@@ -185,7 +185,7 @@ class CrossEntropyOnDevice(Function):
         return fused.cross_entropy_rows(rows, None, self.target, self.ignore_index, self.label_smoothing, **options)
 
     def backward(self, g):
-        ((logits,), (count,)), factor = (self.saved, self.kept), g.astype(np.float32)
+        ((logits,), (count,)), factor = (self.saved, self.kept), g.astype(np.float32, copy=False)
         gradient = contiguous_rows(logits).copy()
         self.losses(gradient, gradient=True, factor=factor if count is None else factor / count)
         return gradient.reshape(logits.shape)

@@ -266,6 +266,8 @@ def remainder(x: Any, y: Any) -> Tensor:
 
 
 class AsType(Function):
+    wide_start = True
+
     def __init__(self, dtype):
         self.dtype = np.dtype(dtype).newbyteorder("=")
 

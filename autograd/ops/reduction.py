@@ -72,6 +72,8 @@ class Reduction(Function):
 
 
 class Sum(Reduction):
+    wide_start = True
+
     def forward(self, x):
         self.shape = x.shape
         return narrowed(x.sum(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)), x)
@@ -104,6 +106,8 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 class Mean(Reduction):
+    wide_start = True
+
     def forward(self, x):
         self.shape = x.shape
         return narrowed(x.mean(axis=self.axis, keepdims=self.keepdims, dtype=accumulator(x)), x)

@@ -124,7 +124,7 @@ _BUGS: list[tuple[str, Any, list[tuple[str, str, str]]]] = [
                 "if (blockIdx.y == 2) scale_part({x2, y2, n2, wide2}",
                 "if (blockIdx.y == 2) scale_part({x1, y1, n2, wide1}",
             ),
-            ("not divided", "widen(*g) / *count : widen(*g)", "widen(*g) : widen(*g)"),
+            ("not divided", "*g / *count : *g", "*g : *g"),
         ],
     ),
     (

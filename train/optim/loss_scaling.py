@@ -24,7 +24,8 @@ class LossScaler:
     """A loss scale that halves when a gradient overflows and doubles after `interval` good steps in a row.
 
     Args:
-        initial: the first scale. Above 32,768 the gradient of a float16 loss itself is infinite.
+        initial: the first scale. The backward pass starts in float32, so the losses allow any scale; the gradients
+            within the model, which are float16, are the limit.
         interval: good steps before the scale grows.
         least: the scale does not fall below this.
 

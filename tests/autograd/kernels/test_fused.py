@@ -213,15 +213,15 @@ def test_the_total_loss_and_its_gradients_factor(rows, dtype, device) -> None:
 
     parts = drawn(rng, dtype, rows, 5), drawn(rng, np.float32, 13, 3), None if rows == 1 else drawn(rng, dtype, 9)
     given = [None if part is None else device.asarray(part) for part in parts]
-    g = device.asarray(np.array(6.0, dtype))
+    g = device.asarray(np.array(6.0, np.float32))
     for number in (2, 3):
         want = [None if part is None else part.astype(np.float64) * 6 / max(real, 1) for part in parts]
         copies = [None if part is None else part.copy() for part in given[:number]]
-        for name, found, wanted in zip("xwb", fused.scale_gradients(g, count, copies), want, strict=False):
+        for name, found, wanted in zip("xwb", fused.scale_gradients(g, count, copies, dtype), want, strict=False):
             assert (found is None) == (wanted is None)
             if wanted is not None:
                 close(found, wanted, dtype, name, 4)
-    assert fused.scale_gradients(g, None, given)[0] is given[0]
+    assert fused.scale_gradients(g, None, given, dtype)[0] is given[0]
     close(given[0], parts[0].astype(np.float64) * 6, dtype, "in place, by g alone", 4)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
 import pytest
 
 from handloom import nn
-from handloom.autograd import Tensor, manual_seed
-from handloom.train.optim.loss_scaling import HalfPrecision, LossScaler, first_overflow
+from handloom.autograd import Tensor, manual_seed, ops, plain
+from handloom.train.optim.loss_scaling import FullPrecision, HalfPrecision, LossScaler, first_overflow
 from handloom.train.optim.optimizers import SGD, Adam
 from handloom.train.optim.schedules import noam
 from handloom.train.runs.folder import RunFolder
@@ -76,17 +77,44 @@ def test_a_run_in_half_precision_learns_like_one_in_single(tmp_path, accumulate)
     assert rows[0]["loss_scale"] >= 1024
 
 
+@pytest.mark.parametrize("kind", ["cpu", "plain", "cross_entropy", "composed"])
+def test_the_scale_may_exceed_what_float16_holds(kind: str) -> None:
+    """A scale of 2^20 and 25,600 tokens: no gradient overflows, and none vanishes on the way."""
+    rng, tokens, scale = np.random.default_rng(0), 25_600, 2.0**20
+    x = Tensor(rng.normal(scale=0.02, size=(tokens, 6)).astype(np.float16), requires_grad=True)
+    weight = Tensor(rng.normal(size=(9, 6)).astype(np.float16), requires_grad=True)
+    targets = rng.integers(9, size=tokens)
+
+    def gradients(x: Tensor, weight: Tensor, scale: float) -> list[np.ndarray]:
+        if kind == "cross_entropy":
+            loss = ops.cross_entropy(ops.linear(x, weight), targets)
+        elif kind == "composed":
+            loss = ops.cross_entropy(ops.linear(x, weight), np.eye(9, dtype=x.dtype)[targets])
+        else:
+            with plain() if kind == "plain" else contextlib.nullcontext():
+                loss = ops.linear_cross_entropy(x, weight, None, targets)
+        x.grad = weight.grad = None
+        FullPrecision().backward(loss, scale)
+        return [x.grad, weight.grad]
+
+    found = gradients(x, weight, scale)
+    wide = [Tensor(t.data.astype(np.float32), requires_grad=True) for t in (x, weight)]
+    for half, single in zip(found, gradients(*wide, 1.0), strict=True):
+        assert half.dtype == np.float16
+        np.testing.assert_allclose(half.astype(np.float32) / scale, single, rtol=5e-3, atol=5e-3 * np.abs(single).max())
+
+
 def test_a_step_that_overflows_is_skipped(tmp_path) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
         trainer = small_trainer(run, precision="fp16", ema=0.9)
-    trainer.scaler.scale = 2.0**21
+    trainer.scaler.scale = 2.0**40
     before = {name: array.copy() for name, array in trainer._weights().items()}
     with np.errstate(over="ignore", invalid="ignore"):
         trainer.update(1, next(trainer._updates()))
     for name, array in trainer._weights().items():
         np.testing.assert_array_equal(array, before[name])
     assert (trainer.optimizer.steps, trainer.ema.updates, int(trainer.scaler.skipped)) == (0, 0, 1)
-    assert float(trainer.scaler.scale) == 2.0**20
+    assert float(trainer.scaler.scale) == 2.0**39
 
 
 def test_a_resumed_run_knows_how_far_the_scale_has_fallen(tmp_path) -> None:
@@ -94,7 +122,7 @@ def test_a_resumed_run_knows_how_far_the_scale_has_fallen(tmp_path) -> None:
         resume = (tmp_path / name).exists()
         with RunFolder.open(tmp_path / name) if resume else RunFolder.create(tmp_path / name, {}) as run:
             trainer = small_trainer(run, precision="fp16", validate_every=12)
-            trainer.scaler.scale, trainer.scaler.interval = 2.0**21, 7
+            trainer.scaler.scale, trainer.scaler.interval = 2.0**28, 7
             if resume:
                 trainer.load()
             trainer.fit(stop_at)

@@ -107,9 +107,9 @@ class FlatAdam:
         `share` is a number, or an array with one.
         """
         share = share.astype(np.float32, copy=False).reshape(loss.shape) if is_array(share) else np.float32(share)
-        start = self.xp.empty(loss.shape, loss.dtype)
+        start = self.xp.empty(loss.shape, np.float32)
         with np.errstate(over="ignore", invalid="ignore"):  # overflows are expected: the loss scale handles them
-            self.xp.multiply(self.state[:1].reshape(loss.shape), share, out=start, casting="same_kind")
+            self.xp.multiply(self.state[:1].reshape(loss.shape), share, out=start)
             loss.backward(start)
             for first in range(0, len(self.parameters), PARTS):
                 group = self.parameters[first : first + PARTS]
