@@ -17,7 +17,7 @@ from typing import Any
 from handloom.models.hyperparameters import ClassifierPreset
 from handloom.models.presets import classifier_preset
 from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example, train_example, use
+from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
 from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, load_news
 from handloom.train.distributed import in_turn
@@ -97,10 +97,10 @@ def train(arguments: Any) -> None:
             more = {"costs": (counted, COST_COLUMNS), "exponents": (grown, EXPONENT_COLUMNS)}
         return show(classifier, texts, labels, predicted, rows, run, more)
 
-    train_example(
-        arguments, "classify_news", data, lambda run, known: task, Classifier, TASK,
-        test=test, report=report, cells=cells, init_options={"labels": task.labels},
-    )  # fmt: skip
+    labelled = {"labels": task.labels}
+    train_and_report(
+        arguments, "classify_news", data, task, test=test, report=report, cells=cells, init_options=labelled
+    )
 
 
 def text_of(article: Article, description: bool) -> str:

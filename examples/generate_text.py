@@ -23,7 +23,7 @@ from handloom.models.hyperparameters import LanguageModelPreset
 from handloom.models.presets import language_model_preset
 from handloom.nn import POSITIONS
 from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example, train_example, use
+from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
 from handloom.train.cli.generation import show_continuations, strategy_of
 from handloom.train.cli.options import share
 from handloom.train.cli.training import preset_of, set_values
@@ -135,7 +135,7 @@ def train(arguments: argparse.Namespace) -> None:
     def report(writer: Writer, task: LanguageModelling, run: RunFolder, rows: list[dict], outputs: None) -> str:
         return show(writer, task, cells(task), rows, run, arguments)
 
-    train_example(arguments, "generate_text", data, make_task, Writer, TASK, test=test, report=report, cells=cells)
+    train_and_report(arguments, "generate_text", data, make_task, Writer, TASK, test=test, report=report, cells=cells)
 
 
 def show(writer: Writer, task: LanguageModelling, cells: dict, rows: list[dict], run: RunFolder, arguments: Any) -> str:

@@ -15,9 +15,9 @@ from handloom.models import Strategy
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import paraphrase_preset
 from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example
+from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
+from handloom.train.cli.pairs import draw_attention, use_checkpoint
 from handloom.train.cli.training import preset_of
 from handloom.train.data.captions import CAPTION_NAMES, Captions, caption_pairs, load_captions
 from handloom.train.data.files import Pair
@@ -94,7 +94,7 @@ def main() -> None:
         return "\n\n".join([*tables, shown])
 
     task = Translation(train, valid, preset=preset, name=TASK)
-    train_pairs(arguments, "paraphrase_coco", data, task, test=test, report=report)
+    train_and_report(arguments, "paraphrase_coco", data, task, test=test, report=report)
 
 
 def compare(

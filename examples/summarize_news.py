@@ -15,9 +15,9 @@ from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import summary_preset
 from handloom.models.text_baselines import nearest
 from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example
+from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
+from handloom.train.cli.pairs import draw_attention, use_checkpoint
 from handloom.train.cli.training import preset_of
 from handloom.train.data.news import NEWS_NAMES, Article, News, load_news
 from handloom.train.distributed import in_turn
@@ -104,7 +104,7 @@ def main() -> None:
         return show(translator, headlines, tables, data, run)
 
     task = Translation(*pairs, preset=preset, name=TASK)
-    train_pairs(arguments, "summarize_news", data, task, test=test, report=report, cells=cells)
+    train_and_report(arguments, "summarize_news", data, task, test=test, report=report, cells=cells)
 
 
 def losses(run: RunFolder) -> dict[str, float]:

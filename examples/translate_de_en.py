@@ -18,9 +18,9 @@ from typing import Any
 from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import translation_preset
 from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example
+from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
+from handloom.train.cli.pairs import draw_attention, use_checkpoint
 from handloom.train.cli.training import preset_of
 from handloom.train.data.cleaning import clean_pairs
 from handloom.train.data.files import Pair, read_lines
@@ -77,7 +77,7 @@ def main() -> None:
     def report(translator: Translator, task: Translation, run: RunFolder, rows: list[dict], written: list[str]) -> str:
         return show(translator, data, written, strategy_of(arguments).name, arguments.seed, run)
 
-    train_pairs(arguments, "translate_de_en", data, learnt, test=test, report=report)
+    train_and_report(arguments, "translate_de_en", data, learnt, test=test, report=report)
 
 
 def task(source: str, target: str) -> str:

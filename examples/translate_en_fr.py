@@ -15,9 +15,9 @@ from handloom.models.hyperparameters import TranslationPreset
 from handloom.models.presets import en_fr_preset
 from handloom.nn import POSITIONS
 from handloom.train.cli.command_line import run_main
-from handloom.train.cli.examples import example_parser, parse_example
+from handloom.train.cli.examples import example_parser, parse_example, train_and_report
 from handloom.train.cli.generation import strategy_of
-from handloom.train.cli.pairs import draw_attention, train_pairs, use_checkpoint
+from handloom.train.cli.pairs import draw_attention, use_checkpoint
 from handloom.train.cli.training import preset_of
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
@@ -90,7 +90,7 @@ def main() -> None:
         return f"{show(translator, data, written, run)}\n\n{table}\n\n{units}"
 
     task = Translation(data.train, data.valid, preset=preset, name=f"translation from {source} to {target}")
-    train_pairs(arguments, "translate_en_fr", data, task, test=test, report=report, cells=cells)
+    train_and_report(arguments, "translate_en_fr", data, task, test=test, report=report, cells=cells)
 
 
 def show(translator: Translator, data: TranslationData, translations: list[str], run: RunFolder) -> str:

@@ -20,7 +20,7 @@ from ..models.presets import translation_preset
 from ..train.cli.command_line import run_main
 from ..train.data.translation import load_translation_data
 from ..train.runs.folder import RunFolder
-from ..train.tasks.task import train
+from ..train.tasks.task import train_model
 from ..train.tasks.translation import Translation
 from ..train.trainer import Trainer
 
@@ -69,7 +69,7 @@ def main() -> None:
             log_every=max(1, preset.steps // 300),
             keep=SAVES,
         )
-        train(Translation(data.train, data.valid[:100], preset=preset), run, seed=int(seed), observe=orders)
+        train_model(Translation(data.train, data.valid[:100], preset=preset), run, seed=int(seed), observe=orders)
 
 
 if __name__ == "__main__":

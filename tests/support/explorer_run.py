@@ -9,7 +9,7 @@ from handloom.autograd import manual_seed
 from handloom.models.presets import SMOKE
 from handloom.train.data.translation import load_translation_data
 from handloom.train.runs.folder import RunFolder
-from handloom.train.tasks.task import train
+from handloom.train.tasks.task import train_model
 from handloom.train.tasks.translation import Translation
 
 SENTENCE = "Gestern hat der Ritter das Lied gesungen."
@@ -21,4 +21,4 @@ def train_small(folder: Path) -> None:
     pairs = load_translation_data("embedded", source="de", target="en").train[:400]
     manual_seed(1)
     with RunFolder.create(folder, {"program": "tests"}) as run:
-        train(Translation(pairs[:360], pairs[360:], preset=preset), run, seed=1, say=lambda line: None)
+        train_model(Translation(pairs[:360], pairs[360:], preset=preset), run, seed=1, say=lambda line: None)

@@ -15,9 +15,10 @@ from ...models.shipped import model_path
 from ..distributed import alone, find_ranks
 from ..runs.folder import RunFolder
 from ..tables.cells import run_cells
-from ..tasks.task import AnyTrained, Task, train
+from ..tasks.task import AnyTrained, Task, train_model
+from ..tasks.translation import Translation
 from .command_line import add_training_options, check_text, parse_training_arguments, start_run, watch
-from .generation import add_generation_options, check_generation_options, each_text
+from .generation import add_generation_options, check_generation_options, check_lengths, each_text, strategy_of
 from .options import OptionParser
 from .training import add_preset_options, run_options
 
@@ -95,13 +96,13 @@ def use(arguments: Any, show: Callable[[str], None]) -> None:
     each_text(arguments, arguments.texts, arguments.what, show)
 
 
-def train_example(
+def train_and_report(
     arguments: Any,
     name: str,
     data: Any,
-    make_task: Callable[[RunFolder, AnyTrained | None], Task[Any, AnyTrained]],
-    trained: type[AnyTrained],
-    task_name: str,
+    task: Task[Any, AnyTrained] | Callable[[RunFolder, AnyTrained | None], Task[Any, AnyTrained]],
+    trained: type[AnyTrained] | None = None,
+    task_name: str = "",
     *,
     test: Callable[[AnyTrained, Any], tuple[Mapping[str, Any], Any]],
     report: Callable[[AnyTrained, Any, RunFolder, list[dict[str, Any]], Any], str],
@@ -116,8 +117,9 @@ def train_example(
     Args:
         name: of the folder under runs/, where --out names none.
         data: what was loaded, for config.json.
-        make_task: (run, model of --init or --teacher) -> what to train.
-        trained, task_name: what --init and --teacher must be: a model of this class that has learnt this.
+        task: what to train, or a function that makes it of the run and the model of --init or --teacher.
+        trained, task_name: what --init and --teacher must be: a model of this class that has learnt this. They are
+            needed where `task` is a function.
         test: (trained, task) -> its figures, a row of the table; and its outputs, for the report.
         report: (trained, task, run, rows, outputs) -> what is printed at the end. The rows are the model's and the
             cells', each with parameters and the seconds that it took to train and test, unless it was resumed.
@@ -126,14 +128,19 @@ def train_example(
     """
     start = time.perf_counter()
     check_device(arguments.device)
-    teacher = trained.load(arguments.teacher, [task_name]) if arguments.teacher else None
-    init = trained.load(arguments.init, [task_name], **(init_options or {})) if arguments.init else None
+    if isinstance(task, Task):
+        task_name = task.name
+    if isinstance(task, Translation):
+        check_lengths(strategy_of(arguments), task.preset.max_length)
+    kind: Any = task.trained if isinstance(task, Task) else trained
+    teacher = kind.load(arguments.teacher, [task_name]) if arguments.teacher else None
+    init = kind.load(arguments.init, [task_name], **(init_options or {})) if arguments.init else None
     options, ranks = run_options(arguments), find_ranks()
     with start_run(arguments, name, data) as run:
         manual_seed(arguments.seed)
-        task = make_task(run, init or teacher)
+        task = task if isinstance(task, Task) else task(run, init or teacher)
         begun = time.perf_counter()
-        model = train(task, run, **options, teacher=teacher, init=init)
+        model = train_model(task, run, **options, teacher=teacher, init=init)
         row, outputs = test(model, task) if ranks.first else ({}, None)
         seconds, others = time.perf_counter() - begun, cells(task)
         rows = [{"parameters": model.model.parameter_count(), **row}]
@@ -143,7 +150,7 @@ def train_example(
         def make(own: RunFolder, cell: Task[Any, AnyTrained] | AnyTrained, resume: bool) -> Mapping[str, Any]:
             manual_seed(arguments.seed)
             by_itself = {**options, "stop_at": None, "resume": resume, "ranks": alone()}
-            other = train(cell, own, **by_itself) if isinstance(cell, Task) else cell
+            other = train_model(cell, own, **by_itself) if isinstance(cell, Task) else cell
             return {"parameters": other.model.parameter_count(), **test(other, task)[0]}
 
         rows += run_cells(run, others, make)

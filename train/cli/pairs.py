@@ -6,8 +6,7 @@ from typing import Any
 
 from ..runs.folder import RunFolder
 from ..runs.plots import plot_attention, plot_heads
-from ..tasks.translation import Translation, Translator
-from .examples import train_example
+from ..tasks.translation import Translator
 from .generation import check_lengths, show_translations, strategy_of
 
 
@@ -19,12 +18,6 @@ def use_checkpoint(arguments: Any, *tasks: str) -> None:
     translator = Translator.load(arguments.checkpoint, tasks)
     check_lengths(strategy_of(arguments), translator.model.config.max_length)
     show_translations(translator, arguments, arguments.texts, arguments.what)
-
-
-def train_pairs(arguments: Any, name: str, data: Any, task: Translation, **options: Any) -> None:
-    """`train_example` for a task on (source, target) pairs; `options` are its `test`, `report` and `cells`."""
-    check_lengths(strategy_of(arguments), task.preset.max_length)
-    train_example(arguments, name, data, lambda run, known: task, Translator, task.name, **options)
 
 
 def draw_attention(translator: Translator, text: str, run: RunFolder) -> None:

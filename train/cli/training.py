@@ -70,7 +70,7 @@ def option_of(name: str) -> str:
 
 
 def run_options(arguments: Any) -> dict[str, Any]:
-    """What `tasks.task.train` takes of the parsed options."""
+    """What `tasks.task.train_model` takes of the parsed options."""
     own = {name: getattr(arguments, name) for name in ("seed", "device", "stop_at")}
     return {**own, "resume": arguments.resume is not None}
 

@@ -1,7 +1,8 @@
 """What all tasks share: training a model on a task, and loading and using the trained model and its tokenizer.
 
 A `Task` says what to train on: it trains a tokenizer, makes batches, names the model, its loss and its configuration.
-`train` does the rest, the same for every task, and returns a `TrainedModel`; its `load` reads one from a run's folder.
+`train_model` does the rest, the same for every task, and returns a `TrainedModel`, whose `load` reads one from a run's
+folder.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
         return replace(self, preset=replace(self.preset, **changes))
 
 
-def train(
+def train_model(
     task: Task[Any, AnyTrained],
     run: RunFolder,
     *,
@@ -160,7 +161,8 @@ def train(
         observe=observe,
         ranks=ranks,
     )
-    best = fit(trainer, resume=resume, stop_at=stop_at, say=say)
+    go_on(trainer, resume=resume, stop_at=stop_at, say=say)
+    best = trainer.fit(stop_at)
     if preset.monitor == "valid_loss":
         say(f"best validation loss {best:.4f} nats per {task.unit} (perplexity {math.exp(min(best, 700)):.2f})")
     else:
@@ -182,8 +184,8 @@ def choose_tokenizer(
     return tokenizer
 
 
-def fit(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[str], None]) -> float:
-    """`Trainer.fit`, from the run's last save on if `resume`; `say` receives what is found there.
+def go_on(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[str], None]) -> None:
+    """With `resume`, restore the run's last save; `say` receives what is found there.
 
     Raises InputError, before anything is changed, if the run is past the trainer's last step or past `stop_at`.
     """
@@ -196,7 +198,6 @@ def fit(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[s
         for problem in trainer.load():
             say(f"warning: {problem} An older save is used.")
         say(f"resumed after step {trainer.progress.step:,}")
-    return trainer.fit(stop_at)
 
 
 def _summary(

@@ -21,7 +21,7 @@ from handloom.train.tasks.classification import (
     LabelledBatches,
     classification_loss,
 )
-from handloom.train.tasks.task import train
+from handloom.train.tasks.task import train_model
 
 COLOURS, THINGS = ["red", "blue", "green", "old", "new"], {"animal": ["dog", "cat", "cow"], "plant": ["tree", "fern"]}
 PAIRS = [
@@ -78,7 +78,7 @@ def test_a_classifier_learns_stops_early_and_comes_back(tmp_path) -> None:
     with RunFolder.create(tmp_path / "run", {}) as run:
         said: list[str] = []
         preset = dataclasses.replace(preset, steps=200)
-        trained = train(Classification(shuffled[:80], shuffled[80:], preset=preset), run, seed=0, say=said.append)
+        trained = train_model(Classification(shuffled[:80], shuffled[80:], preset=preset), run, seed=0, say=said.append)
         steps = [row["step"] for row in run.metrics() if "valid_accuracy" in row]
     assert steps[-1] < 200, "three epochs without a better accuracy are enough"
     assert "2 classes" in said[0]
@@ -131,15 +131,16 @@ def test_a_teacher_of_other_classes_is_refused(tmp_path) -> None:
     preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], steps=2)
     task, options = Classification(PAIRS[:80], PAIRS[80:], preset=preset), {"seed": 0, "say": lambda text: None}
     with RunFolder.create(tmp_path / "teacher", {}) as run:
-        teacher = train(task, run, **options)
+        teacher = train_model(task, run, **options)
     maps, tokens = teacher.attention_maps("a red dog sleeps")
     assert list(maps) == [f"encoder.layers.{layer}.self_attn" for layer in range(preset.layers)]
     weights = maps["encoder.layers.0.self_attn"]
     assert weights.shape == (preset.nhead, 5, 5)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
     assert len(tokens) == 5
+    other = dataclasses.replace(task, train=[("a dog", "dog"), ("a cat", "cat")])
     with RunFolder.create(tmp_path / "run", {}) as run, pytest.raises(InputError, match="other classes"):
-        train(dataclasses.replace(task, train=[("a dog", "dog"), ("a cat", "cat")]), run, teacher=teacher, **options)
+        train_model(other, run, teacher=teacher, **options)
     with RunFolder.create(tmp_path / "student", {}) as run:
-        student = train(task, run, teacher=teacher, **options)
+        student = train_model(task, run, teacher=teacher, **options)
     assert student.tokenizer is teacher.tokenizer

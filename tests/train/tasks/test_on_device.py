@@ -19,7 +19,7 @@ from handloom.train.data.running_text import TextData
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import Classification
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
-from handloom.train.tasks.task import train
+from handloom.train.tasks.task import train_model
 from handloom.train.tasks.translation import Translation
 from handloom.train.trainer import Trainer
 
@@ -33,7 +33,7 @@ LABELLED = [(text, "short" if len(text) < 20 else "long") for text in TEXTS]
 
 def translator(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:
     preset = dataclasses.replace(SMOKE, tokens_per_batch=64, vocab_size=290, **changes)
-    return train(Translation(PAIRS, PAIRS[:5], preset=preset), run, **options).translate(TEXTS[:2], beam=2)
+    return train_model(Translation(PAIRS, PAIRS[:5], preset=preset), run, **options).translate(TEXTS[:2], beam=2)
 
 
 def classifier(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:
@@ -42,11 +42,11 @@ def classifier(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[
     if options["device"] == "cuda":  # to learn from
         with RunFolder.create(run.path / "teacher", {}) as own:
             plain = Classification(LABELLED, LABELLED[:5], preset=dataclasses.replace(preset, steps=1))
-            teacher = train(plain, own, **options)
+            teacher = train_model(plain, own, **options)
         with RunFolder.create(run.path / "student", {}) as own:
-            train(task.with_preset(steps=1), own, teacher=teacher, **options)
+            train_model(task.with_preset(steps=1), own, teacher=teacher, **options)
         manual_seed(0)
-    return train(task, run, **options).predict(TEXTS[:3])
+    return train_model(task, run, **options).predict(TEXTS[:3])
 
 
 def copying(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:
@@ -58,7 +58,7 @@ def language_model(run: RunFolder, changes: dict[str, Any], kind: str = "transfo
     data = TextData(*([" ".join(TEXTS)] * 3), "text", "")
     text = tokenize(data, learn_tokens(data, "character", 100))
     model = None if kind == "transformer" else preset.recurrent(text.tokenizer.vocab_size, kind)
-    return [train(LanguageModelling(text, model, preset=preset), run, **options).write("red", 6, temperature=0)]
+    return [train_model(LanguageModelling(text, model, preset=preset), run, **options).write("red", 6, temperature=0)]
 
 
 def recurrent(run: RunFolder, changes: dict[str, Any], **options: Any) -> list[str]:

@@ -26,7 +26,7 @@ from handloom.train.data.running_text import TextData
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import Classification, Classifier
 from handloom.train.tasks.language_modelling import LanguageModelling, Writer, learn_tokens, tokenize
-from handloom.train.tasks.task import train
+from handloom.train.tasks.task import train_model
 from handloom.train.tasks.translation import Translation, Translator
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_pictures")]
@@ -58,7 +58,7 @@ def test_encoder_decoders(choose, run: RunFolder) -> None:
     if choose is translation_preset:  # six layers of 512 features: a second for each of the six is enough
         preset = dataclasses.replace(preset, layers=1)
     pairs = caption_pairs(list(itertools.islice(scenes(0), 40)))
-    made = train(Translation(pairs[:-5], pairs[-5:], preset=preset), run, seed=0, say=lambda text: None)
+    made = train_model(Translation(pairs[:-5], pairs[-5:], preset=preset), run, seed=0, say=lambda text: None)
     config = made.model.config
     assert (config.d_model, config.nhead, config.dim_feedforward) == (paper.d_model, paper.nhead, paper.dim_feedforward)
     check(run, made.model, Translator.load(run.path).model)
@@ -72,13 +72,13 @@ def test_the_language_model(run: RunFolder) -> None:
     tokens = tokenize(data, learn_tokens(data, "character", 0))
     config = preset.transformer(tokens.tokenizer.vocab_size)
     assert (config.layers, config.nhead, config.head_dim, config.max_length) == (5, 8, 46, 128)
-    made = train(LanguageModelling(tokens, preset=preset), run, seed=0, say=lambda text: None)
+    made = train_model(LanguageModelling(tokens, preset=preset), run, seed=0, say=lambda text: None)
     check(run, made.model, Writer.load(run.path).model)
 
 
 def test_the_classifier(run: RunFolder) -> None:
     preset = dataclasses.replace(classifier_preset("paper", "embedded"), steps=STEPS)
     pairs = [(article.headline, article.category) for article in itertools.islice(articles(0), 130)]
-    made = train(Classification(pairs[:-5], pairs[-5:], preset=preset), run, seed=0, say=lambda text: None)
+    made = train_model(Classification(pairs[:-5], pairs[-5:], preset=preset), run, seed=0, say=lambda text: None)
     assert (preset.batch_size, made.model.config.d_model, made.model.config.layers) == (64, 512, 2)
     check(run, made.model, Classifier.load(run.path).model)

@@ -15,7 +15,7 @@ from handloom.nn import MultiHeadAttention
 from handloom.train.optim.optimizers import SGD, Adam, AdamW
 from handloom.train.optim.schedules import Plateau
 from handloom.train.tasks.parts import make_model, make_optimizer, make_record, make_schedule, make_validation
-from handloom.train.tasks.task import fit
+from handloom.train.tasks.task import go_on
 
 CONFIG = Seq2SeqConfig(9, 9, 8, 2, 1, 1, 8)
 
@@ -90,4 +90,4 @@ def test_steps_that_a_run_has_behind_it_or_never_reaches(resume, steps, stop_at,
     """Before anything of the run is touched: this trainer can do nothing."""
     trainer: Any = SimpleNamespace(saves=SimpleNamespace(steps=lambda: [10, 30]), steps=steps)
     with pytest.raises(InputError, match=message):
-        fit(trainer, resume=resume, stop_at=stop_at, say=print)
+        go_on(trainer, resume=resume, stop_at=stop_at, say=print)

@@ -28,7 +28,7 @@ from handloom.train.optim.optimizers import Adam
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks.classification import Classification
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
-from handloom.train.tasks.task import Task, train
+from handloom.train.tasks.task import Task, train_model
 from handloom.train.tasks.translation import Translation
 
 
@@ -78,7 +78,7 @@ def steps(make: Callable[[], Task[Any, Any]], folder: Path, monkeypatch: pytest.
         patched.setattr(Adam, "step", step)
         manual_seed(0)
         with RunFolder.create(folder, {}) as run:
-            train(make(), run, seed=0, say=lambda text: None)
+            train_model(make(), run, seed=0, say=lambda text: None)
             return gradients, [row["loss"] for row in run.metrics() if "loss" in row]
 
 

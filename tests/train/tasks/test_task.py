@@ -17,7 +17,7 @@ from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks import task as task_module
 from handloom.train.tasks.classification import Classification
 from handloom.train.tasks.language_modelling import LanguageModelling, learn_tokens, tokenize
-from handloom.train.tasks.task import Task, train
+from handloom.train.tasks.task import Task, train_model
 from handloom.train.tasks.translation import Translation
 
 pytestmark = pytest.mark.usefixtures("quick_pictures")
@@ -54,7 +54,7 @@ def trained(task: Task[Any, Any], folder: Path, **options: Any) -> tuple[Any, li
     manual_seed(0)
     said: list[str] = []
     with RunFolder.create(folder, {}) as run:
-        return train(task, run, seed=0, say=said.append, **options), said
+        return train_model(task, run, seed=0, say=said.append, **options), said
 
 
 @TASKS
@@ -134,7 +134,7 @@ def test_the_first_process_alone_writes_the_tokenizer(
     learnt = task.make_tokenizer()
     run = RunFolder.create(tmp_path / "run", {})
     with pytest.raises(InterruptedError):
-        train(task, run, seed=0, ranks=Second(), say=lambda text: None)
+        train_model(task, run, seed=0, ranks=Second(), say=lambda text: None)
     assert not run.tokenizer_path.exists()
 
 
