@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.command_lines import GROUPS
+from tests.command_sweep import GROUPS
 from tests.support.command_world import EXAMPLES, World
 
 pytestmark = pytest.mark.slow
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 PROGRAMS = ("translate_de_en", "classify_news", "generate_text")
 #: Of each group every so many; those that train or evaluate cost most.
 EVERY = {
-    "values": 17, "uses": 9, "texts": 9, "data": 9, "run_files": 17, "headers": 7, "stored": 60, "programs": 9,
+    "values": 17, "uses": 9, "texts": 9, "data": 9, "run_files": 17, "programs": 9,
 }  # fmt: skip
 
 
@@ -24,4 +24,4 @@ def test_a_selection(tmp_path) -> None:
             problem, tried = world.judge(case), tried + 1
             wrong += [f"{case}: {problem}"] if problem else []
     assert not wrong, "\n".join(wrong)
-    assert tried > 120
+    assert tried > 100

@@ -200,7 +200,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     os.environ["MPLBACKEND"] = "agg"  # pictures go to files: a backend for windows is not wanted, and may be misspelt
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     signal.signal(signal.SIGTERM, _terminate)
-    sys.unraisablehook = _unraisable
+    hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
         if find_ranks().size > 1 and not several_processes:
             raise InputError("This program runs in one process: start it without mpirun.")
@@ -238,6 +238,8 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         except OSError:
             sys.stdout = None  # Python would try once more at exit
         _fail(f"{where}{error.strerror or error}. {remedy(error)}")
+    finally:
+        sys.unraisablehook = hook
 
 
 def _check_streams() -> None:

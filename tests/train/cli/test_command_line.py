@@ -100,7 +100,6 @@ def as_before(monkeypatch):
     """Undo what `run_main` changes in this process."""
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr("warnings.showwarning", lambda *_, **__: None)
-    monkeypatch.setattr("sys.unraisablehook", sys.unraisablehook)
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
