@@ -31,6 +31,8 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 
     def __init__(self, **options: Any):
+        if str(options.get("prog")).startswith("python -m") and sys.argv[0].startswith("handloom "):
+            options["prog"] = sys.argv[0]  # started by the command
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, **options})
 
     def error(self, message: str) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handloom.models.shipped import MODELS, model_path
+from benchmarks.outside import KINDS, RESULTS
+from handloom.models.shipped import MODELS, least_of, model_path
 from handloom.train.data.translation import load_translation_data
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.tasks.metrics import bleu
@@ -33,6 +35,27 @@ def test_a_sentence_is_translated_without_a_run(tmp_path: Path) -> None:
     assert done.out.splitlines() == ["Where is the station?", "I don't have time."]
     assert "tatoeba-de-en, which comes with handloom" in done.err
     assert not list(tmp_path.iterdir())
+
+
+def test_lines_of_standard_input_are_translated_too(tmp_path: Path) -> None:
+    """A training of minutes began there, until version 0.2; with an option of training it still does."""
+    example = Example("translate_de_en.py", tmp_path)
+    done = example.run("--beam", 1, stdin=b"Wo ist der Bahnhof?\n\nIch habe keine Zeit.")
+    assert done.out.splitlines() == ["Where is the station?", "", "I don't have time."]
+    (tmp_path / "mine.txt").touch()
+    assert "not empty" in example.fails("--preset", "smoke", "--out", ".", stdin=b"Hallo.")
+
+
+def test_what_the_model_does_not_know_is_said(tmp_path: Path) -> None:
+    """The hit rate on 200 sentences is in the results of `benchmarks.outside`."""
+    sentences = ("Wo ist der Bahnhof?", "WO IST DER BAHNHOF?", "The weather is nice.", "😀")
+    done = Example("translate_de_en.py", tmp_path).run(*sentences)
+    said = [line for line in done.err.splitlines() if "outside of what this model knows" in line]
+    assert [line.rpartition(": ")[2] for line in said] == [repr(text) for text in sentences[1:]]
+    assert least_of("runs/other") == least_of(None) == -math.inf < least_of("tatoeba-de-en") == least_of(FOLDER)
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert rows["bound"] == least_of("tatoeba-de-en")
+    assert sum(row["sentences"] for kind, row in rows["rows"].items() if kind in KINDS) == 100
 
 
 def test_options_of_training_are_refused_beside_a_sentence(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import io
 import os
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -72,7 +73,9 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
     for options that have no use here.
     """
     typed = parser.given(arguments)
-    if parser.shipped and not {"checkpoint", "resume"} & typed.keys() and {"texts", "interactive"} & typed.keys():
+    trains = any("checkpoint" not in parser.uses[name] for name in typed)
+    asks = {"texts", "interactive"} & typed.keys()
+    if parser.shipped and "checkpoint" not in typed and (asks or not trains) and (asks or _text_waits()):
         typed["checkpoint"] = MODELS[parser.shipped]
         print(f"{parser.shipped}, which comes with handloom; --checkpoint MODEL takes another one", file=sys.stderr)
     use: Use = "checkpoint" if "checkpoint" in typed else "resume" if "resume" in typed else "train"
@@ -93,6 +96,16 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
     options = {name: plain(values[name]) for name in kept}
     typed_again = shlex.join(parser.typed(options))
     return argparse.Namespace(**values, given=frozenset(typed), options=options, typed=typed_again)
+
+
+def _text_waits() -> bool:
+    """Whether standard input is a file or a pipe with something in it: texts, where no option says what to do.
+
+    Of a pipe the first line is waited for.
+    """
+    stream, mode = sys.stdin.buffer, os.fstat(sys.stdin.fileno()).st_mode
+    holds = stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
+    return holds and isinstance(stream, io.BufferedReader) and bool(stream.peek(1))
 
 
 def _program() -> str:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from ...arguments import Whole, positive, whole
-from ...errors import InputError
+from ...errors import InputError, printable
 from ...models import Strategy
-from ...models.fields import Bounds, NotNegative
+from ...models.fields import Bounds, NotNegative, short
+from ...models.shipped import least_of
 from ..tables.attention_pictures import alignment, draw_attention
 from ..tasks.translator import Translator
 from .command_line import check_text, sentences_from
@@ -166,6 +168,8 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
     """Print the translator's output for each text, with scores if several are asked for."""
     strategy = strategy_of(arguments)
     progress, scores = len(texts) > 1 or strategy.width > 20, strategy.n_best > 1
+    searches = strategy.beam > 1 and not (strategy.sampling or strategy.coverage)
+    least = least_of(arguments.checkpoint) if searches else -math.inf
     given = [text for text in texts if text]
     found = iter(translator.hypotheses(given, strategy=strategy, progress=progress, scores=scores))
     for text in texts:
@@ -176,6 +180,9 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
         for hypothesis in hypotheses:
             score = f"{hypothesis.score:8.3f}  " if scores else ""
             print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}")
+        if least > -math.inf and translator.mean_log_probability(hypotheses[0], strategy.alpha) < least:
+            sys.stdout.flush()
+            print(f"a guess, outside of what this model knows: {printable(short(text))}", file=sys.stderr)
         best = hypotheses[0].ids
         if arguments.show_attention:
             weights, source, target = translator.attention(text, best)

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from ...autograd import no_grad
 from ...autograd.backend import to_device
 from ...errors import InputError
-from ...models.generation import Hypothesis, Strategy
+from ...models.generation import Hypothesis, Strategy, length_penalty
 from ...models.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from ...nn import attention_maps
 from ...tokenizer import Tokenizer
@@ -96,6 +96,12 @@ class Translator(TrainedModel):
                     found[index] = result
                 bar.update(len(batch))
         return found
+
+    @staticmethod
+    def mean_log_probability(found: Hypothesis, alpha: float = 1.0) -> float:
+        """Of a token (nats), <eos> included, in what a beam search with this length penalty found."""
+        tokens = len(found.ids) + 1
+        return found.score * length_penalty(tokens, alpha) / tokens
 
     def translate(
         self,
