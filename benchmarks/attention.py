@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side_by_side import Worker, worker_environment
+from benchmarks.side_by_side import Worker, worker_environment, write_results
 from handloom.autograd.backend import DeviceError, check_device, import_cupy
 from handloom.train.runs.machine import machine, versions
 
@@ -225,7 +225,7 @@ def main() -> None:
             "gpu": graphics_processor() if options.device == "cuda" else None,
             "rows": rows,
         }
-        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_results(options.json, record)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bpe_corpora import CORPORA, variations
+from benchmarks.side_by_side import write_results
 
 Result = dict[str, Any]
 Measure = Callable[..., Result]
@@ -266,8 +267,7 @@ def main() -> None:
             report({"growth, 50,000 entries": results["growth, 50,000 entries"]})
         results["load average after"] = os.getloadavg()[0]
         if arguments.json:
-            arguments.json.parent.mkdir(parents=True, exist_ok=True)
-            arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+            write_results(arguments.json, results)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.side_by_side import write_results
 from handloom.autograd.fast import compiled, mkl
 
 SIZES = {
@@ -159,8 +160,7 @@ def main() -> None:
     for engine in engines:
         engine.close()
     if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps([{**cell, **common} for cell in cells], indent=2) + "\n")
+        write_results(arguments.json, [{**cell, **common} for cell in cells])
 
 
 if __name__ == "__main__":

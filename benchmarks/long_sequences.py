@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import Worker, take_turns, worker_environment
+from benchmarks.side_by_side import Worker, take_turns, worker_environment, write_results
 from benchmarks.train_step_sizes import Size
 from benchmarks.train_step_worker import HandloomSubject, serve
 from handloom.train.runs.machine import machine, versions
@@ -123,8 +122,7 @@ def main() -> None:
     if arguments.json:
         result = {"times": rows, "memory": peaks, "threads": arguments.threads, "machine": here}
         result["versions"] = versions("handloom", "numpy")
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_results(arguments.json, result)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ several.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.side_by_side import write_results
 from handloom.autograd import Tensor, no_grad, ops
 from handloom.train.runs.machine import machine, versions
 
@@ -127,8 +127,7 @@ def main() -> None:
     if arguments.json:
         result = {"microseconds": table, "import_ms": importing}
         result |= {"machine": machine(), "versions": versions("handloom", "numpy")}
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_results(arguments.json, result)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.side_by_side import write_results
 from handloom.train.runs.machine import blas, machine, versions
 
 WARM_UP = 5
@@ -128,7 +129,7 @@ def main() -> None:
             "tokens per second": {str(ranks): found for ranks, found in speeds.items()},
             "ratio of medians": {str(ranks): median / medians[1] for ranks, median in medians.items()},
         }
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_results(arguments.json, result)
 
 
 if __name__ == "__main__":

@@ -177,6 +177,20 @@ def merge_rows(file: Path, rows: Sequence[Mapping[str, Any]], key: str = "config
     """Write the rows as JSON; rows of other configurations that the file already holds stay."""
     old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
     new = {row[key] for row in rows}
+    write_results(file, [*(row for row in old if row[key] not in new), *rows])
+
+
+def write_results(file: Path, value: Any) -> None:
+    """Write JSON in which what fits on a line is on one."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps([*(row for row in old if row[key] not in new), *rows], indent=1)
-    file.write_text(f"{text}\n", encoding="utf-8")
+    file.write_text(_lines(value, "") + "\n", encoding="utf-8")
+
+
+def _lines(value: Any, indent: str) -> str:
+    line = json.dumps(value)
+    if len(indent) + len(line) < 120 or not isinstance(value, (list, dict)):
+        return line
+    named = [(f"{json.dumps(name)}: ", part) for name, part in value.items()] if isinstance(value, dict) else None
+    parts = [name + _lines(part, indent + " ") for name, part in named or [("", part) for part in value]]
+    opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    return opening + "".join(f"\n{indent} {part}," for part in parts).removesuffix(",") + f"\n{indent}{closing}"

@@ -9,12 +9,12 @@ once. A set that can't be had is left out, and named.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.side_by_side import write_results
 from handloom.errors import InputError
 from handloom.models.text_baselines import WordForWord, nearest
 from handloom.train.data.captions import caption_pairs, load_captions
@@ -121,7 +121,7 @@ def main() -> None:
     print(markdown_table(rows, COLUMNS))
     if arguments.json:
         found = {"command": "python -m benchmarks.text_baselines", "rows": rows}
-        arguments.json.write_text(json.dumps(found, indent=2) + "\n")
+        write_results(arguments.json, found)
 
 
 if __name__ == "__main__":

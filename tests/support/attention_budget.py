@@ -7,11 +7,11 @@ The tables stand in docs/flash_attention.md, where the model is explained. No nu
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.side_by_side import write_results
 from tests.support import nvrtc, sass
 from tests.support.kernel_variants import SHARED_MEMORY, attention_constants
 from tests.support.ladder import RUNGS, Rung
@@ -166,7 +166,7 @@ def main() -> None:
     slots = {rung.name: slots_of_rung(rung) for rung in RUNGS}
     command = "python -m tests.support.attention_budget"
     record = {"nvrtc": nvrtc.version(), "command": command, "digests": digests, "passes": passes, "ladder": slots}
-    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    write_results(RECORD, record)
     print(*(write(record) for write in TABLES.values()), sep="\n\n")
 
 

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from benchmarks.side_by_side import write_results
 from handloom.autograd.kernels.loading import compile_options, read_source
 
 OF_CUPY = ("-ftz=true",)  # what cupy.RawModule adds to the options it is given (cupy/cuda/compiler.py)
@@ -212,8 +213,7 @@ def main() -> None:
     for variant, kernels in record["kernels"].items():
         for name, usages in kernels.items():
             print(variant, name, *(f"{kind}: {x[0]}, {x[1]} spilled" for kind, x in usages.items()))
-    text = re.sub(r"\[[^][{}]*\]", lambda match: re.sub(r"\s+", " ", match[0]), json.dumps(record, indent=1))
-    RECORD.write_text(text + "\n", encoding="utf-8")
+    write_results(RECORD, record)
 
 
 if __name__ == "__main__":
