@@ -81,7 +81,7 @@ def test_a_language_models_beam_is_beam_search(writer: Session) -> None:
     search = writer.subject().search(TEXT)
     expected = beam_search(search.state, search.rules, width=3, alpha=0.5, n_best=3)[0]
     scores = sorted((node["score"] for node in shown["nodes"] if node["rank"] is not None), reverse=True)
-    assert scores == [hypothesis.score for hypothesis in expected]
+    assert scores == pytest.approx([hypothesis.score for hypothesis in expected], rel=1e-6)
 
 
 def test_a_classifier_shows_its_classes(tmp_path: Path) -> None:

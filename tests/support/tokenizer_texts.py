@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ def corpora(max_texts: int = 8) -> st.SearchStrategy[list[str]]:
 
 def hugging_face() -> Any:
     """The module `tokenizers`; the test is skipped where it is not installed."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # with threads it warns of every fork that comes later
     return pytest.importorskip("tokenizers", reason="Hugging Face's tokenizers is not installed")
 
 
