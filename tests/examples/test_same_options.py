@@ -72,7 +72,7 @@ def test_augmentation_by_way_of_french(tmp_path) -> None:
     names = ("translate_en_fr", "generate_text")
     translate, write = (Example(f"{name}.py", tmp_path, pictures=False) for name in names)
     pairs, text = (small_data(name, tmp_path) for name in names)
-    smoke = ["--data", pairs, "--preset", "smoke", "--beam", 1, "--steps", 100, "--set", "test_size=5"]
+    smoke = ["--data", pairs, "--preset", "smoke", "--beam", 1, "--steps", 150, "--set", "test_size=5"]
     translate.succeeds(*smoke, "--table", "none", "--out", "forth")
     translate.succeeds(*smoke, "--table", "none", "--reverse", "--out", "back")
     out = translate.succeeds("--checkpoint", "back", "--beam", 1, "Le chien dort.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
 from handloom.errors import InputError
@@ -107,7 +107,11 @@ def test_added_tokens_are_found_as_the_peer_finds_them(
     path = tmp_path_factory.getbasetemp() / "added.json"
     peer.save(str(path))
     ours = BPETokenizer.load(path)
-    ids = peer.encode(text).ids
+    try:
+        ids = peer.encode(text).ids
+    except BaseException as error:
+        assert "AddedVocabulary bad split" in str(error)  # the peer's own error, for some texts
+        reject()
     assert ours.encode(text) == ids
     assert ours.decode(ids) == peer.decode(ids)
     assert ours.decode(ids, skip_special_tokens=False) == peer.decode(ids, skip_special_tokens=False)
