@@ -110,8 +110,9 @@ def test_added_tokens_are_found_as_the_peer_finds_them(
     try:
         ids = peer.encode(text).ids
     except BaseException as error:
-        assert "AddedVocabulary bad split" in str(error)  # the peer's own error, for some texts
-        reject()
+        if "AddedVocabulary bad split" in str(error):  # the peer's own error, for some texts
+            reject()
+        raise
     assert ours.encode(text) == ids
     assert ours.decode(ids) == peer.decode(ids)
     assert ours.decode(ids, skip_special_tokens=False) == peer.decode(ids, skip_special_tokens=False)
