@@ -139,6 +139,8 @@ class RunFolder:
                 f"The run {path} has format {config.get('version')}; this handloom reads format {VERSION}. Use the "
                 "version of handloom that wrote it, or train again."
             )
+        if not isinstance(config.get("options", {}), dict):
+            raise InputError(f"The options in {path / CONFIG} are no JSON object. Restore a copy.")
         return cls(path, config)
 
     @property

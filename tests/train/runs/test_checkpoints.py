@@ -1,16 +1,11 @@
-"""Checkpoints: bit-equal round trips, crashes that lose nothing, files that can't be loaded."""
+"""Checkpoints: bit-equal round trips, and files that can't be loaded."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import pickle
-import random
 import re
-import subprocess
-import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -21,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 from safetensors.numpy import save_file
 
-from handloom import files
 from handloom.errors import InputError
 from handloom.train.runs import checkpoints
 from handloom.train.runs.checkpoints import MODEL_FILE, check_shapes, load_checkpoint, save_checkpoint
@@ -106,51 +100,6 @@ def test_config_that_json_cannot_hold(tmp_path):
     for config, error in (({"x": float("inf")}, ValueError), ({"x": np.ones(2)}, TypeError)):
         with pytest.raises(error):
             save_checkpoint(tmp_path, TENSORS, config)
-
-
-def no_room(*_args, **_kwargs):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_full_disk_keeps_the_older_checkpoint(tmp_path, monkeypatch):
-    save_checkpoint(tmp_path, TENSORS, CONFIG)
-    monkeypatch.setattr(files.os, "fsync", no_room)
-    with pytest.raises(InputError, match=r"No space left on device.*unchanged.*Make room on the disk"):
-        save_checkpoint(tmp_path, {"a.weight": np.zeros((9, 9))}, {})
-    loaded = load_checkpoint(tmp_path)
-    assert loaded.config == CONFIG
-    np.testing.assert_array_equal(loaded.tensors["a.weight"], TENSORS["a.weight"])
-    assert os.listdir(tmp_path) == [MODEL_FILE]
-
-
-def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path):
-    code = (
-        "import itertools, sys, numpy as np\n"
-        "from handloom.train.runs.checkpoints import save_checkpoint\n"
-        "for step in itertools.count(1):\n"
-        "    save_checkpoint(sys.argv[1], {'w': np.full(500_000, step)}, {'step': step})\n"
-        "    print(step, flush=True)\n"
-    )
-    generator = random.Random(0)
-    for _ in range(4):
-        with subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            time.sleep(generator.uniform(0, 0.05))
-            process.kill()
-            saved = process.stdout.read().split()
-        tensors, config = load_checkpoint(tmp_path)
-        last = int(saved[-1]) if saved else 1
-        assert config["step"] in (last, last + 1)  # the newest may have been in place before it was announced
-        assert (tensors["w"] == config["step"]).all()
-    assert set(os.listdir(tmp_path)) <= {MODEL_FILE, files.temporary_name(MODEL_FILE)}
-
-
-def test_a_file_in_the_way_of_the_folder(tmp_path):
-    (tmp_path / "file").write_text("x")
-    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(InputError, match="can't be made: a file is in the way"):
-            save_checkpoint(folder, TENSORS, {})
 
 
 def test_missing_folder_and_file(tmp_path):

@@ -235,6 +235,8 @@ class TestOpen:
             ('{"format": "handloom-run", "ver', "not valid JSON"),
             ('{"model_type": "bert"}', "is not a handloom run"),
             ('{"format": "handloom-run", "version": 2}', "has format 2; this handloom reads format 1"),
+            ('{"format": "handloom-run", "version": 1, "options": [1]}', "are no JSON object"),
+            ('{"format": "handloom-run", "version": 1, "notes": NaN}', "NaN is not a finite number"),
         ],
     )
     def test_what_is_no_run(self, tmp_path, content, message):
