@@ -10,6 +10,7 @@ command lines meet the same bounds in this way.
 
 from __future__ import annotations
 
+import functools
 import math
 import reprlib
 import types
@@ -54,7 +55,7 @@ class Bounds:
 class Choices:
     """One of these words."""
 
-    words: Sequence[str]
+    words: Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ def settings(owner: Any) -> dict[str, tuple[str, Flag | None]]:
     return {one.name: found[one.name] for one in fields(owner) if one.name in found}
 
 
+@functools.cache
 def field_kinds(owner: Any) -> dict[str, Any]:
     """The annotations of a dataclass by field, as `typing.get_type_hints` resolves them."""
     kinds = typing.get_type_hints(owner, include_extras=True)
@@ -133,13 +135,17 @@ def check_fields(owner: Any) -> None:
 def fits(kind: Any, value: Any) -> bool:
     """Whether an annotation allows a value. Python's kinds and NumPy's scalars count alike; True is no number."""
     alternatives, optional = _alternatives(kind)
-    if value is None:
-        return optional
+    if value is None or kind is Any:
+        return optional or kind is Any
     kind, rule = _with_rule(alternatives)
     if typing.get_origin(kind) is tuple:
         kinds = kind.__args__
+        if kinds[-1] is ...:
+            return isinstance(value, (tuple, list)) and all(fits(kinds[0], one) for one in value)
         same = isinstance(value, (tuple, list)) and len(value) == len(kinds)
         return same and all(map(fits, kinds, value))
+    if isinstance(rule, Choices):
+        return any(value is word or (value == word and type(value) is type(word)) for word in rule.words)
     if kind is bool or isinstance(value, bool):
         return kind is bool and isinstance(value, bool)
     if not isinstance(value, {int: Integral, float: Real}.get(kind, typing.get_origin(kind) or kind)):
@@ -150,8 +156,6 @@ def fits(kind: Any, value: Any) -> bool:
         except ValueError:
             return False
         return True
-    if isinstance(rule, Choices):
-        return value in rule.words
     return rule is None or rule.hold(value)
 
 
@@ -180,10 +184,12 @@ def described(kind: Any, none: bool = True) -> str:
     """
     alternatives, optional = _alternatives(kind)
     kind, rule = _with_rule(alternatives)
-    if typing.get_origin(kind) is tuple:
+    if typing.get_origin(kind) is tuple and kind.__args__[-1] is ...:
+        words = f"values of which each is {described(kind.__args__[0])}"
+    elif typing.get_origin(kind) is tuple:
         words = f"{len(kind.__args__)} values, a comma between them, each {described(kind.__args__[0])}"
     elif isinstance(rule, Choices):
-        words = f"one of {', '.join(rule.words)}"
+        words = f"one of {', '.join(map(str, rule.words))}"
     elif isinstance(rule, Form):
         words = rule.words
     else:
