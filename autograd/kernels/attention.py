@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import address_of, array_module, compute_capability, import_cupy
-from .loading import load_module
+from .loading import launch, load_module
 
 LARGEST_HEAD_DIM = 128
 MOST_HEADS = 65535  # and batch rows: an axis of the grid each
@@ -196,7 +196,7 @@ class AttentionKernels:
                 kernel.max_dynamic_shared_size_bytes = shared
             self._ready[key] = kernel
         flat = tuple(argument for group in arguments for argument in group)
-        self._ready[key](grid, (32 * constants["WARPS"],), flat, shared_mem=shared)
+        launch(self._ready[key], grid, (32 * constants["WARPS"],), flat, shared)
 
 
 def device_kernels(device: int) -> AttentionKernels:

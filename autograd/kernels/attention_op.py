@@ -23,6 +23,9 @@ from ..ops.registry import form
 from .attention import DTYPES, LARGEST_HEAD_DIM, MOST_HEADS, AttentionKernels, Call, device_kernels
 from .philox import philox4x32_10
 
+#: A bit of attention's call numbers, so that it draws no words that another dropout draws: there, it is the 64th.
+_ATTENTION = 1 << 31
+
 
 def kernels_for(array: Any) -> AttentionKernels | None:
     """The kernels for the device that holds `array`; None on a CPU."""
@@ -93,7 +96,8 @@ class FusedAttention(BlockedAttention):
         self.save(query, key, value, *(() if bias is None else (bias,)))
         self.lengths = query.shape[2], key.shape[2]
         self.wide = np.dtype(np.float32)
-        self.random = self.generator.next_call(query) if self.dropout else (None, 0)
+        seed, number = self.generator.next_call(query) if self.dropout else (None, 0)
+        self.random = seed, number | _ATTENTION
         kernels = kernels_for(query)
         assert kernels is not None
         call = self.call(query, bias)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Array, array_module
-from .loading import load_kernel
+from .loading import launch, load_kernel
 
 _THREADS = 256
 _PIECE = 64  # of sorted ids, as in embedding.cu
@@ -52,7 +52,7 @@ def is_half(x: Array) -> bool:
 
 
 def _launch(file: str, name: str, grid: Any, block: Any, args: Any, shared: int = 0, **constants: Any) -> None:
-    load_kernel(file, name, **constants)(grid, block, args, shared_mem=shared)
+    launch(load_kernel(file, name, **constants), grid, block, args, shared)
 
 
 # -- layer normalisation -----------------------------------------------------------------------------------------------
@@ -136,7 +136,10 @@ def column_sums(x: Array) -> Array:
 
 
 def _tickets(x: Array, least: int = _BLOCKS) -> Array:
-    """Words by which blocks of a launch find out which is the last: `least` or more; zero between launches."""
+    """Words by which blocks of a launch find out which is the last: `least` or more; zero between launches.
+
+    One array for a device: its kernels may run on one stream after the other, not on two at once.
+    """
     return _tickets_of(array_module(x), x.device.id, max(least, _BLOCKS).bit_length())
 
 

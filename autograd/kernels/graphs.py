@@ -94,6 +94,7 @@ class Graphs:
     def _capture(self, form: _Form, compute: Compute) -> None:
         cuda = self.cupy.cuda
         held: list[Array] = []
+        self.cupy.get_default_memory_pool().free_all_blocks()  # what the graph needs: a capture may free nothing
         with cuda.using_allocator(self.pool.malloc), self.stream, capturing(held):
             self.stream.begin_capture()
             try:
@@ -111,17 +112,13 @@ class Graphs:
 def _allocate(cupy: Any, size: int) -> Any:
     """Memory for the pool of the graphs.
 
-    When memory runs out, CuPy's pools free all blocks that seem unused, and here other graphs use those. So the common
-    pool first frees its unused blocks, and then a MemoryError is raised, which pools pass on.
+    When memory runs out, CuPy's pools free all blocks that seem unused, and here other graphs use those. Nothing may be
+    freed during a capture either. A MemoryError is what pools pass on.
     """
-    for spare in (cupy.get_default_memory_pool(), None):
-        try:
-            return cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
-        except cupy.cuda.runtime.CUDARuntimeError as error:
-            if spare is None:
-                raise MemoryError(f"no {size:,} bytes are left on the device for another CUDA graph") from error
-            spare.free_all_blocks()
-    raise AssertionError
+    try:
+        return cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise MemoryError(f"no {size:,} bytes are left on the device for another CUDA graph") from error
 
 
 class _Form:

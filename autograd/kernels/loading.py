@@ -11,7 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..backend import import_cupy
+import numpy as np
+
+from ..backend import Array, DeviceError, array_module, import_cupy
 
 FOLDER = Path(__file__).parent
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILINE)
@@ -57,6 +59,21 @@ def load_module(file: str, **constants: int | float | bool) -> Any:
 def load_kernel(file: str, name: str, **constants: int | float | bool) -> Any:
     """One kernel of `load_module`; made once: looking it up would take longer than launching it."""
     return _load_kernel(import_cupy(), file, name, tuple(sorted(constants.items())))
+
+
+def launch(kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared: int = 0) -> None:
+    """Launch a kernel on the current stream; `args[0]` is an array.
+
+    Raises DeviceError if that array is not on the current GPU, where the kernel would run.
+    """
+    first: Array = args[0]
+    on_device = not isinstance(first, np.ndarray)  # an emulator's kernels take NumPy arrays
+    if on_device and first.device.id != (current := array_module(first).cuda.runtime.getDevice()):
+        raise DeviceError(
+            f"an array is on cuda:{first.device.id}, but this thread computes on cuda:{current}: call "
+            f"handloom.autograd.backend.use_device('cuda:{first.device.id}') first"
+        )
+    kernel(grid, block, args, shared_mem=shared)
 
 
 @cache

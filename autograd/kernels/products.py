@@ -31,8 +31,10 @@ WORKSPACE = 32 << 20
 @cache
 def load_cublas() -> Any:
     """The library that CuPy computes with; None where it can't be found."""
-    import_cupy().cuda.device.get_cublas_handle()  # CuPy loads the library
-    for name in ("libcublas.so.13", "libcublas.so.12", "cublas64_13.dll", "cublas64_12.dll"):
+    cuda = import_cupy().cuda
+    cuda.device.get_cublas_handle()  # CuPy loads the library
+    version = cuda.runtime.runtimeGetVersion() // 1000
+    for name in (f"libcublas.so.{version}", f"cublas64_{version}.dll"):
         try:
             library = ctypes.CDLL(name)
         except OSError:
@@ -53,7 +55,7 @@ def load_cublas() -> Any:
 
 
 class _Handle:
-    """A handle of one device, with its workspace."""
+    """A handle of one device, with its workspace: products run on one stream after the other, not on two at once."""
 
     def __init__(self, cupy: Any, library: Any):
         handle = ctypes.c_void_p()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from .loading import load_kernel
+from .loading import launch, load_kernel
 
 _THREADS = 256
 _BLOCKS = 1056  # eight for each multiprocessor of a large device
@@ -56,7 +56,7 @@ def add_parts(flat: Array, places: Array, first: int, parts: Sequence[Array | No
     if largest:
         grid = max(min(-(-largest // (8 * _THREADS)), _BLOCKS // 4), 1), len(parts)
         args = flat, places, np.int32(first), *parts, *([None] * (PARTS - len(parts)))
-        load_kernel("adam.cu", "add_parts", HALF=flat.dtype == np.float16)(grid, (_THREADS,), args)
+        launch(load_kernel("adam.cu", "add_parts", HALF=flat.dtype == np.float16), grid, (_THREADS,), args)
 
 
 def prepare_update(
@@ -84,10 +84,10 @@ def prepare_update(
     partial = array_module(gradient).empty(blocks, np.float32)
     half = gradient.dtype == np.float16
     args: tuple[Any, ...] = (gradient, partial, np.int64(gradient.size))
-    load_kernel("adam.cu", "squared_norm", HALF=half)((blocks,), (_THREADS,), args, shared_mem=128)
+    launch(load_kernel("adam.cu", "squared_norm", HALF=half), (blocks,), (_THREADS,), args, 128)
     bound = np.float32(np.inf if max_norm is None else max_norm)
     args = (partial, np.int32(blocks), state, settings, bound, np.int32(interval), np.float32(least))
-    load_kernel("adam.cu", "prepare_update", HALF=half)((1,), (_THREADS,), args, shared_mem=128)
+    launch(load_kernel("adam.cu", "prepare_update", HALF=half), (1,), (_THREADS,), args, 128)
 
 
 def adam(
@@ -116,7 +116,7 @@ def adam(
     blocks = max(min(-(-weights.size // _THREADS), _BLOCKS), 1)
     numbers = map(np.float32, (*betas, eps, weight_decay))
     args = (weights, gradient, m, v, copy, state, settings, np.int64(weights.size), np.int64(decayed), *numbers)
-    load_kernel("adam.cu", "adam", HALF=gradient.dtype == np.float16)((blocks,), (_THREADS,), args)
+    launch(load_kernel("adam.cu", "adam", HALF=gradient.dtype == np.float16), (blocks,), (_THREADS,), args)
 
 
 def _prepare_on_cpu(

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...arguments import Parser, Whole, positive, run_program, whole
 from ...errors import InputError
-from ..backend import DeviceError, check_device, import_cupy, to_device
+from ..backend import DeviceError, import_cupy, to_device, use_device
 from ..engine import grad
 from ..ops import attention
 from ..ops.attention import attention_plain
@@ -74,7 +74,7 @@ class Row:
 
 def methods_on(device: str) -> tuple[list[str], str]:
     """The methods that a device can run, and why not the others. Raises DeviceError for one that can't be used."""
-    check_device(device)
+    use_device(device)
     if device == "cpu":
         missing: str | None = "needs a GPU: --device cuda"
     else:
@@ -85,7 +85,7 @@ def methods_on(device: str) -> tuple[list[str], str]:
 
 def compare(setting: Setting, methods: Sequence[str], dtypes: Sequence[str], repeats: int = 3) -> list[Row]:
     """Run every method in every precision. Raises DeviceError for a device that can't be used."""
-    check_device(setting.device)
+    use_device(setting.device)
     rows = []
     for dtype in dtypes:
         rounded = [array.astype(dtype) for array in setting.inputs()]

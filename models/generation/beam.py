@@ -25,8 +25,7 @@ class BeamStep(NamedTuple):
     Attributes:
         sentence: the row of the state in which it began.
         length: tokens of its sequences, including the new one.
-        candidates: the continuations that were considered, best first, at most twice the beam's width, or more with
-            several ends.
+        candidates: the continuations that were considered, best first, at most twice the beam's width.
         kept: the candidates that stay open, in the order of their new rows; none if the sentence is done.
         complete: the sequences that ended: which open one each extends, with which tokens ([] for <eos>), and the
             scored hypothesis.
@@ -132,9 +131,6 @@ class _BeamSearch:
         observe: Callable[[BeamStep], None] | None,
     ):
         self.state, self.rules, self.width, self.coverage, self.observe = state, rules, width, coverage, observe
-        self.ends = rules.ends
-        # An open sequence may end in as many ways as there are ends, so this always leaves `width` that go on.
-        self.considered = (1 + max(len(self.ends), 1)) * width
         self.ended: list[tuple[int, list[int], Hypothesis]] = []  # in this step, of the current sentence
         self.progress = Progress(state, rules)
         limits = self.progress.limits - self.progress.prefix_lengths
@@ -174,12 +170,13 @@ class _BeamSearch:
             progress.penalise(logits)
             total = log_sum_exp(logits)
         progress.rule_out(logits, total)
-        values, ids = top_k(logits, self.considered)
+        # Each open sequence has one <eos>, so twice the width always leaves `width` that go on.
+        values, ids = top_k(logits, 2 * self.width)
         tokens, log_p = to_host(ids, values - total[:, None])
         k = tokens.shape[1]
         scores = (self.scores[:, :, None] + log_p.reshape(alive, opened, k)).reshape(alive, opened * k)
         # A stable sort: equal scores have the same order on every machine, and in every batch.
-        order = np.argsort(-scores, axis=1, kind="stable")[:, : self.considered]
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : 2 * self.width]
         tokens = np.take_along_axis(tokens.reshape(alive, opened * k), order, axis=1)
         return np.take_along_axis(scores, order, axis=1).tolist(), (order // k).tolist(), tokens.tolist()
 
@@ -196,7 +193,7 @@ class _BeamSearch:
         for rank, (score, parent, token) in enumerate(zip(scores, parents, tokens, strict=True)):
             if score == -np.inf or len(kept) == self.width:
                 break
-            if token not in self.ends:
+            if token != self.rules.eos_id:
                 kept.append((score, parent, token))
             elif rank < self.width:  # an <eos> below the beam's width would not be kept if it were any other token
                 self._add(complete, first + parent, [], score, length)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd import ops
-from handloom.autograd.backend import DeviceError, DeviceWarning, check_device
+from handloom.autograd.backend import DeviceError, DeviceWarning, check_device, to_device, use_device
 from handloom.autograd.observe import compare_attention
 from handloom.nn import Linear
 from tests.support.attention_cases import RESTRICTIONS, Case
@@ -51,6 +51,20 @@ def test_the_fused_method_is_refused_below_compute_capability_8(fake_cupy) -> No
         assert word in said
     with another_gpu("120"):
         ops.attention(x, x, x, method="fused")
+
+
+def test_kernels_run_on_the_gpu_of_their_arrays_or_say_so(fake_cupy, monkeypatch) -> None:
+    monkeypatch.setattr(fake_cupy.cuda.runtime, "getDeviceCount", lambda: 2)
+    x, vector = (to_device(np.ones(shape, np.float16), "cuda:1") for shape in ((3, 8), 8))
+    assert x.device.id == 1
+    with pytest.raises(DeviceError, match=r"on cuda:1, but .* on cuda:0: call .*use_device\('cuda:1'\)") as error:
+        ops.layer_norm(x, vector, vector)
+    one_line(error)
+    use_device("cuda:1")
+    assert ops.layer_norm(x, vector, vector).data.device.id == 1
+    use_device("cuda:0")
+    compare_attention.methods_on("cuda:1")
+    assert fake_cupy.cuda.runtime.getDevice() == 1
 
 
 def test_methods_are_compared_that_the_device_can_run(fake_cupy) -> None:

@@ -66,8 +66,9 @@ def test_ctranslate2_gives_the_same_tokens(folder, tmp_path) -> None:
 
 
 def test_what_can_t_be_exported_is_refused(folder, tmp_path) -> None:
-    with pytest.raises(InputError, match=r"holds files already, and nothing is overwritten"):
+    with pytest.raises(InputError, match=r"holds files already. Choose a folder"):
         export("tatoeba-de-en", folder)
-    with pytest.raises(InputError, match="There is no model"):
-        export(tmp_path / "nothing", tmp_path / "new")
+    for source in (tmp_path / "nothing", folder):
+        with pytest.raises(InputError):
+            export(source, tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -12,7 +12,8 @@ from tests.support.row_mutants import columns
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.slow, pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing())),
+    pytest.mark.slow,
+    pytest.mark.skipif(compiler_missing() is not None, reason=str(compiler_missing())),
 ]
 
 

@@ -33,5 +33,5 @@ def test_constants_become_options() -> None:
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(DeviceError, match=r"pip install 'handloom\[gpu\]'"):
+    with pytest.raises(DeviceError, match=r"pip install 'cupy-cuda13x\[ctk\]'"):
         load_module("ptx.cuh")

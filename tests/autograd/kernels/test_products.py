@@ -5,6 +5,10 @@ The same cases run on the stand-in for CuPy and, with `pytest -m gpu`, on a GPU.
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -19,6 +23,7 @@ from tests.support.fake_cupy.array import wrap
 pytestmark = pytest.mark.slow
 
 RNG = np.random.default_rng(0)
+REAL_LOAD = products.load_cublas  # the stand-in replaces it
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -125,6 +130,75 @@ def test_without_the_library_cupy_multiplies(fake_cupy, monkeypatch) -> None:
     device_total = fake_cupy.asarray(total)
     add_product(device_total, fake_cupy.asarray(x[0]).T, fake_cupy.asarray(x[0]))
     np.testing.assert_allclose(device_total.get(), total + x[0].T @ x[0], rtol=1e-3)
+
+
+#: A library that notes what it is called with, in order and as C gets it.
+STUB = r"""
+#include <stddef.h>
+#define ARGUMENTS long long handle, int op_a, int op_b, int m, int n, int k, const float *alpha
+double noted[64];
+int count;
+static void note(double x) { noted[count++] = x; }
+int cublasCreate_v2(void **handle) { *handle = (void *)0x123456789abcLL; return 0; }
+int cublasSetStream_v2(long long handle, long long stream) { note(handle), note(stream); return 0; }
+int cublasSetWorkspace_v2(long long handle, long long p, size_t size) { note(handle), note(p), note(size); return 0; }
+static void begin(ARGUMENTS) {
+    count = 5, note(handle), note(op_a), note(op_b), note(m), note(n), note(k), note(*alpha);
+}
+int cublasGemmEx(ARGUMENTS, long long a, int a_type, int lda, long long b, int b_type, int ldb, const float *beta,
+                 long long c, int c_type, int ldc, int compute, int algorithm) {
+    begin(handle, op_a, op_b, m, n, k, alpha);
+    note(a), note(a_type), note(lda), note(b), note(b_type), note(ldb), note(*beta), note(c), note(c_type), note(ldc);
+    note(compute), note(algorithm);
+    return 0;
+}
+int cublasGemmStridedBatchedEx(ARGUMENTS, long long a, int a_type, int lda, long long step_a, long long b, int b_type,
+                               int ldb, long long step_b, const float *beta, long long c, int c_type, int ldc,
+                               long long step_c, int matrices, int compute, int algorithm) {
+    begin(handle, op_a, op_b, m, n, k, alpha);
+    note(a), note(a_type), note(lda), note(step_a), note(b), note(b_type), note(ldb), note(step_b), note(*beta);
+    note(c), note(c_type), note(ldc), note(step_c), note(matrices), note(compute), note(algorithm);
+    return 0;
+}
+"""
+
+
+def test_the_library_gets_every_argument_as_c_expects_it(fake_cupy, tmp_path, monkeypatch) -> None:
+    """And it is the one of CuPy's CUDA, where another is there as well."""
+    (tmp_path / "stub.c").write_text(STUB)
+    for version in (12, 13):
+        name = f"libcublas.so.{version}"
+        command = ["g++", "-x", "c", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", name, "stub.c"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    loaded = []
+
+    def load(name: str) -> ctypes.CDLL:
+        loaded.append(name)
+        return ctypes.CDLL(str(tmp_path / name))
+
+    monkeypatch.setattr(products, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": load}))
+    monkeypatch.setattr(fake_cupy.cuda.runtime, "runtimeGetVersion", lambda: 12090)
+    stream, handle = 0x7FEDCBA98760, 0x123456789ABC
+    monkeypatch.setattr(fake_cupy.cuda, "get_current_stream", lambda: SimpleNamespace(ptr=stream))
+    library = REAL_LOAD.__wrapped__()
+    assert loaded == ["libcublas.so.12"]
+    monkeypatch.setattr(products, "load_cublas", lambda: library)
+    count = ctypes.c_int.in_dll(library, "count")
+
+    def noted() -> list[float]:
+        return list((ctypes.c_double * 64).in_dll(library, "noted")[: count.value])
+
+    x, y, out = (fake_cupy.zeros(shape, np.float16) for shape in ((3, 4, 5), (3, 5, 6), (3, 4, 6)))
+    pointers = [array.data.ptr for array in (y, x, out)]
+    product(x, y, out, add=True)
+    workspace = products._handle(fake_cupy, library, 0).workspace.data.ptr
+    begin = [handle, stream, handle, workspace, products.WORKSPACE, handle, 0, 0, 6, 4, 5, 1.0]
+    assert noted() == [
+        *begin, pointers[0], 2, 6, 30, pointers[1], 2, 5, 20, 1.0, pointers[2], 2, 6, 24, 3, 68, -1,
+    ]  # fmt: skip
+    total = fake_cupy.zeros((4, 6), np.float32)
+    add_product(total, x[0], y[0])
+    assert noted() == [*begin, pointers[0], 2, 6, pointers[1], 2, 5, 1.0, total.data.ptr, 0, 6, 68, -1]
 
 
 def test_a_failure_says_its_status(fake_cupy, monkeypatch) -> None:

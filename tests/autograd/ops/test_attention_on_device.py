@@ -96,3 +96,14 @@ def test_no_method_waits_for_the_device(method, head_dim, cuda) -> None:
         out = ops.attention(*leaves[:3], bias=leaves[3], **options, dropout=0.1, method=method, block_size=32)
         out.backward(g)
     assert all(leaf.grad is not None for leaf in leaves)
+
+
+def test_attention_shares_no_random_words_with_other_dropout(fake_cupy) -> None:
+    """Its first call and second head, and the second call of a generator: the counters differ by one bit alone."""
+    generator = Generator(3)
+    query, key = (Tensor(fake_cupy.zeros((1, 2, length, 8), np.float16), requires_grad=True) for length in (1, 256))
+    out = ops.attention(query, key, key, dropout=0.5, generator=generator, method="fused")
+    kept = out.origin.node.keep_whole((1, 2, 1, 256), np.float32)[0, 1, 0] != 0
+    other = ops.dropout(fake_cupy.ones(1024, np.float16), 0.5, generator=generator).data.get() != 0
+    j = np.arange(256)
+    assert 0.3 < (kept == other[8 * (j // 16 * 8 + j % 8) + 2 * (j // 8 % 2) + 1]).mean() < 0.7

@@ -26,6 +26,7 @@ from handloom.autograd.kernels import attention_op as attention_fused
 from . import capture, cublas, kernels
 from .array import (
     FREE,
+    Device,
     DeviceSynchronized,
     allow_synchronize,
     call_ufunc,
@@ -113,28 +114,6 @@ def _ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
     return _array(a, dtype=dtype)
 
 
-class _Device:
-    """`cupy.cuda.Device(0)`."""
-
-    attributes = {"MaxSharedMemoryPerBlockOptin": 227 * 1024}  # noqa: RUF012 (as of an H100)
-    compute_capability = "90"
-
-    def __init__(self, id: int = 0):
-        self.id = id
-
-    def __enter__(self) -> _Device:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def use(self) -> _Device:
-        return self
-
-    def synchronize(self) -> None:
-        synchronize("Device.synchronize()")
-
-
 def _build() -> tuple[types.ModuleType, types.ModuleType]:
     cupy, cupyx = types.ModuleType("cupy"), types.ModuleType("cupyx")
     for name in FUNCTIONS:
@@ -157,10 +136,11 @@ def _build() -> tuple[types.ModuleType, types.ModuleType]:
         "RawModule": kernels.RawModule,
         "RawKernel": kernels.RawKernel,
         "cuda": types.SimpleNamespace(
-            Device=_Device,
+            Device=Device,
             is_available=lambda: True,
             runtime=types.SimpleNamespace(
                 getDeviceCount=lambda: 1,
+                getDevice=lambda: Device.current[-1],
                 getDeviceProperties=lambda device: {"name": b"stand-in"},
                 runtimeGetVersion=lambda: 13000,
                 driverGetVersion=lambda: 13000,
@@ -171,6 +151,7 @@ def _build() -> tuple[types.ModuleType, types.ModuleType]:
             MemoryPool=capture.MemoryPool,
             using_allocator=capture.using_allocator,
         ),
+        "get_default_memory_pool": lambda: capture.default_pool,
         "__version__": "0 (stand-in)",
     }
     for name, value in names.items():
@@ -198,6 +179,7 @@ def installed() -> Iterator[types.ModuleType]:
         yield cupy
     finally:
         products.load_cublas = real
+        Device.current[:] = [0]
         for cached in (products._handle, fused._tickets_of):
             cached.cache_clear()
         for name, module in before.items():
@@ -222,10 +204,10 @@ def another_gpu(capability: str = "90", broken: Exception | None = None) -> Iter
         for cached in (loading._load, loading._load_kernel):
             cached.cache_clear()
 
-    before, _Device.compute_capability, kernels.refusal = _Device.compute_capability, capability, refusal
+    before, Device.compute_capability, kernels.refusal = Device.compute_capability, capability, refusal
     forget()
     try:
         yield
     finally:
-        _Device.compute_capability, kernels.refusal = before, kernels.takes_all
+        Device.compute_capability, kernels.refusal = before, kernels.takes_all
         forget()

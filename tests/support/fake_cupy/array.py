@@ -79,6 +79,7 @@ def wrap(value: Any, *sources: Any) -> Any:
             # Arrays without elements share no memory, as NumPy sees it.
             if isinstance(source, ndarray) and (np.may_share_memory(source._host, host) or not host.size):
                 result._base = source if source._base is None else source._base
+                result.device = source.device
                 break
     return result
 
@@ -90,11 +91,32 @@ class _Pointer:
         self.ptr = host.ctypes.data
 
 
-class _Device:
-    id = 0
+class Device:
+    """`cupy.cuda.Device(0)`. `current`: the numbers of the devices in whose contexts this runs, the innermost last."""
+
+    attributes = {"MaxSharedMemoryPerBlockOptin": 227 * 1024}  # noqa: RUF012 (as of an H100)
+    compute_capability = "90"
+    current = [0]  # noqa: RUF012 (of all)
+
+    def __init__(self, id: int | None = None):
+        self.id = self.current[-1] if id is None else id
 
     def __repr__(self) -> str:
-        return "<CUDA Device 0>"
+        return f"<CUDA Device {self.id}>"
+
+    def __enter__(self) -> Device:
+        self.current.append(self.id)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.current.pop()
+
+    def use(self) -> Device:
+        self.current[-1] = self.id
+        return self
+
+    def synchronize(self) -> None:
+        synchronize("Device.synchronize()")
 
 
 def _method(name: str, parameters: tuple[str, ...]) -> Any:
@@ -130,7 +152,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
     """An array "on the device". Built by the functions of the namespace."""
 
     __module__ = "cupy"
-    __slots__ = ("__weakref__", "_base", "_host")
+    __slots__ = ("__weakref__", "_base", "_host", "device")
     _host: np.ndarray
     _base: Any
 
@@ -139,6 +161,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
         self = object.__new__(cls)
         self._host = host
         self._base = None
+        self.device = Device()
         return self
 
     shape = property(lambda self: self._host.shape, lambda self, shape: setattr(self._host, "shape", shape))
@@ -152,7 +175,6 @@ class ndarray:  # noqa: N801 (CuPy's name)
     T = property(lambda self: wrap(self._host.T, self))
     base = property(lambda self: self._base)
     data = property(lambda self: _Pointer(self._host))
-    device = property(lambda self: _Device())
 
     # -- to the host, which waits ----------------------------------------------------------------------------------
 

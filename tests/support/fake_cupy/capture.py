@@ -34,9 +34,10 @@ class MemoryPool:
         return 0
 
     def free_all_blocks(self, stream: Any = None) -> None:
-        pass
+        refuse("cudaFree")
 
 
+default_pool = MemoryPool()
 _pools: list[MemoryPool] = []  # of `using_allocator`
 
 
