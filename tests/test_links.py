@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
+from handloom.__main__ import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
-PROGRAMS = ("python", "python3", ".venv/bin/python", "make", "mpirun", "pip")
+PROGRAMS = ("handloom", "python", "python3", ".venv/bin/python", "make", "mpirun", "pip")
 
 
 def prose(page: Path) -> str:
@@ -133,6 +135,12 @@ def test_commands_exist_and_take_their_flags(parsers, monkeypatch) -> None:
         where = f"{page}: {' '.join(words)}"
         if words[0] == "mpirun":
             words = words[next(i for i, word in enumerate(words) if "python" in word) :]
+        if words[0] == "handloom":
+            if words[1] == "train" and words[2] != "NAME":
+                words = ["python", f"examples/{words[2]}.py", *words[3:]]
+            else:
+                assert words[1] in COMMANDS, where
+                continue
         if words[0] == "make":
             assert {word for word in words[1:] if "=" not in word} <= targets, where
         elif words[0] == "pip" or words[1:3] == ["-m", "pip"]:

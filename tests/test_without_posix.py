@@ -1,0 +1,48 @@
+"""What handloom promises works without what Windows lacks: fork, fcntl, resource, signals, /proc (support/no_posix.py).
+
+It is no run on Windows, and finds only what handloom itself would miss there.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .support.examples import small_data
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = Path(__file__).parent / "support/no_posix.py"
+
+
+def run(folder: Path, *words: object, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(SCRIPT), *map(str, words)],
+        cwd=folder, capture_output=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_translating_and_looking_at_the_machine(tmp_path) -> None:
+    assert run(tmp_path, "translate", "--beam", 1, "Hallo.").strip() == "Hello."
+    run(tmp_path, "doctor")
+    assert "all ok" in run(tmp_path, "gradcheck", "--op", "softmax", "--samples", 2)
+    run(tmp_path, "course", "start", "learn")
+
+
+def test_training_stops_by_ctrl_c_and_goes_on(tmp_path) -> None:
+    """BPE training included; the resumed run ends with the weights of one that was never stopped."""
+    options = ["--data", small_data("translate_en_fr", tmp_path), "--preset", "smoke", "--set", "test_size=2"]
+    options += ["--steps", 6, "--beam", 1]
+    stopped = run(
+        tmp_path, "--interrupt", 3, "train", "translate_de_en", *options, "--out", "stopped", code=130,
+    )  # fmt: skip
+    assert "--resume stopped" in stopped
+    run(tmp_path, "train", "translate_de_en", "--resume", "stopped")
+    run(tmp_path, "train", "translate_de_en", *options, "--out", "whole")
+    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("stopped", "whole"))
+    assert first == second
