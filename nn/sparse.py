@@ -48,13 +48,13 @@ class SparsePattern(PositionScores):
 
 
 def with_pattern(pattern: str, inner: PositionScores | None) -> PositionScores | None:
-    """`inner` restricted to a pattern: "full", "local:16" or "strided:16", with any size from 1 on.
+    """`inner` restricted to a pattern: "full", "local:16" or "strided:16". A local size may be 0, a stride not.
 
     Raises ValueError for another pattern.
     """
     if pattern == "full":
         return inner
     kind, _, size = pattern.partition(":")
-    if kind not in ("local", "strided") or not size.isdecimal() or int(size) < 1:
+    if kind not in ("local", "strided") or not size.isdecimal() or int(size) < (kind == "strided"):
         raise ValueError(f"unknown attention pattern {pattern!r}: use full, local:SIZE or strided:SIZE")
     return SparsePattern(kind, int(size), inner)

@@ -16,7 +16,9 @@ import pytest
 from handloom import files
 from handloom.errors import InputError
 from handloom.files import atomic_file, parse_json, read_bytes, read_json, temporary_name, write_json, write_text
+from handloom.tokenizer import load_tokenizer
 from handloom.train.data.files import LONGEST_LINE, iter_lines
+from handloom.train.runs.folder import read_metrics
 
 ROOT = Path(__file__).resolve().parents[1]
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes with names and other devices")
@@ -132,7 +134,7 @@ class TestNoRegularFile:
         assert found == [b"text"]
         assert pipe.is_fifo()
 
-    @pytest.mark.parametrize("read", [read_json, lambda path: list(iter_lines(path))])
+    @pytest.mark.parametrize("read", [read_json, read_metrics, load_tokenizer, lambda path: list(iter_lines(path))])
     def test_a_pipe_is_not_read(self, pipe, read) -> None:
         with pytest.raises(InputError, match="is a device or a pipe, which may never end"):
             read(pipe)

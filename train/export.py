@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ..errors import InputError
 from ..models import Strategy, pretrained
 from ..models.pretrained.files import read_object
-from ..models.shipped import model_path
-from ..tokenizer import BPETokenizer
-from .runs.checkpoints import read_config
-from .runs.folder import RunFolder
-from .tasks.classification import Classifier
-from .tasks.language_modelling import Writer
-from .tasks.task import TrainedModel
-from .tasks.translation import Translator
+from ..tokenizer import CharacterTokenizer, WordTokenizer
+from .tasks.by_name import load
 
 #: The beam search of the examples as far as `transformers` has it: there a score is divided by length^alpha.
 SEARCH = Strategy(beam=5, alpha=1.0, length_norm="power", early_stopping=False)
@@ -25,7 +18,7 @@ def export(source: str | Path, folder: str | Path) -> str:
     """Write a trained model as a folder of `transformers`, see `models.pretrained.save`.
 
     Args:
-        source: a run's folder, or the name of a model that comes with handloom.
+        source: what `handloom.load` takes: a run's folder, or the name of a model that comes with handloom.
         folder: where to write; it must be new or empty.
 
     Returns a line that says what was written. Raises InputError, before anything is written, for a source that is no
@@ -33,14 +26,14 @@ def export(source: str | Path, folder: str | Path) -> str:
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} holds files already. Choose a folder that is new or empty.")
-    path = model_path(str(source))
-    config = read_config(RunFolder.open(path).model_path)
-    kind: type[TrainedModel] = Classifier if "labels" in config else Writer if "length" in config else Translator
-    found: Any = kind.load(path)
-    more: dict[Any, dict[str, Any]] = {Classifier: {"labels": config.get("labels")}, Translator: {"strategy": SEARCH}}
-    tokenizer = found.tokenizer if isinstance(found.tokenizer, BPETokenizer) else None
-    pretrained.save(found.model, tokenizer, folder, **more.get(kind, {}))
+        raise InputError(f"{folder} holds files already, and nothing is overwritten. Choose one that is new or empty.")
+    found = load(source)
+    search = getattr(found, "own", None)
+    if search is not None and search.length_norm != "power":  # it comes from a run, not from transformers
+        search = SEARCH
+    only_here = isinstance(found.tokenizer, (CharacterTokenizer, WordTokenizer))
+    tokenizer = None if only_here else found.tokenizer
+    pretrained.save(found.model, tokenizer, folder, labels=getattr(found, "labels", None), strategy=search)
     architecture = read_object(folder / "config.json")["architectures"][0]
     without = f" without a tokenizer: transformers has none like a {type(found.tokenizer).__name__}"
-    return f"{folder} holds a {architecture} for transformers{'' if tokenizer else without}"
+    return f"{folder} holds a {architecture} for transformers{without if only_here else ''}"

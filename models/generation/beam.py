@@ -25,7 +25,8 @@ class BeamStep(NamedTuple):
     Attributes:
         sentence: the row of the state in which it began.
         length: tokens of its sequences, including the new one.
-        candidates: the continuations that were considered, best first, at most twice the beam's width.
+        candidates: the continuations that were considered, best first, at most twice the beam's width, or more with
+            several ends.
         kept: the candidates that stay open, in the order of their new rows; none if the sentence is done.
         complete: the sequences that ended: which open one each extends, with which tokens ([] for <eos>), and the
             scored hypothesis.
@@ -131,6 +132,9 @@ class _BeamSearch:
         observe: Callable[[BeamStep], None] | None,
     ):
         self.state, self.rules, self.width, self.coverage, self.observe = state, rules, width, coverage, observe
+        self.ends = rules.ends
+        # An open sequence may end in as many ways as there are ends, so this always leaves `width` that go on.
+        self.considered = (1 + max(len(self.ends), 1)) * width
         self.ended: list[tuple[int, list[int], Hypothesis]] = []  # in this step, of the current sentence
         self.progress = Progress(state, rules)
         limits = self.progress.limits - self.progress.prefix_lengths
@@ -170,13 +174,12 @@ class _BeamSearch:
             progress.penalise(logits)
             total = log_sum_exp(logits)
         progress.rule_out(logits, total)
-        # Each open sequence has one <eos>, so twice the width always leaves `width` that go on.
-        values, ids = top_k(logits, 2 * self.width)
+        values, ids = top_k(logits, self.considered)
         tokens, log_p = to_host(ids, values - total[:, None])
         k = tokens.shape[1]
         scores = (self.scores[:, :, None] + log_p.reshape(alive, opened, k)).reshape(alive, opened * k)
         # A stable sort: equal scores have the same order on every machine, and in every batch.
-        order = np.argsort(-scores, axis=1, kind="stable")[:, : 2 * self.width]
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : self.considered]
         tokens = np.take_along_axis(tokens.reshape(alive, opened * k), order, axis=1)
         return np.take_along_axis(scores, order, axis=1).tolist(), (order // k).tolist(), tokens.tolist()
 
@@ -193,7 +196,7 @@ class _BeamSearch:
         for rank, (score, parent, token) in enumerate(zip(scores, parents, tokens, strict=True)):
             if score == -np.inf or len(kept) == self.width:
                 break
-            if token != self.rules.eos_id:
+            if token not in self.ends:
                 kept.append((score, parent, token))
             elif rank < self.width:  # an <eos> below the beam's width would not be kept if it were any other token
                 self._add(complete, first + parent, [], score, length)

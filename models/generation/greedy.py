@@ -113,4 +113,4 @@ def _next_step(logits: Any, progress: Progress, sequences: np.ndarray, choose: C
     if forced.any():
         tokens = np.where(forced, progress.next_of_prefix(), tokens)
     progress.append(tokens)
-    return Step(sequences, tokens, log_p, ~forced & (stuck | (tokens == progress.rules.eos_id)))
+    return Step(sequences, tokens, log_p, ~forced & (stuck | progress.ended(tokens)))

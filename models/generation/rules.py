@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ...autograd.backend import array_module
+from ..fields import Count, Rate, Whole, check_fields
 from .decoding import DecodingState
 from .penalties import apply_repetition_penalty, repeated_ngrams
 
@@ -35,46 +35,51 @@ class Rules:
         min_length: no <eos> before this many tokens.
         max_length: maximum number of tokens; by default what the model's state suggests. Its `positions` limit both.
         repetition_penalty: divides (where positive) or multiplies (where negative) the logits of tokens that the
-            output already has; 1 changes nothing. Source: Keskar et al. 2019, arXiv 1909.05858, section 4.1.
-        no_repeat_ngram: no n-gram of this length occurs twice in an output; 0 allows all.
+            sequence already has, `bos_id` included; 1 changes nothing. Source: Keskar et al. 2019, arXiv 1909.05858,
+            section 4.1.
+        no_repeat_ngram: no n-gram of this length occurs twice in a sequence; 0 allows all.
         forbidden: ids that are never generated.
         forced_last: the last token, with probability 1, of a sequence that reaches its maximum length: usually <eos>.
         penalise: to what beam search applies the repetition penalty: "logits", or "log-probabilities" as `transformers`
             does. The other strategies apply it to the logits.
+        stop: more ids that end a sequence, as `eos_id` does.
+        min_total, max_total: as min_length (without <eos>) and max_length, but of the whole sequence: `bos_id` and the
+            prefix count. So `transformers` counts its min_length and max_length.
 
     Ruling out a token does not change the log-probabilities of the others. A sequence that no token may extend ends as
     it is. Raises ValueError for a number out of range.
     """
 
-    bos_id: int | None
-    eos_id: int | None
-    prefix: Sequence[Sequence[int]] | None = None
-    min_length: int = 0
-    max_length: int | None = None
-    repetition_penalty: float = 1.0
-    no_repeat_ngram: int = 0
-    forbidden: tuple[int, ...] = ()
-    forced_last: int | None = None
-    penalise: str = "logits"
+    bos_id: Whole | None = None
+    eos_id: Whole | None = None
+    prefix: Any = None
+    min_length: Whole = 0
+    max_length: Count | None = None
+    repetition_penalty: Rate = 1.0
+    no_repeat_ngram: Whole = 0
+    forbidden: tuple[Whole, ...] = ()
+    forced_last: Whole | None = None
+    penalise: Literal["logits", "log-probabilities"] = "logits"
+    stop: tuple[Whole, ...] = ()
+    min_total: Whole = 0
+    max_total: Count | None = None
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """All tokens that end a sequence."""
+        return self.stop if self.eos_id is None else tuple(dict.fromkeys((self.eos_id, *self.stop)))
 
     @property
     def ruled_out(self) -> tuple[int, ...] | None:
         """All tokens that these rules may ever rule out; None if they can be any, or if rules change logits."""
         if self.no_repeat_ngram or self.repetition_penalty != 1.0:
             return None
-        return (*self.forbidden, self.eos_id) if self.eos_id is not None and self.min_length else self.forbidden
+        return (*self.forbidden, *self.ends) if self.min_length or self.min_total else self.forbidden
 
     def __post_init__(self) -> None:
-        if self.max_length is not None and self.max_length < 1:
-            raise ValueError(f"max_length = {self.max_length} must be at least 1: <eos> counts")
-        if self.min_length < 0 or (self.max_length is not None and self.min_length > self.max_length):
-            raise ValueError(f"min_length = {self.min_length} must lie between 0 and max_length = {self.max_length}")
-        if not self.repetition_penalty > 0:
-            raise ValueError(f"repetition_penalty = {self.repetition_penalty} must be above 0; 1 changes nothing")
-        if self.penalise not in ("logits", "log-probabilities"):
-            raise ValueError(f"penalise = {self.penalise!r} is neither 'logits' nor 'log-probabilities'")
-        if self.no_repeat_ngram < 0:
-            raise ValueError(f"no_repeat_ngram = {self.no_repeat_ngram} must not be negative; 0 allows all repetitions")
+        check_fields(self)
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError(f"min_length is {self.min_length}, it must be at most max_length, {self.max_length}")
 
 
 class Progress:
@@ -92,6 +97,7 @@ class Progress:
         if len(prefix) != rows:
             raise ValueError(f"{len(prefix)} prefixes don't fit a state of {rows} sequences: give one for each")
         self.rules = rules
+        self.largest = max((*rules.forbidden, *rules.stop, -1 if rules.forced_last is None else rules.forced_last))
         self.prefix_lengths = np.array([len(ids) for ids in prefix], dtype=np.int64)
         self.start = [] if rules.bos_id is None else [rules.bos_id]
         self.length = int(self.prefix_lengths.min()) if rows else 0  # the prefix part common to all is fed at once
@@ -113,6 +119,8 @@ class Progress:
             )
         if rules.max_length is not None:
             wanted = np.full(len(room), rules.max_length)
+        elif rules.max_total is not None:
+            wanted = np.maximum(rules.max_total - len(self.start) - self.prefix_lengths, 1)
         elif state.suggested_lengths is not None:
             wanted = np.maximum(state.suggested_lengths, rules.min_length)
         elif state.positions is not None:
@@ -136,20 +144,32 @@ class Progress:
 
     def penalise(self, logits: Any) -> None:
         """Apply the repetition penalty to logits (rows, vocab_size) of the next token; modifies them."""
-        if self.rules.repetition_penalty != 1.0 and self.length:
-            apply_repetition_penalty(logits, self.history[:, : self.length], self.rules.repetition_penalty)
+        if self.rules.repetition_penalty != 1.0:
+            apply_repetition_penalty(logits, self._sequences(), self.rules.repetition_penalty)
+
+    def _sequences(self) -> np.ndarray:
+        """(rows, tokens so far), <bos> included."""
+        so_far = self.history[:, : self.length]
+        return np.insert(so_far, 0, self.start[0], axis=1) if self.start else so_far
 
     def rule_out(self, logits: Any, total: Any = 0.0) -> None:
-        """Set the logits of tokens that may not come next to -inf; `total` (rows,) is their log-sum-exp."""
+        """Set the logits of tokens that may not come next to -inf; `total` (rows,) is their log-sum-exp.
+
+        Raises ValueError for a rule about a token that the model does not have.
+        """
         rules, xp = self.rules, array_module(logits)
+        if self.largest >= logits.shape[1]:
+            raise ValueError(f"a rule is about the token {self.largest}, and the model has {logits.shape[1]} tokens")
         if rules.forbidden:
             logits[:, list(rules.forbidden)] = -np.inf
-        if rules.eos_id is not None:
-            early = np.flatnonzero(self.length + 1 - self.prefix_lengths < rules.min_length)
-            if len(early):
-                logits[xp.asarray(early), rules.eos_id] = -np.inf
+        if rules.min_length or rules.min_total:
+            early = self.length + 1 - self.prefix_lengths < rules.min_length
+            early |= self.length + len(self.start) < rules.min_total
+            rows = xp.asarray(np.flatnonzero(early))
+            for end in rules.ends:
+                logits[rows, end] = -np.inf
         if rules.no_repeat_ngram:
-            rows, tokens = repeated_ngrams(self.history[:, : self.length], rules.no_repeat_ngram)
+            rows, tokens = repeated_ngrams(self._sequences(), rules.no_repeat_ngram)
             if len(rows):
                 logits[xp.asarray(rows), xp.asarray(tokens)] = -np.inf
         if rules.forced_last is not None:
@@ -158,6 +178,13 @@ class Progress:
                 rows = xp.asarray(last)
                 logits[rows] = -np.inf
                 logits[rows, rules.forced_last] = total[rows] if np.ndim(total) else total
+
+    def ended(self, tokens: np.ndarray) -> np.ndarray:
+        """(rows,) whether the token ends its sequence."""
+        ended = np.zeros(len(tokens), bool)
+        for end in self.rules.ends:
+            ended |= tokens == end
+        return ended
 
     def select(self, rows: np.ndarray) -> None:
         """Keep these sequences, in this order."""

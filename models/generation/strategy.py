@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from ..fields import Bounds, Count, NotNegative, Whole, check_fields
 from .beam import EarlyStopping, beam_search
 from .consensus import Compared, by_consensus
 from .decoding import DecodingState
@@ -27,28 +28,27 @@ class Strategy:
         consensus: draw this many sequences as by `sampling`, and take those most like the others (`by_consensus`); 0
             for none.
         length_norm, early_stopping: of `beam_search`.
-        min_length, max_length, repetition_penalty, no_repeat_ngram, forbidden, forced_last, penalise: of `Rules`.
+        rules: lengths, repetition and forbidden tokens. <bos>, <eos> and the prefix come from `generate`.
+
+    Raises ValueError for a value that its field does not allow.
     """
 
-    beam: int = 5
-    alpha: float = 1.0
-    coverage: float = 0.0
-    n_best: int = 1
+    beam: Count = 5
+    alpha: Annotated[float, Bounds(-100, 100)] = 1.0
+    coverage: NotNegative = 0.0
+    n_best: Count = 1
     sampling: bool = False
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 0
-    min_length: int = 0
-    max_length: int | None = None
-    repetition_penalty: float = 1.0
-    no_repeat_ngram: int = 0
-    length_norm: str = "wu"
+    temperature: NotNegative = 1.0
+    top_k: Whole = 0
+    top_p: Annotated[float, Bounds(0, 1, above=True)] = 1.0
+    seed: Annotated[int, Bounds(0)] = 0
+    length_norm: Literal["wu", "power"] = "wu"
     early_stopping: EarlyStopping = None
-    forbidden: tuple[int, ...] = ()
-    forced_last: int | None = None
-    penalise: str = "logits"
-    consensus: int = 0
+    consensus: Whole = 0
+    rules: Rules = field(default_factory=Rules)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def name(self) -> str:
@@ -83,17 +83,8 @@ class Strategy:
             compared: for a consensus, see `by_consensus`.
             scores: False if nobody reads them: those of greedy search are then NaN, which saves time.
         """
-        rules = Rules(
-            bos_id,
-            eos_id,
-            prefix,
-            self.min_length,
-            self.max_length,
-            self.repetition_penalty,
-            self.no_repeat_ngram,
-            (*self.forbidden, *forbidden),
-            self.forced_last,
-            self.penalise,
+        rules = replace(
+            self.rules, bos_id=bos_id, eos_id=eos_id, prefix=prefix, forbidden=(*self.rules.forbidden, *forbidden)
         )
         numbers = range(state.rows) if numbers is None else numbers
         if self.consensus:
@@ -116,8 +107,6 @@ class Strategy:
 
     def _draw(self, state: DecodingState, rules: Rules, numbers: Sequence[int], n: int) -> list[list[Hypothesis]]:
         rows = state.rows
-        if n < 1:
-            raise ValueError(f"n_best = {n} must be at least 1")
         if n > 1:
             state.select(np.repeat(np.arange(rows), n))
             if rules.prefix is not None:

@@ -6,50 +6,162 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ..generation import Strategy
+from ..fields import Whole, described, field_kinds, fits, short
+from ..generation import Rules, Strategy
 from .files import read_object
 
+FILE = "generation_config.json"
+#: Options -> the fields of Strategy and Rules that allow the same values.
+FIELDS = {
+    "do_sample": "sampling", "early_stopping": "early_stopping", "length_penalty": "alpha", "max_length": "max_total",
+    "max_new_tokens": "max_length", "min_length": "min_total", "min_new_tokens": "min_length",
+    "no_repeat_ngram_size": "no_repeat_ngram", "num_beams": "beam", "num_return_sequences": "n_best",
+    "repetition_penalty": "repetition_penalty", "temperature": "temperature", "top_k": "top_k", "top_p": "top_p",
+}  # fmt: skip
+#: Options that hold tokens.
+TOKENS = ("bad_words_ids", "eos_token_id", "forced_eos_token_id", "suppress_tokens")
+#: Options that handloom does not have -> what they must be, besides absent or null: the value that changes nothing.
+ABSENT: dict[str, Any] = {
+    "begin_suppress_tokens": [], "constraints": [], "diversity_penalty": 0, "dola_layers": None,
+    "encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1, "exponential_decay_length_penalty": None,
+    "force_words_ids": [], "forced_bos_token_id": None, "guidance_scale": 1, "max_time": None, "num_beam_groups": 1,
+    "penalty_alpha": 0, "renormalize_logits": False, "sequence_bias": {}, "stop_strings": [], "token_healing": False,
+    "watermarking_config": None,
+}  # fmt: skip
+#: The same for options of sampling, which other strategies do not read.
+ABSENT_IN_SAMPLING: dict[str, Any] = {
+    "epsilon_cutoff": 0, "eta_cutoff": 0, "min_p": 0, "num_beams": 1, "top_h": None, "typical_p": 1,
+}  # fmt: skip
+#: Options that do not change which tokens are generated.
+WITHOUT_EFFECT = {
+    "_from_model_config", "assistant_confidence_threshold", "assistant_early_exit", "assistant_ensemble_weight",
+    "assistant_lookbehind", "bos_token_id", "cache_config", "cache_implementation", "compile_config",
+    "continuous_batching_config", "decoder_start_token_id", "disable_compile", "is_assistant", "low_memory",
+    "max_cache_len", "max_matching_ngram_size", "num_assistant_tokens", "num_assistant_tokens_schedule",
+    "output_attentions", "output_hidden_states", "output_logits", "output_scores", "pad_token_id", "prefill_chunk_size",
+    "prompt_lookup_num_tokens", "remove_invalid_values", "return_dict_in_generate", "speculation_type",
+    "target_lookbehind", "transformers_version", "use_cache", "use_mtp",
+}  # fmt: skip
 
-def strategy_of(folder: Path, config: dict[str, Any]) -> Strategy:
-    """The Strategy of generation_config.json, or of config.json in older folders; greedy search without any.
 
-    Raises InputError for unsupported values.
+def strategy_of(folder: Path, config: dict[str, Any], vocab_size: int) -> Strategy:
+    """The Strategy of generation_config.json, or of config.json in folders without one; greedy search by default.
+
+    Raises InputError for an option that handloom does not have, or a value that it can't have.
     """
-    said = {**config, **read_object(folder / "generation_config.json")}
-    forbidden = [ids[0] for ids in said.get("bad_words_ids") or [] if len(ids) == 1]
-    forced = said.get("forced_eos_token_id")
+    path = folder / FILE
+    found = read_object(path)
+    path, found = (path, found) if found else (folder / "config.json", config)
+    said = {name: value for name, value in found.items() if value is not None}
     try:
-        return Strategy(
-            beam=said.get("num_beams") or 1,
-            alpha=float(1.0 if (alpha := said.get("length_penalty")) is None else alpha),
-            length_norm="power",
-            early_stopping=said.get("early_stopping") or False,
-            sampling=bool(said.get("do_sample")),
-            temperature=float(said.get("temperature") or 1.0),
-            top_k=int(said.get("top_k") or 0) if said.get("do_sample") else 0,
-            top_p=float(said.get("top_p") or 1.0),
-            max_length=said.get("max_new_tokens"),
-            repetition_penalty=float(said.get("repetition_penalty") or 1.0),
-            no_repeat_ngram=int(said.get("no_repeat_ngram_size") or 0),
-            forbidden=tuple(int(one) for one in (*forbidden, *(said.get("suppress_tokens") or []))),
-            penalise="log-probabilities",
-            forced_last=forced[0] if isinstance(forced, list) else forced,
-        )
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{folder} has options of generation that are not supported: {error}.") from None
+        return _strategy(said, vocab_size)
+    except ValueError as error:
+        cure = "Change it there, or load the model without it: with_strategy=False"
+        raise InputError(f"{path} asks for a generation that handloom does not have: {error}. {cure}.") from None
 
 
-def generation_config(strategy: Strategy | None, ids: dict[str, int | None]) -> dict[str, Any]:
-    """The content of a generation_config.json; `ids` are bos_token_id and so on."""
+def _strategy(said: dict[str, Any], vocab_size: int) -> Strategy:
+    kinds = field_kinds(Strategy) | field_kinds(Rules)
+    for name, field in FIELDS.items():
+        if not fits(kinds[field], said.get(name)) and name in said:
+            raise ValueError(f"{name} is {short(said[name])}, it must be {described(kinds[field], none=False)}")
+    sampling = said.get("do_sample", False)
+    for name, neutral in (ABSENT | (ABSENT_IN_SAMPLING if sampling else {})).items():
+        if said.get(name, neutral) != neutral:
+            raise ValueError(f"{name} is {short(said[name])}")
+    ends = [end for end in _tokens("eos_token_id", said.get("eos_token_id", [])) if end < vocab_size]
+    forced = _tokens("forced_eos_token_id", said.get("forced_eos_token_id", []))
+    if len(forced) > 1:
+        raise ValueError("forced_eos_token_id has several tokens")
+    words = said.get("bad_words_ids", [])
+    if not isinstance(words, list) or not all(isinstance(ids, list) and len(ids) == 1 for ids in words):
+        raise ValueError(f"bad_words_ids is {short(words)}, only single tokens can be forbidden")
+    bad = _tokens("bad_words_ids", [ids[0] for ids in words])
+    # transformers leaves out ends among the bad words, and the least number of tokens counts none of the ends.
+    forbidden = [*(one for one in bad if one not in ends), *_tokens("suppress_tokens", said.get("suppress_tokens", []))]
+    most, least = said.get("max_new_tokens"), said.get("min_new_tokens", 0)
+    if most is not None and least >= most:
+        forbidden, least = [*forbidden, *ends], 0
+    rules = Rules(
+        min_length=least + 1 if least else 0,
+        max_length=most,
+        min_total=said.get("min_length", 0) if "min_new_tokens" not in said else 0,
+        max_total=said.get("max_length") if most is None else None,
+        repetition_penalty=said.get("repetition_penalty", 1.0),
+        no_repeat_ngram=said.get("no_repeat_ngram_size", 0),
+        forbidden=tuple(forbidden),
+        forced_last=forced[0] if forced else None,
+        penalise="log-probabilities",
+        stop=tuple(ends) if len(ends) > 1 else (),
+    )
+    if (largest := max([*forbidden, *forced], default=0)) >= vocab_size:
+        raise ValueError(f"an option is about the token {largest}, and the model has {vocab_size:,}")
+    beam = said.get("num_beams", 1)
+    return Strategy(
+        beam=beam,
+        alpha=said.get("length_penalty", 1.0) if beam > 1 else 1.0,
+        length_norm="power",
+        early_stopping=said.get("early_stopping", False),
+        n_best=said.get("num_return_sequences", 1),
+        sampling=sampling,
+        temperature=said.get("temperature", 1.0) if sampling else 1.0,
+        top_k=said.get("top_k", 50) if sampling else 0,
+        top_p=said.get("top_p", 1.0) if sampling else 1.0,
+        rules=rules,
+    )
+
+
+def _tokens(name: str, found: Any) -> list[int]:
+    """The tokens of an option that holds one or a list."""
+    found = found if isinstance(found, list) else [found]
+    if not all(fits(Whole, one) for one in found):
+        raise ValueError(f"{name} is {short(found)}, it must hold tokens")
+    return found
+
+
+def generation_config(strategy: Strategy | None, ids: dict[str, int | None], max_length: int) -> dict[str, Any]:
+    """The content of a generation_config.json; `ids` are bos_token_id and so on, `max_length` is the model's.
+
+    Raises InputError for a strategy that `transformers` does not have.
+    """
     said: dict[str, Any] = {name: number for name, number in ids.items() if number is not None}
     if strategy is None:
-        return said
-    said |= {"num_beams": strategy.beam, "no_repeat_ngram_size": strategy.no_repeat_ngram}
-    said |= {"repetition_penalty": strategy.repetition_penalty}
-    if strategy.length_norm == "power":
-        said |= {"length_penalty": strategy.alpha, "early_stopping": strategy.early_stopping or False}
-    if strategy.forbidden:
-        said["bad_words_ids"] = [[one] for one in strategy.forbidden]
-    if strategy.forced_last is not None:
-        said["forced_eos_token_id"] = strategy.forced_last
+        return {**said, "max_length": max_length}
+    rules, search = strategy.rules, strategy.beam > 1 and not strategy.sampling
+    problems = {
+        "a consensus": strategy.consensus > 0,
+        "sampling at temperature 0 (give beam=1)": strategy.sampling and strategy.temperature == 0,
+        "a coverage penalty": strategy.coverage > 0,
+        f"length_norm {strategy.length_norm!r} (give 'power')": search
+        and strategy.alpha != 0
+        and strategy.length_norm != "power",
+        "early_stopping None (give True, False or 'never')": search and strategy.early_stopping is None,
+        "a beam's repetition penalty of logits (give penalise='log-probabilities')": search
+        and rules.repetition_penalty != 1
+        and rules.penalise == "logits",
+    }
+    if any(problems.values()):
+        there = "; ".join(problem for problem, found in problems.items() if found)
+        raise InputError(f"This strategy can't be saved, transformers does not have {there}.")
+    if strategy.sampling:
+        said |= {"do_sample": True, "temperature": strategy.temperature, "top_k": strategy.top_k}
+        said |= {"top_p": strategy.top_p}
+    else:
+        said |= {"num_beams": strategy.beam}
+    if search:
+        said |= {"length_penalty": strategy.alpha, "early_stopping": strategy.early_stopping}
+    if strategy.n_best > 1:
+        said["num_return_sequences"] = strategy.n_best
+    if rules.max_length is not None:
+        said["max_new_tokens"] = rules.max_length
+    else:
+        said["max_length"] = max_length if rules.max_total is None else rules.max_total
+    said |= {"min_new_tokens": rules.min_length - 1} if rules.min_length > 1 else {"min_length": rules.min_total}
+    said |= {"repetition_penalty": rules.repetition_penalty, "no_repeat_ngram_size": rules.no_repeat_ngram}
+    if rules.stop:
+        said["eos_token_id"] = list(rules.stop)
+    if rules.forbidden:
+        said["suppress_tokens"] = list(rules.forbidden)
+    if rules.forced_last is not None:
+        said["forced_eos_token_id"] = rules.forced_last
     return said

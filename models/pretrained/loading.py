@@ -15,6 +15,7 @@ from ...nn import Module
 from ...nn.init import skip_init
 from ...tensor_files import check_finite
 from ...tokenizer import Tokenizer
+from ..fields import short
 from ..generation import Strategy
 from . import bert, distilbert, gpt2, llama, marian
 from .files import DTYPES, Stored, find_folder, find_tensors, read_object
@@ -58,6 +59,7 @@ def load(
     dtype: Any = np.float32,
     labels: Sequence[str] | None = None,
     with_tokenizer: bool = True,
+    with_strategy: bool = True,
 ) -> Pretrained:
     """Read a model of Hugging Face's `transformers`: MarianMT, GPT-2, Llama's kind, or a BERT or DistilBERT classifier.
 
@@ -68,6 +70,7 @@ def load(
         labels: the classes of another task: a classifier gets a new, untrained output layer for them (also if the
             folder has none, such as a pre-trained BERT).
         with_tokenizer: read the tokenizer as well.
+        with_strategy: read the options of generation as well; otherwise the strategy is greedy search.
 
     Shapes and names are checked before memory is allocated. Raises InputError for a folder that can't be used.
     docs/pretrained.md lists what is supported.
@@ -87,19 +90,20 @@ def load(
     with np.errstate(invalid="ignore"):  # the parameters are uninitialised
         model.astype(dtype).eval()
     _fill(model, sources, dtype)
-    strategy = strategy_of(folder, config)
+    generates = with_strategy and architecture not in (bert, distilbert)
+    strategy = strategy_of(folder, config, _vocabulary(own)) if generates else Strategy(beam=1)
     tokenizer = None
     if with_tokenizer:
-        tokenizer = load_tokenizer_of(folder, config, _vocabulary(own))
+        tokenizer = load_tokenizer_of(folder, config, getattr(own, "source_vocab_size", _vocabulary(own)))
     names = list(labels) if labels is not None else _labels(config) if architecture in (bert, distilbert) else []
     return Pretrained(model, tokenizer, names, strategy)
 
 
 def _architecture(folder: Path, config: dict[str, Any]) -> Any:
     kind = config.get("model_type")
-    if kind not in ARCHITECTURES:
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
         raise InputError(
-            f"{folder} holds a model of the type {kind!r}, which handloom does not read; it reads "
+            f"{folder} holds a model of the type {short(kind)}, which handloom does not read; it reads "
             f"{', '.join(ARCHITECTURES)}."
         )
     if config.get("quantization_config"):
@@ -135,7 +139,7 @@ def _config_here(config: dict[str, Any], architecture: Any, labels: Sequence[str
 
 
 def _vocabulary(config: Any) -> int:
-    return config.source_vocab_size if hasattr(config, "source_vocab_size") else config.vocab_size
+    return config.target_vocab_size if hasattr(config, "target_vocab_size") else config.vocab_size
 
 
 def _by_full_names(found: dict[str, Stored], prefix: str) -> dict[str, Stored]:

@@ -60,6 +60,7 @@ def save(
         tensors |= entry.write(state[entry.own])
     if hasattr(architecture, "unread"):
         tensors |= architecture.unread(model.config, state)
+    generation = generation_config(strategy, ids, model.config.max_length)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -70,8 +71,7 @@ def save(
         save_tokenizer(tokenizer, folder, model.config.max_length, begins=begins, ends=ends)
     write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
     if not isinstance(model, TransformerClassifier):
-        lengths: dict[str, int | None] = {"max_length": model.config.max_length}
-        write_json(folder / "generation_config.json", generation_config(strategy, lengths | ids))
+        write_json(folder / "generation_config.json", generation)
     write_json(folder / "config.json", config)
     return folder
 

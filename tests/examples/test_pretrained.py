@@ -15,6 +15,7 @@ from handloom.models import (
     ClassifierConfig,
     LanguageModel,
     LanguageModelConfig,
+    Rules,
     Seq2SeqConfig,
     Seq2SeqTransformer,
     Strategy,
@@ -54,7 +55,8 @@ def folder(tmp_path_factory) -> Path:
         n, n, **SIZES, encoder_layers=1, decoder_layers=1, max_length=32, pad_id=tokenizer.pad_id,
         share_embeddings=True, tie_output=True,
     )  # fmt: skip
-    strategy = Strategy(beam=2, length_norm="power", early_stopping=True, forbidden=(tokenizer.pad_id,))
+    rules = Rules(forbidden=(tokenizer.pad_id,), penalise="log-probabilities")
+    strategy = Strategy(beam=2, length_norm="power", early_stopping=True, rules=rules)
     save(Seq2SeqTransformer(config), tokenizer, folder / "marian", strategy=strategy)
     gpt2 = LanguageModelConfig(n, **SIZES, layers=1, max_length=32, tie_output=True)
     save(LanguageModel(gpt2), tokenizer, folder / "gpt2")

@@ -61,7 +61,7 @@ def test_cross_attention_sees_everything() -> None:
     assert (weights.data > 0).all()
 
 
-@pytest.mark.parametrize("pattern", ["", "Local:3", "local", "local:0", "local:-1", "strided:x", "strided:", "full:2"])
+@pytest.mark.parametrize("pattern", ["", "Local:3", "strided:0", "local:-1", "strided:x", "strided:", "full:2"])
 def test_wrong_patterns(pattern: str) -> None:
     with pytest.raises(ValueError, match="use full, local:SIZE or strided:SIZE"):
         with_pattern(pattern, None)

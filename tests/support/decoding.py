@@ -79,7 +79,7 @@ def textbook_score(
         if position >= prefix:
             if token == EOS and position + 1 - prefix < rules.min_length:
                 return -np.inf, np.zeros(0)
-            total += textbook_log_p(logits[position], ids[:position], rules)[token]
+            total += textbook_log_p(logits[position], target[: position + 1], rules)[token]
     return total, weights[-1].data[0].mean(axis=0).sum(axis=0)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...arguments import Whole, positive, whole
 from ...errors import InputError, printable
-from ...models import Strategy
+from ...models import Rules, Strategy
 from ...models.fields import Bounds, NotNegative, short
 from ...models.shipped import least_of
 from ..tables.attention_pictures import alignment, draw_attention
@@ -79,8 +79,10 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
 
 def check_generation_options(parser: OptionParser, arguments: argparse.Namespace) -> None:
     """Raise OptionError if options of `add_generation_options` don't fit together, or one has no effect."""
-    strategy, given = strategy_of(arguments), arguments.given
-    translates = hasattr(arguments, "sample")
+    given = arguments.given
+    if getattr(arguments, "max_length", None) is not None and arguments.min_length > arguments.max_length:
+        parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
+    strategy, translates = strategy_of(arguments), hasattr(arguments, "sample")
     if translates and 0 < arguments.consensus < 3:  # two texts are each as much like the other
         parser.error(f"--consensus {arguments.consensus} leaves nothing to choose by: draw 3 texts or more")
     if translates and arguments.consensus and (arguments.temperature == 0 or arguments.top_k == 1):
@@ -90,8 +92,6 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
         parser.error(f"--nbest {arguments.nbest} needs as many to choose from: add --consensus {arguments.nbest}")
     if arguments.nbest > arguments.beam and not strategy.sampling:
         parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: add --beam {arguments.nbest}")
-    if getattr(arguments, "max_length", None) is not None and arguments.min_length > arguments.max_length:
-        parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
     searching, drawing = ["length_penalty", "coverage_penalty"], ["temperature", "top_k", "top_p"]
     if strategy.sampling:
         useless, why = [*searching, *(["beam"] if translates else [])], "a search, and here tokens are drawn"
@@ -108,8 +108,8 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
 
 def check_lengths(strategy: Strategy, most: int) -> None:
     """Raise InputError if the strategy asks for more tokens than a model can write."""
-    if strategy.min_length > most:
-        raise InputError(f"--min-length {strategy.min_length}: this model writes at most {most} tokens.")
+    if strategy.rules.min_length > most:
+        raise InputError(f"--min-length {strategy.rules.min_length}: this model writes at most {most} tokens.")
 
 
 def strategy_of(arguments: argparse.Namespace) -> Strategy:
@@ -126,10 +126,12 @@ def strategy_of(arguments: argparse.Namespace) -> Strategy:
         top_k=arguments.top_k,
         top_p=arguments.top_p,
         seed=arguments.seed,
-        min_length=arguments.min_length if translates else 0,
-        max_length=arguments.max_length if translates else None,
-        repetition_penalty=arguments.repetition_penalty,
-        no_repeat_ngram=arguments.no_repeat_ngram,
+        rules=Rules(
+            min_length=arguments.min_length if translates else 0,
+            max_length=arguments.max_length if translates else None,
+            repetition_penalty=arguments.repetition_penalty,
+            no_repeat_ngram=arguments.no_repeat_ngram,
+        ),
     )
 
 

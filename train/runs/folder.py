@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from ...errors import InputError, remedy
-from ...files import is_link, parse_json, read_json, temporary_name, write_json, write_text
+from ...files import is_link, parse_json, read_bytes, read_json, temporary_name, write_json, write_text
 from .checkpoints import MODEL_FILE, make_folder
 from .locks import LOCK_FILE, folder_lock
 from .results import write_results
@@ -331,11 +331,8 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
         InputError: the file is missing or unreadable, or another line is not a JSON object with numbers where a log
             has them.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{path} can't be read: {error.strerror or error}.") from None
     rows = []
+    text = read_bytes(path).decode("utf-8", "replace")
     whole_lines = text.split("\n")[:-1]  # what follows the last line feed was never finished
     for number, line in enumerate(whole_lines, start=1):
         row = parse_json(line, f"{path}, line {number}", "Remove or mend the line.")
@@ -358,7 +355,7 @@ def jsonable(value: Any) -> Any:
 
 def whole_rows(path: Path) -> bytes:
     """What a log holds, but for a last row that was cut short by a crash, or while the run was copied."""
-    data = path.read_bytes() if path.exists() else b""
+    data = read_bytes(path) if path.exists() else b""
     return data[: data.rfind(b"\n") + 1]
 
 

@@ -267,8 +267,8 @@ class Writer(TrainedModel):
                 f"A search for {tokens} tokens after a prompt of {len(ids)} needs a context of "
                 f"{len(ids) + tokens - 1}, and this model has {self.length}. Ask for fewer tokens, or sample them."
             )
-        found = dataclasses.replace(strategy, min_length=0, max_length=tokens).generate(
-            self._starter()(), bos_id=None, eos_id=None, prefix=[ids], forbidden=self._special()
+        found = dataclasses.replace(strategy, rules=self._rules(strategy, ids, tokens)).generate(
+            self._starter()(), bos_id=None, eos_id=None, prefix=[ids]
         )[0]
         return [(prompt + self.tokenizer.decode_more(one.ids[len(ids) :]), one.score) for one in found]
 
@@ -291,15 +291,9 @@ class Writer(TrainedModel):
         return tuple(self.tokenizer.special_ids.values())
 
     def _rules(self, strategy: Strategy, context: list[int], tokens: int) -> Rules:
-        return Rules(
-            None,
-            None,
-            [context],
-            max_length=tokens,
-            repetition_penalty=strategy.repetition_penalty,
-            no_repeat_ngram=strategy.no_repeat_ngram,
-            forbidden=self._special(),
-        )
+        """The strategy's, for exactly so many tokens after the context."""
+        rules = dataclasses.replace(strategy.rules, prefix=[context], min_length=0, max_length=tokens)
+        return dataclasses.replace(rules, forbidden=(*rules.forbidden, *self._special()))
 
 
 @dataclasses.dataclass

@@ -39,10 +39,12 @@ class TrainedModel(ABC):
         what: such a model in words, for messages.
         kinds: the "kind" in a run's configuration -> the classes of the model and of its configuration; the first is
             what `models.pretrained` must load.
+        searches: whether a folder of transformers says how to generate; otherwise the caller does.
     """
 
     what: ClassVar[str]
     kinds: ClassVar[Mapping[str, tuple[Any, Any]]]
+    searches: ClassVar[bool] = False
     model: Any
     tokenizer: Tokenizer
 
@@ -59,7 +61,7 @@ class TrainedModel(ABC):
             return cls._of_run(load_trained(folder, cls.what, cls.kinds, tasks), folder)
         from ...models import pretrained
 
-        found = pretrained.load(folder, **options)
+        found = pretrained.load(folder, with_strategy=cls.searches, **options)
         wanted = next(iter(cls.kinds.values()))[0]
         if not isinstance(found.model, wanted):
             raise InputError(f"{folder} holds no {cls.what}: its model is a {type(found.model).__name__}.")

@@ -31,6 +31,7 @@ class Translator(TrainedModel):
 
     what = "translator"
     kinds: ClassVar[dict[str, tuple[Any, Any]]] = {"": (Seq2SeqTransformer, Seq2SeqConfig)}
+    searches = True
 
     def __init__(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, own: Strategy | None = None):
         """`own` is how the model's folder says to generate, where it does."""
@@ -69,11 +70,14 @@ class Translator(TrainedModel):
         `too_long` and `progress` as in `translate`, and the same errors; `scores` as in `Strategy.generate`.
         """
         strategy = strategy or self.own
-        strategy = dataclasses.replace(
-            strategy,
-            forbidden=tuple({*strategy.forbidden, *self.own.forbidden}),
-            forced_last=self.own.forced_last if strategy.forced_last is None else strategy.forced_last,
+        rules, own = strategy.rules, self.own.rules
+        rules = dataclasses.replace(
+            rules,
+            forbidden=tuple({*rules.forbidden, *own.forbidden}),
+            forced_last=own.forced_last if rules.forced_last is None else rules.forced_last,
+            stop=rules.stop or own.stop,
         )
+        strategy = dataclasses.replace(strategy, rules=rules)
         tokenizer = self.tokenizer
         found: list[list[Hypothesis]] = [[] for _ in sentences]
         self.model.eval()

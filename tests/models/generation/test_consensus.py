@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handloom.models import Hypothesis, Strategy
+from handloom.models import Hypothesis, Rules, Strategy
 from handloom.models.generation.consensus import by_consensus, common_lengths
 from tests.support.decoding import BOS, EOS, build, random_source
 
@@ -36,7 +37,7 @@ def test_the_sequence_most_like_the_others_comes_first_and_none_twice() -> None:
 
 def test_a_strategy_chooses_among_what_it_would_draw() -> None:
     model, source = build(1), random_source(np.random.default_rng(0), [3, 5])
-    options = {"temperature": 2.0, "max_length": 6, "seed": 3}
+    options: dict[str, Any] = {"temperature": 2.0, "rules": Rules(max_length=6), "seed": 3}
     drawn = Strategy(sampling=True, n_best=20, **options).generate(model.start(source), bos_id=BOS, eos_id=EOS)
     strategy = Strategy(consensus=20, n_best=2, **options)
     found = strategy.generate(model.start(source), bos_id=BOS, eos_id=EOS)

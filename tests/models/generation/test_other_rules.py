@@ -49,7 +49,7 @@ def test_the_last_token_is_forced_and_others_are_suppressed() -> None:
 
 
 def test_a_strategy_forbids_its_own_tokens_and_those_of_the_call() -> None:
-    strategy = Strategy(beam=1, max_length=4, forbidden=(2,))
+    strategy = Strategy(beam=1, rules=Rules(max_length=4, forbidden=(2,)))
     (row,) = strategy.generate(start(), bos_id=None, eos_id=None, prefix=[[1]], forbidden=(0,))
     assert row[0].ids == [1, 1, 1, 1, 1]
 
@@ -61,5 +61,5 @@ def test_a_strategy_forbids_its_own_tokens_and_those_of_the_call() -> None:
 def test_unknown_options_are_refused(options, match) -> None:
     with pytest.raises(ValueError, match=match):
         beam_search(start(), Rules(1, 0), **options)
-    with pytest.raises(ValueError, match="penalise = 'ids'"):
+    with pytest.raises(ValueError, match="penalise is 'ids', it must be one of logits"):
         Rules(1, 0, penalise="ids")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -14,24 +16,49 @@ SPECIAL = {"bos_id": BOS, "eos_id": EOS}
 def test_a_strategy_is_the_search_it_names() -> None:
     model, source = build(1), random_source(np.random.default_rng(0), [3, 5])
     rules = Rules(BOS, EOS, max_length=6, repetition_penalty=1.3)
-    more = {"max_length": 6, "repetition_penalty": 1.3}
-    greedy = Strategy(beam=1, **more).generate(model.start(source), **SPECIAL)
+    own = Rules(max_length=6, repetition_penalty=1.3)
+    greedy = Strategy(beam=1, rules=own).generate(model.start(source), **SPECIAL)
     assert greedy == [[h] for h in greedy_search(model.start(source), rules)]
-    beam = Strategy(beam=4, alpha=0.3, n_best=2, **more).generate(model.start(source), **SPECIAL)
+    beam = Strategy(beam=4, alpha=0.3, n_best=2, rules=own).generate(model.start(source), **SPECIAL)
     assert beam == beam_search(model.start(source), rules, width=4, alpha=0.3, n_best=2)
 
 
 def test_draws_depend_on_seed_number_and_draw_alone() -> None:
     model, source = build(1), random_source(np.random.default_rng(0), [3, 5])
-    strategy = Strategy(sampling=True, n_best=5, temperature=4.0, max_length=6)
+    strategy = Strategy(sampling=True, n_best=5, temperature=4.0, rules=Rules(max_length=6))
     together = strategy.generate(model.start(source), numbers=[7, 8], **SPECIAL)
     alone = strategy.generate(model.start(source[1:]), numbers=[8], **SPECIAL)[0]
     assert [h.ids for h in together[1]] == [h.ids for h in alone]
     assert len({tuple(h.ids) for h in together[0]}) > 1
     for found in together:
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
-    with pytest.raises(ValueError, match="n_best = 0 must be at least 1"):
-        Strategy(sampling=True, n_best=0).generate(model.start(source), **SPECIAL)
+
+
+NUMBERS = [name for kind in (Strategy, Rules) for name, one in vars(kind()).items() if type(one) in (int, float)]
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, "max_length", "max_total", "forced_last", "bos_id", "eos_id"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -101, -math.inf, "3", True, [1]])
+def test_a_number_out_of_its_bounds_is_named(name, value) -> None:
+    kind = Strategy if hasattr(Strategy, name) else Rules
+    with pytest.raises(ValueError, match=rf"^{name} is .*, it must be a (whole )?number "):
+        kind(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["forbidden", "stop"])
+@pytest.mark.parametrize("value", [(-1,), (1, math.nan), 3, (True,)])
+def test_tokens_that_are_none_are_refused(name, value) -> None:
+    with pytest.raises(ValueError, match=rf"^{name} is .* of which each is a whole number"):
+        Rules(**{name: value})
+
+
+@pytest.mark.parametrize("rules", [Rules(forbidden=(99,)), Rules(forced_last=99), Rules(stop=(99,))])
+@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 50, "alpha": 100.0}, {"sampling": True}])
+def test_a_rule_about_a_token_that_the_model_lacks_is_refused(rules, options) -> None:
+    model = build(1)
+    with pytest.raises(ValueError, match=rf"the token 99, and the model has {model.config.target_vocab_size} tokens"):
+        Strategy(**options, rules=rules).generate(model.start(np.array([[4, 5]])), **SPECIAL, scores=False)
+    Strategy(**options).generate(model.start(np.array([[4, 5]])), **SPECIAL)
 
 
 def test_scores_can_be_left_out() -> None:

@@ -74,7 +74,8 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
         {**LLAMA, "tie_word_embeddings": True, "rms_norm_eps": 1e-3, "num_key_value_heads": 4,
          "rope_parameters": {"rope_type": "linear", "rope_theta": 300.0, "factor": 2.0}},
     ),
-    "mistral": ("MistralConfig", "MistralForCausalLM", {**LLAMA, "sliding_window": 4}),
+    **{f"mistral, window {size}": ("MistralConfig", "MistralForCausalLM", {**LLAMA, "sliding_window": size})
+       for size in (1, 4)},
     "qwen2": ("Qwen2Config", "Qwen2ForCausalLM", LLAMA),
     "bert": ("BertConfig", "BertForSequenceClassification", BERT),
     "bert, relu and one part": (

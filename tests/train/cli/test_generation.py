@@ -12,7 +12,7 @@ import pytest
 
 from handloom.arguments import OptionError, whole
 from handloom.errors import InputError
-from handloom.models import Hypothesis, Strategy
+from handloom.models import Hypothesis, Rules, Strategy
 from handloom.train.cli import generation
 from handloom.train.cli.generation import (
     add_generation_options,
@@ -49,8 +49,9 @@ def test_every_option_arrives() -> None:
     every = "--nbest 2 --min-length 3 --max-length 9 --repetition-penalty 1.2 --no-repeat-ngram 3 --seed 5"
     search = f"{every} --beam 4 --length-penalty 0.5 --coverage-penalty 0.1"
     draw = f"{every} --sample --temperature 2 --top-k 7 --top-p 0.9"
-    assert strategy_of(parse(*search.split())) == Strategy(4, 0.5, 0.1, 2, False, 1.0, 0, 1.0, 5, 3, 9, 1.2, 3)
-    drawn = Strategy(5, 1.0, 0.0, 2, True, 2.0, 7, 0.9, 5, 3, 9, 1.2, 3)
+    rules = Rules(min_length=3, max_length=9, repetition_penalty=1.2, no_repeat_ngram=3)
+    assert strategy_of(parse(*search.split())) == Strategy(4, 0.5, 0.1, 2, False, 1.0, 0, 1.0, 5, rules=rules)
+    drawn = Strategy(5, 1.0, 0.0, 2, True, 2.0, 7, 0.9, 5, rules=rules)
     assert strategy_of(parse(*draw.split())) == drawn
     chosen = strategy_of(parse(*draw.replace("--sample", "--consensus 30").split()))
     assert chosen == dataclasses.replace(drawn, consensus=30)
@@ -106,9 +107,9 @@ def test_a_writer_draws_unless_it_searches(options: str, message: str) -> None:
 
 
 def test_more_tokens_than_the_model_can_write() -> None:
-    check_lengths(Strategy(min_length=20), 20)
+    check_lengths(Strategy(rules=Rules(min_length=20)), 20)
     with pytest.raises(InputError, match="--min-length 100000: this model writes at most 20 tokens"):
-        check_lengths(Strategy(min_length=100_000), 20)
+        check_lengths(Strategy(rules=Rules(min_length=100_000)), 20)
 
 
 def test_asking_goes_on_after_a_text_that_cannot_be_used(monkeypatch, capsys) -> None:

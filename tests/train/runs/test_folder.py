@@ -292,7 +292,7 @@ class TestReadMetrics:
                 run.rewind(sizes, 1)
 
     def test_missing(self, tmp_path):
-        with pytest.raises(InputError, match="can't be read: No such file"):
+        with pytest.raises(InputError, match="does not exist"):
             read_metrics(tmp_path / "m")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from handloom.autograd import manual_seed, no_grad
 from handloom.errors import InputError
-from handloom.models import Seq2SeqConfig, Seq2SeqTransformer, Strategy
+from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, Strategy
 from handloom.models.presets import PAPER, SMOKE, en_fr_preset, translation_preset
 from handloom.tokenizer import BPETokenizer
 from handloom.train.data.batches import TokenBatches
@@ -58,8 +58,9 @@ def test_a_saved_translator_comes_back_the_same(translator: Translator, tmp_path
 
 def test_every_choice_of_a_strategy_reaches_the_search(translator: Translator) -> None:
     """The coverage penalty is never positive, and needs the model's attention."""
+    rules = Rules(max_length=2)
     plain, covered = (
-        translator.hypotheses(["Der Hund läuft."], strategy=Strategy(beam=200, coverage=weight, max_length=2, n_best=5))
+        translator.hypotheses(["Der Hund läuft."], strategy=Strategy(beam=200, coverage=weight, n_best=5, rules=rules))
         for weight in (0.0, 0.5)
     )
     assert covered[0][0].score < plain[0][0].score

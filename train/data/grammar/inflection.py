@@ -8,54 +8,15 @@ from __future__ import annotations
 from functools import cache
 from itertools import pairwise
 
+from .tables import read_tables
 from .words import Adjective, Determiner, Modal, Noun, Verb
 
 NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
 
-# nominative, accusative, dative, genitive
-DEFINITE_ARTICLE = {
-    "m": ("der", "den", "dem", "des"),
-    "f": ("die", "die", "der", "der"),
-    "n": ("das", "das", "dem", "des"),
-    "p": ("die", "die", "den", "der"),
-}
-RELATIVE_PRONOUN = DEFINITE_ARTICLE | {"p": ("die", "die", "denen", "deren")}
-
-DETERMINER_ENDINGS = {
-    "dieser": {
-        "m": ("er", "en", "em", "es"),
-        "f": ("e", "e", "er", "er"),
-        "n": ("es", "es", "em", "es"),
-        "p": ("e", "e", "en", "er"),
-    },
-    "ein": {  # the gaps: ein Hund, ein Kind
-        "m": ("", "en", "em", "es"),
-        "f": ("e", "e", "er", "er"),
-        "n": ("", "", "em", "es"),
-        "p": ("e", "e", "en", "er"),
-    },
-}
-
-ADJECTIVE_ENDINGS = {
-    "weak": {  # der kleine Hund
-        "m": ("e", "en", "en", "en"),
-        "f": ("e", "e", "en", "en"),
-        "n": ("e", "e", "en", "en"),
-        "p": ("en", "en", "en", "en"),
-    },
-    "mixed": {  # ein kleiner Hund
-        "m": ("er", "en", "en", "en"),
-        "f": ("e", "e", "en", "en"),
-        "n": ("es", "es", "en", "en"),
-        "p": ("en", "en", "en", "en"),
-    },
-    "strong": {  # kleine Hunde
-        "m": ("er", "en", "em", "en"),
-        "f": ("e", "e", "er", "er"),
-        "n": ("es", "es", "em", "en"),
-        "p": ("e", "e", "en", "er"),
-    },
-}
+# A row for each gender, with the forms of the four cases.
+_TABLES = read_tables("endings.txt")
+_ENDINGS = {name: {gender: tuple(forms) for gender, *forms in rows} for name, rows in _TABLES.items()}
+DEFINITE_ARTICLE, RELATIVE_PRONOUN = _ENDINGS["article"], _ENDINGS["relative"]
 _DECLENSION_AFTER = {"der": "weak", "dieser": "weak", "ein": "mixed", "strong": "strong", "bare": "strong"}
 
 
@@ -67,7 +28,7 @@ def determiner_form(determiner: Determiner, gender: str, case: int) -> str:
         return DEFINITE_ARTICLE[gender][case]
     if kind == "bare":
         return determiner.german
-    ending = DETERMINER_ENDINGS["ein" if kind == "ein" else "dieser"][gender][case]
+    ending = _ENDINGS["ein" if kind == "ein" else "dieser"][gender][case]
     stem = "eur" if determiner.german == "euer" and ending else determiner.german
     return stem + ending
 
@@ -78,7 +39,7 @@ def adjective_form(adjective: Adjective, determiner: Determiner, gender: str, ca
     stem = adjective.german.removesuffix("e")  # müde, der müde Bär
     if stem.endswith("el"):
         stem = stem[:-2] + "l"  # dunkel, der dunkle Wald
-    return stem + ADJECTIVE_ENDINGS[_DECLENSION_AFTER[determiner.declension]][gender][case]
+    return stem + _ENDINGS[_DECLENSION_AFTER[determiner.declension]][gender][case]
 
 
 @cache
@@ -105,14 +66,10 @@ def _vowel_groups(word: str) -> list[str]:
 
 _PAST_ENDINGS = ("e", "est", "e", "en", "et", "en")  # ich du er wir ihr sie; of modals
 _INSEPARABLE = ("be", "ver", "er", "ent", "ge", "zer")
-_IRREGULAR_PRESENT = {
-    "sein": ("bin", "bist", "ist", "sind", "seid", "sind"),
-    "haben": ("habe", "hast", "hat", "haben", "habt", "haben"),
-    "werden": ("werde", "wirst", "wird", "werden", "werdet", "werden"),
-}
+_IRREGULAR_PRESENT = _ENDINGS["present"]
 AUXILIARY = _IRREGULAR_PRESENT
 WERDEN = AUXILIARY["werden"]
-SEIN_PAST = ("war", "warst", "war", "waren", "wart", "waren")
+SEIN_PAST = _ENDINGS["past"]["sein"]
 
 
 def _stem(infinitive: str) -> str:

@@ -14,10 +14,9 @@ from .words import (
     ADJECTIVES,
     ALL,
     ALL_NOUNS,
-    BARE,
     DEFINITE,
+    DETERMINED,
     EVERY,
-    INDEFINITE,
     INSTRUMENT,
     MANNERS,
     MANY,
@@ -30,7 +29,6 @@ from .words import (
     PRONOUNS,
     STATES,
     SUDDEN,
-    THIS,
     TIMES,
     TURNED,
     UNWILLED,
@@ -141,19 +139,10 @@ class Storyteller:
 
     def noun_phrase(self, noun: Noun, manner: str, subject: Pronoun | None = None, plain: bool = False) -> NounPhrase:
         """`manner` is one of the names in the tables above; `subject` is who "own" refers to; `plain`: no adjective."""
-        phrase = NounPhrase(noun, DEFINITE)
-        if manner == "indefinite":
-            phrase.determiner = INDEFINITE
-        elif manner == "definite_plural":
-            phrase.plural = True
-        elif manner == "indefinite_plural":
-            phrase.determiner, phrase.plural = BARE, True
-        elif manner == "number":
+        determiner, plural = DETERMINED.get(manner, (DEFINITE, False))
+        phrase = NounPhrase(noun, determiner, plural=plural)
+        if manner == "number":
             phrase.determiner, phrase.plural = self.pick(NUMBERS), True
-        elif manner in ("all", "many"):
-            phrase.determiner, phrase.plural = ALL if manner == "all" else MANY, True
-        elif manner in ("this", "every", "no"):
-            phrase.determiner = {"this": THIS, "every": EVERY, "no": NO}[manner]
         elif manner == "mine" and "kin" in noun.classes:
             phrase.determiner = self.pick(_MINE)
         elif manner == "own" and subject and ("kin" in noun.classes or not noun.classes & {"person", "animal", "room"}):

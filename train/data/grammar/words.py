@@ -95,6 +95,17 @@ NUMBERS = [
     Determiner(german, "bare", "", english, definite=False)
     for german, english in [("zwei", "two"), ("drei", "three"), ("vier", "four"), ("fünf", "five"), ("sieben", "seven")]
 ]
+#: How a noun phrase is determined -> its determiner, and whether it is a plural.
+DETERMINED = {
+    "indefinite": (INDEFINITE, False),
+    "definite_plural": (DEFINITE, True),
+    "indefinite_plural": (BARE, True),
+    "all": (ALL, True),
+    "many": (MANY, True),
+    "this": (THIS, False),
+    "every": (EVERY, False),
+    "no": (NO, False),
+}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
