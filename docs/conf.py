@@ -37,6 +37,7 @@ html_math_renderer = "outlines"
 default_role = "literal"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": True, "ignore-module-all": True}
+autodoc_mock_imports = ["starlette"]  # all else that is optional is imported in functions
 add_module_names = False
 toc_object_entries = False
 
@@ -85,6 +86,8 @@ def modules() -> dict[str, list[str]]:
     """The modules of each package, by its name."""
     found: dict[str, list[str]] = {"handloom": []}
     for module in pkgutil.walk_packages(handloom.__path__, "handloom."):
+        if module.name.startswith("handloom.examples"):  # scripts: importing one may run it
+            continue
         if module.ispkg:
             found[module.name] = []
         elif not module.name.endswith(("__main__", "handloom.setup")):  # commands, and how the package is built

@@ -58,6 +58,7 @@ def test_the_reference_has_modules_and_no_commands(conf) -> None:
     found = conf["modules"]()
     assert {"handloom.doctor", "handloom.errors", "handloom.files"} <= set(found["handloom"])
     assert not [name for names in found.values() for name in names if name.endswith("__main__")]
+    assert "handloom.examples" not in found
     assert "handloom.train.runs.locks" in found["handloom.train.runs"]
 
 
