@@ -38,6 +38,7 @@ def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
         ClassifierPreset,
+        choose=classifier_preset,
         data=f"one of {', '.join(NEWS_NAMES)}, or a file of your own: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
         texts="headlines",

@@ -53,6 +53,7 @@ def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
         LanguageModelPreset,
+        choose=language_model_preset,
         data=f"one of {', '.join(TEXT_NAMES)}, several of them with a + between, or a text file of your own (default: "
         "embedded, which needs no network)",
         texts="beginnings to go on from",

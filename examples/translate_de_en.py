@@ -39,6 +39,7 @@ def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
         TranslationPreset,
+        choose=translation_preset,
         data=f"one of {', '.join(DATA_NAMES)}, or your own: a file of tab-separated German and English, or PATH for "
         "the two files PATH.de and PATH.en (default: embedded, which needs no network)",
         texts="German sentences",

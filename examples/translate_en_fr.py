@@ -44,6 +44,7 @@ def parse_arguments() -> Any:
     parser = example_parser(
         __doc__,
         TranslationPreset,
+        choose=en_fr_preset,
         data=f"one of {', '.join(names)}, or your own: a file of tab-separated English and French, or PATH for the two "
         "files PATH.en and PATH.fr (default: embedded, which needs no network)",
         texts="English sentences",

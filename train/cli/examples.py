@@ -31,6 +31,7 @@ def example_parser(
     texts: str,
     generates: Literal["texts", "continuations", "nothing"] = "texts",
     shipped: str = "",
+    choose: Callable[[str, str], Preset] | None = None,
 ) -> OptionParser:
     """A parser with every option that examples have in common; more can be added.
 
@@ -41,12 +42,13 @@ def example_parser(
         texts: what a trained model takes, such as "German sentences".
         generates: texts from texts, by beam search; continuations, by sampling; or nothing.
         shipped: the model of `models.shipped` that takes texts without --checkpoint; "" if there is none.
+        choose: (--preset, name of the data) -> the preset, whose values --help shows.
     """
     parser = OptionParser(description=doc)
     parser.texts, parser.shipped = texts, shipped
     needs = "" if shipped else "with --checkpoint: "
     add_training_options(parser, data=data, presets=PRESET_NAMES, preset="laptop", draws=generates != "nothing")
-    add_preset_options(parser, preset)
+    add_preset_options(parser, preset, choose)
     if generates != "nothing":
         add_generation_options(parser, translates=generates == "texts")
     add = parser.group("using a trained model", "checkpoint")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ...errors import InputError
 from ...models import ClassifierConfig, LanguageModelConfig, Seq2SeqConfig
 from ...models.fields import Choices, Flag, described, field_kinds, parse_value, plain_kind, settings
 from ...models.hyperparameters import ClassifierPreset, LanguageModelPreset, Preset
+from ...models.presets import PRESET_NAMES
 from ...models.shipped import model_path
 from .options import OfKind, OptionParser, Use
 
@@ -23,8 +26,13 @@ MODEL_FIELDS = {
 } - {"max_length"}
 
 
-def add_preset_options(parser: OptionParser, preset: type[Preset]) -> None:
-    """--set for the fields of this kind of preset, a flag for each that has one, --teacher and --init."""
+def add_preset_options(
+    parser: OptionParser, preset: type[Preset], choose: Callable[[str, str], Preset] | None = None
+) -> None:
+    """--set for the fields of this kind of preset, a flag for each that has one, --teacher and --init.
+
+    --help shows the values of the preset that `choose` returns for --preset and --data, as they are typed beside it.
+    """
     add = parser.group("how to train", "train")
     add(
         "--set",
@@ -60,8 +68,29 @@ def add_preset_options(parser: OptionParser, preset: type[Preset]) -> None:
         help="begin with a model's weights: of a run, a folder of transformers or a name on the Hub; its sizes and its "
         "tokens count, not the preset's",
     )
-    rows = (f"  {name:<24}{words}; {described(kinds[name])}" for name, (words, _) in settings(preset).items())
-    parser.epilog = "\n".join(["values of a preset, for --set:", *rows])
+    size, data = _typed("preset", "laptop"), _typed("data", "embedded")
+    shown = choose(size, data) if choose and size in PRESET_NAMES else None
+    of = "a preset" if shown is None else f"the preset {size} with --data {data}"
+    rows = [f"values of {of}, for --set:"]
+    for name, (words, _) in settings(preset).items():
+        value = "" if shown is None else f" (default: {_plain(getattr(shown, name))})"
+        rows.append(f"  {name:<24}{words}; {described(kinds[name])}{value}")
+    rows += ["", "HANDLOOM_DATA names a folder with data sets; what is not there is downloaded when it is first used."]
+    parser.epilog = "\n".join(rows)
+
+
+def _typed(option: str, default: str) -> str:
+    """The value of an option on the command line, before it is parsed."""
+    words = " ".join(sys.argv[1:])
+    found = re.search(rf"(?:^| )--{option}[= ](\S+)", words)
+    return found[1] if found else default
+
+
+def _plain(value: Any) -> str:
+    """A preset's value as --set takes it."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def option_of(name: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from handloom.errors import InputError
 from handloom.models.fields import field_kinds, parse_value, plain_kind, settings
 from handloom.models.hyperparameters import ClassifierPreset, Preset, TranslationPreset
-from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, SMOKE
+from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, SMOKE, translation_preset
 from handloom.train.cli.options import OptionParser
 from handloom.train.cli.training import add_preset_options, changed, option_of, preset_of
 
@@ -165,3 +165,14 @@ def test_help_is_made_of_the_fields() -> None:
     assert "--accumulate K batches an update: K times the preset's (default: 1)" in told
     assert "min_frequency of a word in the vocabulary; a whole number from 1 to 1,000,000,000" in told
     assert all(name in told for name in field_kinds(ClassifierPreset))
+
+
+def test_help_shows_the_values_of_the_preset_that_is_typed(monkeypatch) -> None:
+    typed: dict[str, int | None] = {"--preset smoke": 30, "": 1500, "--data=multi30k": 7500, "--preset x": None}
+    for words, steps in typed.items():
+        monkeypatch.setattr("sys.argv", ["translate", *words.split(), "--help"])
+        parser = OptionParser()
+        add_preset_options(parser, TranslationPreset, translation_preset)
+        line = next(line for line in parser.format_help().splitlines() if line.startswith("  steps "))
+        assert line.endswith(f"(default: {steps})") == (steps is not None)
+    assert "HANDLOOM_DATA" in parser.format_help()
