@@ -33,7 +33,7 @@ class ClassifierConfig(ModelOptions):
     Args:
         vocab_size, classes: numbers of token ids and of classes.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
-        activation: "relu", "gelu", "gelu_tanh", "silu", "glu", "reglu", "geglu" or "swiglu".
+        activation: of the feed-forward networks, a name in `ops.ACTIVATIONS`.
         norm_first: pre-norm, with a final norm.
         positions: one of `nn.POSITIONS`.
         pattern: which positions self-attention sees, see `nn.sparse`.

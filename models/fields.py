@@ -20,7 +20,7 @@ from functools import cache, partial
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal
 
-from ..nn.feed_forward import ACTIVATIONS
+from ..autograd.ops import ACTIVATIONS
 from ..nn.positional import POSITIONS
 from ..nn.sparse import with_pattern
 

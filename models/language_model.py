@@ -34,7 +34,7 @@ class LanguageModelConfig(ModelOptions):
         vocab_size: number of token ids.
         d_model, nhead, layers, dim_feedforward, dropout: sizes of the layers.
         head_dim: features of a head; d_model / nhead if None.
-        activation: "relu", "gelu", "gelu_tanh", "silu", "glu", "reglu", "geglu" or "swiglu".
+        activation: of the feed-forward networks, a name in `ops.ACTIVATIONS`.
         norm_first: pre-norm, with a final norm.
         positions: one of `nn.POSITIONS`.
         pattern: which positions self-attention sees, see `nn.sparse`.

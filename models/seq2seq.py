@@ -37,7 +37,7 @@ class Seq2SeqConfig(ModelOptions):
     Args:
         source_vocab_size, target_vocab_size: numbers of token ids.
         d_model, nhead, encoder_layers, decoder_layers, dim_feedforward, dropout: sizes of the layers.
-        activation: "relu", "gelu", "gelu_tanh", "silu", "glu", "reglu", "geglu" or "swiglu".
+        activation: of the feed-forward networks, a name in `ops.ACTIVATIONS`.
         norm_first: pre-norm, with a final norm on both stacks.
         max_length: longest sequence, in tokens.
         pad_id: id of the padding token.

@@ -43,8 +43,7 @@ class TransformerEncoderLayer(Module):
         nhead: attention heads; divides d_model unless there is a head_dim.
         dim_feedforward: width between the two linear layers.
         dropout: after attention weights, the activation and each sublayer.
-        activation: "relu", "gelu", "gelu_tanh", "silu", or a gated one, with 1.5 times the weights: "glu",
-            "reglu", "geglu", "swiglu".
+        activation: a name in `ops.ACTIVATIONS`; a gated one has 1.5 times the weights.
         norm_first: pre-norm instead of post-norm.
         norm: one of `NORMS`.
         bias: which linear layers have biases, one of `BIASES`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ops import OPS
+from ..ops import ACTIVATIONS, OPS
 from .draw import Draw, Sample, spec, with_seed
 
 
@@ -48,8 +48,8 @@ def _linear_relu(d: Draw) -> Sample:
     analytic=False,
 )
 def _linear_activation(d: Draw) -> Sample:
-    sample = _linear_relu(d)
-    return Sample(sample.args, {**sample.kwargs, "activation": d.choice("activation", ("relu", "gelu", "silu"))})
+    sample, names = _linear_relu(d), tuple(name for name, row in ACTIVATIONS.items() if not row.gated)
+    return Sample(sample.args, {**sample.kwargs, "activation": d.choice("activation", names)})
 
 
 spec("outer")(lambda d: Sample((d.array(d.shape(most=2)), d.array(d.shape(most=2)))))

@@ -61,7 +61,13 @@ def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Ar
     return None
 
 
-@form(linear_activation_plain, "device", by_kernels)
+def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """What the kernel of activations computes."""
+    known = options["activation"] in fused.ACTIVATIONS
+    return by_kernels(arrays, options) if known else f"the kernel has no {options['activation']}"
+
+
+@form(linear_activation_plain, "device", by_kernels_activated)
 class LinearActivationOnDevice(Function):
     """dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
 

@@ -31,7 +31,7 @@ from .elementwise_loss import binary_cross_entropy, binary_cross_entropy_with_lo
 from .embedding import embedding
 from .erf import erf
 from .exponential import exp, exp2, expm1, log, log1p, log2, log10, logaddexp, rsqrt, sqrt
-from .gated import geglu, glu, reglu, swiglu
+from .gated import ACTIVATIONS, geglu, glu, reglu, swiglu
 from .heads import merge_heads, split_heads
 from .indexing import getitem, scatter_add, setitem, take, take_along_axis
 from .joining import concatenate, pad, repeat, split, stack, tile

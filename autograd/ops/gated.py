@@ -1,11 +1,13 @@
-"""Gated linear units: the first half of an axis, times an activation of the second half.
+"""Gated linear units: the first half of an axis, times an activation of the second half; the table of activations.
 
 Source: Dauphin et al. 2017 (arXiv 1612.08083), Shazeer 2020 (arXiv 2002.05202).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,3 +65,32 @@ def swiglu(x: Any, axis: int = -1) -> Tensor:
     """a * silu(b) for the halves a, b of x along `axis`. Raises ValueError if its size is odd."""
     a, b = _halves("swiglu", x, axis)
     return a * silu(b)
+
+
+class Activation(NamedTuple):
+    """An activation that a model's layers may have.
+
+    `gated`: it returns half of the features that it takes (the width between the two layers of a feed-forward network).
+    `names`: what the package transformers calls it in a config.json, the name to write first.
+    """
+
+    op: Callable[..., Tensor]
+    names: tuple[str, ...] = ()
+    gated: bool = False
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    def __call__(self, x: Any) -> Tensor:
+        return self.op(x, **self.options)
+
+
+#: The activations by name: a row here is all that a further one needs.
+ACTIVATIONS = {
+    "relu": Activation(relu, ("relu",)),
+    "gelu": Activation(gelu, ("gelu", "gelu_python")),
+    "gelu_tanh": Activation(gelu, ("gelu_new", "gelu_pytorch_tanh", "gelu_fast"), options={"approximate": "tanh"}),
+    "silu": Activation(silu, ("silu", "swish")),
+    "glu": Activation(glu, gated=True),
+    "reglu": Activation(reglu, gated=True),
+    "geglu": Activation(geglu, gated=True),
+    "swiglu": Activation(swiglu, gated=True),
+}

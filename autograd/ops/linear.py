@@ -9,10 +9,10 @@ import numpy as np
 from ..function import Function
 from ..random import Generator, default_generator
 from ..tensor import Tensor
-from .activation import gelu, relu, silu
 from .dropout import _dropout_reference, check_probability
 from .dropout import dropout as drop_out
 from .elementwise import promoted
+from .gated import ACTIVATIONS
 from .linalg import rows_of
 from .reduction import summed
 from .registry import OPS, declare, serve
@@ -87,13 +87,11 @@ def linear_relu(
     return linear_activation(x, weight, bias, dropout=dropout, generator=generator)
 
 
-_ACTIVATIONS = {"relu": relu, "gelu": gelu, "silu": silu}
-
-
 def _linear_activation_reference(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, *, activation: str = "relu", **dropout: Any
 ) -> np.ndarray:
-    out = OPS[activation].reference(_linear_reference(x, weight, bias))
+    op, _, _, options = ACTIVATIONS[activation]
+    out = OPS[op.__name__].reference(_linear_reference(x, weight, bias), **options)
     p, generator = dropout.get("dropout", 0.0), dropout.get("generator")
     return _dropout_reference(out, p, generator=generator) if p and generator is not None else out
 
@@ -102,7 +100,7 @@ def linear_activation_plain(
     x: Any, weight: Any, bias: Any = None, *, activation: str, dropout: float, generator: Generator
 ) -> Tensor:
     """dropout(activation(x W^T + b))."""
-    return drop_out(_ACTIVATIONS[activation](linear(x, weight, bias)), dropout, generator=generator)
+    return drop_out(ACTIVATIONS[activation](linear(x, weight, bias)), dropout, generator=generator)
 
 
 @declare(_linear_activation_reference)
@@ -118,14 +116,14 @@ def linear_activation(
     """dropout(activation(linear(x, weight, bias))): the first half of a feed-forward network.
 
     Args:
-        activation: "relu", "gelu" or "silu".
+        activation: a name in `gated.ACTIVATIONS`; a gated one returns out_features / 2.
         x, weight, bias, dropout: as `linear_relu` takes them.
 
     Raises ValueError for an unknown activation, shapes that don't fit, or unless 0 <= dropout <= 1.
     """
     check_probability("linear_activation", dropout)
-    if activation not in _ACTIVATIONS:
-        raise ValueError(f"linear_activation: {activation!r} is none of {', '.join(_ACTIVATIONS)}")
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"linear_activation: {activation!r} is none of {', '.join(ACTIVATIONS)}")
     x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     generator = generator or default_generator

@@ -10,9 +10,9 @@ import numpy as np
 
 from ...autograd import Tensor, no_grad
 from ...autograd.backend import array_module
+from ...autograd.ops import ACTIVATIONS
 from ...autograd.quick import parallel_for, replaceable
 from ...nn import LayerNorm, Linear, Module, MultiHeadAttention
-from ...nn.feed_forward import ACTIVATIONS
 from .affine import Affine, affine, affine_of, pack
 
 # Attention of the new tokens: takes queries, keys and values (sentences, heads, tokens, head_dim), in cross-attention

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd import ops
 from ...errors import InputError
 
 Entries = Iterator["Entry"]
@@ -76,18 +77,9 @@ def norm(own: str, theirs: str, features: int, *, bias: bool = True) -> Entries:
         yield table(f"{own}.bias", f"{theirs}.bias", features)
 
 
-# The names that `transformers` uses for handloom's activations.
-ACTIVATIONS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "silu": "silu",
-    "swish": "silu",
-}
-NAMES_OF_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
+# The names that `transformers` uses for handloom's activations, and the one of each that is written.
+ACTIVATIONS = {theirs: name for name, row in ops.ACTIVATIONS.items() for theirs in row.names}
+NAMES_OF_ACTIVATIONS = {name: row.names[0] for name, row in ops.ACTIVATIONS.items() if row.names}
 
 
 def activation_here(config: dict[str, Any], key: str, default: str) -> str:

@@ -216,7 +216,7 @@ OF_FORMS = (
     M("plain", "layer_norm", "ops.normalization:LayerNorm.backward", "- x_hat * row_mean(h * x_hat)", ""),
     M("plain", "linear", "ops.linear:Linear.forward", "y + bias", "y - bias"),
     M("plain", "linear", "ops.linear:Linear.backward", "summed(g, 0)", "summed(g, 0) * 2"),
-    M("plain", "linear_activation", "ops.linear:linear_activation_plain", "_ACTIVATIONS[activation]", "_ACTIVATIONS['silu']"),
+    M("plain", "linear_activation", "ops.linear:linear_activation_plain", "ACTIVATIONS[activation]", "ACTIVATIONS['silu']"),
     M("plain", "cross_entropy", "ops.loss:cross_entropy_plain", "-(1 - label_smoothing) * weight[target]", "-weight[target]"),
     M("plain", "cross_entropy", "ops.loss:cross_entropy_plain", "(weight[target] * real).sum()", "real.sum()"),
     M("plain", "dropout", "ops.dropout:Dropout.forward", " * self.kept[1]", ""),
