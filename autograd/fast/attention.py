@@ -1,8 +1,6 @@
 """Attention that holds all weights, in one op on several threads: replaces `attention_plain` of attention.py.
 
-It also takes arrays on a device that the fused kernels can't take. The layout of the weights changed the time of
-forward and backward on two threads from 1,286 and 1,340 to 666 and 661 microseconds for the shape of the paraphrase
-model, from 7.6 and 8.0 to 7.1 and 7.6 ms for that of the language model (docs/log.md).
+It also takes arrays on a device that the fused kernels can't take.
 """
 
 from __future__ import annotations
@@ -12,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..backend import array_module
-from ..function import Function, unbroadcast
+from ..function import unbroadcast
 from ..ops.attention import attention_plain, with_four_axes
 from ..ops.heads import empty_heads, empty_like_heads
 from ..ops.reduction import row_dots
-from ..ops.registry import form, through_plain
+from ..ops.registry import QuickForm, form, through_plain
 from ..random import GivenMask
 from .costs import ATTENTION, ATTENTION_BACKWARD
 from .parallel import parallel_for, pieces
@@ -30,7 +28,7 @@ def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 
 @form(attention_plain, "standard", standard)
-class StandardAttention(Function):
+class StandardAttention(QuickForm):
     """Weights have the layout (batch, key, head, query): a sum over the keys then adds rows of heads x queries numbers,
     which is much faster than adding rows of one head's few queries.
 
@@ -46,9 +44,6 @@ class StandardAttention(Function):
     """
 
     composed = through_plain
-
-    def __init__(self, conditions, dropout, scale, generator, **choices):
-        self.conditions, self.dropout, self.scale, self.generator = conditions, dropout, scale, generator
 
     def forward(self, query, key, value, bias=None):
         self.save(query, key, value, *(() if bias is None else (bias,)))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.attention import attention_plain
-from ..ops.linalg import rows_of
+from ..ops.linalg import contiguous_rows, rows_of
 from ..ops.linear import linear_activation_plain
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
@@ -25,10 +25,6 @@ from .linear import LinearReLUOnCPU, only_relu
 from .linear_cross_entropy import LinearCrossEntropyOnCPU
 from .normalization import LayerNormOnCPU, Normalization, ResidualLayerNormOnCPU
 from .parallel import PIECE, parallel_for
-
-
-def contiguous_rows(x: Any) -> Any:
-    return np.ascontiguousarray(rows_of(x))
 
 
 class CompiledNormalization(Normalization):

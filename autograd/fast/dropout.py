@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array
-from ..function import Function
 from ..ops.dropout import Dropout, dropout_add_plain
-from ..ops.registry import form, on_cpu
+from ..ops.registry import QuickForm, form, on_cpu
 from ..quick import blocks
 from ..tensor import Tensor
 from .costs import MASKED
@@ -52,11 +51,8 @@ class DropoutOnCPU(Dropout):
 
 
 @form(dropout_add_plain, "cpu", on_cpu)
-class DropoutAddOnCPU(Function):
+class DropoutAddOnCPU(QuickForm):
     """residual + dropout(x)."""
-
-    def __init__(self, p, generator):
-        self.p, self.generator = p, generator
 
     def forward(self, x, residual):
         mask, scale = self.generator.keep_mask(x.shape, self.p)

@@ -1,9 +1,7 @@
 """The fully connected layer for NumPy arrays on several threads: replaces the plain forms of linear.py.
 
 Each thread calls BLAS for its part, adds the bias and, in a feed-forward network, applies ReLU and dropout while the
-product is in its cache. All ops on threads together changed the speed of a training step from 1.16 to 1.38 times
-PyTorch's for the paraphrase model, from 1.05 to 1.23 for the headline model. Computing dx and dW in one run of the
-threads shortened their waiting from 8.1 to 6 ms in a step of 27 layers (docs/log.md).
+product is in its cache. dx and dW are computed in one run of the threads.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import numpy as np
 from ..ops.linalg import rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.reduction import sum_of_rows
-from ..ops.registry import form, on_cpu, through_plain
+from ..ops.registry import QuickForm, form, on_cpu, through_plain
 from ..random import GivenMask
 from ..tensor import Tensor
 from .costs import FLOPS, RELU_BACKWARD
@@ -83,7 +81,7 @@ def only_relu(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 
 @form(linear_activation_plain, "cpu", only_relu)
-class LinearReLUOnCPU(LinearOnCPU):
+class LinearReLUOnCPU(QuickForm, LinearOnCPU):
     """relu(x W^T + b), then dropout, in place.
 
     The gradient needs only the result y: where y is 0, the unit was negative or dropped and its derivative is 0;
@@ -92,13 +90,10 @@ class LinearReLUOnCPU(LinearOnCPU):
 
     composed = through_plain
 
-    def __init__(self, activation, dropout, generator):
-        self.p, self.generator = dropout, generator
-
     def forward(self, x, weight, bias=None):
         keep_mask, self.scale = None, 1.0
-        if self.p:
-            keep_mask, self.scale = self.generator.keep_mask((math.prod(x.shape[:-1]), len(weight)), self.p)
+        if self.dropout:
+            keep_mask, self.scale = self.generator.keep_mask((math.prod(x.shape[:-1]), len(weight)), self.dropout)
         self.mask = keep_mask
         out = LinearOnCPU.forward(self, x, weight, bias)
         self.mask = None

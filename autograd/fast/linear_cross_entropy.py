@@ -1,8 +1,7 @@
 """The output layer and its loss in blocks of rows, for NumPy arrays on several threads.
 
 Replaces `linear_cross_entropy_plain` of linear_cross_entropy.py. The logits are never held all at once, and none is
-computed twice. For the shapes of the headline model the op takes 180 ms with 32 MB of logits at a time; peak memory of
-the step was 801 MB with blocks of 64 MB and is 761 MB (docs/log.md).
+computed twice.
 """
 
 from __future__ import annotations
@@ -11,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..function import Function
 from ..ops.linalg import rows_of
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
-from ..ops.registry import form, on_cpu, through_plain
+from ..ops.registry import QuickForm, form, on_cpu, through_plain
 from .costs import CROSS_ENTROPY, FLOPS
 from .loss import divisor_of_mean
 from .mkl import multiply
@@ -29,7 +27,7 @@ CLASS_PARTS = 8
 
 
 @form(linear_cross_entropy_plain, "cpu", on_cpu)
-class LinearCrossEntropyOnCPU(Function):
+class LinearCrossEntropyOnCPU(QuickForm):
     """Cross-entropy of the classes t under softmax(z), z = x W^T + b; the gradients are computed with the loss.
 
     With E = exp(z - max z), l = sum E, lse = log sum exp z, smoothing s, V classes, class weights w (1 by default) and
@@ -43,14 +41,11 @@ class LinearCrossEntropyOnCPU(Function):
     """
 
     composed, wide_start = through_plain, True
-
-    def __init__(self, target, class_weight, ignore_index, reduction, label_smoothing, block_rows, record):
-        self.target, self.class_weight, self.ignore_index = target.reshape(-1), class_weight, ignore_index
-        self.reduction, self.label_smoothing = reduction, label_smoothing
-        self.block_rows, self.record = block_rows, record
+    target: Any
 
     def forward(self, x, weight, bias=None):
         self.save(x, weight, *(() if bias is None else (bias,)))
+        self.target = self.target.reshape(-1)
         loss, *gradients = self.compute(x, weight, bias)
         if self.record:
             self.keep(*gradients)

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array, array_module
-from ..function import Function
-from ..ops.linalg import rows_of
+from ..ops.linalg import contiguous_rows, rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
-from ..ops.registry import form, through_plain
+from ..ops.registry import QuickForm, form, through_plain
 from ..tensor import Tensor, array_of
 from . import fused
 from .fused import NO_DROP, column_sums
-from .ops import by_kernels, contiguous_rows, drawn_again, drop_of
+from .ops import by_kernels, by_kernels_without_weights, drawn_again, drop_of
 from .products import add_product, product
 
 #: Bytes of logits held at a time, and the most rows: the float16 sum of so many rows stays far from overflow.
@@ -68,7 +67,7 @@ def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | No
 
 
 @form(linear_activation_plain, "device", by_kernels_activated)
-class LinearActivationOnDevice(Function):
+class LinearActivationOnDevice(QuickForm):
     """dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
 
     The kernel writes over the product where the gradient can be had from the result: for ReLU, whose slope is 1 where
@@ -78,12 +77,9 @@ class LinearActivationOnDevice(Function):
     composed = through_plain
     adds = True
 
-    def __init__(self, activation, dropout, generator):
-        self.activation, self.p, self.generator = activation, dropout, generator
-
     def forward(self, x, weight, bias=None):
         check_shapes(x, weight, bias)
-        self.drop = drop_of(x, self.p, self.generator) if self.p else NO_DROP
+        self.drop = drop_of(x, self.dropout, self.generator) if self.dropout else NO_DROP
         self.save(x, weight, *(() if bias is None else (bias,)))
         linear = product(contiguous_rows(x), weight.T)
         in_place = linear if self.activation == "relu" else None
@@ -101,16 +97,11 @@ class LinearActivationOnDevice(Function):
 
     def drawn(self):
         x, weight = map(array_of, self.saved[:2])
-        return drawn_again(self.drop if self.p else None, (*x.shape[:-1], len(weight)), x)
-
-
-def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """What the kernel of cross-entropy computes."""
-    return "the kernel takes no class weights" if options["class_weight"] is not None else by_kernels(arrays, options)
+        return drawn_again(self.drop if self.dropout else None, (*x.shape[:-1], len(weight)), x)
 
 
 @form(linear_cross_entropy_plain, "device", by_kernels_without_weights)
-class LinearCrossEntropyOnDevice(Function):
+class LinearCrossEntropyOnDevice(QuickForm):
     """LinearCrossEntropy of `linear_cross_entropy.py` without class weights: rows in blocks, no logits in float32.
 
     A kernel turns a block of products into the losses and writes F = softmax - target over them, whose elements lie
@@ -119,10 +110,7 @@ class LinearCrossEntropyOnDevice(Function):
     """
 
     composed, wide_start = through_plain, True
-
-    def __init__(self, target, class_weight, ignore_index, reduction, label_smoothing, block_rows, record):
-        self.target, self.ignore_index, self.reduction = target, ignore_index, reduction
-        self.label_smoothing, self.block_rows, self.record = label_smoothing, block_rows, record
+    target: Any
 
     def forward(self, x, weight, bias=None):
         self.save(x, weight, *(() if bias is None else (bias,)))
@@ -160,8 +148,6 @@ class LinearCrossEntropyOnDevice(Function):
                 add_product(dw, z.T, rows[block])
                 if part is not None:
                     db = part.astype(np.float32) if db is None else db + part
-        if self.record and not count:
-            dw, db = xp.zeros(weight.shape, x.dtype), None if bias is None else xp.zeros(classes, x.dtype)
         return losses, None if dx is None else dx.reshape(x.shape), dw, db
 
     def backward(self, g):

@@ -15,9 +15,10 @@ from ..backend import Array, array_module
 from ..function import Function, run
 from ..ops.dropout import Dropout, dropout_add_plain
 from ..ops.embedding import Embedding
+from ..ops.linalg import contiguous_rows
 from ..ops.loss import cross_entropy_plain
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
-from ..ops.registry import form, through_plain
+from ..ops.registry import QuickForm, form, through_plain
 from ..random import Generator, GivenMask
 from ..tensor import array_of
 from . import fused
@@ -37,11 +38,6 @@ def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
 def contiguous(x: Array) -> Array:
     """x in row-major order."""
     return array_module(x).ascontiguousarray(x)
-
-
-def contiguous_rows(x: Array) -> Array:
-    """x as contiguous rows (n, width)."""
-    return contiguous(x).reshape(-1, x.shape[-1])
 
 
 def drop_of(x: Array, p: float, generator: Generator) -> Drop:
@@ -64,13 +60,10 @@ def by_kernels_in_rows(arrays: list[Any], options: dict[str, Any]) -> str | None
 
 
 @form(LayerNorm, "device", by_kernels_in_rows)
-class LayerNormOnDevice(Function):
+class LayerNormOnDevice(QuickForm):
     """LayerNorm of `normalization.py` for rows that fit into shared memory."""
 
     composed = through_plain
-
-    def __init__(self, eps):
-        self.eps = eps
 
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
@@ -83,13 +76,10 @@ class LayerNormOnDevice(Function):
 
 
 @form(residual_layer_norm_plain, "device", by_kernels_in_rows)
-class ResidualLayerNormOnDevice(Function):
+class ResidualLayerNormOnDevice(QuickForm):
     """LayerNorm of residual + dropout(x), and the sum itself if `both`, in one kernel."""
 
     composed = through_plain
-
-    def __init__(self, p, eps, both, generator):
-        self.p, self.eps, self.both, self.generator = p, eps, both, generator
 
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
@@ -110,11 +100,8 @@ class ResidualLayerNormOnDevice(Function):
 
 
 @form(Dropout, "device", by_kernels)
-class DropoutOnDevice(Function):
+class DropoutOnDevice(QuickForm):
     """Dropout whose mask is drawn in the kernel, and again in the backward pass."""
-
-    def __init__(self, p, generator):
-        self.p, self.generator = p, generator
 
     def forward(self, x):
         self.drop = drop_of(x, self.p, self.generator)
@@ -138,11 +125,8 @@ class SameDrop(Function):
 
 
 @form(dropout_add_plain, "device", by_kernels)
-class DropoutAddOnDevice(Function):
+class DropoutAddOnDevice(QuickForm):
     """residual + dropout(x) in one kernel."""
-
-    def __init__(self, p, generator):
-        self.p, self.generator = p, generator
 
     def forward(self, x, residual):
         self.drop = drop_of(x, self.p, self.generator)
@@ -153,24 +137,22 @@ class DropoutAddOnDevice(Function):
 
 
 def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """What the kernel of cross-entropy computes."""
-    if options["weight"] is not None or options["reduction"] == "none" or not arrays[0].size:
+    """What the kernels of cross-entropy compute."""
+    weighted = options.get("weight", options.get("class_weight")) is not None
+    if weighted or options["reduction"] == "none" or not arrays[0].size:
         return "the kernel takes no class weights, no reduction 'none' and no empty array"
     return by_kernels(arrays, options)
 
 
 @form(cross_entropy_plain, "device", by_kernels_without_weights)
-class CrossEntropyOnDevice(Function):
+class CrossEntropyOnDevice(QuickForm):
     """CrossEntropy of `loss.py` without class weights: nothing of the logits' size is held in float32.
 
     The gradient is written over a copy of the logits, in the backward pass.
     """
 
     composed, wide_start = through_plain, True
-
-    def __init__(self, target, weight, ignore_index, reduction, label_smoothing):
-        self.target, self.ignore_index, self.reduction = target, ignore_index, reduction
-        self.label_smoothing = label_smoothing
+    target: Any
 
     def forward(self, logits):
         self.target = array_module(logits).ascontiguousarray(self.target.astype(np.int64, copy=False))
@@ -196,13 +178,10 @@ def by_kernels_of_a_table(arrays: list[Any], options: dict[str, Any]) -> str | N
 
 
 @form(Embedding, "device", by_kernels_of_a_table)
-class EmbeddingOnDevice(Function):
+class EmbeddingOnDevice(QuickForm):
     """Embedding of `embedding.py`: the gradient is summed in float32, row by row of the table."""
 
     composed = through_plain
-
-    def __init__(self, ids, padding_id, scale):
-        self.ids, self.padding_id, self.scale = ids, padding_id, scale
 
     def forward(self, table):
         self.save(table)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import array_module
 from ..function import Function
 from ..quick import replaceable
 from ..tensor import Tensor, array_of
@@ -26,6 +27,11 @@ def rows_of(x: Any) -> Any:
 def product(x: Any, y: Any) -> Any:
     """x @ y for matrices, or stacks of them with two axes or more."""
     return x @ y
+
+
+def contiguous_rows(x: Any) -> Any:
+    """`rows_of` an array, in row-major order."""
+    return array_module(x).ascontiguousarray(rows_of(x))
 
 
 class MatMul(Function):

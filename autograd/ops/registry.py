@@ -19,12 +19,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..backend import array_module
-from ..function import run
+from ..function import Function, run
 from ..origin import no_grad
 from ..quick import PLAIN
 from ..tensor import array_of
@@ -134,6 +134,17 @@ def through_plain(call: Any, *inputs: Any) -> Any:
         options = {**options, "generator": call.drawn()}
     with plain():
         return _run(call.plain_form, inputs, options)
+
+
+class QuickForm(Function):
+    """A quick form, whose attributes are the options of the op."""
+
+    def __init__(self, **options: Any):
+        vars(self).update(options)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 # -- plain forms only --------------------------------------------------------------------------------------------------
