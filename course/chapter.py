@@ -23,8 +23,10 @@ IMAGES = FOLDER / "images"
 ROOT = FOLDER.parents[1]
 #: The views of the explorer, by the end of their address.
 VIEWS = {
+    "model": "Model",
     "translate": "Translate",
     "head": "One head",
+    "next": "Next word",
     "beam": "Beam",
     "graph": "Graph",
     "check": "Gradient check",

@@ -1,18 +1,24 @@
-"""The views "Translate" and "One head": all attention maps of one pass; one query of one head with its arrays."""
+"""The views "Translate", "One head" and "Next word": all attention maps of one pass; one query of one head with its
+arrays; the likeliest tokens at each position."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from ..errors import InputError
 from .asking import Ask
 from .packing import packed
 from .subject import Layer, Pass, Subject
 
+MOST_OFF = 256  # heads
+CANDIDATES = 10
+
 
 def translate(subject: Subject, ask: Ask) -> dict[str, Any]:
     """The answer to a text, its tokens, and the weights (heads, queries, keys) of every attention layer."""
-    seen = subject.watched(ask.text())
+    seen = subject.watched(ask.text(), ask.names("off", MOST_OFF))
     return {
         "kind": subject.kind,
         "text": seen.text,
@@ -27,7 +33,7 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
     """One query of one head: q (head_dim,), K and V (keys, head_dim), what is added to the scores (keys,), the scale,
     and the model's own results: weights (keys,) and output (head_dim,).
     """
-    seen = subject.watched(ask.text())
+    seen = subject.watched(ask.text(), ask.names("off", MOST_OFF))
     layer = chosen_layer(seen, ask)
     heads, queries, _ = layer.weights.shape
     number, query = ask.whole("head", 0, heads - 1), ask.whole("query", 0, queries - 1)
@@ -46,11 +52,28 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
     }
 
 
+def following(subject: Subject, ask: Ask) -> dict[str, Any]:
+    """At each position of the answer the likeliest next tokens, softmax(logits / temperature), and the one written."""
+    off, temperature = ask.names("off", MOST_OFF), ask.number("temperature", 0.1, 5.0, 1.0)
+    seen = subject.watched(ask.text(), off)
+    with subject.without(off):
+        scores = subject.logits(seen) / temperature
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    positions = []
+    for row, read, written in zip(shares, seen.tokens["read"], seen.tokens["written"], strict=True):
+        best = np.argsort(-row, kind="stable")[:CANDIDATES]
+        candidates = [[token, float(row[i])] for i, token in zip(best, map(subject.token, best), strict=True)]
+        entropy = float(-(row * np.log(np.maximum(row, 1e-300))).sum())
+        positions.append({"read": read, "written": written, "candidates": candidates, "entropy": entropy})
+    return {"temperature": temperature, "positions": positions}
+
+
 def chosen_layer(seen: Pass, ask: Ask) -> Layer:
-    """The requested layer. Raises InputError if there is none."""
+    """The requested layer, or the last one. Raises InputError if there is none."""
     if not seen.layers:
         raise InputError("This model is recurrent: it has no attention.")
-    return seen.layer(ask.choice("layer", [layer.name for layer in seen.layers]))
+    return seen.layer(ask.choice("layer", [layer.name for layer in seen.layers], seen.layers[-1].name))
 
 
 def described(layer: Layer) -> dict[str, Any]:

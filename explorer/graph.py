@@ -42,6 +42,7 @@ def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
     return {
         "text": ask.text(),
         "loss": step.loss,
+        "evaluated": step.evaluated,
         "count": len(step.calls),
         "open": sorted(opened),
         "rows": [{**row, "y": ROW * i} for i, row in enumerate(rows)],

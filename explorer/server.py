@@ -19,7 +19,7 @@ from starlette.routing import Route
 from ..errors import InputError
 from .guard import Guard
 from .packing import to_json
-from .session import Session
+from .session import APART, Session
 
 POLL = 0.3  # seconds between two reads of the log
 
@@ -55,11 +55,12 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
         except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply
             return _problem(400, "The request is not JSON.")
         try:
-            answer = await run_in_threadpool(session.answer, request.path_params["view"], body)
+            view = request.path_params["view"]
+            answer = await run_in_threadpool(session.answer_apart if view in APART else session.answer, view, body)
         except KeyError:
             return _problem(404, "There is no such view.")
         except InputError as error:
-            return _problem(422, str(error))
+            return _problem(200, str(error))  # to be read on the page; other states appear in the browser's console
         except Exception as error:  # the page reports an error, the terminal the traceback
             traceback.print_exc(file=sys.stderr)
             return _problem(500, f"An error inside handloom: {type(error).__name__}. The terminal shows more.")

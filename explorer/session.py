@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..models.shipped import MODELS
 from . import attention, beam, check, graph, merges, tiles, training
+from .apart import Apart
 from .asking import Ask
 from .subject import Subject, load_subject
 from .training import COMMANDS, PRESETS, Log, Training
@@ -17,6 +19,7 @@ from .training import COMMANDS, PRESETS, Log, Training
 VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
     "translate": attention.translate,
     "head": attention.head,
+    "next": attention.following,
     "beam": beam.beam,
     "graph": graph.graph,
     "call": graph.call,
@@ -25,6 +28,8 @@ VIEWS: dict[str, Callable[[Subject, Ask], dict[str, Any]]] = {
     "tiles": tiles.tiles,
     "saves": training.saves,
 }
+#: Views whose work may take seconds: a process of their own does it, so that the others are answered meanwhile.
+APART = ("graph", "call", "check")
 
 
 class Session:
@@ -35,24 +40,44 @@ class Session:
     """
 
     def __init__(self, run: Path | None):
-        self._lock = threading.Lock()
+        self._lock, self._starting = threading.Lock(), threading.Lock()
         self._subject: Subject | None = None
         self._saved: tuple[Path, int] | None = None  # folder of the weights in `_subject`, and when they were written
         self._given, self._log = run, Log()
+        self._shown = run  # None for the run that is trained here
+        self._apart: Apart | None = None
         self.training = Training() if run is None else None
 
     @property
     def run(self) -> Path:
-        """The explored folder: of the run that is trained here, or else the given one."""
+        """The explored folder: the chosen one, or that of the run that is trained here."""
+        if self._shown is not None:
+            return self._shown
+        assert self.training is not None
+        return self.training.run
+
+    def runs(self) -> dict[str, Path | None]:
+        """The runs that can be chosen, by name: the models that come with handloom, those under runs/, and this one."""
+        found: dict[str, Path | None] = dict(MODELS)
+        found |= {f"runs/{path.parent.name}": path.parent for path in sorted(Path("runs").glob("*/model.safetensors"))}
+        if self._given is not None and self._given.resolve() not in [path.resolve() for path in found.values() if path]:
+            found[str(self._given)] = self._given
         if self.training is not None:
-            return self.training.run
-        assert self._given is not None
-        return self._given
+            found[f"runs/{self.training.run.name}"] = None
+        return found
 
     def close(self) -> None:
         """End the training started here."""
         if self.training is not None:
             self.training.close()
+        if self._apart is not None:
+            self._apart.close()
+
+    def answer_apart(self, view: str, body: Any) -> dict[str, Any]:
+        """`answer` from a process of its own, whose models, observers and planted mistakes are not these."""
+        with self._starting:
+            self._apart = self._apart or Apart()
+        return self._apart.answer(self.run, view, body)
 
     def subject(self) -> Subject:
         """The run's model, reloaded when better weights were saved. Raises InputError while there is none."""
@@ -73,6 +98,8 @@ class Session:
         with self._lock:
             if view == "state":
                 return self.state()
+            if view == "choose":
+                return self.choose(ask)
             if view == "train":
                 return self.train(ask)
             compute = VIEWS[view]
@@ -86,9 +113,18 @@ class Session:
     def state(self) -> dict[str, Any]:
         """The model's facts, or why there is no model."""
         try:
-            return {"run": str(self.run), "model": self.subject().facts(), "problem": None}
+            found: dict[str, Any] = {"model": self.subject().facts(), "problem": None}
         except InputError as error:
-            return {"run": str(self.run), "model": None, "problem": str(error)}
+            found = {"model": None, "problem": str(error)}
+        runs = self.runs()
+        chosen = next((name for name, path in runs.items() if path == self._shown), next(iter(runs)))
+        return {"run": chosen, "runs": list(runs), "training": self._shown is None, **found}
+
+    def choose(self, ask: Ask) -> dict[str, Any]:
+        """Show another run."""
+        runs = self.runs()
+        self._shown = runs[ask.choice("run", runs)]
+        return self.state()
 
     def train(self, ask: Ask) -> dict[str, Any]:
         """Start a training, or control the current one."""
@@ -98,8 +134,8 @@ class Session:
             precision = ask.choice("precision", ("fp32", "fp16"), "fp32")
             if self.training is not None:
                 self.training.close()
-            self.training = Training(preset, precision)
-        elif self.training is None:
+            self.training, self._shown = Training(preset, precision), None
+        elif self.training is None or self._shown is not None:
             raise InputError("This run is trained elsewhere: it can be watched, not controlled. Start one here.")
         else:
             self.training.command(order)
@@ -110,7 +146,7 @@ class Session:
 
         Raises InputError if the log is damaged.
         """
-        run, own = self.run, self.training
+        run, own = self.run, self.training if self._shown is None else None
         current, rows = self._log.read(run)
         if version != current:
             known = 0

@@ -43,11 +43,13 @@ class Call:
 
 @dataclass
 class Step:
-    """A recorded step: its calls, its loss in nats a token, and the gradient of each parameter that it reached."""
+    """A recorded step: its calls, its loss in nats a token, the gradient of each parameter that it reached, and the
+    loss as it is without dropout."""
 
     calls: list[Call]
     loss: float
     gradients: dict[str, np.ndarray]
+    evaluated: float = float("nan")
 
     def call(self, number: int) -> Call:
         """Raises InputError if there is no such call."""

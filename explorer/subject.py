@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from ..errors import InputError
 from ..files import read_json
 from ..models import LanguageModel, Rules, Strategy
 from ..models.generation.cached import CachedState
-from ..nn import AttentionCall, Module, observe_attention
-from ..tokenizer import Tokenizer
+from ..nn import AttentionCall, Module, MultiHeadAttention, observe_attention
+from ..tokenizer import BPETokenizer, Tokenizer
 from ..train.runs.checkpoints import read_config
 from ..train.runs.folder import RunFolder
 from ..train.tasks.classification import Classifier, text_ids
@@ -124,17 +125,55 @@ class Subject:
 
     def __init__(self, run: Path):
         self.run = run
-        self._last: Pass | None = None
+        self._last: tuple[tuple[str, ...], Pass] | None = None
         self._step: tuple[str, Step] | None = None
 
-    def watched(self, text: str) -> Pass:
+    def watched(self, text: str, off: Sequence[str] = ()) -> Pass:
         """The pass over `text`; the last one is kept, since several views need it.
 
-        Raises InputError for a text that the command line refuses, with the same message.
+        Args:
+            off: heads that are switched off, see `without`.
+
+        Raises InputError for a text that the model can't take.
         """
-        if self._last is None or self._last.text != text:
-            self._last = self._watch(text)
-        return self._last
+        key = (text, *off)
+        if self._last is None or self._last[0] != key:
+            if not text.strip():
+                raise InputError("There is no text. Type one.")
+            with self.without(off):
+                self._last = key, self._watch(text)
+        return self._last[1]
+
+    @contextmanager
+    def without(self, off: Sequence[str]) -> Iterator[None]:
+        """Switch heads off, each "LAYER/NUMBER": the output projection multiplies what they give by zero.
+
+        Raises InputError for a head that the model does not have.
+        """
+        modules = dict(self.model.named_modules())
+        held = []
+        try:
+            for one in off:
+                name, _, number = one.rpartition("/")
+                layer = modules.get(name)
+                if not isinstance(layer, MultiHeadAttention) or number not in map(str, range(layer.num_heads)):
+                    raise InputError(f"This model has no head {one!r}.")
+                start = int(number) * layer.head_dim
+                columns = layer.out_proj.weight.data[:, start : start + layer.head_dim]
+                held.append((columns, columns.copy()))
+                columns[...] = 0
+            yield
+        finally:
+            for columns, before in reversed(held):
+                columns[...] = before
+
+    def logits(self, seen: Pass) -> np.ndarray:
+        """The model's logits (positions, vocabulary) at each position of a pass. Raises InputError for a classifier."""
+        if self.kind == "classifier":
+            raise InputError("A classifier predicts no next token.")
+        self.model.eval()
+        with no_grad():
+            return self.model(*seen.inputs).numpy()[0].astype(np.float64)
 
     def _watch(self, text: str) -> Pass:
         raise NotImplementedError
@@ -142,7 +181,11 @@ class Subject:
     def step(self, text: str) -> Step:
         """A training step on `text`, recorded; the last one is kept."""
         if self._step is None or self._step[0] != text:
-            self._step = text, recorded_step(self.model, self.training_loss(text))
+            loss = self.training_loss(text)
+            step = recorded_step(self.model, loss)
+            with no_grad():
+                step.evaluated = loss().item()
+            self._step = text, step
         return self._step[1]
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
@@ -182,6 +225,23 @@ class Subject:
         """Tokens for the page, `·` for a blank."""
         return [token.replace(" ", "·") or "·" for token in self.tokenizer.token_strings(ids)]
 
+    def token(self, id: int) -> str:
+        """One token for the page."""
+        return self.shown([int(id)])[0]
+
+    def views(self) -> list[str]:
+        """The views that apply to the model."""
+        attention = any(isinstance(module, MultiHeadAttention) for module in self.model.modules())
+        writes = self.kind != "classifier"
+        applies = {
+            **dict.fromkeys(("model", "translate", "graph", "check", "training"), True),
+            **dict.fromkeys(("head", "tiles"), attention),
+            "next": writes,
+            "beam": writes and attention,
+            "bpe": isinstance(self.tokenizer, BPETokenizer),
+        }
+        return [view for view, does in applies.items() if does]
+
     def facts(self) -> dict[str, Any]:
         """Facts about the model for the page's header."""
         config = self.model.config  # type: ignore[attr-defined]
@@ -192,7 +252,14 @@ class Subject:
             "parameters": self.model.parameter_count(),
             "vocabulary": self.tokenizer.vocab_size,
             "example": self.example,
-            "bpe": hasattr(self.tokenizer, "merges"),
+            "views": self.views(),
+            "layers": [  # of one stack; a decoder has two kinds of attention
+                {"name": name, "heads": module.num_heads}
+                for name, module in self.model.named_modules()
+                if isinstance(module, MultiHeadAttention)
+            ],
+            "beam": Strategy().beam,
+            "alpha": Strategy().alpha,
             **sizes,
         }
 
@@ -211,9 +278,13 @@ class TranslatorSubject(Subject):
         self.model, self.tokenizer = self.translator.model, self.translator.tokenizer
 
     def _watch(self, text: str) -> Pass:
+        most = self.model.config.max_length  # type: ignore[attr-defined]
+        length = len(self.tokenizer.encode(text)) + 1
+        if length > most:
+            raise InputError(f"The text has {length} tokens, and this model reads at most {most}. Shorten it.")
         target = self.translator.hypotheses([text], strategy=Strategy())[0][0].ids
         source = self.translator.source_ids([text])[0]
-        read = [self.tokenizer.bos_id, *target][: self.model.config.max_length]  # type: ignore[attr-defined]
+        read = [self.tokenizer.bos_id, *target][:most]
         inputs = np.array([source]), np.array([read])
         calls = self._calls(*inputs)
         tokens = {
@@ -221,14 +292,17 @@ class TranslatorSubject(Subject):
             "read": self.shown(read),
             "written": self.shown([*target, self.tokenizer.eos_id][: len(read)]),
         }
+        tokens["steps"] = steps(tokens["read"], tokens["written"])
         layers = [_layer(*item) for item in calls.items()]
         return Pass(text, self.tokenizer.decode(target), tokens, layers, inputs)
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
         model, tokenizer = self.translator.model, self.tokenizer
-        target = self.translator.hypotheses([text], strategy=Strategy(beam=1))[0][0].ids
-        whole = [tokenizer.bos_id, *target, tokenizer.eos_id][: model.config.max_length + 1]
-        source, ids = np.array(self.translator.source_ids([text])), np.array([whole])
+        source, read = self.watched(text).inputs
+        whole = [*read[0], tokenizer.eos_id]
+        if len(whole) > len(self.watched(text).tokens["written"]) + 1:  # the answer was cut
+            whole.pop()
+        ids = np.array([whole])
         return lambda: model.loss(source, ids[:, :-1], ids[:, 1:])
 
     def search(self, text: str) -> Search:
@@ -238,14 +312,19 @@ class TranslatorSubject(Subject):
         return Search(self.translator.model.start(source), rules, "<bos>")
 
 
+def steps(read: list[str], written: list[str]) -> list[str]:
+    """The queries of a decoder: what each position has read last, and what is written next."""
+    return [f"{one} → {next}" for one, next in zip(read, written, strict=True)]
+
+
 def _layer(name: str, call: AttentionCall) -> Layer:
     side, _, number, kind = name.split(".")
     if side == "encoder":
         title, rows, columns = "Encoder self-attention", "source", "source"
     elif kind == "self_attn":
-        title, rows, columns = "Decoder self-attention", "read", "read"
+        title, rows, columns = "Decoder self-attention", "steps", "read"
     else:
-        title, rows, columns = "Cross-attention", "written", "source"
+        title, rows, columns = "Cross-attention", "steps", "source"
     return Layer(name, title, int(number), rows, columns, call)
 
 
@@ -273,9 +352,12 @@ class WriterSubject(Subject):
         inputs = (np.array([whole]),)
         calls = self._calls(*inputs) if isinstance(self.model, LanguageModel) else {}
         layers = [
-            Layer(name, "Self-attention", int(name.split(".")[2]), "text", "text", call) for name, call in calls.items()
+            Layer(name, "Self-attention", int(name.split(".")[2]), "steps", "text", call)
+            for name, call in calls.items()
         ]
-        return Pass(text, answer, {"text": self.shown(whole)}, layers, inputs)
+        shown = self.shown(whole)
+        tokens = {"text": shown, "read": shown, "written": [*shown[1:], "…"]}
+        return Pass(text, answer, tokens | {"steps": steps(shown, tokens["written"])}, layers, inputs)
 
     def training_loss(self, text: str) -> Callable[[], Tensor]:
         self._watch(text)  # raises for a text that can't be used

@@ -1,24 +1,51 @@
-// Asking the server. The page's own address holds the token; all requests are relative to it.
+// Asking for a view's data: the server, or in the page without a server the model in the browser (local/answers.js).
 
 export class Problem extends Error {}
 
-export async function ask(view, body = {}) {
+const ENDED = "The explorer's process has ended. Start it again and open its new address.";
+
+async function askServer(view, body) {
   let response;
   try {
     response = await fetch(`api/${view}`, {
       method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
     });
   } catch {
-    throw new Problem("The explorer's process has ended. Start it again and open its new address.");
+    throw new Problem(ENDED);
   }
   const type = response.headers.get("content-type") || "";
-  const answer = type.includes("json") ? await response.json() : { problem: (await response.text()).trim() };
-  if (!response.ok) throw new Problem(answer.problem);
-  return answer;
+  return type.includes("json") ? response.json() : { problem: (await response.text()).trim() };
 }
 
-// {shape, type, data} -> a typed array with `shape`.
-export function unpack({ shape, type, data }) {
+// The page without a server says so in its index.html.
+export const alone = document.documentElement.dataset.alone !== undefined;
+const local = alone ? import("./local/answers.js") : null;
+
+// After 300 ms a line says that the page waits.
+let waiting = 0, timer;
+function wait(change) {
+  waiting += change;
+  clearTimeout(timer);
+  const busy = document.getElementById("busy");
+  if (!waiting) busy.textContent = "";
+  else timer = setTimeout(() => { busy.textContent = "Working …"; }, 300);
+}
+
+export async function ask(view, body = {}) {
+  wait(1);
+  try {
+    const answer = alone ? await (await local).answer(view, body) : await askServer(view, body);
+    if (answer.problem && !("model" in answer)) throw new Problem(answer.problem);
+    return answer;
+  } finally {
+    wait(-1);
+  }
+}
+
+// {shape, type, data} -> a typed array with `shape`; an array stays as it is.
+export function unpack(packed) {
+  if (ArrayBuffer.isView(packed)) return packed;
+  const { shape, type, data } = packed;
   const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
   const values = type === "float64" ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer);
   values.shape = shape;
@@ -38,4 +65,13 @@ export function latest(view) {
       if (own === newest) failed(error.message);
     }
   };
+}
+
+// Events of the run, if there is a server; `lost(text)` when it has gone, `lost("")` when it is there again.
+export function events(heard, lost) {
+  if (alone) return;
+  const source = new EventSource("events");
+  source.addEventListener("message", ({ data }) => heard(JSON.parse(data)));
+  source.addEventListener("error", () => lost(ENDED));
+  source.addEventListener("open", () => lost(""));
 }

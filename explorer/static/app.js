@@ -1,94 +1,165 @@
-// The page: which view is shown, the state that all views share, and keyboard focus.
+// The page: its header, the text and the model's answer, which view is shown, and keyboard focus.
 
-import { ask, Problem } from "./api.js";
-import { count, h } from "./dom.js";
+import { alone, ask, events, latest, Problem, unpack } from "./api.js";
+import { count, h, settled } from "./dom.js";
+import { address, keep, read, shared } from "./state.js";
+import { strongest } from "./maps.js";
 import * as beam from "./beam.js";
 import * as bpe from "./bpe.js";
-import * as tiles from "./tiles.js";
 import * as check from "./check.js";
 import * as graph from "./graph.js";
 import * as head from "./head.js";
+import * as model from "./model.js";
+import * as next from "./next.js";
+import * as tiles from "./tiles.js";
+import * as tour from "./tour.js";
 import * as training from "./training.js";
 import * as translate from "./translate.js";
 
-const VIEWS = [translate, head, beam, graph, check, bpe, tiles, training];
+const VIEWS = [model, translate, head, next, beam, bpe, tiles, graph, check, training];
+const NAMES = { "language model": "Continue", classifier: "Classify" }; // of the view "Translate" for other models
 
-// What views share: the text, its pass through the model, and the cell chosen last.
-export const shared = { facts: null, text: null, pass: null, layer: null, head: 0, row: null, column: 0, call: null };
+const main = document.getElementById("main"), input = document.getElementById("text"), problem = document.getElementById("problem");
+const answer = document.getElementById("answer"), sections = new Map();
 
-const main = document.getElementById("main");
-const sections = new Map();
-const links = new Map();
+const possible = () => VIEWS.filter((view) => (shared.facts?.views ?? ["training"]).includes(view.id));
+const named = (id) => possible().find((view) => view.id === id) || possible()[0];
+const nameOf = (view) => (view === translate && NAMES[shared.facts?.kind]) || view.name;
 
-const named = (id) => VIEWS.find((view) => view.id === id) || VIEWS[0];
+// Changes to the state: the view is drawn again, or another one shown.
+export function go(view, changes = {}, flowing = null) {
+  const other = view !== shared.view;
+  keep({ ...changes, view }, flowing);
+  if ("text" in changes || "off" in changes) return run();
+  show(other);
+}
+export const change = (changes, flowing = null) => go(shared.view, changes, flowing);
 
-function show(view, focus) {
+function say(text) {
+  problem.textContent = text;
+  main.classList.toggle("stale", Boolean(text));
+  answer.classList.toggle("stale", Boolean(text));
+}
+
+function show(focus) {
+  const view = named(shared.view);
+  shared.view = view.id;
   let section = sections.get(view.id);
   if (!section) {
     section = h("section", { id: `view-${view.id}`, "aria-labelledby": `title-${view.id}` },
-      h("h2", { id: `title-${view.id}` }, view.title), h("p", { class: "lead" }, view.lead));
+      h("h2", { id: `title-${view.id}` }), h("p", { class: "lead" }, view.lead));
     sections.set(view.id, section);
-    view.mount(section, { shared, go });
+    view.mount(section, { shared, go, change });
   }
-  for (const [id, link] of links) link.toggleAttribute("aria-current", false);
-  links.get(view.id).setAttribute("aria-current", "page");
-  main.replaceChildren(section);
-  document.title = `${view.title} – handloom explorer`;
-  view.show({ shared, go });
+  const title = view === translate && NAMES[shared.facts?.kind] ? `${nameOf(view)}, and see the attention` : view.title;
+  section.querySelector("h2").textContent = title;
+  document.getElementById("views").replaceChildren(...possible().map((one) => h("li", {}, h("a", {
+    href: address(one.id), "aria-current": one === view ? "page" : null,
+    onclick: (event) => { if (!event.ctrlKey && !event.metaKey) { event.preventDefault(); go(one.id); } },
+  }, nameOf(one)))));
+  document.getElementById("ask").hidden = !shared.facts || view === training;
+  document.getElementById("off").replaceChildren(...(shared.off.length ? [
+    `Switched off: ${shared.off.join(", ")}. `, h("button", { type: "button", class: "plain link", onclick: () => change({ off: [] }) }, "Switch all on")] : []));
+  if (main.firstChild !== section) main.replaceChildren(section);
+  document.title = `${title} – handloom explorer`;
+  tour.show({ shared, go, change });
+  if (shared.pass || view === training || view === bpe) view.show({ shared, go, change });
   if (focus) {
     main.focus({ preventScroll: true });
     window.scrollTo(0, 0);
   }
 }
 
-// Go to another view, with changes to what it shows.
-export function go(id, changes = {}) {
-  Object.assign(shared, changes);
-  if (location.hash === `#${id}`) show(named(id), true);
-  else location.hash = id;
+// The model's answer to the text, and all that its attention did; then the view.
+const query = latest("translate");
+function run(focus = false) {
+  if (document.activeElement !== input) input.value = shared.text;
+  const key = JSON.stringify([shared.text, shared.off, shared.facts?.run]);
+  if (!shared.facts || shared.pass?.key === key) return show(focus);
+  if (!shared.pass) show(focus);  // the frame, while the model works
+  query({ text: shared.text, off: shared.off }, (seen) => {
+    for (const layer of seen.layers) layer.weights = unpack(layer.weights);
+    shared.pass = Object.assign(seen, { key });
+    const layer = seen.layers.find((one) => one.name === shared.layer) ?? seen.layers.at(-1);
+    if (layer) {
+      const rows = seen.tokens[layer.rows].length, columns = seen.tokens[layer.columns].length;
+      Object.assign(shared, { layer: layer.name, head: Math.min(shared.head, layer.heads - 1), row: Math.min(shared.row ?? Math.floor(rows / 2), rows - 1) });
+      shared.column = Math.min(shared.column ?? strongest(layer, shared.head, shared.row), columns - 1);
+    }
+    say("");
+    answer.textContent = seen.answer;
+    document.documentElement.dataset.text = seen.text;
+    document.documentElement.dataset.off = shared.off.join(",");
+    show(focus);
+  }, (text) => {
+    say(text);
+    document.documentElement.dataset.text = shared.text;
+    show(focus);
+  });
 }
-
-function describe({ model, problem }) {
-  shared.facts = model;
-  const facts = document.getElementById("facts");
-  facts.textContent = model
-    ? `${model.kind} · ${model.run} · ${count(model.parameters)} parameters · ${count(model.vocabulary)} tokens`
-    : problem;
-}
-
-for (const view of VIEWS) {
-  const link = h("a", { href: `#${view.id}` }, view.name);
-  links.set(view.id, link);
-  document.getElementById("views").append(h("li", {}, link));
-}
-window.addEventListener("hashchange", () => show(named(location.hash.slice(1)), true));
 
 async function learn() {
+  let found;
   try {
-    describe(await ask("state"));
+    found = await ask("state");
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    document.getElementById("facts").textContent = error.message;
+    return say(error.message);
   }
-  shared.text ||= shared.facts?.example ?? "";
+  shared.facts = found.model;
+  const { model: facts, runs } = found;
+  document.getElementById("facts").textContent = facts ? `${facts.kind} · ${count(facts.parameters)} parameters · ${count(facts.vocabulary)} tokens` : found.problem;
+  document.getElementById("runs").hidden = !runs;
+  document.getElementById("run").replaceChildren(...(runs ?? []).map((name) => h("option", { value: name, selected: name === found.run }, name)));
+  shared.text ??= facts?.example ?? "";
+  shared.width ??= facts?.beam ?? 5;
+  shared.alpha ??= facts?.alpha ?? 1;
 }
 
+async function arrive(focus) {
+  read();
+  shared.text ??= shared.facts?.example ?? "";
+  shared.width ??= shared.facts?.beam ?? 5;
+  shared.alpha ??= shared.facts?.alpha ?? 1;
+  run(focus);
+}
+
+input.addEventListener("input", settled(() => go(shared.view, { text: input.value, row: null, column: null }, "text"), 150));
+document.getElementById("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  shared.pass = null;
+  go(shared.view, { text: input.value });
+});
+document.getElementById("run").addEventListener("change", async ({ target }) => {
+  try {
+    await ask("choose", { run: target.value });
+  } catch (error) {
+    return say(error.message);
+  }
+  shared.pass = null;
+  Object.assign(shared, { text: null, layer: null, head: 0, row: null, column: null, off: [] });
+  await learn();
+  go(shared.view, { text: shared.text });
+});
+window.addEventListener("popstate", () => arrive(true));
+tour.mount({ shared, go, change });
+
+read();
 await learn();
-if (!shared.facts && !location.hash) history.replaceState(null, "", "#training"); // the other views need a model
-show(named(location.hash.slice(1)), false);
+run();
 document.documentElement.dataset.ready = "yes";
 
 // Events of the run: the training view draws them, and the other views get new weights.
 let weights = null;
-new EventSource("events").addEventListener("message", async ({ data }) => {
-  const found = JSON.parse(data);
+events(async (found) => {
   if (found.model && found.model !== weights) {
     if (weights !== null || !shared.facts) {
       await learn();
-      const view = named(location.hash.slice(1));
-      if (view.renewed) view.renewed();
+      shared.pass = null;
+      run();
     }
     weights = found.model;
   }
   training.news(found);
-});
+}, (text) => { if (text || problem.textContent) say(text); });
+if (alone) document.documentElement.classList.add("alone");

@@ -7,18 +7,18 @@ export const id = "beam";
 export const name = "Beam";
 export const title = "Beam search and the candidates it dropped";
 export const lead =
-  "Each column is one step. At the top are the sequences that stay open, likeliest first; below them those that have " +
-  "ended and, pale, the candidates that were dropped. The number is the log-probability so far; after an arrow, the score.";
+  "Each column is one step; in bold blue the path of the best result. At the top are the sequences that stay open, likeliest first; below them those that have " +
+  "ended and, pale, the likeliest candidates that were dropped, as many as the beam is wide. The number is the log-probability so far; after an arrow, the score.";
 
 let parts, context, found;
 
-export function mount(section, { shared }) {
-  context = { shared };
+export function mount(section, given) {
+  context = given;
   const width = h("input", { type: "range", min: 1, max: 8, value: 4, id: "beam-width" });
   const alpha = h("input", { type: "range", min: 0, max: 2, step: 0.1, value: 1, id: "beam-alpha" });
   const step = h("input", { type: "range", min: 1, max: 1, value: 1, id: "beam-step" });
   const widthNow = h("span", {}), alphaNow = h("span", {}), stepNow = h("span", {});
-  const again = settled(() => send(), 120);
+  const again = settled(() => context.change({ width: Number(width.value), alpha: Number(alpha.value) }, "beam"), 120);
   for (const slider of [width, alpha]) slider.addEventListener("input", () => { say(); again(); });
   step.addEventListener("input", () => { say(); drawCache(); });
   const problem = problemLine(), hypotheses = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "What the search found" }), tree = h("div", {}), cache = h("div", {}), note = h("p", { class: "readout", role: "status" });
@@ -44,8 +44,11 @@ export function mount(section, { shared }) {
 
 const query = latest("beam");
 
-function send() {
-  const body = { text: context.shared.text, width: Number(parts.width.value), alpha: Number(parts.alpha.value) };
+export function show({ shared }) {
+  parts.width.value = shared.width;
+  parts.alpha.value = shared.alpha;
+  parts.say();
+  const body = { text: shared.text, off: shared.off, width: shared.width, alpha: shared.alpha };
   query(body, (answer) => {
     found = answer;
     parts.problem.textContent = "";
@@ -57,8 +60,6 @@ function send() {
     for (const part of ["hypotheses", "tree", "cache", "note", "behind"]) parts[part].replaceChildren();
   });
 }
-
-export const show = send;
 
 const BOX = 74, TALL = 27;
 

@@ -1,7 +1,7 @@
 // View 6: byte-pair encoding, merge by merge.
 
 import { latest } from "./api.js";
-import { brief, count, h, num, numbers, problemLine, s, settled, table } from "./dom.js";
+import { count, h, num, numbers, problemLine, s, settled, table } from "./dom.js";
 
 export const id = "bpe";
 export const name = "BPE";
@@ -10,36 +10,29 @@ export const lead =
   "A tokenizer begins with bytes and learns, one after the other, which two neighbours to merge. Move through the merges " +
   "in the order in which they were learned: the text below is split as it would have been then.";
 
-const TEXT = "Gestern hat der Ritter das Lied gesungen. Heute singt die Prinzessin, weil der Ritter schläft. " +
-  "Yesterday the knight sang the song. Today the princess is singing because the knight is sleeping.";
-
-let parts;
+let parts, context;
 const query = latest("bpe");
 
-export function mount(section) {
-  const text = h("textarea", { id: "bpe-text", rows: 3, spellcheck: "false" });
-  text.value = TEXT;
-  // Until the first answer nobody knows how many merges there are.
-  const merges = h("input", { type: "range", min: 0, max: 1, value: 1, id: "bpe-merges", disabled: "" });
+export function mount(section, given) {
+  context = given;
+  const merges = h("input", { type: "range", min: 0, max: 1, value: 1, id: "bpe-merges", disabled: true });
   const now = h("span", {}), problem = problemLine(), said = h("p", { role: "status" });
   const tokens = h("p", { class: "tokens", id: "bpe-tokens" }), tree = h("div"), pairs = h("div"), behind = h("div");
-  const again = settled(() => send(), 60);
-  merges.addEventListener("input", () => { now.textContent = count(Number(merges.value)); again(); });
-  text.addEventListener("input", () => { parts.word = ""; again(); });
+  const again = settled(() => { parts.moved = false; context.change({ merges: Number(merges.value) }, "merges"); }, 60);
+  merges.addEventListener("input", () => { parts.moved = true; now.textContent = `${count(Number(merges.value))} of ${count(Number(merges.max))}`; again(); });
   section.append(
-    h("div", { class: "ask" }, h("label", { class: "wide" }, "Your text", text)),
     h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Merges: ", now), merges)),
     problem, said, tokens, behind,
     h("div", { class: "halves" },
       h("div", {}, h("h3", {}, "How a word grows"), h("p", { class: "soft small" }, "Choose a word in the text above. Numbers are merges; outlined tokens are not merged yet."), tree),
       h("div", {}, h("h3", {}, "Neighbours in this text"), pairs)),
   );
-  parts = { section, text, merges, now, problem, said, tokens, tree, pairs, behind, word: "" };
+  parts = { section, merges, now, problem, said, tokens, tree, pairs, behind };
 }
 
-function send() {
-  const body = { text: parts.text.value, word: parts.word };
-  if (!parts.merges.disabled) body.merges = Number(parts.merges.value);
+export function show({ shared }) {
+  const body = { text: shared.text ?? "", word: shared.word ?? "" };
+  if (shared.merges !== null) body.merges = shared.merges;
   query(body, (answer) => {
     parts.problem.textContent = "";
     draw(answer);
@@ -50,23 +43,20 @@ function send() {
   });
 }
 
-export const show = send;
-
 function draw(seen) {
   parts.merges.max = seen.total;
-  if (parts.merges.disabled) {  // later the slider may have been moved since the question was asked
-    parts.merges.value = seen.merges;
-    parts.merges.disabled = false;
-  }
+  // The slider may have been moved since the question was asked.
+  if (!parts.moved) parts.merges.value = seen.merges;
+  parts.merges.disabled = false;
   parts.now.textContent = `${count(Number(parts.merges.value))} of ${count(seen.total)}`;
   const pair = ([left, right]) => h("span", { class: "mono" }, `${left} + ${right}`);
   parts.said.replaceChildren(
     num(seen.ids.length, { id: "bpe-count" }), ` tokens for ${count(seen.bytes)} bytes, `,
-    h("span", {}, brief(seen.bytes / Math.max(seen.ids.length, 1))), " bytes a token.",
+    (seen.bytes / Math.max(seen.ids.length, 1)).toFixed(2), " bytes a token.",
     ...(seen.last ? [" Last merge: ", pair(seen.last)] : []), ...(seen.next ? [". Next: ", pair(seen.next)] : []), ".");
   let colour = 0;
   parts.tokens.replaceChildren(...seen.words.map(({ word, ids, tokens }) => h(
-    "button", { type: "button", class: "word", onclick: () => { parts.word = word; send(); } },
+    "button", { type: "button", class: "word", onclick: () => context.change({ word }) },
     tokens.map((token, i) => h("span", { class: `token t${colour++ % 5}`, "data-value": ids[i], title: `token ${ids[i]}` }, token)))));
   parts.tree.replaceChildren(treePicture(seen));
   const most = Math.max(1, ...seen.pairs.map((one) => one.count));

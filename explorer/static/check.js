@@ -13,9 +13,9 @@ export const lead =
 let parts, context;
 const query = latest("check"), queryGraph = latest("graph");
 
-export function mount(section, { shared }) {
-  context = { shared };
-  const calls = h("select", { id: "check-call", onchange: () => { shared.call = Number(calls.value); send(-1); } });
+export function mount(section, given) {
+  context = given;
+  const calls = h("select", { id: "check-call", onchange: () => context.change({ call: Number(calls.value) }) });
   const plants = h("select", { id: "check-plant", onchange: () => send(Number(plants.value)) });
   const problem = problemLine(), verdict = h("div", { role: "status" }), pictures = h("div", { class: "plots" }), behind = h("div");
   section.append(h("div", { class: "ask" }, h("label", {}, "Call", calls), h("label", {}, "Planted mistake", plants)), problem, verdict, pictures, behind);

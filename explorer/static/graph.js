@@ -7,7 +7,7 @@ export const id = "graph";
 export const name = "Graph";
 export const title = "A training step, call by call";
 export const lead =
-  "What the engine recorded while the model computed the loss of your text and its own answer. Rows are in the order of the " +
+  "What the engine recorded while the model computed the loss of your text and the answer above, in training mode. Rows are in the order of the " +
   "calls; arcs lead from where a value is computed to where it is used. Step backward, and watch the gradient arrive at each call.";
 
 let parts, context, data, opened = null, shownText = null;
@@ -19,17 +19,18 @@ export function mount(section, { shared, go }) {
   slider.addEventListener("input", () => walk(Number(slider.value)));
   const later = h("button", { type: "button", class: "main", id: "graph-back", onclick: () => walk(Number(slider.value) + 1) }, "Step backward");
   const earlier = h("button", { type: "button", onclick: () => walk(Number(slider.value) - 1) }, "Undo a step");
-  const problem = problemLine(), said = h("p", { role: "status" }), list = h("ol", { class: "calls" }), arcs = h("div", { class: "arcs" });
+  const problem = problemLine(), said = h("p", { role: "status", class: "soft small" }), loss = h("p"), list = h("ol", { class: "calls" }), arcs = h("div", { class: "arcs" });
   const detail = h("div", { class: "detail", id: "graph-detail" }), behind = h("div");
   const fold = (text, all) => h("button", { type: "button", onclick: () => { opened = all ? "all" : []; send(); } }, text);
-  section.append(problem, h("div", { class: "ask" }, later, earlier, h("label", { class: "wide" }, "The backward pass so far", slider), fold("Open all", true), fold("Fold all", false)), said,
+  section.append(problem, h("div", { class: "ask" }, later, earlier, h("label", { class: "wide" }, "The backward pass so far", slider), fold("Open all", true), fold("Fold all", false), said), loss,
     h("div", { class: "graph" }, h("div", { class: "trace" }, list, arcs), detail), behind);
-  parts = { section, slider, problem, said, list, arcs, detail, behind };
+  parts = { section, slider, problem, said, loss, list, arcs, detail, behind };
 }
 
 export function show({ shared }) {
   if (shownText !== shared.text) {
-    [opened, shared.call] = [null, null];
+    if (shownText !== null) shared.call = null;
+    opened = null;
     parts.slider.value = 0;
   }
   send();
@@ -50,7 +51,7 @@ function send() {
     parts.section.dataset.ready = `${data.text}/${data.rows.length}`;
   }, (text) => {
     parts.problem.textContent = text;
-    for (const part of ["said", "list", "arcs", "detail", "behind"]) parts[part].replaceChildren();
+    for (const part of ["said", "loss", "list", "arcs", "detail", "behind"]) parts[part].replaceChildren();
   });
 }
 
@@ -59,7 +60,9 @@ const HEIGHT = 30;
 
 function draw() {
   parts.slider.max = data.count;
-  parts.said.replaceChildren("Loss ", num(data.loss, { id: "graph-loss" }), " nats a token, from ", num(data.count, { id: "graph-count" }), " calls.");
+  const { dropout } = context.shared.facts;
+  parts.loss.replaceChildren("Loss ", num(data.loss, { id: "graph-loss" }), ` nats a token${dropout ? `, with dropout ${dropout} as in training` : ""}, `,
+    ...(dropout ? [num(data.evaluated, { id: "graph-evaluated" }), " without, "] : []), "from ", num(data.count, { id: "graph-count" }), " calls.");
   parts.list.replaceChildren(...data.rows.map(rowOf));
   const width = Math.max(0, ...data.arcs.map((arc) => arc.x)) + 12, height = data.height;
   const middle = (row) => data.rows[row].y + HEIGHT / 2;
@@ -124,6 +127,7 @@ function walk(done) {
     item.querySelector(".norm").textContent = begun && row.kind !== "open" ? `∇ ${brief(row.norm)}` : "";
   });
   parts.section.dataset.done = done;
+  parts.said.textContent = current ? `Step ${done}: the gradient, of norm ${brief(current.norm)}, has arrived at ${current.name}.` : "";
   if (current) {
     const item = parts.list.querySelector(".here");
     if (item && document.activeElement?.id !== "text") item.scrollIntoView({ block: "nearest" });

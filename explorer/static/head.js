@@ -1,8 +1,8 @@
 // View 2: one query of one head, step by step, each step computed here from the one before it.
 
 import { latest, unpack } from "./api.js";
-import { brief, exact, h, num, option, problemLine, table } from "./dom.js";
-import { largest, strip } from "./maps.js";
+import { brief, exact, h, num, problemLine, table } from "./dom.js";
+import { largest, picks, strip } from "./maps.js";
 
 export const id = "head";
 export const name = "One head";
@@ -14,52 +14,33 @@ export const lead =
 let parts, context, data;
 const changes = { scale: null, dropped: new Set() };
 
-export function mount(section, { shared }) {
-  context = { shared };
-  const picks = h("form", { class: "ask", onsubmit: (event) => event.preventDefault() });
-  const problem = problemLine(), steps = h("div", { class: "steps" });
-  section.append(picks, problem, steps);
-  parts = { section, picks, problem, steps };
+export function mount(section, given) {
+  context = given;
+  const box = h("div", { class: "ask" }), problem = problemLine(), steps = h("div", { class: "steps" });
+  section.append(box, problem, steps);
+  parts = { section, picks: box, problem, steps };
 }
 
 const query = latest("head");
 
 export function show({ shared }) {
   parts.section.dataset.ready = "";
+  const kept = data && changes.of === `${shared.text}/${shared.layer}`; // another query or head of a layer keeps the scale
   query(
-    { text: shared.text, layer: shared.layer ?? undefined, head: shared.head, query: shared.row ?? 0 },
+    { text: shared.text, off: shared.off, layer: shared.layer ?? undefined, head: shared.head, query: shared.row ?? 0 },
     (answer) => {
       data = answer;
       for (const key of ["q", "k", "v", "added", "weights", "output"]) data[key] = unpack(data[key]);
-      Object.assign(changes, { scale: data.scale, dropped: new Set() });
+      if (!kept) Object.assign(changes, { scale: data.scale, dropped: new Set(), of: `${shared.text}/${shared.layer}` });
       parts.problem.textContent = "";
-      choose();
+      parts.picks.replaceChildren(...picks(context, data.layer, true));
       draw();
       parts.section.dataset.ready = `${data.layer.name}/${shared.head}/${shared.row}`;
     },
     (text) => {
-      parts.problem.textContent = context.shared.pass ? text : "Run a text in the first view: this one shows its heads.";
+      parts.problem.textContent = text;
       parts.steps.replaceChildren();
     },
-  );
-}
-
-function choose() {
-  const { shared } = context;
-  const layers = shared.pass?.layers ?? [data.layer];
-  const select = (label, options, value, change) =>
-    h("label", {}, label, h("select", { onchange: (event) => { change(event.target.value); show(context); } },
-      options.map(([key, text]) => option(key, text, String(key) === String(value)))));
-  const words = (list) => list.map((word, i) => [i, `${i + 1}  ${word}`]);
-  parts.picks.replaceChildren(
-    select("Layer", layers.map((l) => [l.name, `${l.title}, layer ${l.number + 1}`]), data.layer.name, (value) => {
-      const layer = layers.find((l) => l.name === value);
-      const rows = shared.pass ? shared.pass.tokens[layer.rows].length : 1;
-      Object.assign(shared, { layer: value, row: Math.min(shared.row, rows - 1), column: 0 });
-    }),
-    select("Head", Array.from({ length: data.layer.heads }, (_, i) => [i, i + 1]), shared.head, (value) => (shared.head = Number(value))),
-    select("Query", words(data.rows), shared.row, (value) => (shared.row = Number(value))),
-    select("Key", words(data.columns), shared.column, (value) => (shared.column = Number(value))),
   );
 }
 
@@ -105,7 +86,7 @@ function draw() {
   );
   function refresh() {
     const now = computed(data, changes.scale, changes.dropped);
-    scaleNow.replaceChildren(num(changes.scale, { id: "scale" }), ` (the model's: ${brief(data.scale)} = 1/√${size})`);
+    scaleNow.replaceChildren(num(changes.scale, { id: "scale" }), ` (the model's: ${brief(data.scale)} = 1/√${size})${changes.scale === data.scale && !changes.dropped.size ? "" : ", changed"}`);
     tableBox.replaceChildren(weightTable(now, j, refresh));
     const most = largest(data.v, Float64Array.from(now.output));
     const difference = largest(Float64Array.from(now.output, (x, d) => x - data.output[d]));
@@ -115,7 +96,7 @@ function draw() {
           h("span", {}, `${brief(now.weights[i])} × ${data.columns[i]}`), strip(data.v.subarray(i * width, (i + 1) * width), most, "v")]),
         h("span", {}, "the sum of all"), strip(now.output, most, "output"),
         h("span", {}, "handloom's"), strip(data.output, most, "handloom's output")),
-      h("p", { class: "small" }, "largest difference to handloom's ", num(difference, { id: "difference" })),
+      h("p", { class: "small" }, "largest difference to the output of the unchanged model ", num(difference, { id: "difference" })),
     );
   }
   refresh();

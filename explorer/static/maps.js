@@ -1,6 +1,6 @@
 // Attention maps: thumbnails, one large map, words with links between them, strips of signed numbers.
 
-import { brief, exact, h, numbers, s, table } from "./dom.js";
+import { brief, exact, h, numbers, option, s, table } from "./dom.js";
 
 // How dark a weight is: its square root, so that small weights can be distinguished; the legend says so.
 export const shade = (weight) => Math.sqrt(Math.max(0, Math.min(1, weight)));
@@ -38,6 +38,12 @@ function paint(canvas) {
   brush.putImageData(image, 0, 0);
 }
 
+// The key that a query looks at most.
+export function strongest({ weights }, head, row) {
+  const [, q, k] = weights.shape, start = (head * q + row) * k, own = weights.subarray(start, start + k);
+  return own.indexOf(Math.max(...own));
+}
+
 export function legend() {
   const stops = Array.from({ length: 40 }, (_, i) => s("rect", { x: i, y: 0, width: 1, height: 1, "fill-opacity": i / 39, "shape-rendering": "crispEdges" }));
   return h(
@@ -51,16 +57,17 @@ export function legend() {
 export function largeMap({ weights, head, rows, columns, row, column, picked, label }) {
   const [, q, k] = weights.shape;
   const at = (i, j) => weights[(head * q + i) * k + j];
-  const size = Math.max(13, Math.min(26, Math.floor(560 / k)));
-  const longest = (words) => Math.max(...words.map((word) => word.length));
-  const left = 12 + 7.2 * Math.min(longest(rows), 16), top = 12 + 6.4 * Math.min(longest(columns), 16);
-  const cut = (word) => (word.length > 16 ? word.slice(0, 15) + "…" : word);
-  const width = left + k * size + 3.6 * Math.min(columns.at(-1).length, 16) + 4, height = top + q * size + 4;
-  const svg = s("svg", { class: "big", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": true });
+  const size = Math.max(5, Math.min(26, Math.floor(560 / k), Math.floor((Math.max(window.innerHeight, 600) - 480) / q)));
+  const letters = Math.min(12, size + 2);
+  const cut = (word) => (word.length > 24 ? word.slice(0, 23) + "…" : word);
+  const longest = (words) => (letters / 12) * Math.max(...words.map((word) => long(cut(word))));
+  const left = 10 + 1.08 * longest(rows), top = 12 + 0.89 * longest(columns);
+  const width = left + k * size + 0.5 * long(cut(columns.at(-1))) + 8, height = top + q * size + 4;
+  const svg = s("svg", { class: "big", "font-size": letters, width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": true });
   const grid = s("g", { class: "cells", transform: `translate(${left} ${top}) scale(${size})`, "shape-rendering": "crispEdges" });
   grid.innerHTML = cells(weights, head * q * k, q, k);
   const names = rows.map((word, i) =>
-    s("text", { x: left - 6, y: top + (i + 0.5) * size + 4, "text-anchor": "end" }, cut(word)));
+    s("text", { x: left - 6, y: top + (i + 0.5) * size + letters / 3, "text-anchor": "end" }, cut(word)));
   const heads = columns.map((word, j) =>
     s("text", { transform: `translate(${left + (j + 0.5) * size + 4} ${top - 6}) rotate(-62)` }, cut(word)));
   const hit = s("rect", { class: "hit", width: size, height: size });
@@ -76,7 +83,7 @@ export function largeMap({ weights, head, rows, columns, row, column, picked, la
     hit.setAttribute("x", left + j * size);
     hit.setAttribute("y", top + i * size);
     readout.replaceChildren(
-      h("strong", {}, rows[i]), " looks at ", h("strong", {}, columns[j]), " with weight ",
+      ...said(rows[i]), " looks at ", h("strong", {}, columns[j]), " with weight ",
       h("span", { "data-value": exact(at(i, j)) }, brief(at(i, j))),
     );
   }
@@ -89,8 +96,12 @@ export function largeMap({ weights, head, rows, columns, row, column, picked, la
   const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
   const box = h("div", {
     class: "scroll", tabindex: 0, role: "application", "aria-label": `${label}. Arrow keys move over the cells, Enter opens one.`,
-    onpointermove: (event) => under(event) && point(...under(event)),
-    onclick: (event) => under(event) && picked(...under(event)),
+    onpointermove: (event) => event.pointerType === "mouse" && under(event) && point(...under(event)),
+    onclick: (event) => {  // a mouse has pointed already; of two taps on a cell the first one reads
+      const cell = under(event);
+      if (cell && cell[0] === i && cell[1] === j) picked(i, j);
+      else if (cell) point(...cell);
+    },
     onkeydown: (event) => {
       const move = moves[event.key];
       if (move) point(Math.max(0, Math.min(q - 1, i + move[0])), Math.max(0, Math.min(k - 1, j + move[1])));
@@ -103,7 +114,38 @@ export function largeMap({ weights, head, rows, columns, row, column, picked, la
   const behind = numbers("The numbers of this map", () =>
     table(label, ["", ...columns], rows.map((word, a) =>
       h("tr", {}, h("th", { scope: "row" }, word), columns.map((_, b) => h("td", { "data-value": exact(at(a, b)) }, brief(at(a, b))))))));
-  return { element: h("div", {}, box, readout, behind), point };
+  return { element: h("div", {}, readout, box, behind), point };
+}
+
+// A query in words: a decoder's is "what it has read last → what it writes next".
+export function said(row) {
+  const [read, written] = row.split(" → ");
+  return written === undefined ? [h("strong", {}, row)] : ["After ", h("strong", {}, read), ", about to write ", h("strong", {}, written), ", the model"];
+}
+
+// Pixels of a label.
+const measure = document.createElement("canvas").getContext("2d");
+function long(word) {
+  measure.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return measure.measureText(word).width;
+}
+
+// Selects for layer, head, query and, with `key`, key; they change the state.
+export function picks({ shared, change }, layer, key) {
+  const { pass } = shared;
+  const select = (label, options, value, pick) =>
+    h("label", {}, label, h("select", { onchange: (event) => change(pick(event.target.value)) },
+      options.map(([id, text]) => option(id, text, String(id) === String(value)))));
+  const words = (list) => list.map((word, i) => [i, `${i + 1}  ${word}`]);
+  return [
+    select("Layer", pass.layers.map((one) => [one.name, `${one.title}, layer ${one.number + 1}`]), layer.name, (name) => {
+      const rows = pass.tokens[pass.layers.find((one) => one.name === name).rows];
+      return { layer: name, row: Math.min(shared.row, rows.length - 1), column: 0 };
+    }),
+    select("Head", Array.from({ length: layer.heads }, (_, i) => [i, i + 1]), shared.head, (value) => ({ head: Number(value) })),
+    select("Query", words(pass.tokens[layer.rows]), shared.row, (value) => ({ row: Number(value) })),
+    ...(key ? [select("Key", words(pass.tokens[layer.columns]), shared.column, (value) => ({ column: Number(value) }))] : []),
+  ];
 }
 
 const ROW = 24.8; // pixels of a word, 1.55rem at 16
@@ -126,8 +168,11 @@ export function links({ weights, head, rows, columns, row, pointed, picked }) {
   svg.innerHTML = lines.join("");
   const paths = [...svg.children];
   const words = rows.map((word, i) =>
-    h("button", { class: "plain", type: "button", onpointerenter: () => show(i), onfocus: () => show(i), onclick: () => picked(i) }, word));
+    h("button", { class: "plain", type: "button", onpointerenter: (event) => event.pointerType === "mouse" && show(i), onfocus: () => shown === i || (fresh = i, show(i)),
+      onclick: () => { if (fresh === i) fresh = null; else picked(i); if (shown !== i) show(i); } }, word));
+  let shown = null, fresh = null;  // a first tap focuses and reads, a second one opens
   function show(i, tell = true) {
+    shown = i;
     for (const path of paths) path.style.opacity = i === null || Number(path.dataset.row) === i ? 1 : 0.07;
     words.forEach((word, number) => word.classList.toggle("on", number === i));
     if (tell && i !== null) pointed(i);

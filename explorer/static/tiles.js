@@ -1,62 +1,47 @@
 // View 7: attention by each method; blocked attention block by block.
 
 import { latest, unpack } from "./api.js";
-import { brief, count, exact, h, num, option, problemLine, s, settled, table } from "./dom.js";
-import { largest, strip } from "./maps.js";
+import { brief, count, exact, h, num, problemLine, s, table } from "./dom.js";
+import { largest, picks, strip } from "./maps.js";
 
 export const id = "tiles";
 export const name = "Three ways";
 export const title = "Attention three ways";
 export const lead =
-  "The standard method computes all weights at once. The blocked one (FlashAttention) never does: it goes through the keys in " +
+  "Why: for a long text all weights at once do not fit into fast memory. The standard method computes them at once. The blocked one (FlashAttention) never does: it goes through the keys in " +
   "blocks and keeps three running values for each query, the largest score m, the sum l and the output o, rescaled when m grows.";
 
 let parts, context, data;
 const query = latest("tiles");
 
-export function mount(section, { shared }) {
-  context = { shared };
+export function mount(section, given) {
+  context = given;
   const block = h("input", { type: "range", min: 2, max: 16, value: 4, id: "tiles-block" }), blockNow = h("span", {}, "4");
-  block.addEventListener("input", () => { blockNow.textContent = block.value; again(); });
-  const again = settled(() => show(context), 80);
-  const picks = h("div", { class: "ask" }), problem = problemLine();
+  block.addEventListener("input", () => context.change({ block: Number(block.value) }, "block"));
+  const box = h("div", { class: "ask" }), problem = problemLine();
   const grid = h("div"), running = h("div"), methods = h("div");
   section.append(
-    picks, h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Queries and keys in a block: ", blockNow), block)), problem,
+    box, h("div", { class: "ask" }, h("label", { class: "wide" }, h("span", {}, "Queries and keys in a block: ", blockNow), block)), problem,
     h("div", { class: "split" }, h("div", {}, h("h3", {}, "The blocks"), grid), h("div", {}, h("h3", {}, "One query, block by block"), running)),
     h("h3", {}, "The methods"), methods);
-  parts = { section, picks, block, problem, grid, running, methods };
+  parts = { section, picks: box, block, blockNow, problem, grid, running, methods };
 }
 
 export function show({ shared }) {
-  const body = { text: shared.text, layer: shared.layer ?? undefined, head: shared.head, query: shared.row ?? 0, block: Number(parts.block.value) };
+  parts.block.value = parts.blockNow.textContent = shared.block;
+  const body = { text: shared.text, layer: shared.layer ?? undefined, head: shared.head, query: shared.row ?? 0, block: shared.block };
   query(body, (answer) => {
     data = answer;
     for (const row of data.trace) row.o = unpack(row.o);
     for (const method of data.methods) if (method.output) method.output = unpack(method.output);
     parts.problem.textContent = "";
-    choose();
+    parts.picks.replaceChildren(...picks(context, data.layer, false));
     draw();
     parts.section.dataset.ready = `${body.layer}/${body.head}/${body.query}/${body.block}`;
   }, (text) => {
-    parts.problem.textContent = shared.pass ? text : "Run a text in the first view: this one shows its heads.";
+    parts.problem.textContent = text;
     for (const part of ["picks", "grid", "running", "methods"]) parts[part].replaceChildren();
   });
-}
-
-function choose() {
-  const { shared } = context, layers = shared.pass?.layers ?? [data.layer];
-  const select = (label, options, value, change) =>
-    h("label", {}, label, h("select", { onchange: (event) => { change(event.target.value); show(context); } },
-      options.map(([key, text]) => option(key, text, String(key) === String(value)))));
-  parts.picks.replaceChildren(
-    select("Layer", layers.map((l) => [l.name, `${l.title}, layer ${l.number + 1}`]), data.layer.name, (value) => {
-      const layer = layers.find((l) => l.name === value);
-      Object.assign(shared, { layer: value, row: Math.min(shared.row, (shared.pass?.tokens[layer.rows].length ?? 1) - 1) });
-    }),
-    select("Head", Array.from({ length: data.layer.heads }, (_, i) => [i, i + 1]), shared.head, (value) => (shared.head = Number(value))),
-    select("Query", data.rows.map((word, i) => [i, `${i + 1}  ${word}`]), shared.row, (value) => (shared.row = Number(value))),
-  );
 }
 
 function draw() {

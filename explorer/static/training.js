@@ -8,7 +8,7 @@ export const id = "training";
 export const name = "Training";
 export const title = "Training, live";
 export const lead =
-  "The log of the run, drawn as it is written. A run that was started here can be paused and continued step by step. " +
+  "The log of the run, drawn as it is written. A run that was started here can be paused and continued step by step; the list at the top leads back to other models. " +
   "Below, one head's attention on your text at each save: the same words, with that save's weights.";
 
 let parts, context;
@@ -27,16 +27,21 @@ export function mount(section, { shared }) {
     }
   };
   const button = (id, text, act) => h("button", { type: "button", id, onclick: act }, text);
-  const preset = h("select", { id: "preset" }, option("smoke", "smoke: half a minute", true), option("laptop", "laptop: minutes, translates well"));
+  const preset = h("select", { id: "preset" }, option("smoke", "smoke: half a minute, only to watch; it writes nonsense", true), option("laptop", "laptop: minutes, translates well"));
   const precision = h("select", { id: "precision" }, option("fp32", "fp32", true), option("fp16", "fp16, with a loss scale"));
   const pause = button("pause", "Pause", () => order({ order: log.state === "paused" ? "go" : "pause" }));
   const one = button("one", "One step", () => order({ order: "step" })), stop = button("stop", "Stop and save", () => order({ order: "stop" }));
-  const start = h("form", { class: "ask", onsubmit: (event) => { event.preventDefault(); order({ order: "start", preset: preset.value, precision: precision.value }); } },
+  const start = h("form", { class: "ask", onsubmit: (event) => {
+    event.preventDefault();
+    const busy = log.state === "running" || log.state === "paused";
+    if (busy && !confirm(`This ends ${log.run} at step ${log.rows.at(-1)?.step ?? 0}; its state is saved. Start a new run?`)) return;
+    order({ order: "start", preset: preset.value, precision: precision.value });
+  } },
     h("label", {}, "Model", preset), h("label", {}, "Precision", precision), h("button", { id: "start" }, "Start a new run"));
   const problem = problemLine(), said = h("p", { role: "status", id: "training-state" }), lines = h("pre", { tabindex: 0, "aria-label": "Output of the training" });
   const charts = h("div", { class: "charts" }), layers = h("div", { class: "charts small-charts" }), saves = h("div"), behind = h("div");
   const layersTitle = h("h3", {}, "Gradient norm by layer");
-  section.append(h("div", { class: "ask" }, pause, one, stop), problem, said, lines, charts, layersTitle, layers, behind, h("h3", {}, "Attention over the saves"), saves, h("h3", {}, "Train another"), start);
+  section.append(h("div", { class: "ask" }, pause, one, stop), problem, said, lines, charts, layersTitle, layers, behind, h("h3", {}, "Train another"), start, h("h3", {}, "Attention over the saves"), saves);
   parts = { section, problem, said, lines, charts, layers, layersTitle, saves, behind, pause, one, stop, steering: [pause, one, stop] };
 }
 
@@ -68,10 +73,12 @@ const STATES = {
 };
 
 function draw() {
-  const rows = log.rows, training = rows.filter((row) => "loss" in row), valid = rows.filter((row) => "valid_loss" in row);
+  const rows = log.rows, training = rows.filter((row) => "loss" in row), valid = rows.filter((row) => "valid_loss" in row && !row.averaged);
   const steered = log.state === "running" || log.state === "paused", step = rows.at(-1)?.step ?? 0;
   parts.problem.textContent = log.problem || "";
-  parts.said.replaceChildren(`${STATES[log.state] ?? "…"}: ${log.run ?? ""}, step `, num(step, { id: "training-step" }), log.steps ? ` of ${count(log.steps)}` : "", ".");
+  parts.charts.hidden = !rows.length && log.state === "watched";
+  if (parts.charts.hidden) parts.said.textContent = `${log.run} holds the finished model only: its log and its saves are not in the folder. Start a new run to watch one.`;
+  else parts.said.replaceChildren(`${STATES[log.state] ?? "…"}: ${log.run ?? ""}, step `, num(step, { id: "training-step" }), log.steps ? ` of ${count(log.steps)}` : "", ".");
   parts.lines.textContent = log.state === "failed" || (!rows.length && log.state === "running") ? (log.said ?? []).join("\n") || "Preparing the data and the tokenizer …" : "";
   parts.lines.hidden = !parts.lines.textContent;
   for (const button of parts.steering) button.hidden = !steered;
@@ -112,7 +119,8 @@ function chart(title, unit, lines, { width = 360, height = 170, top = null, mark
   const x = (step) => left + (step / last) * (width - left - right), y = (value) => upper + (1 - (value - low) / (high - low || 1)) * (height - upper - lower);
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}: ${lines.filter((line) => line.points.length).map((line) => `${line.label} from ${brief(line.points[0][1])} to ${brief(line.points.at(-1)[1])}`).join("; ")}` },
     s("path", { d: `M${left} ${height - lower}H${width - right}`, class: "axis" }),
-    s("text", { x: left, y: height - 5, class: "soft" }, "0"), s("text", { x: width - right, y: height - 5, class: "soft", "text-anchor": "end" }, `step ${count(last)}`));
+    s("text", { x: left, y: upper - 2, class: "soft" }, brief(high)), s("text", { x: left, y: height - lower - 3, class: "soft" }, brief(low)),
+    s("text", { x: left, y: height - 5, class: "soft" }, "step 0"), s("text", { x: width - right, y: height - 5, class: "soft", "text-anchor": "end" }, count(last)));
   let lowest = -Infinity;
   for (const line of [...lines].sort((a, b) => y(a.points.at(-1)?.[1] ?? 0) - y(b.points.at(-1)?.[1] ?? 0))) {
     if (!line.points.length) continue;
@@ -145,9 +153,8 @@ function scaleChart(training, line) {
 function drawSaves() {
   const { shared } = context;
   if (!shared.facts) return parts.saves.replaceChildren(h("p", { class: "soft" }, "After the first save."));
-  const body = { text: shared.text, head: shared.head };
-  if (shared.layer) body.layer = shared.layer;
-  else return chooseLayer(body);
+  if (!shared.facts.views.includes("head")) return parts.saves.replaceChildren(h("p", { class: "soft" }, "This model has no attention."));
+  const body = { text: shared.text, head: shared.head, layer: shared.layer ?? undefined };
   querySaves(body, (seen) => {
     parts.saves.replaceChildren(
       h("p", { class: "soft small" }, `${seen.layer.title}, layer ${seen.layer.number + 1}, head ${seen.head + 1}, of “${shared.text}”. Choose others in the first view.`),
@@ -155,17 +162,4 @@ function drawSaves() {
       ...(seen.saves.length ? [] : [h("p", { class: "soft" }, "This run keeps no saves.")]));
     parts.section.dataset.saves = seen.saves.length;
   }, (text) => parts.saves.replaceChildren(h("p", { class: "soft" }, text)));
-}
-
-// The last layer, if none has been chosen yet.
-async function chooseLayer(body) {
-  try {
-    const seen = await ask("translate", { text: body.text });
-    if (!seen.layers.length) return parts.saves.replaceChildren(h("p", { class: "soft" }, "This model has no attention."));
-    context.shared.layer = seen.layers.at(-1).name;
-    drawSaves();
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    parts.saves.replaceChildren(h("p", { class: "soft" }, error.message));
-  }
 }

@@ -1,115 +1,125 @@
-// View 1: a text, the model's answer, and all attention maps.
+// All attention maps of a text, small; one of them large, with its words; another one beside it.
 
-import { latest, unpack } from "./api.js";
-import { brief, h, num, problemLine, settled, table } from "./dom.js";
-import { largeMap, legend, links, thumbnail } from "./maps.js";
+import { ask, Problem, unpack } from "./api.js";
+import { brief, h, table } from "./dom.js";
+import { largeMap, legend, links, strongest, thumbnail } from "./maps.js";
 
 export const id = "translate";
 export const name = "Translate";
 export const title = "Translate, and see the attention";
 export const lead =
-  "Each small square is one attention head: a row for each query word, a column for each key word, " +
-  "darker for larger weights. Choose a square to enlarge it, choose a cell to see how its weight is computed.";
+  "Each small square is one attention head: a row for each query, a column for each key; the stronger the colour, the larger the weight. " +
+  "Choose a square to see it large; point at a cell to read its weight, choose it to see how it is computed.";
 
-let parts, context;
+let parts, context, drawn;
 
-export function mount(section, { shared, go }) {
-  const input = h("input", { type: "text", id: "text", value: shared.text, autocomplete: "off", spellcheck: "false" });
-  const problem = problemLine();
-  const answer = h("p", { class: "answer", id: "answer", role: "status" });
-  const chosen = h("div", { class: "split" }), all = h("div", { id: "maps" }), shares = h("div");
-  const query = latest("translate");
-  const send = () => query({ text: input.value }, (seen) => draw(seen), (text) => {
-    problem.textContent = text;
-    section.dataset.text = input.value;
-  });
-  input.addEventListener("input", settled(send, 150));
-  const form = h("form", { class: "ask", onsubmit: (event) => { event.preventDefault(); send(); } },
-    h("label", { class: "wide" }, "Your text", input), h("button", { class: "main" }, "Run"));
-  section.append(form, problem, answer, shares, chosen, all);
-  parts = { section, input, problem, answer, shares, chosen, all, send };
-  context = { shared, go };
+export function mount(section, given) {
+  context = given;
+  const all = h("div", { id: "maps" }), shares = h("div"), words = h("div", { id: "linked" }), chosen = h("div", { id: "large" });
+  section.append(shares, h("div", { class: "overview" }, h("div", {}, all, words), chosen));
+  parts = { section, all, shares, words, chosen };
 }
 
 export function show({ shared }) {
-  if (!shared.facts) parts.problem.textContent = "There is no model yet: it is saved at the first validation of the training; see the last view.";
-  else if (parts.section.dataset.text !== shared.text) {
-    parts.input.value = shared.text;
-    parts.send();
+  const { pass } = shared;
+  if (drawn !== pass) {
+    drawn = pass;
+    parts.shares.replaceChildren(...(pass.shares ? [shareTable(pass.shares)] : []));
+    const groups = new Map();
+    for (const layer of pass.layers) groups.set(layer.title, [...(groups.get(layer.title) || []), layer]);
+    parts.all.replaceChildren(
+      h("div", { class: "groups" }, [...groups].map(([title, layers]) => h("section", {}, h("h3", {}, title), h("div", { class: "multiples" }, layers.map(layerRow))))),
+      ...(pass.layers.length ? [legend()] : [h("p", { class: "soft" }, "This model has no attention: it is recurrent.")]));
   }
-}
-
-// New weights have been saved.
-export const renewed = () => {
-  if (!parts.input.value) parts.input.value = context.shared.text;
-  parts.send();
-};
-
-function draw(seen) {
-  const { shared } = context;
-  for (const layer of seen.layers) layer.weights = unpack(layer.weights);
-  Object.assign(shared, { text: seen.text, pass: seen });
-  const kept = seen.layers.find((layer) => layer.name === shared.layer);
-  if (!kept) Object.assign(shared, { layer: seen.layers.at(-1)?.name, head: 0 });
-  parts.problem.textContent = "";
-  parts.answer.textContent = seen.answer;
-  parts.answer.title = `the model's answer to: ${seen.text}`;
-  parts.shares.replaceChildren(...(seen.shares ? [shareTable(seen.shares)] : []));
-  const groups = new Map();
-  for (const layer of seen.layers) groups.set(layer.title, [...(groups.get(layer.title) || []), layer]);
-  parts.all.replaceChildren(
-    h("div", { class: "groups" }, [...groups].map(([title, layers]) =>
-      h("section", {}, h("h3", {}, title), h("div", { class: "multiples" }, layers.map(layerRow))))),
-    ...(seen.layers.length ? [legend()] : [h("p", { class: "soft" }, "This model has no attention: it is recurrent.")]),
-  );
   choose();
-  parts.section.dataset.text = seen.text;
+  parts.section.dataset.text = pass.text;
 }
 
 function layerRow(layer) {
   const heads = Array.from({ length: layer.heads }, (_, number) => {
+    const key = `${layer.name}/${number}`;
     const button = h("button", {
-      class: "thumb", type: "button", "aria-pressed": "false", "data-layer": layer.name, "data-head": number,
-      "aria-label": `${layer.title}, layer ${layer.number + 1}, head ${number + 1}`,
-      onclick: () => { Object.assign(context.shared, { layer: layer.name, head: number }); choose(); },
+      class: `thumb${context.shared.off.includes(key) ? " out" : ""}`, type: "button", "aria-pressed": "false", tabindex: -1, "data-layer": layer.name, "data-head": number,
+      "aria-label": `${layer.title}, layer ${layer.number + 1}, head ${number + 1}${context.shared.off.includes(key) ? ", switched off" : ""}`,
+      onclick: () => context.change({ layer: layer.name, head: number, row: rowIn(layer), column: null }),
+      onkeydown: (event) => move(event, button),
     });
-    button.append(thumbnail(layer.weights, number), h("span", {}, `head ${number + 1}`));
+    button.append(thumbnail(layer.weights, number));
     return button;
   });
   const row = h("div", { class: "heads" }, heads);
   row.style.setProperty("--heads", layer.heads);
-  return h("div", { class: "layer" }, h("span", {}, `layer ${layer.number + 1}`), row);
+  return h("div", { class: "layer" }, h("span", {}, layer.number + 1), row);
 }
 
-// The chosen head large: its words with links, and its map.
+const rowIn = (layer) => Math.min(context.shared.row ?? 0, context.shared.pass.tokens[layer.rows].length - 1);
+
+// The squares are one stop for the Tab key; arrows move among them.
+function move(event, button) {
+  const all = [...parts.all.querySelectorAll(".thumb")], row = button.parentElement.children.length;
+  const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row, ArrowDown: row }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  const next = all[all.indexOf(button) + step];
+  if (next) { next.focus(); next.click(); }
+}
+
 function choose() {
-  const { shared, go } = context, { layer: chosen, head } = shared;
+  const { shared, change, go } = context, { pass, head } = shared;
+  const layer = pass.layers.find((one) => one.name === shared.layer);
   for (const button of parts.all.querySelectorAll(".thumb")) {
-    button.setAttribute("aria-pressed", String(button.dataset.layer === chosen && Number(button.dataset.head) === head));
+    const on = button.dataset.layer === shared.layer && Number(button.dataset.head) === head;
+    button.setAttribute("aria-pressed", String(on));
+    button.tabIndex = on ? 0 : -1;
   }
-  const layer = shared.pass.layers.find((one) => one.name === chosen);
-  if (!layer) return parts.chosen.replaceChildren();
-  const rows = shared.pass.tokens[layer.rows], columns = shared.pass.tokens[layer.columns];
-  const open = (row, column) => go("head", { row, column });
-  const best = (i) => {
-    const [, q, k] = layer.weights.shape;
-    const row = layer.weights.subarray((head * q + i) * k, (head * q + i + 1) * k);
-    return row.indexOf(Math.max(...row));
-  };
-  shared.row = Math.min(shared.row ?? Math.floor(rows.length / 2), rows.length - 1);
-  shared.column = best(shared.row);
-  const label = `${layer.title}, layer ${layer.number + 1}, head ${head + 1}`;
-  const map = largeMap({ ...layer, head, rows, columns, row: shared.row, column: shared.column, label, picked: open });
-  const words = links({ ...layer, head, rows, columns, pointed: (row) => map.point(row, best(row)), picked: (row) => open(row, best(row)) });
+  if (!layer) return [parts.chosen, parts.words].forEach((part) => part.replaceChildren());
+  shared.row ??= Math.floor(pass.tokens[layer.rows].length / 2);
+  shared.column ??= strongest(layer, head, shared.row);
+  const { element, point } = mapOf(pass, layer, head);
+  const rows = pass.tokens[layer.rows], columns = pass.tokens[layer.columns];
+  parts.words.replaceChildren(h("h3", {}, "Words"), links({
+    ...layer, head, rows, columns, pointed: (row) => point(row, strongest(layer, head, row)), picked: (row) => go("head", { row, column: strongest(layer, head, row) }),
+  }));
+  const key = `${layer.name}/${head}`, off = shared.off.includes(key);
   parts.chosen.replaceChildren(
-    h("div", {}, h("h3", {}, "Words"), words), h("div", {}, h("h3", { id: "chosen" }, label), map.element));
+    h("h3", { id: "chosen" }, label(layer, head)), element,
+    h("p", { class: "tools" },
+      h("button", { type: "button", id: "switch", "aria-pressed": String(off), onclick: () => change({ off: off ? shared.off.filter((one) => one !== key) : [...shared.off, key] }) }, off ? "Switch this head on" : "Switch this head off"), " ",
+      h("button", { type: "button", id: "pin", onclick: () => change({ beside: `${key}/${pass.text}` }) }, "Keep this map beside")),
+    h("div", { id: "beside" }));
+  besides();
+}
+
+const label = (layer, head) => `${layer.title}, layer ${layer.number + 1}, head ${head + 1}`;
+
+function mapOf(pass, layer, head) {
+  const { shared, go } = context, rows = pass.tokens[layer.rows], columns = pass.tokens[layer.columns];
+  return largeMap({ ...layer, head, rows, columns, row: Math.min(shared.row, rows.length - 1), column: Math.min(shared.column, columns.length - 1), label: label(layer, head),
+    picked: (row, column) => go("head", { layer: layer.name, head, row, column, text: pass.text }) });
+}
+
+// The map that was kept, "layer/head/text": of another head, or of another text.
+async function besides() {
+  const { shared, change } = context, { beside } = shared;
+  if (!beside) return;
+  const [name, number] = beside.split("/", 2), text = beside.slice(name.length + number.length + 2);
+  try {
+    const seen = text === shared.pass.text ? shared.pass : await ask("translate", { text, off: shared.off });
+    const layer = seen.layers.find((one) => one.name === name), box = document.getElementById("beside");
+    if (!layer || !box || shared.beside !== beside) return;
+    layer.weights = unpack(layer.weights);
+    box.replaceChildren(h("h3", {}, label(layer, Number(number)), text === shared.pass.text ? "" : h("span", { class: "soft" }, ` of “${text}”: ${seen.answer}`)),
+      mapOf(seen, layer, Number(number)).element, h("button", { type: "button", onclick: () => change({ beside: null }) }, "Take it away"));
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+  }
 }
 
 function shareTable(shares) {
-  const rows = shares.slice(0, 8).map(([label, share]) => {
+  const rows = shares.slice(0, 8).map(([name, share]) => {
     const bar = h("span", { class: "bar" });
     bar.style.width = `${100 * share}%`;
-    return h("tr", {}, h("th", { scope: "row" }, label), h("td", { "data-value": share }, `${brief(100 * share)} %`), h("td", { class: "with" }, bar));
+    return h("tr", {}, h("th", { scope: "row" }, name), h("td", { "data-value": share }, `${brief(100 * share)} %`), h("td", { class: "with" }, bar));
   });
   return table("Probability of each class", ["class", "probability", ""], rows);
 }

@@ -1,0 +1,46 @@
+"""The process for views whose work may take seconds, so that the others are answered meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+
+
+class Apart:
+    """The process, as the explorer sees it; it is started with the first question."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def answer(self, run: Path, view: str, body: Any) -> dict[str, Any]:
+        """`Session.answer` for this run. Raises InputError as it does, and where the process ends."""
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                command = [sys.executable, "-m", f"{__package__}.apart_process"]
+                self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            assert self._process.stdin is not None and self._process.stdout is not None  # noqa: PT018
+            try:
+                self._process.stdin.write(json.dumps([str(run.resolve()), view, body]).encode() + b"\n")
+                self._process.stdin.flush()
+                line = self._process.stdout.readline()
+            except OSError:
+                line = b""
+        if not line:
+            raise InputError("The process that computes this view has ended. Ask again: another one starts.")
+        answer = json.loads(line)
+        if "problem" in answer:
+            raise InputError(answer["problem"])
+        return answer
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            with self._process:  # closes the pipes and waits
+                pass

@@ -1,0 +1,37 @@
+"""Answers the views that `apart` asks for: python -m handloom.explorer.apart_process
+
+Each line of standard input is a question [run, view, body], each line of standard output the answer, in JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+
+from ..errors import InputError
+from .packing import to_json
+from .session import Session
+
+
+def main() -> None:
+    session: Session | None = None
+    answers, sys.stdout = sys.stdout.buffer, sys.stderr  # what else prints must not get between the answers
+    for line in sys.stdin:
+        run, view, body = json.loads(line)
+        try:
+            if session is None or str(session.run) != run:
+                session = Session(Path(run))
+            answer = session.answer(view, body)
+        except InputError as error:
+            answer = {"problem": str(error)}
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"problem": f"An error inside handloom: {type(error).__name__}. The terminal shows more."}
+        answers.write(to_json(answer) + b"\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+// The home: one picture of the whole model; each box leads to the view that shows it at work.
+
+import { count, h, s } from "./dom.js";
+import { address } from "./state.js";
+
+export const id = "model";
+export const name = "Model";
+export const title = "The whole model in one picture";
+export const lead = "Your text enters at the bottom left as tokens; the answer leaves at the top right, one token at a time. Choose a box to see it at work on your text.";
+
+let box, context;
+
+export function mount(section, given) {
+  context = given;
+  box = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The model" });
+  section.append(box);
+}
+
+const TALL = 38, GAP = 16, SIDE = 560, BETWEEN = 60;
+
+// The floors of a stack from the ground up, each a list of boxes [label, small text, view, changes].
+function floors(side, layers, { pass, facts, last, first }) {
+  const tokens = (last ? pass.tokens.read ?? pass.tokens.text : pass.tokens.source) ?? [];
+  const inner = [...layers.values()].map((parts) => [
+    ...parts.map((layer) => [`${layer.title.replace(/^\w+ s/, "S")}, layer ${layer.number + 1}`, `${layer.heads} heads: who looks at whom`, "translate", { layer: layer.name, head: 0, row: null, column: null }, layer]),
+    ["Feed-forward", "each position for itself", "graph", {}]]);
+  const top = !last ? [] : facts.kind === "classifier" ? [[["Class", short(pass.answer), "translate", {}]]]
+    : [[["Probabilities of the next token", "softmax over the vocabulary", "next", {}]], [["Beam search", short(pass.answer), "beam", {}]]];
+  return [[[first ? "Your text" : "The answer so far", short(tokens.join(" "))]],
+    [["Tokens", `${tokens.length}, of ${count(facts.vocabulary)} kinds`, "bpe", {}]],
+    [["Embedding and position", `each token becomes ${facts.d_model ?? "many"} numbers`, "graph", {}]], ...inner, ...top];
+}
+
+export function show({ shared }) {
+  const { facts, pass } = shared, stacks = new Map();
+  for (const layer of pass.layers) {
+    const side = layer.name.split(".")[0];
+    if (!stacks.has(side)) stacks.set(side, new Map());
+    stacks.get(side).set(layer.number, [...(stacks.get(side).get(layer.number) ?? []), layer]);
+  }
+  if (!stacks.size) stacks.set("model", new Map());
+  const sides = [...stacks].map(([side, layers], i) => floors(side, layers, { pass, facts, first: !i, last: i === stacks.size - 1 }));
+  const height = Math.max(...sides.map((side) => side.length)) * (TALL + GAP), width = sides.length * (SIDE + BETWEEN) - BETWEEN;
+  const y = (floor) => height - (floor + 1) * (TALL + GAP) + GAP / 2;
+  const boxes = [], lines = [], memory = y(sides[0].length - 1) + TALL / 2;
+  sides.forEach((side, number) => side.forEach((floor, level) => {
+    const wide = (SIDE - (floor.length - 1) * 10) / floor.length, left = number * (SIDE + BETWEEN);
+    if (level) lines.push(`M${left + SIDE / 2} ${y(level) + TALL + GAP}v${-GAP}`);
+    floor.forEach(([label, small, view, changes, layer], i) => {
+      const x = left + i * (wide + 10), at = `translate(${x} ${y(level)})`;
+      const inner = [s("rect", { width: wide, height: TALL, rx: 5 }), s("text", { x: 9, y: 16 }, label), s("text", { x: 9, y: 31, class: "soft small" }, small)];
+      boxes.push(facts.views.includes(view)
+        ? s("a", { href: address(view, changes), "aria-label": `${label}: ${small}`, class: "box", transform: at, onclick: (event) => { event.preventDefault(); context.go(view, changes); } }, inner)
+        : s("g", { class: "box", transform: at }, inner));
+      // The encoder's result goes to each cross-attention.
+      if (layer && layer.columns === "source" && layer.rows !== "source") lines.push(`M${left - BETWEEN} ${memory}h${BETWEEN / 2}V${y(level) + TALL + GAP / 2}H${x + wide / 2}v${-GAP / 2}`);
+    });
+  }));
+  box.replaceChildren(s("svg", { class: "model", width, height, viewBox: `-2 0 ${width + 4} ${height}`, role: "group", "aria-label": `${facts.kind} model` }, s("path", { class: "flow", d: lines.join("") }), boxes));
+  box.closest("section").dataset.ready = pass.text;
+}
+
+const short = (text) => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
