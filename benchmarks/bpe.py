@@ -16,7 +16,6 @@ import argparse
 import gzip
 import json
 import os
-import platform
 import random
 import statistics
 import string
@@ -26,12 +25,12 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bpe_corpora import CORPORA, variations
 from benchmarks.side_by_side import write_results
+from handloom.train.runs.machine import machine, versions
 
 Result = dict[str, Any]
 Measure = Callable[..., Result]
@@ -200,19 +199,6 @@ def unpacked(files: Sequence[Path], folder: Path) -> list[Path]:
     return result
 
 
-def machine() -> Result:
-    model = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
-    return {
-        "cpu": model[0] if model else platform.processor(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("handloom", "numpy", "regex", "tokenizers")},
-    }
-
-
 def report(result: Result, indent: int = 0) -> None:
     """Print nested results as lines."""
     for name, value in result.items():
@@ -242,7 +228,7 @@ def main() -> None:
         folder = Path(name)
         files = unpacked(arguments.files or default_corpus(folder), folder)
         results: Result = {
-            "machine": machine(),
+            "machine": {**machine(), **versions("handloom", "numpy", "regex", "tokenizers")},
             "how": f"medians of {arguments.repeat}, the two sides by turns, each measurement in a process of its own",
             "load average before": os.getloadavg()[0],
         }

@@ -15,16 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.side_by_side import write_results
 from handloom.autograd.fast import compiled, mkl
+from handloom.train.runs.machine import machine, versions
 
 SIZES = {
     "d_model 256, 3+3 layers, vocabulary 30,000": {"d_model": 256, "layers": 3, "vocabulary": 30_000},
@@ -128,18 +127,11 @@ def prefixes(engine: Engine) -> dict[str, float]:
     return result
 
 
-def machine(engines: list[str]) -> dict[str, Any]:
-    information = Path("/proc/cpuinfo").read_text().splitlines()
-    models = [text.split(":")[1].strip() for text in information if "model name" in text]
+def about(engines: list[str]) -> dict[str, Any]:
     packages = ["numpy", *(name for name in ("transformers", "ctranslate2") if name in engines)]
-    return {
-        "cpu": models[0] if models else platform.processor(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in [*packages, *(["torch"] if "transformers" in engines else [])]},
-        "handloom uses": [name for name in (compiled.library(), mkl.library()) if name],
-    }
+    packages += ["torch"] if "transformers" in engines else []
+    uses = [name for name in (compiled.library(), mkl.library()) if name]
+    return {**machine(), **versions(*packages), "handloom uses": uses}
 
 
 def main() -> None:
@@ -153,7 +145,7 @@ def main() -> None:
     arguments = parser.parse_args()
     engines = [Engine(name, arguments.threads) for name in dict.fromkeys(["handloom", *arguments.engines])]
     cells = compare(engines, arguments.repeat)
-    common = {"machine": machine(arguments.engines), "threads": arguments.threads, "load average": os.getloadavg()[0]}
+    common = {"machine": about(arguments.engines), "threads": arguments.threads, "load average": os.getloadavg()[0]}
     if arguments.prefix:
         common["ms a token after a prefix"] = prefixes(engines[0])
     print(table(cells, [engine.name for engine in engines]))

@@ -103,7 +103,7 @@ def test_another_table_of_a_finished_run(trained: Example) -> None:
 def test_what_is_refused(trained: Example) -> None:
     assert "shakespeare" in trained.fails("--data", "shakespear")
     assert "add --checkpoint" in trained.fails("This is a")
-    assert "from zero on" in trained.fails("--checkpoint", "run", "--temperature", "-1", "A")
+    assert "a number from 0 on" in trained.fails("--checkpoint", "run", "--temperature", "-1", "A")
     assert "no token" in trained.fails("--checkpoint", "run", "\u4e2d")
     assert "not a run" in trained.fails("--checkpoint", ".", "A")
     assert "exists already" in trained.fails("--preset", "smoke", "--out", "run")

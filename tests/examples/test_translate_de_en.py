@@ -122,7 +122,7 @@ def wrong(trained: Path, *arguments: object, stdin: bytes = b"") -> str:
 def test_wrong_options(trained: Path) -> None:
     assert "tatoeba" in wrong(trained, "--data", "tatoebo"), "an unknown set lists those known"
     assert "must be a whole number from 1" in wrong(trained, "--steps", "-3")
-    assert "from zero on" in wrong(trained, "--seed", "-1")
+    assert "a whole number from 0" in wrong(trained, "--seed", "-1")
     assert "for training" in wrong(trained, "--checkpoint", "run", "--device", "cuda", "Ein Hund.")
     assert "add --out" in wrong(trained, "--overwrite")
     assert "--data is empty" in wrong(trained, "--data", "")
