@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -27,6 +26,8 @@ from .arguments import Parser, path
 from .autograd.backend import DeviceError, check_device, import_cupy
 from .errors import InputError
 from .train.cli.command_line import run_main
+from .train.runs.machine import machine as machine_of_runs
+from .train.runs.machine import versions
 
 ROOT = Path(__file__).resolve().parent
 FORMAT = 1
@@ -119,14 +120,6 @@ def torch_finds_a_gpu() -> bool:
 
 def machine(cupy: Any) -> dict[str, Any]:
     """The GPU, driver and versions: what a report must say to be of use."""
-    from importlib import metadata
-
-    def version(package: str) -> str | None:
-        try:
-            return metadata.version(package)
-        except metadata.PackageNotFoundError:
-            return None
-
     runtime = cupy.cuda.runtime
     about = runtime.getDeviceProperties(0)
     packages = "handloom", "numpy", "cupy-cuda13x", "cupy-cuda12x", "torch", "nvidia-cuda-nvrtc"
@@ -137,9 +130,8 @@ def machine(cupy: Any) -> dict[str, Any]:
         "memory_gb": round(about["totalGlobalMem"] / 1e9, 1),
         "driver": runtime.driverGetVersion(),
         "runtime": runtime.runtimeGetVersion(),
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "versions": {package: found for package in packages if (found := version(package))},
+        **machine_of_runs(),
+        "versions": versions(*packages),
     }
 
 
