@@ -6,7 +6,7 @@ from typing import Any
 
 from ..runs.folder import RunFolder
 from ..runs.plots import plot_attention, plot_heads
-from ..tasks.translation import Translator
+from ..tasks.translator import Translator
 from .generation import check_lengths, show_translations, strategy_of
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..runs.plots import plot_shares
-from ..tasks.translation import Translator
+from ..tasks.translator import Translator
 from .attention_pictures import word_weights
 
 #: Where a head looks, seen from the token that looks; then, what it looks at.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import InputError
 from ..runs.plots import plot_heads
-from ..tasks.translation import Translator
+from ..tasks.translator import Translator
 
 
 def draw_attention(
