@@ -137,12 +137,11 @@ class Elementwise(Function):
 
     value: ClassVar[Any]
     gradient: ClassVar[Any]
-    kept_for_it: ClassVar[str]
+    needed: ClassVar[slice]  # of (x, y)
 
     def forward(self, x):
         y = self.value(x, array_module(x))
-        if self.kept_for_it:
-            self.save(x if self.kept_for_it == "x" else y)
+        self._saved = (x, y)[self.needed]  # what `save` does: a call less matters for small arrays
         return y
 
     def backward(self, g):
@@ -163,7 +162,8 @@ def elementwise(
         reference: as of `declare`.
         text: the docstring.
     """
-    rules = {"value": staticmethod(value), "gradient": staticmethod(gradient), "kept_for_it": saved}
+    needed = {"x": slice(0, 1), "y": slice(1, 2), "": slice(0)}[saved]
+    rules = {"value": staticmethod(value), "gradient": staticmethod(gradient), "needed": needed}
     kind: Any = type(name, (Elementwise,), {**rules, "__doc__": text, "__module__": gradient.__module__})
 
     def function(x: Any) -> Tensor:
