@@ -21,7 +21,6 @@ from handloom.train.data.files import (
     read_jsonl,
     read_lines,
     read_parallel,
-    read_parallel_files,
     read_tsv,
 )
 
@@ -43,18 +42,17 @@ def refusal(function, *args, **kwargs) -> str:
 
 
 class TestLines:
-    def test_splits_at_line_feeds_only(self, tmp_path):
-        assert read_lines(write(tmp_path / "t", f"{ODD_SEPARATORS}\nsecond\n")) == [ODD_SEPARATORS, "second"]
-
-    def test_carriage_return_before_the_line_feed_is_line_end(self, tmp_path):
-        assert read_lines(write(tmp_path / "t", b"eins\r\nzwei\r\n\r\ndrei")) == ["eins", "zwei", "", "drei"]
-
-    def test_byte_order_mark_is_skipped_at_the_start_only(self, tmp_path):
-        assert read_lines(write(tmp_path / "t", "\ufeffeins\n\ufeffzwei\n")) == ["eins", "\ufeffzwei"]
-
-    @pytest.mark.parametrize("name", ["t.gz", "no_suffix"])
-    def test_gzip_is_known_by_its_content(self, tmp_path, name):
-        assert read_lines(write(tmp_path / name, gzip.compress("Grüße\nzwei\n".encode()))) == ["Grüße", "zwei"]
+    @pytest.mark.parametrize(
+        ("content", "lines"),
+        [
+            (f"{ODD_SEPARATORS}\nsecond\n", [ODD_SEPARATORS, "second"]),
+            (b"eins\r\nzwei\r\n\r\ndrei", ["eins", "zwei", "", "drei"]),
+            ("\ufeffeins\n\ufeffzwei\n", ["eins", "\ufeffzwei"]),  # a byte order mark is one at the start only
+            (gzip.compress("Grüße\nzwei\n".encode()), ["Grüße", "zwei"]),  # known by its content, not by its name
+        ],
+    )
+    def test_what_is_read(self, tmp_path, content, lines):
+        assert read_lines(write(tmp_path / "t", content)) == lines
 
     def test_lines_come_one_by_one(self, tmp_path):
         lines = iter_lines(write(tmp_path / "t", b"good\n\xff\n"))
@@ -68,38 +66,34 @@ class TestLines:
         content = "".join(line + "\n" for line in lines).encode()
         assert list(decode_lines(io.BytesIO(content), "t")) == lines
 
-    def test_missing_file(self, tmp_path):
-        assert f"{tmp_path / 'nothing'} does not exist" in refusal(read_lines, tmp_path / "nothing")
-
-    def test_folder(self, tmp_path):
-        assert f"{tmp_path} can't be read: it is a folder" in refusal(read_lines, tmp_path)
-
-    def test_path_through_a_file(self, tmp_path):
+    @pytest.mark.parametrize(
+        ("name", "content", "said"),
+        [
+            ("nothing", None, "{path} does not exist"),
+            (".", None, "can't be read: it is a folder"),
+            ("file/t", None, "can't be read: Not a directory"),
+            ("t", "", "{path} is empty"),
+            ("t.gz", "<html>404\n", "is named .gz but is not a gzip file"),
+            (
+                "t",
+                "gut\nüber\n".encode() + "grün\n".encode("latin-1"),
+                "{path}, line 3, byte 3 of the line (byte 13 of the text): 0xfc is not valid UTF-8",
+            ),
+            ("t", "grün\n".encode("latin-1"), "iconv -f WINDOWS-1252 -t UTF-8"),
+            ("t", b"\xef\xbb\xbfa\xe4b\n", "line 1, byte 5 of the line (byte 5 of"),
+            ("t", "abü".encode()[:-1], "line 1, byte 3 of the line"),
+        ],
+    )
+    def test_what_is_refused(self, tmp_path, name, content, said):
         write(tmp_path / "file", "x\n")
-        assert "can't be read: Not a directory" in refusal(read_lines, tmp_path / "file" / "t")
+        path = tmp_path / name if content is None else write(tmp_path / name, content)
+        assert said.format(path=path) in refusal(read_lines, path)
 
     @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read any file")
     def test_no_permission(self, tmp_path):
         path = write(tmp_path / "t", "x\n")
         path.chmod(0)
         assert "can't be read: Permission denied" in refusal(read_lines, path)
-
-    def test_empty_file(self, tmp_path):
-        assert f"{tmp_path / 't'} is empty" in refusal(read_lines, write(tmp_path / "t", ""))
-
-    def test_not_utf8_names_line_and_byte(self, tmp_path):
-        path = write(tmp_path / "t", "gut\nüber\n".encode() + "grün\n".encode("latin-1"))
-        message = refusal(read_lines, path)
-        assert f"{path}, line 3, byte 3 of the line (byte 13 of the text): 0xfc is not valid UTF-8" in message
-        assert "iconv -f WINDOWS-1252 -t UTF-8" in message
-
-    def test_not_utf8_counts_the_byte_order_mark(self, tmp_path):
-        assert "line 1, byte 5 of the line (byte 5 of" in refusal(
-            read_lines, write(tmp_path / "t", b"\xef\xbb\xbfa\xe4b\n")
-        )
-
-    def test_not_utf8_where_a_character_is_cut_off(self, tmp_path):
-        assert "line 1, byte 3 of the line" in refusal(read_lines, write(tmp_path / "t", "abü".encode()[:-1]))
 
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
     def test_utf16(self, tmp_path, encoding):
@@ -139,9 +133,6 @@ class TestLines:
         packed[len(packed) // 2] ^= 0x10
         assert "damaged or truncated gzip file" in refusal(read_lines, write(tmp_path / "t.gz", bytes(packed)))
 
-    def test_named_gz_but_plain(self, tmp_path):
-        assert "is named .gz but is not a gzip file" in refusal(read_lines, write(tmp_path / "t.gz", "<html>404\n"))
-
 
 class TestParallel:
     def test_pairs_and_dropped_lines(self, tmp_path):
@@ -152,74 +143,49 @@ class TestParallel:
         assert text.dropped == [2, 4, 5]
         assert "left out 3 pairs with a blank side (line 2, 4, 5)" in text.note()
 
-    def test_nothing_dropped_no_note(self, tmp_path):
-        write(tmp_path / "c.de", "eins\n")
-        write(tmp_path / "c.en", "one\n")
-        assert read_parallel(tmp_path / "c").note() == ""
-
     def test_one_side_gzipped_and_other_languages(self, tmp_path):
-        write(tmp_path / "c.en", "one\ntwo\n")
+        write(tmp_path / "c.en", f"{ODD_SEPARATORS}\ntwo\n")
         write(tmp_path / "c.fr.gz", gzip.compress(b"un\ndeux\n"))
-        assert read_parallel(tmp_path / "c", "en", "fr").pairs == [("one", "un"), ("two", "deux")]
+        text = read_parallel(tmp_path / "c", "en", "fr")
+        assert (text.pairs, text.note()) == ([(ODD_SEPARATORS, "un"), ("two", "deux")], "")
 
     def test_plain_file_comes_before_gzipped(self, tmp_path):
         write(tmp_path / "c.de.gz", gzip.compress(b"packed\n"))
         plain = write(tmp_path / "c.de", "plain\n")
         assert find_parallel(tmp_path / "c", "de") == plain
 
-    def test_odd_separators_keep_the_pairing(self, tmp_path):
-        write(tmp_path / "c.de", f"{ODD_SEPARATORS}\nzwei\n")
-        write(tmp_path / "c.en", "one\ntwo\n")
-        assert read_parallel(tmp_path / "c").pairs == [(ODD_SEPARATORS, "one"), ("zwei", "two")]
-
-    def test_different_lengths_say_both_counts(self, tmp_path):
-        write(tmp_path / "c.de", "x\n" * 1200)
-        write(tmp_path / "c.en", "y\n" * 1199)
-        message = refusal(read_parallel, tmp_path / "c")
-        assert "c.de has 1,200 lines" in message
-        assert "c.en has 1,199" in message
-
-    def test_one_file_missing(self, tmp_path):
-        write(tmp_path / "c.de", "x\n")
-        assert f"The file {tmp_path / 'c'}.en (or {tmp_path / 'c'}.en.gz) does not exist" in refusal(
-            read_parallel, tmp_path / "c"
-        )
-
-    def test_all_pairs_blank(self, tmp_path):
-        write(tmp_path / "c.de", "x\n\n")
-        write(tmp_path / "c.en", "\ny\n")
-        assert "none of the 2 pairs has text on both sides" in refusal(read_parallel, tmp_path / "c")
-
-    def test_empty_file(self, tmp_path):
-        files = write(tmp_path / "a", ""), write(tmp_path / "b", "y\n")
-        assert "is empty" in refusal(read_parallel_files, *files)
+    @pytest.mark.parametrize(
+        ("german", "english", "said"),
+        [
+            ("x\n" * 1200, "y\n" * 1199, "c.de has 1,200 lines and {folder}/c.en has 1,199"),
+            ("x\n", None, "The file {folder}/c.en (or {folder}/c.en.gz) does not exist"),
+            ("x\n\n", "\ny\n", "none of the 2 pairs has text on both sides"),
+            ("", "y\n", "is empty"),
+        ],
+    )
+    def test_what_is_refused(self, tmp_path, german, english, said):
+        write(tmp_path / "c.de", german)
+        if english is not None:
+            write(tmp_path / "c.en", english)
+        assert said.format(folder=tmp_path) in refusal(read_parallel, tmp_path / "c")
 
 
 class TestTable:
-    def test_two_columns_are_source_and_target(self, tmp_path):
-        path = write(tmp_path / "t.tsv", "Hallo\tHello\r\nJa\tYes\r\n")
-        assert read_tsv(path).pairs == [("Hallo", "Hello"), ("Ja", "Yes")]
-
-    @pytest.mark.parametrize("header", ["en\tde\tid", "English\tGerman\tsource", "eng\tDeutsch\t"])
-    def test_header_names_the_order(self, tmp_path, header):
-        path = write(tmp_path / "t.tsv", f"{header}\nHello\tHallo\t1\nYes\tJa\t2\n")
-        assert read_tsv(path).pairs == [("Hallo", "Hello"), ("Ja", "Yes")]
-
-    def test_header_with_a_language_known_by_code_alone(self, tmp_path):
-        path = write(tmp_path / "t.tsv", "en\tpt\nHello\tOlá\n")
-        assert read_tsv(path, "pt", "en").pairs == [("Olá", "Hello")]
-
-    def test_a_pair_that_names_one_language_is_no_header(self, tmp_path):
-        path = write(tmp_path / "t.tsv", "Deutsch\tLanguage\nJa\tYes\n")
-        assert len(read_tsv(path).pairs) == 2
-
-    def test_columns_given(self, tmp_path):
-        path = write(tmp_path / "t.tsv", "Hello\tHallo\tCC BY\n")
-        assert read_tsv(path, columns=("en", "de", "licence")).pairs == [("Hallo", "Hello")]
-
-    def test_no_quoting(self, tmp_path):
-        path = write(tmp_path / "t.tsv", '"Hallo\t"Hello"\nEr sagte: "Ja\tHe said: "Yes\n')
-        assert read_tsv(path).pairs[0] == ('"Hallo', '"Hello"')
+    @pytest.mark.parametrize(
+        ("content", "options", "pairs"),
+        [
+            ("Hallo\tHello\r\nJa\tYes\r\n", {}, [("Hallo", "Hello"), ("Ja", "Yes")]),
+            ("en\tde\tid\nHello\tHallo\t1\n", {}, [("Hallo", "Hello")]),  # the header names the order
+            ("English\tGerman\tsource\nHello\tHallo\t1\n", {}, [("Hallo", "Hello")]),
+            ("eng\tDeutsch\t\nHello\tHallo\t1\n", {}, [("Hallo", "Hello")]),
+            ("en\tpt\nHello\tOlá\n", {"source": "pt", "target": "en"}, [("Olá", "Hello")]),
+            ("Deutsch\tLanguage\nJa\tYes\n", {}, [("Deutsch", "Language"), ("Ja", "Yes")]),  # one language: no header
+            ("Hello\tHallo\tCC BY\n", {"columns": ("en", "de", "licence")}, [("Hallo", "Hello")]),
+            ('"Hallo\t"Hello"\nEr sagte: "Ja\tHe: "Yes\n', {}, [('"Hallo', '"Hello"'), ('Er sagte: "Ja', 'He: "Yes')]),
+        ],
+    )
+    def test_what_is_read(self, tmp_path, content, options, pairs):
+        assert read_tsv(write(tmp_path / "t.tsv", content), **options).pairs == pairs
 
     def test_dropped_lines_are_numbered_in_the_file(self, tmp_path):
         path = write(tmp_path / "t.tsv", "de\ten\nHallo\tHello\n\nJa\t\nNein\tNo\n")
@@ -234,11 +200,9 @@ class TestTable:
         assert f"{path}, line 2: {columns}where 2 are expected (de<TAB>en)" in message
         assert "name them in its first row" in message
 
-    def test_empty_table(self, tmp_path):
-        assert "is empty" in refusal(read_tsv, write(tmp_path / "t.tsv", ""))
-
-    def test_header_alone(self, tmp_path):
-        assert "none of the 0 pairs" in refusal(read_tsv, write(tmp_path / "t.tsv", "de\ten\n"))
+    @pytest.mark.parametrize(("content", "said"), [("", "is empty"), ("de\ten\n", "none of the 0 pairs")])
+    def test_nothing_to_read(self, tmp_path, content, said):
+        assert said in refusal(read_tsv, write(tmp_path / "t.tsv", content))
 
     def test_rows_read_already(self):
         assert parse_tsv(["Hi\tHallo"], "rows", columns=("en", "de")).pairs == [("Hallo", "Hi")]
