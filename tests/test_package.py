@@ -71,23 +71,20 @@ def test_every_dependency_has_one_lower_bound() -> None:
     assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
 
 
-def test_kernel_sources_are_package_data() -> None:
-    patterns = PROJECT["tool"]["setuptools"]["package-data"]["handloom.autograd.kernels"]
-    assert patterns == ["*.cu", "*.cuh", "ladder/*"]
-
-
-def test_the_page_of_the_explorer_is_package_data() -> None:
-    assert PROJECT["tool"]["setuptools"]["package-data"]["handloom.explorer"] == ["static/*"]
-    assert all(path.is_file() for path in (ROOT / "explorer" / "static").iterdir())
-
-
-def test_texts_and_pictures_of_the_course_are_package_data() -> None:
+def test_files_beside_the_sources_are_package_data() -> None:
     data = PROJECT["tool"]["setuptools"]["package-data"]
-    assert (data["handloom.course"], data["handloom.course.chapters"]) == (["*.md"], ["*.md", "images/*.png"])
+    listed = {
+        path
+        for package, patterns in data.items()
+        for pattern in patterns
+        for path in ROOT.joinpath(*package.split(".")[1:]).glob(pattern)
+    }
+    folders = {ROOT.joinpath(package.split(".")[1]) for package in PACKAGES if "." in package}
+    present = {path for folder in folders for path in folder.rglob("*.*") if "__pycache__" not in path.parts}
+    assert {path for path in present if path.suffix != ".py"} - listed == set()
 
 
-def test_the_shipped_models_are_package_data() -> None:
-    assert PROJECT["tool"]["setuptools"]["package-data"]["handloom.models.shipped"] == ["*/*"]
+def test_the_shipped_models_are_whole() -> None:
     for folder in MODELS.values():
         assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= {x.name for x in folder.iterdir()}
 
