@@ -14,7 +14,7 @@ added_tokens.py    finding special tokens in a text
 tokenizer_json.py  reading and writing the file format of Hugging Face's tokenizers
 character.py       single characters, with their clean-up
 word.py            whole words, with their preprocessing
-wordpiece.py       BERT's tokenizer; fallback_bpe.py Llama's; sentencepiece.py Marian's: they are loaded, not trained
+hugging_face.py    other projects' tokenizers through the package tokenizers; sentencepiece.py Marian's
 vocabulary.py      the base class of character.py and word.py
 explore.py         figures about a BPE tokenizer; pictures.py draws them
 """
@@ -29,18 +29,11 @@ from ..files import read_json
 from .base import SPECIAL_TOKENS, Tokenizer
 from .bpe import BPETokenizer
 from .character import CharacterTokenizer
-from .fallback_bpe import FallbackBPETokenizer
+from .hugging_face import HuggingFaceTokenizer
 from .sentencepiece import SentencePieceTokenizer
 from .word import WordTokenizer
-from .wordpiece import WordPieceTokenizer
 
-_CLASSES: tuple[Any, ...] = (
-    CharacterTokenizer,
-    WordTokenizer,
-    WordPieceTokenizer,
-    SentencePieceTokenizer,
-    FallbackBPETokenizer,
-)
+_CLASSES: tuple[Any, ...] = (CharacterTokenizer, WordTokenizer, SentencePieceTokenizer, HuggingFaceTokenizer)
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
@@ -58,4 +51,6 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
                 if isinstance(error, InputError):
                     raise
                 raise InputError(f"{path} is a damaged {kind} tokenizer file ({error}). Restore a copy.") from None
+    if kind in ("wordpiece", "fallback-bpe"):
+        raise InputError(f"{path} was saved by handloom 0.1. Begin again from the model's folder (--init FOLDER).")
     return BPETokenizer.load(path)

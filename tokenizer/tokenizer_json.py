@@ -44,10 +44,10 @@ def bpe_to_json(
             {
                 "id": token.id,
                 "content": token.content,
-                "single_word": token.single_word,
-                "lstrip": token.lstrip,
-                "rstrip": token.rstrip,
-                "normalized": token.normalized,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
                 "special": token.special,
             }
             for token in sorted(added_tokens, key=lambda token: token.id)
@@ -97,7 +97,7 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "vocab": model["vocab"],
             "merges": [_merge(entry) for entry in model["merges"]],
-            "added_tokens": [_added_token(entry) for entry in data.get("added_tokens", [])],
+            "added_tokens": _added_tokens(data.get("added_tokens", [])),
             "ignore_merges": ignore_merges,
             "dropout": dropout,
             **_pre_tokenizer_from_json(data.get("pre_tokenizer")),
@@ -119,13 +119,18 @@ def _merge(entry: str | list[str]) -> tuple[str, str]:
     return left, right
 
 
-def _added_token(entry: Mapping[str, Any]) -> AddedToken:
-    token = AddedToken(**entry)
-    kinds = {"id": int, "content": str}
-    for name, value in vars(token).items():
-        if type(value) is not kinds.get(name, bool) or value == "":
-            raise TypeError(f"{name} of an added token is {str(value)[:40]!r}")
-    return token
+def _added_tokens(entries: Sequence[Mapping[str, Any]]) -> list[AddedToken]:
+    for name in ("single_word", "lstrip", "rstrip"):
+        if any(entry.get(name) for entry in entries):
+            raise InputError(f"The tokenizer file has an added token with {name}; only plain ones can be read.")
+    if len({entry.get("normalized", False) for entry in entries}) > 1:
+        raise InputError("The tokenizer file finds some added tokens before others; only one kind can be read.")
+    tokens = [AddedToken(entry["id"], entry["content"], entry.get("special", True)) for entry in entries]
+    for token in tokens:
+        for name, kind in (("id", int), ("content", str), ("special", bool)):
+            if type(value := getattr(token, name)) is not kind or value == "":
+                raise TypeError(f"{name} of an added token is {str(value)[:40]!r}")
+    return tokens
 
 
 def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -133,8 +138,6 @@ def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
         raise InputError("The tokenizer file has no pre_tokenizer; only byte-level BPE can be read.")
     steps = value["pretokenizers"] if value["type"] == "Sequence" else [value]
     splits, last = steps[:-1], steps[-1]
-    if [step["type"] for step in splits] == ["Digits"] and last["type"] == "ByteLevel" and last.get("use_regex", True):
-        return {"pattern": _with_digits_apart(splits[0].get("individual_digits", False)), "add_prefix_space": False}
     if last["type"] != "ByteLevel" or len(splits) > 1 or (splits and last.get("use_regex", True)):
         kinds = " then ".join(step["type"] for step in steps)
         raise InputError(
@@ -149,12 +152,6 @@ def _pre_tokenizer_from_json(value: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(add_prefix_space, bool) or not isinstance(pattern, str):
         raise TypeError("add_prefix_space is not true or false, or the pattern is not a string")
     return {"pattern": pattern, "add_prefix_space": add_prefix_space}
-
-
-def _with_digits_apart(one_by_one: bool) -> str:
-    """GPT-2's pattern with digits split off first, as one expression."""
-    digits = r"\p{N}" if one_by_one else r"\p{N}+"
-    return rf"'(?:[sdmt]|ll|ve|re)| ?\p{{L}}+|{digits}| ?[^\s\p{{L}}\p{{N}}]+|\s+(?![^\s\p{{N}}])|\s+"
 
 
 def _split_pattern(step: Mapping[str, Any]) -> str:

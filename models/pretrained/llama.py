@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...nn.transformer import has_biases
+from ..fields import short
 from ..language_model import LanguageModel, LanguageModelConfig
 from .layouts import Entries, linear, needs, norm, refuse, table
 
@@ -56,7 +57,10 @@ def _rotary_here(config: dict[str, Any]) -> dict[str, Any]:
     if kind == "linear":
         return {"base": base, "factor": float(rope["factor"])}
     if kind != "llama3":
-        raise ValueError(f"its rotary positions are scaled by {kind!r}; handloom has default, linear and llama3")
+        raise ValueError(f"its rotary positions are scaled by {short(kind)}; handloom has default, linear and llama3")
+    names = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+    if lost := [name for name in names if name not in rope]:
+        raise ValueError(f"its rotary positions are scaled by 'llama3', which needs {lost[0]} in rope_parameters")
     return {
         "base": base,
         "factor": float(rope["factor"]),

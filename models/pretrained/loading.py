@@ -15,6 +15,7 @@ from ...nn import Module
 from ...nn.init import skip_init
 from ...tensor_files import check_finite
 from ...tokenizer import Tokenizer
+from ..classifier import TransformerClassifier
 from ..fields import short
 from ..generation import Strategy
 from . import bert, distilbert, gpt2, llama, marian
@@ -197,6 +198,10 @@ def _sources(folder: Path, architecture: Any, config: Any, fresh: tuple[str, ...
     if not problems:
         unknown = sorted(name for name in unused if not any(part in name for part in architecture.IGNORED))
         problems = [f"{name} is unknown to this architecture" for name in unknown[:SHOWN]]
+    if architecture.MODEL is TransformerClassifier and "classifier.weight is missing" in problems:
+        raise InputError(
+            f"{folder} holds a model without a classifier. labels=[...] names the classes of a new one, to be trained."
+        )
     if problems:
         raise InputError(
             f"The weights in {folder} don't fit its config.json: {'; '.join(problems[:SHOWN])}. Fetch both again, or "

@@ -23,7 +23,6 @@ from handloom.models import (
 )
 from handloom.models.pretrained import load, save
 from handloom.tokenizer import BPETokenizer
-from handloom.tokenizer.wordpiece import WordPieceTokenizer
 from handloom.train.tasks.classification import Classifier
 from handloom.train.tasks.foreign import is_foreign
 from handloom.train.tasks.language_modelling import Writer
@@ -65,12 +64,11 @@ def folder(tmp_path_factory) -> Path:
         kv_heads=1, output_bias=False,
     )  # fmt: skip
     save(LanguageModel(llama), tokenizer, folder / "llama")
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdehilnorst", *(f"##{letter}" for letter in "abcdehilnorst")]
     bert = ClassifierConfig(
-        len(pieces), 2, **SIZES, layers=1, positions="learned", max_length=16, scale_embedding=False, token_types=2,
+        n, 2, **SIZES, layers=1, positions="learned", max_length=16, scale_embedding=False, token_types=2,
         embedding_norm=True, pooler="tanh", norm_eps=1e-12,
     )  # fmt: skip
-    save(TransformerClassifier(bert), WordPieceTokenizer(pieces), folder / "bert", labels=["CATS", "DOGS"])
+    save(TransformerClassifier(bert), tokenizer, folder / "bert", labels=["CATS", "DOGS"])
     (folder / "pairs.tsv").write_text("\n".join(TEXTS * 6) + "\n", encoding="utf-8")
     (folder / "text.txt").write_text("\n".join(TEXTS * 40) + "\n", encoding="utf-8")
     news = [f"{label}\t{a}{b} {word} {a}\t" for label, word in (("ONE", "hot"), ("TWO", "cold"), ("SIX", "dear"))

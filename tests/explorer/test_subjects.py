@@ -24,7 +24,6 @@ from handloom.models import (
     pretrained,
 )
 from handloom.tokenizer import BPETokenizer, CharacterTokenizer, WordTokenizer
-from handloom.tokenizer.wordpiece import WordPieceTokenizer
 from handloom.train.runs.checkpoints import file_digest, save_checkpoint
 from handloom.train.runs.folder import RunFolder
 
@@ -123,10 +122,9 @@ def test_models_of_transformers(tmp_path: Path, kind: str) -> None:
         own = {"norm": "rms", "positions": "rotary", "activation": "swiglu", "bias": "none", "kv_heads": 1}
         model = LanguageModel(LanguageModelConfig(n, **sizes, layers=1, max_length=24, output_bias=False, **own))
     else:
-        tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "knight", "sang"])
         own = {"positions": "learned", "scale_embedding": False, "token_types": 2, "embedding_norm": True}
         more = {**own, "pooler": "tanh", "max_length": 16, "layers": 1}
-        model = TransformerClassifier(ClassifierConfig(tokenizer.vocab_size, 2, **sizes, **more))
+        model = TransformerClassifier(ClassifierConfig(n, 2, **sizes, **more))
     pretrained.save(model, tokenizer, tmp_path / kind, **({"labels": ["A", "B"]} if kind == "bert" else {}))
     session = Session(tmp_path / kind)
     layers = session.answer("translate", {"text": TEXT})["layers"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, reject, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handloom.errors import InputError
@@ -81,38 +81,25 @@ def test_files_of_the_peer_give_the_peers_ids(pattern: str, add_prefix_space: bo
 
 
 CONTENTS = ["<mask>", "<mask>x", "the", "a", " a b", "  ", "<eos>", "中", "\n"]
-FLAGS = ["special", "single_word", "lstrip", "rstrip", "normalized"]
-added_tokens = st.lists(
-    st.tuples(st.sampled_from(CONTENTS), st.lists(st.sampled_from(FLAGS), unique=True)),
-    min_size=1,
-    max_size=4,
-    unique_by=lambda token: token[0],
-)
+added_tokens = st.dictionaries(st.sampled_from(CONTENTS), st.booleans(), min_size=1, max_size=4)
 
 
 @given(tokens=added_tokens, text=texts(), glue=st.lists(st.sampled_from([" ", "x", "", "\n", "²", "_"]), max_size=6))
-@settings(max_examples=150)
-@example(tokens=[("<mask>", ["lstrip", "rstrip"])], text=" \n <mask> \u3000x<mask>", glue=[])
-@example(tokens=[("the", ["single_word"])], text="the then other the", glue=["_", "²"])
+@settings(max_examples=100)
 def test_added_tokens_are_found_as_the_peer_finds_them(
-    tokens: list[tuple[str, list[str]]], text: str, glue: list[str], tmp_path_factory: pytest.TempPathFactory
+    tokens: dict[str, bool], text: str, glue: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    for content, _ in tokens:
+    for content in tokens:
         text += content + "".join(glue) + content
     peer = peer_tokenizer()
     peer.model = hugging_face().models.BPE(*_model())
-    for content, flags in tokens:
-        token = hugging_face().AddedToken(content, **{flag: flag in flags for flag in FLAGS if flag != "special"})
-        (peer.add_special_tokens if "special" in flags else peer.add_tokens)([token])
+    for content, special in tokens.items():
+        token = hugging_face().AddedToken(content, normalized=False)
+        (peer.add_special_tokens if special else peer.add_tokens)([token])
     path = tmp_path_factory.getbasetemp() / "added.json"
     peer.save(str(path))
     ours = BPETokenizer.load(path)
-    try:
-        ids = peer.encode(text).ids
-    except BaseException as error:
-        if "AddedVocabulary bad split" in str(error):  # the peer's own error, for some texts
-            reject()
-        raise
+    ids = peer.encode(text).ids
     assert ours.encode(text) == ids
     assert ours.decode(ids) == peer.decode(ids)
     assert ours.decode(ids, skip_special_tokens=False) == peer.decode(ids, skip_special_tokens=False)
@@ -214,7 +201,8 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
         (None, {"normalizer": {"type": "NFC"}}, "normalises text (NFC)"),
         (None, {"pre_tokenizer": None}, "has no pre_tokenizer"),
         (None, {"pre_tokenizer": {"type": "Metaspace"}}, "splits text by Metaspace"),
-        (None, {"added_tokens": [{"id": 0}]}, "missing 1 required"),
+        (None, {"added_tokens": [{"id": 0}]}, "KeyError: 'content'"),
+        (None, {"added_tokens": [{"id": 0, "content": "<pad>", "lstrip": True}]}, "an added token with lstrip"),
         (None, {"added_tokens": [{"id": 0, "content": "<pad>"}, {"id": 0, "content": "<pad>"}]}, "occurs twice"),
         (None, {"added_tokens": [{"id": 4, "content": "<pad>"}]}, "'<pad>' has another token's id"),
         (None, {"added_tokens": [{"id": 1, "content": "<pad>"}]}, "'<pad>' has another token's id"),

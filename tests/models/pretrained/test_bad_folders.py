@@ -75,6 +75,7 @@ def refused(folder: Any, match: str, **options: Any) -> None:
         ({"n_layer": "many"}, r"can't be used"),
         ({"model_type": "t5"}, r"of the type 't5', which handloom does not read; it reads marian"),
         ({"model_type": None}, r"of the type None"),
+        ({"model_type": ["gpt2"]}, r"of the type \['gpt2'\]"),
         ({"activation_function": "mish"}, r"activation_function is 'mish', which handloom does not have"),
         ({"reorder_and_upcast_attn": True}, r"reorder_and_upcast_attn = True"),
         ({"quantization_config": {"bits": 4}}, r"quantised weights"),
@@ -176,6 +177,8 @@ def test_llamas_of_other_kinds(tmp_path) -> None:
     folder = save(LanguageModel(LLAMA), None, tmp_path)
     change(folder, rope_parameters={"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4})
     refused(folder, r"scaled by 'yarn'; handloom has default, linear and llama3")
+    change(folder, rope_parameters={"rope_type": "llama3", "factor": 4.0})
+    refused(folder, r"scaled by 'llama3', which needs low_freq_factor in rope_parameters")
     change(folder, rope_parameters=None, hidden_act="gelu")
     refused(folder, r"hidden_act = 'gelu'")
     change(folder, hidden_act="silu", num_key_value_heads=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ HOSTILE = [
     "日本語のテキスト", "e\u0301 \u1e9e \u0130stanbul", "tabs\t\tand\nlines\r\n\r\nend",
     "\u200b\u00a0\u2028x\u3000y\x00z\x7f",
     "emoji 👩\u200d👩\u200d👧 🇩🇪", "<unk> [CLS] <s> </s> <|endoftext|> [SEP]x", "a" * 150,
-    "▁▁ under▁score", "\ufffd\ufeff x",
+    "▁▁ under▁score", "\ufffd\ufeff x", "I am shaking \U0001fae8", "\u0378 \u1c89 \U00016d40",
     "¡hola! ¿qué? «x» —dash– `tick` $5 +1 ^ ~", " leading and trailing ", "a<s>b </s>c", "\U0001d54f math 𝔸",
 ]  # fmt: skip
 ADDED = tokenizers.AddedToken
@@ -73,7 +74,19 @@ def _smol(one_by_one: bool) -> Any:
     return _byte_level(cut, ["<s>", "</s>"])
 
 
-def _llama2(scheme: str) -> Any:
+def _normalised() -> Any:
+    theirs = _gpt2()
+    theirs.backend_tokenizer.normalizer = tokenizers.normalizers.NFC()
+    return theirs
+
+
+def _flags() -> Any:
+    theirs = _gpt2()
+    theirs.add_tokens([ADDED("<s>", lstrip=True, rstrip=True), ADDED("it", single_word=True, normalized=False)])
+    return theirs
+
+
+def _llama2(scheme: str, sign: str = "▁") -> Any:
     """Its vocabulary: special tokens, bytes, characters, merges."""
     plain = tokenizers.Tokenizer(tokenizers.models.BPE())
     plain.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(split=True)
@@ -90,7 +103,7 @@ def _llama2(scheme: str) -> Any:
             [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
         )
     else:
-        made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme=scheme, split=False)
+        made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(sign, prepend_scheme=scheme, split=False)
     replace = tokenizers.decoders.Replace("▁", " ")
     back = [replace, tokenizers.decoders.ByteFallback(), tokenizers.decoders.Fuse()]
     if scheme != "never":
@@ -132,6 +145,9 @@ MADE = {
     "llama 3": _llama3,
     "smollm": lambda: _smol(True),
     "digits in groups": lambda: _smol(False),
+    "normalised": _normalised,
+    "flags of added tokens": _flags,
+    **{f"metaspace, {sign}": (lambda sign=sign: _llama2("first", sign)) for sign in "_e"},
     **{f"llama 2, {scheme}": (lambda scheme=scheme: _llama2(scheme))
        for scheme in ("normalizer", "first", "always", "never")},
     "bert": lambda: _bert(True),
@@ -188,8 +204,10 @@ def test_the_older_files_of_gpt2_and_bert(tmp_path) -> None:
 
 def test_tokenizers_that_can_t_be_used_are_refused(tmp_path) -> None:
     def refused(match: str) -> None:
-        with pytest.raises(InputError, match=match):
+        with pytest.raises(InputError, match=match) as one:
             load_tokenizer_of(tmp_path, {}, 300)
+        assert len(str(one.value)) < 1000
+        assert str(one.value).isprintable()
 
     refused("holds none of tokenizer.json")
     (tmp_path / "merges.txt").write_text("")
@@ -198,9 +216,10 @@ def test_tokenizers_that_can_t_be_used_are_refused(tmp_path) -> None:
     refused(r"330 tokens, more than the 300")
     data = json.loads((tmp_path / "tokenizer.json").read_text())
     for change, match in (
-        ({"normalizer": {"type": "NFC"}}, r"normalises text \(NFC\)"),
-        ({"model": {**data["model"], "type": "Unigram"}}, "holds a Unigram model"),
-        ({"model": {"type": "BPE"}}, "is damaged"),
+        ({"normalizer": {"type": "NFX"}}, "tokenizer.json is damaged"),
+        ({"model": {**data["model"], "type": "Unigram"}}, "tokenizer.json is damaged"),
+        ({"model": {"type": "BPE"}}, "is damaged .*with_tokenizer=False"),
+        ({"model": {**data["model"], "merges": ["a" * 100_000]}}, "is damaged"),
     ):
         (tmp_path / "tokenizer.json").write_text(json.dumps({**data, **change}))
         refused(match)
@@ -209,9 +228,35 @@ def test_tokenizers_that_can_t_be_used_are_refused(tmp_path) -> None:
     (tmp_path / "target.spm").write_bytes(b"nothing")
     (tmp_path / "vocab.json").write_text('{"</s>": 0, "<unk>": 1, "<pad>": 2}')
     refused("SentencePiece model is damaged" if find_spec("sentencepiece") else "pip install")
-    for kind in ("wordpiece", "sentencepiece", "fallback-bpe"):
+    for kind in ("sentencepiece", "hugging-face"):
         (tmp_path / "kept.json").write_text(json.dumps({"handloom_tokenizer": kind}))
         with pytest.raises(InputError, match=f"a damaged {kind} tokenizer file"):
             load_tokenizer(tmp_path / "kept.json")
     with pytest.raises(InputError, match="no tokenizer like a CharacterTokenizer"):
         save_tokenizer(CharacterTokenizer.train(["abc"]), tmp_path, 9)
+
+
+def test_without_the_package_the_error_says_what_to_install(tmp_path, monkeypatch) -> None:
+    """GPT-2's kind is encoded here and needs nothing."""
+    _gpt2().save_pretrained(tmp_path / "gpt2")
+    _bert(True).save_pretrained(tmp_path / "bert")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    assert load_tokenizer_of(tmp_path / "gpt2", {}, 1000).encode("it")
+    with pytest.raises(InputError, match=r"needs the package tokenizers: pip install tokenizers.*Word") as one:
+        load_tokenizer_of(tmp_path / "bert", {}, 1000)
+    assert "\n" not in str(one.value)
+
+
+def test_tokens_added_beyond_the_vocabulary_and_pieces_of_a_stream(tmp_path) -> None:
+    theirs = _bert(True)
+    theirs.add_tokens(["qqq"])
+    theirs.save_pretrained(tmp_path)
+    ours = load_tokenizer_of(tmp_path, {}, 1000)
+    assert ours.decode(ours.encode("the qqq")) == "the qqq"
+    assert ours.vocab_size == len(theirs)
+    _llama2("always").save_pretrained(tmp_path / "llama")
+    ours = load_tokenizer_of(tmp_path / "llama", {}, 1000)
+    ids = ours.encode("the quick brown")
+    assert ours.decode(ids) == "the quick brown"
+    assert "".join(ours.decode_more([id]) for id in ids) == " the quick brown"
+    assert ours.encode("\ud800 x") == ours.encode("? x")

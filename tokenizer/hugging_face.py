@@ -1,0 +1,99 @@
+"""Other projects' tokenizers, run by Hugging Face's package `tokenizers`: they are loaded, not trained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from ..errors import InputError, printable
+from ..files import read_json, write_json
+from .base import Tokenizer
+
+
+class HuggingFaceTokenizer(Tokenizer):
+    """A `tokenizer.json` of any kind: WordPiece, byte fallback, Unigram, normalised text. The ids are the package's.
+
+    Args:
+        data: the content of the file.
+        roles: the special tokens by their role.
+
+    Raises:
+        InputError: the package tokenizers is missing, it can't read the file, or a special token is missing.
+    """
+
+    kind = "hugging-face"
+
+    def __init__(self, data: Mapping[str, Any], roles: Mapping[str, str]) -> None:
+        self.data = {**data, "truncation": None, "padding": None}
+        self._peer = _read(json.dumps(self.data))
+        self.vocab: dict[str, int] = self._peer.get_vocab()
+        self._texts = {id: text for text, id in self.vocab.items()}
+        missing = [token for token in roles.values() if token not in self.vocab]
+        if missing:
+            raise InputError(f"The vocabulary lacks the special token {missing[0]!r}. Restore its file.")
+        self.roles = dict(roles)
+        added = self._peer.get_added_tokens_decoder().items()
+        self.special_ids = {token.content: id for id, token in added if token.special}
+        self.special_ids |= {token: self.vocab[token] for token in roles.values()}
+        plain, whole = self._peer.encode("a", add_special_tokens=False).ids, self._peer.encode("a").ids
+        before = next((n for n in range(len(whole)) if whole[n : n + len(plain)] == plain), 0)
+        self.begins, self.ends = before > 0, before + len(plain) < len(whole)
+        self._anchor = plain
+
+    @property
+    def vocab_size(self) -> int:
+        return max(self._texts) + 1
+
+    def _encode(self, text: str) -> list[int]:
+        return self._peer.encode(_valid(text), add_special_tokens=False).ids
+
+    def encode_whole(self, text: str) -> list[int]:
+        return self._peer.encode(_valid(text)).ids
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        ids = list(ids)
+        self._check_ids(ids)
+        return self._peer.decode(ids, skip_special_tokens=skip_special_tokens)
+
+    def decode_more(self, ids: Iterable[int]) -> str:
+        # A decoder may drop the blank that a text begins with; here the ids do not begin the text.
+        return self.decode([*self._anchor, *ids])[len(self.decode(self._anchor)) :]
+
+    def token_strings(self, ids: Iterable[int]) -> list[str]:
+        ids = list(ids)
+        self._check_ids(ids)
+        return [printable(self._texts.get(id, "")) for id in ids]
+
+    def save(self, path: str | Path) -> None:
+        write_json(path, {"handloom_tokenizer": self.kind, "roles": self.roles, "data": self.data}, indent=1)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        data = read_json(path)
+        if data.get("handloom_tokenizer") != cls.kind:
+            raise InputError(f"{path} is not a {cls.kind} tokenizer file. load_tokenizer finds the right class.")
+        return cls(data["data"], data["roles"])
+
+
+def package() -> Any:
+    """The package `tokenizers`. Raises InputError if it is not installed."""
+    try:
+        import tokenizers
+    except ImportError:
+        raise InputError("This tokenizer needs the package tokenizers: pip install tokenizers.") from None
+    return tokenizers
+
+
+def _read(text: str) -> Any:
+    tokenizers = package()
+    try:
+        return tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the package has no class of its own for them
+        raise InputError(f"Its tokenizer.json is damaged ({str(error)[:200]}). Fetch it again.") from None
+
+
+def _valid(text: str) -> str:
+    """The text with a replacement for each half of a surrogate pair, which `tokenizers` does not take."""
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
