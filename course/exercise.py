@@ -200,7 +200,9 @@ def differing(found: Mapping[str, Any], right: Mapping[str, Any], rtol: float) -
         return None
     first = wrong[0]
     fine = [name for name in right if name not in wrong]
-    text = f"{first[0].upper()}{first[1:]} {problems[first]}"
+    word = first.split()[0].strip(",")
+    capital = first if len(word) == 1 or "_" in word else f"{first[0].upper()}{first[1:]}"  # names stay as they are
+    text = f"{capital} {problems[first]}"
     return text + (f"\nRight already: {'; '.join(fine)}." if fine else "")
 
 

@@ -70,7 +70,35 @@ def probe_backward(backward: Any) -> dict[str, Any]:
         "the gradient by (x, w, b) of tanh(x w + b)": gradients(lambda x, w, b: tanh(add(multiply(x, w), b))),
         "the gradient by (x, w, b) of (h + b) h h, with h = tanh(x w + b)": gradients(twice),
         "the gradient by (x, w, b) of h + tanh(tanh(h b)), with h = x w": gradients(late),
+        "whether each rule of 40 doublings is called once": each_rule_once(backward),
     }
+
+
+class _TooManyError(Exception):
+    pass
+
+
+def each_rule_once(backward: Any) -> bool:
+    """Of y = x + x, y + y, ...: there are 2^40 ways from the last one to x."""
+    called: list[int] = []
+
+    def doubled(y: Scalar) -> Scalar:
+        def rule(g: float) -> tuple[float, float]:
+            called.append(y.number)
+            if len(called) > 40:
+                raise _TooManyError
+            return g, g
+
+        return Scalar(2 * y.data, (y, y), rule)
+
+    y = Scalar(1.0)
+    for _ in range(40):
+        y = doubled(y)
+    try:
+        backward(y)
+    except _TooManyError:
+        return False
+    return len(called) == len(set(called)) == 40
 
 
 # -- handloom's own, for Scalars -----------------------------------------------------------------------------------
@@ -220,9 +248,24 @@ def tanh_by_exponentials(x):
     return Scalar((up - down) / (up + down), (x,), lambda g: (4 * g / (up + down) ** 2,))
 
 
-def one_share_at_a_time(y):
-    """Every way from y back is walked alone: right, and slow in a deep graph."""
+def after_all_that_use_it(y):
+    """In the order of a walk in depth, turned round, instead of that of the numbers."""
+    order = []
 
+    def visit(scalar):
+        if scalar not in order:
+            for x in scalar.inputs:
+                visit(x)
+            order.append(scalar)
+
+    visit(y)
+    y.grad += 1.0
+    for scalar in reversed(order):
+        for x, share in zip(scalar.inputs, scalar.rule(scalar.grad), strict=True):
+            x.grad += share
+
+
+def along_every_path(y):
     def hand(scalar, g):
         scalar.grad += g
         for x, share in zip(scalar.inputs, scalar.rule(g), strict=True):
@@ -334,6 +377,11 @@ EXERCISES = [
                 "the walk begins with gets 1: a loop over all Scalars is simpler here than calls of itself.",
             ),
             Mistake(
+                along_every_path,
+                "The gradients are right, but every path from y is walked alone, and 40 doublings have 2^40 paths. "
+                "Collect the Scalars first; then call each rule once, the newest first.",
+            ),
+            Mistake(
                 queued_for_each_share,
                 "A Scalar with two shares comes up twice here, and the second time hands on the first share once "
                 "more. Take each once, when all of its shares have arrived: the newest first.",
@@ -348,7 +396,7 @@ EXERCISES = [
             "scalar.rule(scalar.grad)): x.grad += share. Before it, `found` is a set that you fill from a list of "
             "those that wait to be looked at.",
         ),
-        another=one_share_at_a_time,
+        another=after_all_that_use_it,
         source="autograd.engine_to_study.Value.backward",
     ),
 ]

@@ -39,9 +39,11 @@ def vectors(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 def probe_shifted(shifted: Any) -> dict[str, Any]:
     made = need(shifted([[5, 6, 7]], PAD, BOS, EOS), tuple, "shifted(...)")
     one, several = made, shifted([[5, 6, 7], [8], [4, 3]], PAD, BOS, EOS)
+    other = shifted([[5, 6], [8]], 9, BOS, EOS)
     names = "what the decoder reads", "what it should say"
     found = {f"{name}, of one sentence": np.asarray(x) for name, x in zip(names, one, strict=True)}
-    return found | {f"{name}, of three sentences": np.asarray(x) for name, x in zip(names, several, strict=True)}
+    found |= {f"{name}, of three sentences": np.asarray(x) for name, x in zip(names, several, strict=True)}
+    return found | {f"{name}, with the padding 9": np.asarray(x) for name, x in zip(names, other, strict=True)}
 
 
 def probe_embed(embed: Any) -> dict[str, Any]:
@@ -140,6 +142,10 @@ def not_shifted(sentences, pad, bos, eos):
 
 def end_not_said(sentences, pad, bos, eos):
     return filled([[bos, *ids] for ids in sentences], pad), filled([[*ids, pad] for ids in sentences], pad)
+
+
+def always_zero(sentences, pad, bos, eos):
+    return filled([[bos, *ids] for ids in sentences], 0), filled([[*ids, eos] for ids in sentences], 0)
 
 
 def end_is_read(sentences, pad, bos, eos):
@@ -336,6 +342,7 @@ EXERCISES = [
         real=real_shifted,
         probe=probe_shifted,
         mistakes=[
+            Mistake(always_zero, "The rows are filled with 0, whatever `pad` is: fill them with `pad`."),
             Mistake(
                 not_shifted,
                 "Both rows are the same, so at each place the decoder reads the very word that it should say. What it "

@@ -47,7 +47,8 @@ def probe_greedy(greedy: Any) -> dict[str, Any]:
 def probe_trap(trap: Any) -> dict[str, Any]:
     table = np.asarray(trap(), dtype=float)
     right = table.shape == (4, 4) and bool(((table >= 0) & (table <= 1)).all())
-    sums = right and bool(np.allclose(table[[0, 2, 3]].sum(axis=1), 1))
+    each = table[[0, 2, 3]].sum(axis=1) if right else np.zeros(3)
+    sums = bool(np.allclose(each, 1))
     lost, half = False, False
     if sums:
         with np.errstate(divide="ignore"):
@@ -56,7 +57,7 @@ def probe_trap(trap: Any) -> dict[str, Any]:
         lost, half = bool(best > mine + 1e-9), bool(best > mine + np.log(2))
     return {
         "whether the table has the shape (4, 4) and holds probabilities": right,
-        "whether the rows of the words 0, 2 and 3 sum to 1": sums,
+        "the sums of the rows of the words 0, 2 and 3": each,
         "whether greedy misses the likeliest sentence": lost,
         "whether what greedy finds is less than half as likely": half,
     }
@@ -94,6 +95,7 @@ def probe_beam_search(beam_search: Any) -> dict[str, Any]:
         "with width 2 and a limit of 5": (model(35), 2, 5, 0.0),
         "with width 3 and alpha 1": (model(33), 3, 8, 1.0),
         "with width 4 and alpha 0.6": (model(2), 4, 6, 0.6),
+        "where an ending among the first 3 leaves room for 3": (model(455), 3, 8, 1.0),
     }.items():
         next_log_p, width, limit, alpha = options
         ids, value = found(beam_search(next_log_p, BOS, EOS, width, limit, alpha), "beam_search(...)")
@@ -254,6 +256,17 @@ def finished_ones_in_the_way(next_log_p, bos, eos, width, limit, alpha=0.0):
         sentences = [(log_p, ids) for log_p, ids in best if ids[-1] != eos]
     finished += [(score(log_p, limit, alpha), ids) for log_p, ids in sentences]
     value, ids = max(finished)
+    return ids, value
+
+
+def ends_take_room(next_log_p, bos, eos, width, limit, alpha=0.0):
+    """The width best of all are kept, those that end among them."""
+    sentences, finished = [(0.0, [])], []
+    for length in range(1, limit + 1):
+        best = extended(sentences, next_log_p, bos)[:width] if sentences else []
+        finished += [(score(log_p, length, alpha), ids[:-1]) for log_p, ids in best if ids[-1] == eos]
+        sentences = [(log_p, ids) for log_p, ids in best if ids[-1] != eos]
+    value, ids = max(finished + [(score(log_p, limit, alpha), ids) for log_p, ids in sentences])
     return ids, value
 
 
@@ -471,6 +484,11 @@ EXERCISES = [
                 finished_ones_in_the_way,
                 "The beam gets narrower with each sentence that ends. Finished ones are set aside: `width` unfinished "
                 "ones go on after them.",
+            ),
+            Mistake(
+                ends_take_room,
+                "A sentence that ends takes a place in the beam: in that round fewer than `width` go on. Cut the list "
+                "of those that go on, not the list of all.",
             ),
             Mistake(
                 beam_with(kept="all"),

@@ -83,7 +83,31 @@ def probe_forward(forward: Any) -> dict[str, Any]:
         "log_sum, the logarithm of each row's sum": three[1],
         "the output with scores near 1000": forward(q * 40, k * 40, v, 2)[0],
         "whether the whole table was held at a time": holds_the_table(lambda: forward(*long, 40)),
+        "whether all keys were multiplied at a time": multiplies_all(lambda k: forward(q, k, v, 3), k),
     }
+
+
+class _Keys(np.ndarray):
+    """An array that notes a matrix product with all of its rows."""
+
+    noted: list[bool]
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.noted = getattr(other, "noted", [])
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if ufunc is np.matmul:
+            self.noted += [isinstance(x, _Keys) and 7 in x.shape for x in inputs]
+        plain = [x.view(np.ndarray) if isinstance(x, _Keys) else x for x in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+
+def multiplies_all(compute: Any, k: np.ndarray) -> bool:
+    """Whether the 7 keys meet in one product; each row of the table can then be had without its blocks."""
+    keys = k.view(_Keys)
+    keys.noted = []
+    compute(keys)
+    return any(keys.noted)
 
 
 def probe_backward(backward: Any) -> dict[str, Any]:
@@ -130,6 +154,7 @@ def real_take_block(m, total, o, scores, values):
 
 
 def real_forward(q, k, v, size):
+    k = np.asarray(k)
     scores = q @ k.T / np.sqrt(q.shape[1]) if len(q) < LONG else np.zeros((1, 1))
     return blocked(q, k, v, size).data[0, 0], np.logaddexp.reduce(scores, axis=1)
 
@@ -199,6 +224,15 @@ def forward_with(*, divided=True, scaled=True, log=lambda m, total: m + np.log(t
         return o / total[:, None] if divided else o, log(m, total)
 
     return attend
+
+
+def row_by_row(q, k, v, size):
+    out, log_sum = np.zeros((len(q), v.shape[1])), np.zeros(len(q))
+    for i, query in enumerate(q):
+        scores = k @ query / np.sqrt(q.shape[1])
+        p = np.exp(scores - scores.max())
+        out[i], log_sum[i] = p @ v / p.sum(), scores.max() + np.log(p.sum())
+    return out, log_sum
 
 
 def table_at_once(q, k, v, size):
@@ -385,6 +419,11 @@ EXERCISES = [
                 mean_of_the_blocks,
                 "The blocks are averaged with equal shares. A block with large scores should count for more: that is "
                 "what the running total and m are for.",
+            ),
+            Mistake(
+                row_by_row,
+                "The numbers are right. But each query meets all keys at a time: take them in blocks, and keep m and "
+                "total.",
             ),
             Mistake(
                 table_at_once,
