@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handloom.autograd import ops
+from handloom.autograd import Generator, ops
 from handloom.autograd.backend import DeviceError, DeviceWarning, check_device, to_device, use_device
 from handloom.autograd.observe import compare_attention
 from handloom.nn import Linear
@@ -107,3 +107,10 @@ def test_a_driver_that_is_too_old_is_named(fake_cupy, monkeypatch, raises) -> No
     with pytest.raises(DeviceError, match="CuPy is built for CUDA 13, the driver serves CUDA 12") as error:
         check_device("cuda")
     assert "cupy-cuda12x[ctk]" in one_line(error)
+
+
+def test_every_call_of_dropout_draws_a_mask_of_its_own(fake_cupy) -> None:
+    generator, x = Generator(3), fake_cupy.ones(4096, np.float16)
+    masks = [ops.dropout(x, 0.5, generator=generator).data.get() != 0 for _ in range(3)]
+    for number, mask in enumerate(masks):
+        assert 0.4 < (mask == masks[number - 1]).mean() < 0.6

@@ -321,3 +321,41 @@ def test_rows_that_do_not_fit_are_refused(device) -> None:
     x = device.zeros((1, fused.WIDEST_ROW + 1), np.float32)
     with pytest.raises(ValueError, match="at most"):
         fused.layer_norm(x, x[0], x[0], 1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_may_begin_anywhere(dtype, device) -> None:
+    """Kernels read 16 bytes at once, which must begin at a multiple of 16: a view may not."""
+    rng, ids = np.random.default_rng(0), device.asarray(np.array([3, 0, 3]))
+
+    def results(first: int) -> list[Any]:
+        def view(*shape: int) -> Any:
+            size = int(np.prod(shape))
+            return device.asarray(np.concatenate([np.zeros(first, dtype), drawn(rng, dtype, size)]))[first:].reshape(
+                shape
+            )
+
+        rng.bit_generator.state = np.random.default_rng(0).bit_generator.state
+        x, other, weight, bias = view(5, 40), view(5, 40), view(40), view(40)
+        y, z, mean, rstd = fused.layer_norm(x, weight, bias, 1e-5, other)
+        drop, targets = drop_on(device), device.asarray(np.arange(5))
+        return [
+            y, z, *fused.layer_norm_backward(x, other, weight, mean, rstd), fused.column_sums(x),
+            fused.dropout_add(x, drop, other), fused.bias_activation_dropout(x, bias, "relu", drop),
+            fused.cross_entropy_rows(x, bias, targets, -1, 0.1), fused.embedding(x, ids),
+            fused.embedding_backward(x[:3], ids, 5),
+        ]  # fmt: skip
+
+    for found, wanted in zip(results(1), results(0), strict=True):
+        if wanted is not None:
+            np.testing.assert_array_equal(found.get(), wanted.get())
+
+
+@pytest.mark.parametrize("width", [97, 3000])
+def test_the_variance_of_rows_far_from_zero(width, device) -> None:
+    """As the mean of (x - mean)^2: the difference of mean(x^2) and mean^2 would have three digits less."""
+    x = (1000 + np.random.default_rng(0).standard_normal((4, width))).astype(np.float32)
+    one, zero = device.ones(width, np.float32), device.zeros(width, np.float32)
+    wide = x.astype(np.float64)
+    wanted = (wide - wide.mean(-1, keepdims=True)) / wide.std(-1, keepdims=True)
+    np.testing.assert_allclose(fused.layer_norm(device.asarray(x), one, zero, 0.0)[0].get(), wanted, atol=1e-3)

@@ -63,8 +63,10 @@ def _compile(name: str, text: str, command: list[str]) -> Path:
         includes = ["-I", str(FOLDER), "-I", str(FOLDER / "include")]
         unlinked = Path(folder) / "made.o"
         # Linked apart: -fsanitize=thread must not bring its own runtime, which the emulator's checker stands in for.
-        for words in ([*_FLAGS, *command, *includes, "-c", str(source), "-o", str(unlinked)],
-                      ["-shared", str(unlinked), "-o", str(made)]):
+        for words in (
+            [*_FLAGS, *command, *includes, "-c", str(source), "-o", str(unlinked)],
+            ["-shared", str(unlinked), "-o", str(made)],
+        ):
             done = subprocess.run([str(compiler()), *words], capture_output=True, text=True)
             if done.returncode:
                 raise CompileError(f"{name} does not compile:\n{done.stderr.replace(str(source), name)}")
@@ -81,7 +83,7 @@ def runtime() -> ctypes.CDLL:
     library.emulator_launch.restype = ctypes.c_int
     library.emulator_bank_conflicts.restype = ctypes.c_ulonglong
     library.emulator_turns.restype = ctypes.c_uint
-    library.emulator_map.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    library.emulator_map.argtypes = [*[ctypes.c_size_t] * 3, ctypes.c_int, ctypes.c_void_p]
     return library
 
 

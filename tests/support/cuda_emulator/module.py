@@ -218,8 +218,17 @@ def _is_far_apart(arg: np.ndarray) -> bool:
     return high - low > _COPIED
 
 
+def _begin(arg: np.ndarray) -> int:
+    """Where the memory begins that an array is a view of: on a device, at a multiple of 256 bytes."""
+    while isinstance(arg.base, np.ndarray):
+        arg = arg.base
+    return arg.ctypes.data
+
+
 class _Memory:
     """The arrays of a launch, copied between guard pages; overlapping arrays share one region.
+
+    An array keeps its place, modulo 256 bytes, within the memory that it is a view of.
 
     A view whose rows lie gigabytes apart is given to the kernel as it is: what reads between them isn't noticed.
     """
@@ -239,17 +248,16 @@ class _Memory:
         self._groups = groups
         self.regions = (_Region * len(groups))()
         self.shared = _Region()
-        self._map(shared_mem, _ALIGNMENT, -1, self.shared)
+        self._map(shared_mem, 0, -1, self.shared)
         for (low, high, number), region in zip(groups, self.regions, strict=True):
-            # The pointer keeps its place relative to 256 bytes only if the array begins the group.
-            self._map(high - low, _ALIGNMENT if args[number].ctypes.data == low else 16, number, region)
+            self._map(high - low, low - _begin(args[number]), number, region)
             ctypes.memmove(region.low, low, high - low)
         self._values = [self._value(arg) for arg in args]
         self.arguments = (ctypes.c_void_p * max(len(args), 1))(*(v.ctypes.data for v in self._values))
 
     @staticmethod
-    def _map(size: int, alignment: int, number: int, region: _Region) -> None:
-        if runtime().emulator_map(size, alignment, number, ctypes.byref(region)):
+    def _map(size: int, place: int, number: int, region: _Region) -> None:
+        if runtime().emulator_map(size, _ALIGNMENT, place % _ALIGNMENT, number, ctypes.byref(region)):
             raise MemoryError(f"the emulator found no memory for {size} bytes")
 
     def _value(self, arg: Any) -> np.ndarray:

@@ -354,15 +354,17 @@ using namespace emulator;
 
 extern "C" {
 
-// Memory for `size` bytes between stretches that can't be touched; the slack around it is filled with a pattern.
-int emulator_map(size_t size, size_t alignment, int argument, Region* region) {
+// Memory for `size` bytes between stretches that can't be touched, at an address that is `place` modulo `alignment`; the
+// slack around it is filled with a pattern.
+int emulator_map(size_t size, size_t alignment, size_t place, int argument, Region* region) {
     size_t page = size_t(sysconf(_SC_PAGESIZE)), body = (size + alignment + page - 1) / page * page;
     size_t whole = body + 2 * guard_size;
     void* memory = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return -1;
     char *low = static_cast<char*>(memory), *high = low + whole;
     mprotect(low + guard_size, body, PROT_READ | PROT_WRITE);
-    char* start = high - guard_size - (size + alignment - 1) / alignment * alignment;
+    char* start = high - guard_size - size;
+    start -= (size_t(start) - place) % alignment;
     *region = {low, high, start, start + size, argument};
     memset(low + guard_size, 0xa5, body);
     return 0;
