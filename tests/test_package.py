@@ -67,7 +67,7 @@ def test_every_dependency_has_one_lower_bound() -> None:
     for group in [PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"].values()]:
         for dependency in group:
             name, _, bound = re.split("(>=|==)", dependency.partition(";")[0])
-            bounds.setdefault(name, set()).add(bound)
+            bounds.setdefault(name.partition("[")[0], set()).add(bound)
     assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
 
 
@@ -93,7 +93,7 @@ def test_the_shipped_models_are_whole() -> None:
 def test_the_extras_for_a_gpu_bring_cuda_s_compiler_and_headers(extra, wheel) -> None:
     """CuPy's own extra for that; without it every kernel fails on a machine that has only the driver."""
     (asked,) = PROJECT["project"]["optional-dependencies"][extra]
-    assert asked in ("cupy-cuda13x[ctk]>=13.6", "cupy-cuda12x[ctk]>=13"), "test_fake_cupy.py asks CuPy 13 as well"
+    assert asked.startswith(f"{wheel}[ctk]>=")
     try:
         offered = importlib.metadata.metadata(wheel).get_all("Provides-Extra")
     except importlib.metadata.PackageNotFoundError:
