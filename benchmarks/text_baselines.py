@@ -35,9 +35,9 @@ COLUMNS = {
 }
 
 
-def news_rows(descriptions: bool) -> list[Row]:
+def news_rows(name: str, descriptions: bool) -> list[Row]:
     """The most frequent class, naive Bayes and TF-IDF regression."""
-    data = load_news("news", descriptions=descriptions, categories=True)
+    data = load_news(name, descriptions=descriptions, categories=True)
     parts = [
         [(f"{a.headline} {a.description}" if descriptions else a.headline, a.category) for a in part]
         for part in (data.train, data.valid, data.test)
@@ -93,8 +93,9 @@ def caption_rows() -> list[Row]:
 
 
 SETS: dict[str, Callable[[], list[Row]]] = {
-    "news, headline and description": lambda: news_rows(True),
-    "news, headlines": lambda: news_rows(False),
+    "news, headline and description": lambda: news_rows("news", True),
+    "news, headlines": lambda: news_rows("news", False),
+    "embedded news, headlines": lambda: news_rows("embedded", False),
     "news, writing headlines": headline_rows,
     "multi30k de-en, test_2016_flickr": lambda: translation_rows("multi30k", "de", "en"),
     "multi30k en-fr, test_2016_flickr": lambda: translation_rows("multi30k", "en", "fr"),

@@ -1,0 +1,164 @@
+"""What is in the data sets of the reports, and which texts occur twice: between training and test, and between sets.
+
+    HANDLOOM_DATA=folder python -m benchmarks.data_overlap --json benchmarks/results/reports/data.json
+    HANDLOOM_DATA=folder python -m benchmarks.data_overlap --run runs/classify_news     # also recall by category
+
+Texts are equal if their letters are, in lower case: digits, blanks and punctuation don't count. A set that can't be had
+is left out, and named. No model is trained; it takes some ten seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.side_by_side import write_results
+from handloom.errors import InputError
+from handloom.train.data.captions import load_captions
+from handloom.train.data.news import load_news
+from handloom.train.data.translation import load_translation_data
+from handloom.train.tables.cells import markdown_table
+from handloom.train.tasks.classification import Classifier
+
+Row = dict[str, Any]
+#: The training, validation and test texts of a set.
+Parts = tuple[list[str], list[str], list[str]]
+COLUMNS = {
+    "cell": "texts",
+    "train": "training:,",
+    "valid": "validation:,",
+    "test": "test:,",
+    "words": "words a text:.1f",
+    "valid_overlap": "of validation, in training:.1%",
+    "test_overlap": "of the test, in training:.1%",
+}
+SHARED = {"cell": "texts of", "other": "that are in", "texts": "texts:,", "shared": "shared:,", "share": "share:.1%"}
+CATEGORIES = {
+    "cell": "category",
+    "train": "training:,",
+    "share": "share:.1%",
+    "test": "test:,",
+    "recall": "recall:.0%",
+    "precision": "precision:.0%",
+}
+
+
+def letters(text: str) -> str:
+    return "".join(filter(str.isalpha, text.lower()))
+
+
+def overlap(texts: Iterable[str], others: Iterable[str]) -> int:
+    """How many of the texts are among the others, by their letters."""
+    known = set(map(letters, others))
+    return sum(letters(text) in known for text in texts)
+
+
+def size_row(train: list[str], valid: list[str], test: list[str]) -> Row:
+    return {
+        "train": len(train),
+        "valid": len(valid),
+        "test": len(test),
+        "words": statistics.fmean(len(text.split()) for text in train),
+        "valid_overlap": overlap(valid, train) / len(valid),
+        "test_overlap": overlap(test, train) / len(test),
+    }
+
+
+def _pairs(name: str, source: str, target: str, side: int) -> Parts:
+    data = load_translation_data(name, source=source, target=target)
+    train, valid, test = ([pair[side] for pair in part] for part in (data.train, data.valid, data.test))
+    return train, valid, test
+
+
+def _news(descriptions: bool, field: str) -> Parts:
+    data = load_news("news", descriptions=descriptions, categories=True)
+    train, valid, test = ([getattr(a, field) for a in part] for part in (data.train, data.valid, data.test))
+    return train, valid, test
+
+
+def _captions() -> Parts:
+    data = load_captions("coco")
+    train, valid, test = ([text for group in part for text in group] for part in (data.train, data.valid, data.test))
+    return train, valid, test
+
+
+SETS: dict[str, Callable[[], Parts]] = {
+    "Multi30k, German": lambda: _pairs("multi30k", "de", "en", 0),
+    "Multi30k, English": lambda: _pairs("multi30k", "de", "en", 1),
+    "Multi30k, French": lambda: _pairs("multi30k", "en", "fr", 1),
+    "Tatoeba de-en, German": lambda: _pairs("tatoeba", "de", "en", 0),
+    "Tatoeba de-en, English": lambda: _pairs("tatoeba", "de", "en", 1),
+    "Tatoeba en-fr, English": lambda: _pairs("tatoeba", "en", "fr", 0),
+    "Tatoeba en-fr, French": lambda: _pairs("tatoeba", "en", "fr", 1),
+    "COCO captions": _captions,
+    "articles, headlines": lambda: _news(True, "headline"),
+    "articles, descriptions": lambda: _news(True, "description"),
+    "headlines of 41 categories": lambda: _news(False, "headline"),
+}
+#: (set, number of its part, other set): which texts of that part might be in the other set's training texts.
+BETWEEN = (
+    ("Multi30k, English", 2, "COCO captions"),
+    ("Multi30k, English", 2, "Tatoeba de-en, English"),
+    ("COCO captions", 2, "Multi30k, English"),
+    ("Tatoeba de-en, English", 2, "Tatoeba en-fr, English"),
+    ("Tatoeba de-en, English", 0, "Tatoeba en-fr, English"),
+    ("headlines of 41 categories", 2, "articles, headlines"),
+    ("articles, headlines", 2, "headlines of 41 categories"),
+    ("articles, headlines", 0, "headlines of 41 categories"),
+)
+
+
+def category_rows(run: Path | None) -> list[Row]:
+    """Share of each category in training, and recall and precision of the classifier in `run` on the test set."""
+    data = load_news("news", descriptions=True, categories=True)
+    counts, actual = Counter(a.category for a in data.train), [a.category for a in data.test]
+    tests = Counter(actual)
+    rows: list[Row] = [
+        {"cell": name, "train": count, "share": count / len(data.train), "test": tests[name]}
+        for name, count in counts.most_common()
+    ]
+    if run is not None:
+        predicted = Classifier.load(run).predict([f"{a.headline} {a.description}" for a in data.test])
+        right, named = Counter(a for a, b in zip(actual, predicted, strict=True) if a == b), Counter(predicted)
+        for row in rows:
+            name = row["cell"]
+            row["recall"] = right[name] / tests[name] if tests[name] else None
+            row["precision"] = right[name] / named[name] if named[name] else None
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also write the tables to this file")
+    parser.add_argument("--run", type=Path, help="folder of a classifier of headlines and descriptions")
+    arguments = parser.parse_args()
+    parts: dict[str, Parts] = {}
+    for name, load in SETS.items():
+        try:
+            parts[name] = load()
+        except InputError as error:
+            print(f"{name}: left out. {error}")
+    tables: dict[str, list[Row]] = {
+        "sizes": [{"cell": name, **size_row(*each)} for name, each in parts.items()],
+        "between": [
+            {"cell": f"{one}, {'test' if part else 'training'}", "other": f"{two}, training", "texts": len(texts),
+             "shared": shared, "share": shared / len(texts)}
+            for one, part, two in BETWEEN
+            if one in parts and two in parts
+            for texts in [parts[one][part]]
+            for shared in [overlap(texts, parts[two][0])]
+        ],
+        "categories": category_rows(arguments.run) if "articles, headlines" in parts else [],
+    }  # fmt: skip
+    for name, columns in (("sizes", COLUMNS), ("between", SHARED), ("categories", CATEGORIES)):
+        print(markdown_table(tables[name], columns) + "\n")
+    if arguments.json:
+        write_results(arguments.json, {"command": "python -m benchmarks.data_overlap", "tables": tables})
+
+
+if __name__ == "__main__":
+    main()
