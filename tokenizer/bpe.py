@@ -92,7 +92,7 @@ class BPETokenizer(Tokenizer):
             merged = [self.vocab[left + right] for left, right in self.merges]
         except KeyError as error:
             raise InputError(
-                f"A merge needs the token {error}, which the vocabulary lacks. Restore the file."
+                f"A merge needs the token {str(error)[:60]}, which the vocabulary lacks. Restore the file."
             ) from None
         self._encoder = BPEEncoder(pairs, merged, [self.vocab[character] for character in BYTE_TO_CHARACTER])
         contents = [token.content for token in self.added_tokens]

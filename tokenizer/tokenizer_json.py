@@ -106,8 +106,8 @@ def bpe_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"The tokenizer file is not a byte-level BPE tokenizer.json: {type(error).__name__}: {error}. Restore a "
-            "copy, or train the tokenizer again."
+            f"The tokenizer file is not a byte-level BPE tokenizer.json: {type(error).__name__}: {str(error)[:100]}. "
+            "Restore a copy, or train the tokenizer again."
         ) from None
 
 

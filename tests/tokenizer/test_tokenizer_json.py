@@ -193,6 +193,7 @@ def test_files_that_are_missing_or_damaged_are_named(tmp_path: Path, file: Path)
         ("model", {"vocab": {"a": 4}}, "lacks 255 of the 256 bytes"),
         ("model", {"vocab": {"a": 9}}, "have a gap or a duplicate"),
         ("model", {"merges": [["a", "zz"]]}, "A merge needs the token 'zz'"),
+        ("model", {"merges": [["a", "\033" * 100_000]]}, r"A merge needs the token '\x1b"),
         ("model", {"merges": ["abc"]}, "not enough values"),
         ("model", {"merges": [["a", 3]]}, "a merge is not two texts"),
         ("model", {"dropout": "x"}, "dropout is not a number"),
@@ -214,8 +215,9 @@ def test_files_of_other_tokenizers_are_refused(
     file: Path, inside: str | None, change: dict[str, Any], message: str
 ) -> None:
     changed(file, change, inside)
-    with pytest.raises(InputError, match=re.escape(message)):
+    with pytest.raises(InputError, match=re.escape(message)) as one:
         BPETokenizer.load(file)
+    assert len(str(one.value)) < 500 + len(str(file))
 
 
 @pytest.mark.parametrize("kind", ["bpe", "bpe with a pattern", "character", "word"])
