@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ORACLES ?= $(if $(CI),1,)
 STAMPS := $(VENV)/stamps
 
-.PHONY: translate test check mutants kernel-mutants lint docs dist bench clean
+.PHONY: translate test check mutants kernel-mutants lint docs dist site bench clean
 
 translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
@@ -51,6 +51,11 @@ dist: $(STAMPS)
 	$(BIN)/python -m pip install --quiet build
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tests/support/installed.py dist
+
+# The explorer as a folder of files, in which the shipped model runs in the browser; beside the documentation, if that is built.
+site: $(STAMPS)/run
+	$(BIN)/python -m handloom.explorer --export build/docs/explorer_live
+	@echo "serve it: $(BIN)/python -m http.server -d build/docs/explorer_live"
 
 bench: $(STAMPS)/test-oracles
 	$(BIN)/python -m benchmarks

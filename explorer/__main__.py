@@ -3,14 +3,18 @@
 python -m handloom.explorer                    the German-English translator that comes with handloom
 python -m handloom.explorer --train            trains a small one first, and shows its training
 python -m handloom.explorer runs/translate     a finished run, or one that is being trained
+python -m handloom.explorer --export site      a folder for any web server: the model runs in the browser
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from ..arguments import Whole
 from ..models.shipped import MODELS, model_path
 from ..train.cli.command_line import run_main
 from ..train.cli.options import OptionParser
+from .exporting import export
 from .serving import explore
 
 
@@ -26,10 +30,18 @@ def main() -> None:
     parser.add_argument("--train", action="store_true", help="train a small translator, and look at it meanwhile")
     parser.add_argument("--port", type=Whole(0, 65535), default=0, help="port on 127.0.0.1 (default: a free one)")
     parser.add_argument("--no-browser", action="store_true", help="print the address, don't open a browser")
+    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the page and the model to FOLDER, and end")
     arguments = parser.parse_args()
+    if arguments.export and (arguments.train or arguments.port or arguments.no_browser):
+        parser.error("--export starts no server: leave out --train, --port and --no-browser")
     if arguments.train and arguments.run is not None:
         parser.error("--train trains a model of its own: leave out RUN, or --train")
     run = None if arguments.train else arguments.run or MODELS["tatoeba-de-en"]
+    if arguments.export:
+        assert run is not None
+        export(run, arguments.export)
+        print(f"{arguments.export}: serve it with any web server, such as python -m http.server -d {arguments.export}")
+        return
     explore(run, port=arguments.port, browser=not arguments.no_browser)
 
 

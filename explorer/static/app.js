@@ -109,6 +109,7 @@ async function learn() {
   shared.facts = found.model;
   const { model: facts, runs } = found;
   document.getElementById("facts").textContent = facts ? `${facts.kind} · ${count(facts.parameters)} parameters · ${count(facts.vocabulary)} tokens` : found.problem;
+  if (alone) document.getElementById("facts").append(" · runs in your browser; handloom explore also shows Graph, Gradient check, Three ways and Training");
   document.getElementById("runs").hidden = !runs;
   document.getElementById("run").replaceChildren(...(runs ?? []).map((name) => h("option", { value: name, selected: name === found.run }, name)));
   shared.text ??= facts?.example ?? "";
@@ -162,4 +163,3 @@ events(async (found) => {
   }
   training.news(found);
 }, (text) => { if (text || problem.textContent) say(text); });
-if (alone) document.documentElement.classList.add("alone");

@@ -1,0 +1,56 @@
+"""The explorer as a folder of files: the page and a model that runs in the browser, for any web server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib import resources
+from pathlib import Path
+
+from ..errors import InputError
+from ..tokenizer import BPETokenizer
+from .subject import TranslatorSubject, load_subject
+
+#: What `static/local/transformer.js` computes; a model with anything else is refused.
+KNOWN = {
+    "norm": "layer",
+    "bias": "all",
+    "kv_heads": None,
+    "rotary": None,
+    "sinusoid_halves": False,
+    "activation": "relu",
+    "positions": "sinusoidal",
+    "pattern": "full",
+    "scale_embedding": True,
+    "copy": False,
+    "title_case": False,
+    "decoder_nhead": None,
+    "decoder_max_length": None,
+}
+VIEWS = ("model", "translate", "head", "next", "beam", "bpe")  # those that static/local/answers.js computes
+
+
+def export(run: Path, folder: Path) -> None:
+    """Write the page with the model of `run` to a new folder, or one that an earlier export has made.
+
+    Raises InputError for a model that the browser can't run, and for a folder with other files.
+    """
+    subject = load_subject(run)
+    config = vars(subject.model.config)  # type: ignore[attr-defined]
+    wrong = [name for name, value in KNOWN.items() if config.get(name) != value]
+    if not isinstance(subject, TranslatorSubject) or wrong:
+        what = f"its {wrong[0]} is {config.get(wrong[0])!r}" if wrong else "it is no translator"
+        raise InputError(f"The browser can't run the model of {run}: {what}. Leave out --export to explore it.")
+    if not isinstance(subject.tokenizer, BPETokenizer) or subject.tokenizer.pattern != "gpt2":
+        raise InputError(f"The browser can't run the tokenizer of {run}: it is no byte-level BPE with GPT-2's pattern.")
+    if folder.exists() and any(folder.iterdir()) and not (folder / "facts.json").is_file():
+        raise InputError(f"{folder} holds other files. Name a new folder.")
+    with resources.as_file(resources.files(__package__) / "static") as static:
+        shutil.copytree(static, folder, dirs_exist_ok=True)
+    page = folder / "index.html"
+    page.write_text(page.read_text(encoding="utf-8").replace("<html", "<html data-alone", 1), encoding="utf-8")
+    for name in ("model.safetensors", "tokenizer.json"):
+        shutil.copyfile(run / name, folder / name)
+    facts = subject.facts()
+    facts["views"] = [view for view in facts["views"] if view in VIEWS]
+    (folder / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
