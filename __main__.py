@@ -12,29 +12,29 @@ from . import __version__
 COMMANDS = {
     "translate": ("train.cli.texts:translate", "translate sentences; a German-English model comes with handloom"),
     "generate": ("train.cli.texts:generate", "continue texts"),
-    "classify": ("train.cli.texts:classify", "say which classes texts belong to"),
+    "classify": ("train.cli.texts:classify", "classify texts"),
     "summarize": ("train.cli.texts:summarize", "write headlines for articles"),
-    "paraphrase": ("train.cli.texts:paraphrase", "say sentences in other words"),
+    "paraphrase": ("train.cli.texts:paraphrase", "paraphrase sentences"),
     "train": ("", "train a model and show its scores: handloom train PROGRAM"),
     "explore": ("explorer.__main__:main", "show a model at work in the browser"),
     "course": ("course.__main__:main", "build a Transformer in fourteen chapters, every step checked"),
     "gradcheck": ("autograd.gradcheck.__main__:main", "check the gradient of every op"),
     "doctor": ("doctor:main", "find what slows handloom down on this machine"),
-    "export": ("train.cli.export:main", "write a trained model as a folder of transformers"),
+    "export": ("train.cli.export:main", "save a trained model in the format of Hugging Face transformers"),
     "report": ("train.report:main", "compare runs in one picture and one table"),
 }
 #: What `handloom train` runs, each a file of `examples`.
 PROGRAMS = {
     "translate_de_en": "German into English",
-    "translate_en_fr": "English into French, with six kinds of positions",
-    "paraphrase_coco": "captions in other words",
+    "translate_en_fr": "English into French, with six position encodings",
+    "paraphrase_coco": "paraphrases of captions",
     "summarize_news": "headlines for articles",
     "classify_news": "categories of news",
     "generate_text": "language models by characters or subwords",
 }
 _LAST = """
-`handloom COMMAND --help` lists a command's options. HANDLOOM_DATA names a folder with data sets; without it they are
-downloaded when they are first used, and the embedded data need neither."""
+`handloom COMMAND --help` lists a command's options. HANDLOOM_DATA is the folder of data sets; without it,
+they are downloaded on first use. The embedded data need neither."""
 
 
 def main() -> None:

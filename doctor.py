@@ -362,7 +362,7 @@ def diagnose() -> Iterator[Finding]:
 
 
 def main() -> None:
-    description = "Find what slows handloom down on this machine, and name the cure."
+    description = "Find what slows handloom down on this machine, and suggest remedies."
     parser = OptionParser(prog="python -m handloom.doctor", description=description)
     parser.parse_args()
     print(f"NumPy {np.__version__}, Python {platform.python_version()}, {platform.platform()}")

@@ -1,9 +1,9 @@
-"""Does handloom work on this GPU, and how fast? python -m handloom.gpu_check
+"""Test and benchmark handloom on this GPU: python -m handloom.gpu_check
 
 Runs on a machine with a CUDA GPU, in a clone of the repository: every test that is marked `gpu`, what doctor says, and
 the benchmarks of attention and of the training step. Writes `report.txt` to read and `report.json` to send in.
 
-    pip install -e '.[gpu,test]'        # or .[gpu-cuda12,test]; a PyTorch built for CUDA is measured beside it
+    pip install -e '.[gpu,test]'        # or .[gpu-cuda12,test]; a PyTorch built for CUDA is measured too
     python -m handloom.gpu_check        # half an hour; --quick: a few minutes
 
 Exit code 0: everything passed; 1: something did not, see the report; 2: nothing could be run here, one line says why.
@@ -184,8 +184,14 @@ def check(folder: Path, quick: bool, cupy: Any, do: Callable[[Step, Path], Outco
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m handloom.gpu_check", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="short benchmarks")
-    parser.add_argument("--out", type=path, default=Path("gpu_report"), metavar="FOLDER", help="default: gpu_report")
+    parser.add_argument("--quick", action="store_true", help="run shorter benchmarks: minutes instead of half an hour")
+    parser.add_argument(
+        "--out",
+        type=path,
+        default=Path("gpu_report"),
+        metavar="FOLDER",
+        help="folder for report.txt and report.json (default: gpu_report)",
+    )
     options = parser.parse_args(arguments)
     try:
         check_device("cuda")

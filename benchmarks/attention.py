@@ -1,12 +1,12 @@
-"""Attention beside PyTorch's scaled_dot_product_attention: TFLOP/s and peak memory over lengths.
+"""Compare attention with PyTorch's scaled_dot_product_attention: TFLOP/s and peak memory over lengths.
 
     python -m benchmarks.attention                                    on the CPU, in float32
     python -m benchmarks.attention --device cuda --json benchmarks/results/attention_gpu.json
 
 On a GPU, in float16, handloom's fused kernels and its standard method are compared with PyTorch's FlashAttention and
-cuDNN backends and its own choice of them; a method that runs out of memory, or is not available, gets no figures.
+cuDNN backends and with its default choice; a method that runs out of memory or is not available gets no figures.
 Without a GPU the blocked and the standard method are compared with PyTorch's CPU kernel. Each side runs in a process of
-its own with the same number of threads; they take turns, and the result is the median of several runs. Operations: 4
+its own with the same number of threads; runs are interleaved, and the result is the median of several. Operations: 4
 batch heads length^2 head_dim forward, 2.5 times that backward, and half if causal. Peak memory includes the inputs.
 """
 
@@ -190,13 +190,17 @@ def graphics_processor() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--lengths", type=int, nargs="+", help="default: 512 to 4096 on a CPU, to 16384 on a GPU")
-    parser.add_argument("--head-dims", type=int, nargs="+", default=[64, 128])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1, help="of each side, on a CPU (default: 1)")
-    parser.add_argument("--alone", action="store_true", help="measure handloom without PyTorch beside it")
-    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
+    parser.add_argument(
+        "--lengths", type=int, nargs="+", help="sequence lengths (default: 512 to 4096 on a CPU, up to 16384 on a GPU)"
+    )
+    parser.add_argument(
+        "--head-dims", type=int, nargs="+", default=[64, 128], help="features per head (default: 64 128)"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each side (default: 5)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each side, on a CPU (default: 1)")
+    parser.add_argument("--alone", action="store_true", help="measure handloom only, without PyTorch")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument("--work", choices=("handloom", "torch"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:

@@ -1,11 +1,11 @@
-"""Byte-level BPE beside Hugging Face's tokenizers (Rust): training time, encoding speed, memory, and equal results.
+"""Compare byte-level BPE with Hugging Face's tokenizers (Rust): training time, encoding speed and memory.
 
     python -m benchmarks.bpe --vocab-size 30000 FILE...
     HANDLOOM_DATA=folder python -m benchmarks.bpe --hard --large --json benchmarks/results/bpe.json
 
-Each measurement runs in a process of its own (`bpe_subject`), the two sides by turns. Ratios are those of the medians;
+Each measurement runs in its own process (`bpe_subject`), the two sides interleaved. Ratios are those of the medians;
 the ratios of the shortest times and of processor time (all threads and processes together) are more reliable while
-other programs run. `--wait` waits for a quiet machine before each measurement, for at most so many seconds.
+other programs run. `--wait` waits up to that many seconds for an idle machine before each measurement.
 Files may be compressed with gzip; without files the corpus is the books, the German and
 English sentence pairs and the image descriptions of the folder HANDLOOM_DATA.
 """
@@ -214,12 +214,14 @@ def report(result: Result, indent: int = 0) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
-    parser.add_argument("--vocab-size", type=int, default=30_000)
-    parser.add_argument("--repeat", type=int, default=5, help="measurements of each kind")
-    parser.add_argument("--hard", action="store_true", help="also train on texts that are hard for a trainer")
-    parser.add_argument("--large", action="store_true", help="also train on 25 to 200 MB")
-    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS", help="wait for a quiet machine")
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="text files (default: those in HANDLOOM_DATA)"
+    )
+    parser.add_argument("--vocab-size", type=int, default=30_000, help="vocabulary size (default: 30000)")
+    parser.add_argument("--repeat", type=int, default=5, help="measurements of each kind (default: 5)")
+    parser.add_argument("--hard", action="store_true", help="also train on texts that are slow to train on")
+    parser.add_argument("--large", action="store_true", help="also train on texts of 25 to 200 MB")
+    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS", help="wait this long for an idle machine")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the results to this file")
     arguments = parser.parse_args()
     run = partial(measure, arguments.wait)

@@ -1,10 +1,10 @@
-"""Generation with handloom and with Hugging Face's Marian model: the same weights, sizes and threads, in one run.
+"""Compare generation with Hugging Face's Marian model: the same weights, sizes and threads, in one run.
 
     python -m benchmarks.decode --json benchmarks/results/decode.json
 
 Greedy and beam search (width 4), one sentence and 32, 24 source tokens and 64 new ones, float32, at two sizes: d_model
 512, 6 + 6 layers, vocabulary 50,000; and d_model 256, 3 + 3 layers, vocabulary 30,000 (heads of 64, d_ff = 4 d_model).
-Each engine runs in a process of its own, by turns; environment variables that select BLAS kernels are unset. A ratio is
+Each engine runs in its own process, interleaved; environment variables that select BLAS kernels are unset. A ratio is
 that of the median times. Both sides must generate the same ids. `--engines handloom transformers ctranslate2` also
 compares with CTranslate2, where it is installed. `--prefix` measures how the time of one token grows with the number of
 tokens before it.
@@ -137,10 +137,12 @@ def about(engines: list[str]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ("handloom", "transformers", "ctranslate2")
-    parser.add_argument("--engines", nargs="+", choices=names, default=names[:2], help="default: the first two")
-    parser.add_argument("--threads", type=int, default=2, help="of each engine (default: 2)")
+    parser.add_argument(
+        "--engines", nargs="+", choices=names, default=names[:2], help="engines to compare (default: the first two)"
+    )
+    parser.add_argument("--threads", type=int, default=2, help="threads of each engine (default: 2)")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each engine in each cell (default: 5)")
-    parser.add_argument("--prefix", action="store_true", help="also measure the time of a token by its position")
+    parser.add_argument("--prefix", action="store_true", help="also measure the time per token by position")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the cells to this file")
     arguments = parser.parse_args()
     engines = [Engine(name, arguments.threads) for name in dict.fromkeys(["handloom", *arguments.engines])]

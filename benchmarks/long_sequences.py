@@ -94,12 +94,23 @@ def main() -> None:
         serve(subject(method, int(length), int(batch)), [])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lengths", type=int, nargs="+", default=[256, 512, 1024, 2048], metavar="N")
-    parser.add_argument("--tokens", type=int, default=4096, help="of a batch; a multiple of each length (4096)")
-    parser.add_argument("--memory-lengths", type=int, nargs="*", default=[1024, 2048, 4096], metavar="N")
+    parser.add_argument(
+        "--lengths", type=int, nargs="+", default=[256, 512, 1024, 2048], metavar="N", help="sequence lengths to time"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=4096, help="tokens per batch, a multiple of each length (default: 4096)"
+    )
+    parser.add_argument(
+        "--memory-lengths",
+        type=int,
+        nargs="*",
+        default=[1024, 2048, 4096],
+        metavar="N",
+        help="sequence lengths for peak memory",
+    )
     parser.add_argument("--steps", type=int, default=6, help="timed steps (default: 6)")
     here = machine()
-    parser.add_argument("--threads", type=int, default=min(2, here["cores"]))
+    parser.add_argument("--threads", type=int, default=min(2, here["cores"]), help="threads (default: 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables to this file")
     arguments = parser.parse_args()
     if any(length < 1 or arguments.tokens % length for length in arguments.lengths) or arguments.steps < 1:

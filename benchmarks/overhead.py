@@ -1,10 +1,10 @@
-"""The engine's overhead per op beyond NumPy's own call: microseconds on small arrays.
+"""Measure the engine's overhead per op over NumPy's own call, in microseconds on small arrays.
 
     python -m benchmarks.overhead --json benchmarks/results/overhead.json
 
 Arrays of 4 x 4 float32, so that the arithmetic costs nearly nothing. "forward" records the call for a backward pass,
 "unrecorded" is inside no_grad, "backward" is the engine's backward pass through a chain of such calls; each minus the
-time of the same NumPy calls made directly. Times are the shortest of several rounds, the two sides by turns. The last
+time of the same NumPy calls made directly. Times are the shortest of several interleaved rounds. The last
 line is the time of `import handloom` beyond NumPy's own import: milliseconds of processor time, the shortest of
 several.
 """

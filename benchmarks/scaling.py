@@ -1,10 +1,10 @@
-"""Data parallel training: tokens per second of one process and of several, one BLAS thread each.
+"""Measure data-parallel training: tokens per second of one and of several processes, one BLAS thread each.
 
     python -m benchmarks.scaling
     python -m benchmarks.scaling --ranks 2 4 --json benchmarks/results/scaling.json
 
 Trains the translation model of a preset on the embedded corpus, `mpirun -n N python -m benchmarks.scaling --worker`,
-every number of processes by turns. Each measurement is a job of its own; its first steps, which warm up caches and
+the jobs interleaved. Each measurement is a job of its own; its first steps, which warm up caches and
 buffers, are not counted. The ratio is that of the medians.
 """
 
@@ -98,12 +98,14 @@ def measure(ranks: int, preset: str, data: str, steps: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[2], help="numbers of processes besides 1 (default: 2)")
-    parser.add_argument("--preset", default="laptop")
-    parser.add_argument("--data", default="embedded", help="whose sizes the preset has (default: embedded)")
-    parser.add_argument("--steps", type=int, default=40, help="updates a measurement (default: 40)")
-    parser.add_argument("--repeats", type=int, default=5, help="measurements of each (default: 5)")
-    parser.add_argument("--json", type=Path, help="write the results here")
+    parser.add_argument(
+        "--ranks", type=int, nargs="+", default=[2], help="numbers of processes to compare with 1 (default: 2)"
+    )
+    parser.add_argument("--preset", default="laptop", help="sizes of the model (default: laptop)")
+    parser.add_argument("--data", default="embedded", help="data set whose preset is used (default: embedded)")
+    parser.add_argument("--steps", type=int, default=40, help="updates per measurement (default: 40)")
+    parser.add_argument("--repeats", type=int, default=5, help="measurements per number of processes (default: 5)")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:

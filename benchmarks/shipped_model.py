@@ -1,4 +1,4 @@
-"""Make the translator that comes with handloom from a run, and measure it.
+"""Build the translator that comes with handloom from a run, and evaluate it.
 
     HANDLOOM_DATA=... python -m benchmarks.shipped_model runs/tatoeba
 
@@ -77,8 +77,8 @@ def measure(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
-    parser.add_argument("--out", type=Path, help="folder to write (default: the package's)")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the training run")
+    parser.add_argument("--out", type=Path, help="folder to write to (default: the package's own)")
     arguments = parser.parse_args()
     from handloom.models.shipped import MODELS
 

@@ -1,9 +1,9 @@
-"""What counting words gives on the data of the five reports: the figures that a model has to beat.
+"""Score word-counting baselines on the data of the five reports: the figures that a model has to beat.
 
     HANDLOOM_DATA=folder python -m benchmarks.text_baselines --json benchmarks/results/reports/baselines.json
 
 Each data set is split as the examples split it; constants are chosen on the validation part; the test part is scored
-once. A set that can't be had is left out, and named.
+once. Unavailable data sets are skipped, with a message.
 """
 
 from __future__ import annotations

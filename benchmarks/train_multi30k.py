@@ -1,4 +1,4 @@
-"""The Trainer on Multi30k's real batches beside an equal PyTorch loop, with padding, masks, clipping and schedule.
+"""Compare training on Multi30k's real batches with an equal PyTorch loop: padding, masks, clipping and schedule.
 
     HANDLOOM_DATA=folder python -m benchmarks.train_multi30k --json benchmarks/results/train_multi30k_cpu.json
 
@@ -124,14 +124,18 @@ def show_profile(threads: int, count: int, batches: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="multi30k", help="multi30k (default), embedded, or a path")
-    parser.add_argument("--preset", default="laptop", choices=["laptop", "smoke"])
-    parser.add_argument("--batches", type=int, default=20, help="of a round (default: 20)")
-    parser.add_argument("--rounds", type=int, default=3, help="timed, after one to warm up (default: 3)")
+    parser.add_argument(
+        "--data", default="multi30k", help="data set: multi30k, embedded, or a path (default: multi30k)"
+    )
+    parser.add_argument(
+        "--preset", default="laptop", choices=["laptop", "smoke"], help="sizes of the model (default: laptop)"
+    )
+    parser.add_argument("--batches", type=int, default=20, help="batches per round (default: 20)")
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds, after one warm-up round (default: 3)")
     here = machine()
-    parser.add_argument("--threads", type=int, default=min(2, here["cores"]), help="of each side (default: 2)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the row; others in the file stay")
-    parser.add_argument("--profile", action="store_true", help="only show where handloom's time goes, op by op")
+    parser.add_argument("--threads", type=int, default=min(2, here["cores"]), help="threads of each side (default: 2)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="add the row to this file, or replace it there")
+    parser.add_argument("--profile", action="store_true", help="only profile handloom, op by op")
     arguments = parser.parse_args()
     if min(arguments.batches, arguments.rounds) < 1 or not 1 <= arguments.threads <= here["cores"]:
         parser.error(f"--batches and --rounds must be at least 1, --threads between 1 and {here['cores']}")

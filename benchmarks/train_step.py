@@ -1,4 +1,4 @@
-"""A training step of handloom beside PyTorch's on a CPU: time, tokens per second, peak memory, and equal work.
+"""Compare a training step with PyTorch's: time, tokens per second, peak memory, and equal results.
 
     python -m benchmarks.train_step --config all --json benchmarks/results/train_step_cpu.json
     python -m benchmarks.train_step --config paraphrase --profile
@@ -6,21 +6,21 @@
 
 Both train the same model on the same batch: forward, backward, Adam. PyTorch (eager) is measured twice, with the
 layers of nn.Transformer and with scaled_dot_product_attention instead; the faster one is the reference. Its Adam
-is the fused one. Each runs in a process of its own, with the same number of threads on the same cores, and they take
-turns. Without dropout their losses and gradients must agree, or nothing is measured.
+is the fused one. Each runs in a process of its own, with the same number of threads on the same cores, interleaved.
+Without dropout their losses and gradients must agree, or nothing is measured.
 
 Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and the like) are unset for all. If the
-environment sets any, a second measurement keeps them and is shown beside the first.
+environment sets any, a second measurement keeps them and is shown next to the first.
 
-torch.compile's column is beside these: the layers with scaled_dot_product_attention, compiled before they are timed;
-where it fails (it needs a C++ compiler) the reason is printed. It is no reference.
+A further column shows torch.compile: the layers with scaled_dot_product_attention, compiled before timing. Where it
+fails (it needs a C++ compiler) the reason is printed. It is not used as the reference.
 
 "products" is the time for the matrix products of the step alone, by NumPy or, where MKL is installed and faster, by
 that: no framework on these libraries is faster, so "limit" = PyTorch's step / products is the largest ratio possible;
 "share" = products / handloom's step says how much of it is reached. It is out of reach for any step, since each product
 there finds its operands in the cache, left by the repetition before; "products with operands from memory", the last
 lines, is what the same products take on arrays of their own, as in a step. Compiled loops (the extra `fast`) and MKL
-(the extra `mkl`) serve handloom where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 leave them out.
+(the extra `mkl`) are used where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 leave them out.
 """
 
 from __future__ import annotations
@@ -184,15 +184,15 @@ def say_conditions(here: Mapping[str, Any], threads: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     configs = dict.fromkeys(["all", *SIZES, *DEVICE_SIZES, *MORE])
-    parser.add_argument("--config", default="all", choices=list(configs), help="all: the reports' six")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="(default: cpu)")
+    parser.add_argument("--config", default="all", choices=list(configs), help="model size (default: all six)")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="default: cpu")
     parser.add_argument("--steps", type=int, help="timed steps of each side (default: 9; 50 on a GPU)")
     here = machine()
     cores = here["cores"]
-    parser.add_argument("--threads", type=int, default=min(2, cores), help="of each side (default: 2)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows; others in the file stay")
-    parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile, which takes a minute each")
-    parser.add_argument("--profile", action="store_true", help="only show where handloom's time goes, op by op")
+    parser.add_argument("--threads", type=int, default=min(2, cores), help="threads of each side (default: 2)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="add the rows to this file, or replace them there")
+    parser.add_argument("--no-compile", action="store_true", help="skip torch.compile, which takes a minute per size")
+    parser.add_argument("--profile", action="store_true", help="only profile handloom, op by op")
     arguments = parser.parse_args()
     if arguments.config not in {**SIZES, **MORE, "all": None} and arguments.device == "cpu":
         parser.error(f"--config {arguments.config} is a size for --device cuda")

@@ -1,4 +1,4 @@
-"""Compares learning with PyTorch: German into English on Tatoeba, with two models of equal size.
+"""Compare learning with PyTorch: German into English on Tatoeba, with two models of equal size.
 
     python -m benchmarks.translation_twin --steps 600
 
@@ -86,15 +86,19 @@ def adopt(model: Any, twin: RealTorch, batch: Any) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="tatoeba", help="a name or a path, as translate_de_en.py takes it")
-    parser.add_argument("--preset", default="laptop", choices=("laptop", "smoke"))
+    parser.add_argument(
+        "--data", default="tatoeba", help="data set or path, as for translate_de_en.py (default: tatoeba)"
+    )
+    parser.add_argument(
+        "--preset", default="laptop", choices=("laptop", "smoke"), help="sizes of the model (default: laptop)"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a value of the preset")
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--warmup", type=int, default=200, help="of Noam's schedule (default: 200)")
+    parser.add_argument("--steps", type=int, default=600, help="updates of each model (default: 600)")
+    parser.add_argument("--warmup", type=int, default=200, help="warm-up steps of the noam schedule (default: 200)")
     parser.add_argument("--tests", type=int, default=1000, help="test pairs to translate (default: 1000)")
-    parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch; handloom's are NumPy's (default: 1)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the row; others in the file stay")
+    parser.add_argument("--beam", type=int, default=5, help="beam width (default: 5)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch; handloom uses NumPy's (default: 1)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="add the row to this file, or replace it there")
     arguments = parser.parse_args()
     if find_spec("torch") is None:
         sys.exit("The other side is missing: pip install '.[oracles]' (PyTorch).")

@@ -1,9 +1,9 @@
-"""Train a Transformer that classifies news by category, and see which categories it confuses.
+"""Train a Transformer that classifies news by category, and show which categories it confuses.
 
 python examples/classify_news.py                                 embedded news, a few minutes
 python examples/classify_news.py --data news --out runs/news     HuffPost headlines, 41 categories
 python examples/classify_news.py --data news --descriptions     headline and description, as in the report
-python examples/classify_news.py --resume runs/news --table attention   of a finished run: what its heads look at
+python examples/classify_news.py --resume runs/news --table attention   what the heads of a finished run attend to
 python examples/classify_news.py --table heads                   ablation: 1, 4, 8 and 16 heads
 mpirun -n 4 python examples/classify_news.py --table heads       four processes train the four at the same time
 python examples/classify_news.py --checkpoint runs/news "Senate Passes Budget Bill"
@@ -39,19 +39,19 @@ def parse_arguments() -> Any:
         __doc__,
         ClassifierPreset,
         choose=classifier_preset,
-        data=f"one of {', '.join(NEWS_NAMES)}, or a file of your own: JSON Lines with category, headline and "
+        data=f"one of {', '.join(NEWS_NAMES)}, or your own file: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
         texts="headlines",
         generates="nothing",
     )
     add = parser.group("this report", "train")
-    add("--descriptions", action="store_true", help="read an article's description after its headline")
+    add("--descriptions", action="store_true", help="classify the headline and the description, not the headline alone")
     add(
         "--table",
         choices=(*ABLATIONS, "attention", "cost", "none"),
         default="none",
-        help="also train the model with other sizes, measure what its heads look at, or count what layers of its sizes "
-        "cost",
+        help="additional table: other sizes of the model (heads, layers), what its heads attend to (attention), or the "
+        "cost of its layers (cost) (default: none)",
         uses=("train", "resume"),
     )
     return parse_example(parser)

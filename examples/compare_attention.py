@@ -5,10 +5,10 @@ python examples/compare_attention.py --preset smoke     a few seconds
 python examples/compare_attention.py --table training --data multi30k  documents of 1,024 tokens
 python examples/compare_attention.py --device cuda --data multi30k     the report's model, batches of 512 sentences
 
-The table of training is the German-English report's Table 2: a Transformer is trained with the same seed and batches,
-once with each method, and the losses agree, since the methods compute the same function. On a CPU sentences are joined
-to documents, since the methods differ at lengths that sentences don't have. The table of lengths is attention alone:
-the standard method holds all weights, so its memory grows with the square of the length. The tables go to a folder.
+The training table is the German-English report's Table 2: one Transformer is trained with each method, with the same
+seed and batches. The losses agree, since the methods compute the same function. On a CPU sentences are joined into
+documents, because the methods differ only at lengths beyond those of sentences. The table of lengths measures attention
+alone: the standard method stores all weights, so its memory grows with the square of the length.
 """
 
 from __future__ import annotations
@@ -77,16 +77,22 @@ LENGTH_COLUMNS = {
 
 def parse_arguments() -> argparse.Namespace:
     parser = OptionParser(description=__doc__)
-    parser.add_argument("--preset", choices=PRESETS, help="default: laptop on a CPU, paper on a GPU")
-    parser.add_argument("--data", default="embedded", help="as for translate_de_en.py (default: embedded)")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
-    parser.add_argument("--table", choices=TABLES, help="one of the tables alone (default: both)")
-    parser.add_argument("--steps", type=positive, help="updates for each method")
-    parser.add_argument("--batch", type=positive, help="sentence pairs or documents an update, about")
-    parser.add_argument("--document", type=OfKind(Length), help="tokens of a document (default: no documents on a GPU)")
-    parser.add_argument("--lengths", type=OfKind(Length), nargs="+", help="sequence lengths of the table of lengths")
-    parser.add_argument("--seed", type=whole, default=0)
-    parser.add_argument("--out", type=path, help="new folder for the results (default: one under runs/)")
+    parser.add_argument(
+        "--preset", choices=PRESETS, help="sizes of the model (default: laptop on a CPU, paper on a GPU)"
+    )
+    parser.add_argument("--data", default="embedded", help="data set, as for translate_de_en.py (default: embedded)")
+    parser.add_argument("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)")
+    parser.add_argument("--table", choices=TABLES, help="make only this table (default: both)")
+    parser.add_argument("--steps", type=positive, help="updates per method (default: the preset's)")
+    parser.add_argument("--batch", type=positive, help="approximate number of sentence pairs or documents per update")
+    parser.add_argument(
+        "--document", type=OfKind(Length), help="document length in tokens (default: none on a GPU: single sentences)"
+    )
+    parser.add_argument(
+        "--lengths", type=OfKind(Length), nargs="+", help="sequence lengths of the table of lengths, in tokens"
+    )
+    parser.add_argument("--seed", type=whole, default=0, help="random seed (default: 0)")
+    parser.add_argument("--out", type=path, help="new folder for the results (default: a new folder in runs/)")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
     idle = {"training": ("lengths",), "lengths": ("steps", "batch", "document", "data")}.get(given.get("table"), ())
     for name in idle:

@@ -36,11 +36,14 @@ SHOWN_MERGES = 30
 
 def parse_arguments() -> argparse.Namespace:
     parser = OptionParser(description=__doc__)
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="UTF-8 text, plain or gzipped")
-    parser.add_argument("--vocab-size", type=positive, default=2000, help="tokens to learn (default: 2000)")
-    parser.add_argument("--pattern", default="gpt2", help=f"{', '.join(PATTERNS)} or an expression (default: gpt2)")
-    parser.add_argument("--show", metavar="TEXT", help="the text to colour (default: from the end of the text)")
-    parser.add_argument("--out", type=path, help="new folder for tokenizer.json and the picture (default: under runs/)")
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="UTF-8 text, plain or gzipped (default: embedded)"
+    )
+    parser.add_argument("--vocab-size", type=positive, default=2000, help="vocabulary size in tokens (default: 2000)")
+    words = f"pre-tokenization pattern: {', '.join(PATTERNS)} or a regular expression (default: gpt2)"
+    parser.add_argument("--pattern", default="gpt2", help=words)
+    parser.add_argument("--show", metavar="TEXT", help="text to show as coloured tokens (default: the end of the text)")
+    parser.add_argument("--out", type=path, help="new folder for tokenizer.json and the picture (default: in runs/)")
     arguments = parser.parse_args()
     for name in ("pattern", "show"):
         check_text(getattr(arguments, name) or "", f"--{name}")

@@ -5,8 +5,8 @@ python examples/generate_text.py --data shakespeare --out runs/plays    Shakespe
 python examples/generate_text.py --tokenizer bpe --table sizes          subwords instead of characters
 python examples/generate_text.py --table heads                          the same model with other heads
 mpirun -n 4 python examples/generate_text.py --table heads              four of these models at the same time
-python examples/generate_text.py --augment runs/en_fr runs/fr_en        more text, by way of French
-python examples/generate_text.py --checkpoint runs/plays "This is a"    go on from a beginning
+python examples/generate_text.py --augment runs/en_fr runs/fr_en        augment the text by back-translation
+python examples/generate_text.py --checkpoint runs/plays "This is a"    continue a prompt
 python examples/generate_text.py --checkpoint openai-community/gpt2 "This is a"
 python examples/generate_text.py --init openai-community/gpt2 --data shakespeare --table none --lr 3e-5
 """
@@ -54,32 +54,37 @@ def parse_arguments() -> Any:
         __doc__,
         LanguageModelPreset,
         choose=language_model_preset,
-        data=f"one of {', '.join(TEXT_NAMES)}, several of them with a + between, or a text file of your own (default: "
+        data=f"one of {', '.join(TEXT_NAMES)}, several joined by +, or your own text file (default: "
         "embedded, which needs no network)",
-        texts="beginnings to go on from",
+        texts="prompts to continue",
         generates="continuations",
     )
     add = parser.group("this report", "train")
-    add("--tokenizer", choices=TOKENIZERS, default="character", help="tokens (default: character)")
-    add("--positions", choices=POSITIONS, help="the same as --set positions=... (default: the preset's)")
+    add("--tokenizer", choices=TOKENIZERS, default="character", help="kind of tokens (default: character)")
+    add("--positions", choices=POSITIONS, help="position encoding, same as --set positions=... (default: the preset's)")
     add(
         "--table",
         choices=(*TABLES, "none"),
         default="baselines",
-        help="what to train beside the model and compare it with (default: baselines); a table that was interrupted "
-        "goes on with --resume",
+        help="other models to train and compare with (default: baselines); --resume continues an interrupted table",
         uses=("train", "resume"),
     )
     add(
         "--augment",
         nargs=2,
         metavar=("FORTH", "BACK"),
-        help="also train on sentences of the text that two runs of translate_en_fr.py, the second with --reverse, "
-        "translated and translated back",
+        help="augment the training text by back-translation: FORTH is a run of translate_en_fr.py, BACK one made with "
+        "--reverse",
     )
-    add("--augment-share", type=share, default=1.0, metavar="P", help="of the sentences (default: 1)")
+    add(
+        "--augment-share",
+        type=share,
+        default=1.0,
+        metavar="P",
+        help="fraction of the sentences that --augment translates (default: 1)",
+    )
     both = ("train", "checkpoint")
-    add("--length", type=positive, default=300, help="tokens to write (default: 300)", uses=both)
+    add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)", uses=both)
     arguments = parse_example(parser)
     if "augment_share" in arguments.given and not arguments.augment:
         parser.error("--augment-share is a share of what --augment adds: add --augment FORTH BACK")

@@ -2,7 +2,7 @@
 
 python examples/paraphrase_coco.py                                embedded captions, a few minutes
 python examples/paraphrase_coco.py --data coco --out runs/coco    COCO captions
-python examples/paraphrase_coco.py --table memory                 bytes of a step with and without mixed precision
+python examples/paraphrase_coco.py --table memory                 memory of a step with and without mixed precision
 python examples/paraphrase_coco.py --checkpoint runs/coco "A dig sitting on the grass"
 """
 
@@ -59,8 +59,8 @@ def parse_arguments() -> Any:
         "--table",
         choices=("memory", "none"),
         default="none",
-        help="also count the bytes of a step with and without --precision fp16 (seconds to minutes: processors "
-        "compute slowly in half precision)",
+        help="memory: also measure the memory of a training step with and without --precision fp16; takes minutes, as "
+        "CPUs are slow in half precision (default: none)",
     )
     return parse_example(parser)
 

@@ -56,7 +56,7 @@ def parse_arguments() -> Any:
         __doc__,
         TranslationPreset,
         choose=summary_preset,
-        data=f"one of {', '.join(NEWS_NAMES)}, or a file of your own: JSON Lines with category, headline and "
+        data=f"one of {', '.join(NEWS_NAMES)}, or your own file: JSON Lines with category, headline and "
         "short_description, or category<TAB>headline<TAB>description (default: embedded, which needs no network)",
         texts="descriptions of articles",
     )
@@ -65,7 +65,8 @@ def parse_arguments() -> Any:
         "--table",
         choices=(*ABLATIONS, "attention", "none"),
         default="none",
-        help="also train the model with other sizes, or count how often its heads look at the word that is copied",
+        help="additional table: other sizes of the model (heads, layers), or how often its heads attend to the copied "
+        "word (attention) (default: none)",
     )
     return parse_example(parser)
 

@@ -1,7 +1,7 @@
-"""Train a translator with every step in sight: batches, model, loss, backward(), Adam.
+"""Train a translator with every step written out: batches, model, loss, backward(), Adam.
 
 python examples/train_by_hand.py               embedded sentences, German into English, in under two minutes
-python examples/train_by_hand.py --steps 50    in seconds, to follow it in a debugger
+python examples/train_by_hand.py --steps 50    takes seconds, for stepping through in a debugger
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from handloom.tokenizer import BPETokenizer
 from handloom.train.data.grammar import build_corpus
 
 parser = Parser(description=__doc__)
-parser.add_argument("--steps", type=positive, default=1000, help="updates of the weights (default: 1000)")
+parser.add_argument("--steps", type=positive, default=1000, help="number of parameter updates (default: 1000)")
 steps = parser.parse_args().steps
 
 # Sentence pairs, one vocabulary for both languages, and the pairs as ids, short ones first.

@@ -1,9 +1,9 @@
 """Train a Transformer that translates German into English; show scores, translations and attention.
 
-python examples/translate_de_en.py "Wo ist der Bahnhof?"             by the model that comes with handloom, at once
+python examples/translate_de_en.py "Wo ist der Bahnhof?"             uses the model that comes with handloom
 python examples/translate_de_en.py                                  trains on the embedded corpus, a few minutes
 python examples/translate_de_en.py --data multi30k --out runs/m30k  real image descriptions
-python examples/translate_de_en.py --resume runs/m30k                go on after Ctrl-C, a crash, a power cut
+python examples/translate_de_en.py --resume runs/m30k                resume after Ctrl-C, a crash or a power cut
 mpirun -n 4 python examples/translate_de_en.py --data multi30k       four processes, a batch four times as large
 python examples/translate_de_en.py --checkpoint runs/m30k "Ein Hund läuft durch den Schnee."
 python examples/translate_de_en.py --checkpoint Helsinki-NLP/opus-mt-de-en "Wo ist der Bahnhof?"
@@ -46,13 +46,13 @@ def parse_arguments() -> Any:
         shipped="tatoeba-de-en",
     )
     add = parser.group("this report", "train")
-    add("--reverse", action="store_true", help="train English to German")
-    add("--clean", action="store_true", help="drop training pairs that teach nothing, and count them")
+    add("--reverse", action="store_true", help="translate English into German instead")
+    add("--clean", action="store_true", help="drop unusable training pairs and report how many, by reason")
     add(
         "--back-translate",
         nargs=2,
         metavar=("RUN", "FILE"),
-        help="add the lines of FILE, English text, as training pairs: a RUN made with --reverse translates them",
+        help="back-translation: train also on the English lines of FILE, translated by RUN (made with --reverse)",
     )
     return parse_example(parser)
 

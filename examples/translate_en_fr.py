@@ -1,8 +1,8 @@
-"""Train a Transformer that translates English into French, with any kind of position encoding.
+"""Train a Transformer that translates English into French, with a choice of six position encodings.
 
-python examples/translate_en_fr.py                                    embedded corpus, six kinds of positions: minutes
+python examples/translate_en_fr.py                                    embedded corpus, six position encodings: minutes
 python examples/translate_en_fr.py --data multi30k --out runs/fr      real image descriptions
-python examples/translate_en_fr.py --table none --positions rotary    one kind alone
+python examples/translate_en_fr.py --table none --positions rotary    one position encoding only
 python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the snow."
 """
 
@@ -50,11 +50,11 @@ def parse_arguments() -> Any:
         texts="English sentences",
     )
     add = parser.group("this report", "train")
-    add("--reverse", action="store_true", help="train French to English")
-    add("--positions", choices=POSITIONS, help="the same as --set positions=... (default: the preset's)")
+    add("--reverse", action="store_true", help="translate French into English instead")
+    add("--positions", choices=POSITIONS, help="position encoding, same as --set positions=... (default: the preset's)")
     add(
         "--table", choices=("positions", "none"), uses=("train", "resume"),
-        help="also train a model with each other kind of positions (default: positions if the data are embedded)",
+        help="positions: also train a model with each other position encoding (default: positions for embedded data)",
     )  # fmt: skip
     return parse_example(parser)
 

@@ -35,9 +35,9 @@ from .fields import (
 from .language_model import LanguageModelConfig
 from .seq2seq import Seq2SeqConfig
 
-#: Of the learning rate over the steps, see `train.optim.schedules`.
+#: Learning-rate schedules, see `train.optim.schedules`.
 SCHEDULES = ("noam", "constant", "linear", "cosine", "plateau")
-#: What every task measures in validation.
+#: Validation metrics of every task.
 METRICS = ("valid_loss", "valid_accuracy")
 
 Schedule = Annotated[str, Choices(SCHEDULES)]
@@ -52,64 +52,84 @@ class Preset:
     Raises ValueError for a value that its field does not allow, see `fields`.
     """
 
-    vocab_size: Count = setting(help="tokens of the vocabulary, at most")
-    d_model: Size = setting(help="features of a token")
-    nhead: Size = setting(help="attention heads")
-    layers: Depth = setting(help="layers of the encoder, and as many of a decoder beside it")
-    dim_feedforward: Size = setting(help="features within the feed-forward network")
-    dropout: Share = setting(help="share of features that are set to zero in training")
-    norm_first: bool = setting(False, help="normalise the input of each sublayer, not its output")
-    activation: Activation = setting("relu", help="of the feed-forward network")
-    norm: Annotated[str, Choices(NORMS)] = setting("layer", help="layer_std divides by the deviation + eps")
-    bias: Annotated[str, Choices(tuple(BIASES))] = setting("all", help="which linear layers of a layer have biases")
-    positions: Positions = setting("sinusoidal", help="how tokens know their positions")
-    pattern: Pattern = setting("full", help="which positions self-attention sees")
-    label_smoothing: Share = setting(0.0, help="share of the target's probability spread over all tokens")
+    vocab_size: Count = setting(help="maximum vocabulary size, in tokens")
+    d_model: Size = setting(help="model width: features per token")
+    nhead: Size = setting(help="attention heads per layer")
+    layers: Depth = setting(help="layers per stack; an encoder-decoder has this many in each")
+    dim_feedforward: Size = setting(help="hidden features of the feed-forward network")
+    dropout: Share = setting(help="dropout probability")
+    norm_first: bool = setting(False, help="pre-norm: normalise the input of each sublayer, not its output")
+    activation: Activation = setting("relu", help="activation function of the feed-forward network")
+    norm: Annotated[str, Choices(NORMS)] = setting(
+        "layer", help="normalisation; layer_std divides by (standard deviation + eps)"
+    )
+    bias: Annotated[str, Choices(tuple(BIASES))] = setting(
+        "all", help="which projections of a Transformer layer have biases"
+    )
+    positions: Positions = setting("sinusoidal", help="position encoding")
+    pattern: Pattern = setting("full", help="self-attention pattern: full, or sparse with a window or stride of SIZE")
+    label_smoothing: Share = setting(0.0, help="label smoothing: target probability spread over the whole vocabulary")
 
-    steps: Count | None = setting(None, help="updates to make", flag=Flag(preset=True, resumes=True))
+    steps: Count | None = setting(None, help="number of parameter updates", flag=Flag(preset=True, resumes=True))
     optimizer: Literal["adam", "adamw", "sgd"] = setting(
-        "adam", help="sgd has a momentum of 0.9, adamw a default weight decay of 0.01", flag=Flag(preset=True)
+        "adam", help="optimizer; sgd uses momentum 0.9, adamw a weight decay of 0.01 by default", flag=Flag(preset=True)
     )
-    schedule: Schedule = setting("noam", help="of the learning rate", flag=Flag(preset=True))
-    lr: Rate | None = setting(None, help="peak learning rate of the schedules other than noam", flag=Flag(preset=True))
-    lr_factor: Rate = setting(1.0, help="of noam's learning rate")
-    warmup: Whole = setting(0, help="steps in which the learning rate rises to its peak")
-    betas: Betas = setting((0.9, 0.98), help="decays of Adam's two moments")
-    eps: Rate = setting(1e-9, help="added to the root of Adam's second moment")
+    schedule: Schedule = setting("noam", help="learning-rate schedule", flag=Flag(preset=True))
+    lr: Rate | None = setting(None, help="peak learning rate of the schedules except noam", flag=Flag(preset=True))
+    lr_factor: Rate = setting(1.0, help="factor of the learning rate in the noam schedule")
+    warmup: Whole = setting(0, help="warm-up: steps over which the learning rate rises to its peak")
+    betas: Betas = setting((0.9, 0.98), help="decay rates of Adam's two moments")
+    eps: Rate = setting(1e-9, help="term added to Adam's denominator for numerical stability")
     weight_decay: NotNegative | None = setting(
-        None, help="of matrices, decoupled; without one the optimizer has its own", flag=Flag(preset=True)
+        None,
+        help="decoupled weight decay, applied to matrices only; none for the optimizer's own",
+        flag=Flag(preset=True),
     )
-    clip_norm: Rate | None = setting(1.0, help="bound on the gradient's norm")
-    accumulate: Count = setting(1, help="batches an update", flag=Flag("K", times=True))
+    clip_norm: Rate | None = setting(
+        1.0, help="maximum gradient norm; larger gradients are scaled down; none for no clipping"
+    )
+    accumulate: Count = setting(1, help="batches accumulated per update", flag=Flag("K", times=True))
     precision: Literal["fp32", "fp16"] = setting(
-        "fp32", help="of the passes; fp16 keeps float32 weights and scales the loss", flag=Flag()
+        "fp32",
+        help="precision of the forward and backward passes; fp16 keeps float32 weights and uses loss scaling",
+        flag=Flag(),
     )
     name_overflows: bool = setting(
-        False, help="with fp16: log the parameter whose gradient overflowed first", flag=Flag()
+        False, help="with --precision fp16: log the first parameter whose gradient overflows", flag=Flag()
     )
     ema: Share | None = setting(
-        None, help="validate and keep an exponential average of the weights with this decay", flag=Flag("DECAY")
+        None,
+        help="validate and save an exponential moving average of the weights with this decay, such as 0.999",
+        flag=Flag("DECAY"),
     )
-    average: Whole = setting(1, help="at the end, try the mean of the weights at this many last validations, too")
+    average: Whole = setting(
+        1, help="average the weights of this many last validations at the end; kept only if it validates better"
+    )
     patience: Count | None = setting(
-        None, help="stop after N validations without a better one", flag=Flag("N", preset=True)
+        None, help="early stopping: stop after N validations without improvement", flag=Flag("N", preset=True)
     )
-    monitor: Metric = setting("valid_loss", help="metric that decides which weights are best", flag=Flag(preset=True))
-    curriculum: Whole = setting(0, help="first epochs in which easy batches come before hard ones", flag=Flag("EPOCHS"))
-    pad_to: Count = setting(1, help="pad batches to multiples of N tokens, for --graphs", flag=Flag("N"))
-    prefetch: Whole = setting(0, help="make N batches ahead in a thread", flag=Flag("N"))
+    monitor: Metric = setting(
+        "valid_loss", help="validation metric that selects the best weights", flag=Flag(preset=True)
+    )
+    curriculum: Whole = setting(
+        0, help="train on easy batches before hard ones in the first EPOCHS epochs", flag=Flag("EPOCHS")
+    )
+    pad_to: Count = setting(
+        1, help="pad batches to a multiple of N tokens, so that --graphs sees few shapes", flag=Flag("N")
+    )
+    prefetch: Whole = setting(0, help="prepare N batches ahead in a background thread", flag=Flag("N"))
     checkpoint_activations: bool = setting(
-        False, help="take fewer bytes: compute activations again in the backward pass", flag=Flag()
+        False, help="save memory: recompute activations in the backward pass", flag=Flag()
     )
-    graphs: bool = setting(False, help="on a device: launch each pass and update as one CUDA graph", flag=Flag())
+    graphs: bool = setting(False, help="on a GPU: launch each pass and each update as one CUDA graph", flag=Flag())
     deterministic: bool = setting(
-        False, help="on a device: sums in a fixed order, the same bits each time", flag=Flag()
+        False, help="on a GPU: sum in a fixed order, so that runs are bit-identical", flag=Flag()
     )
 
-    validate_every: Count | None = setting(None, help="steps between two validations; none is once an epoch")
-    log_every: Count = setting(20, help="steps a row of the log", flag=Flag("N"))
-    gradient_norms: bool = setting(False, help="log the norm of each layer's gradient", flag=Flag())
-    keep: Count = setting(2, help="how many saves to keep", flag=Flag("N"))
+    validate_every: Count | None = setting(None, help="steps between validations; none for once per epoch")
+    log_every: Count = setting(20, help="steps between rows of the log", flag=Flag("N"))
+    gradient_norms: bool = setting(False, help="log the gradient norm of each layer", flag=Flag())
+    keep: Count = setting(2, help="number of latest checkpoints to keep", flag=Flag("N"))
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -125,17 +145,19 @@ class Preset:
 class TranslationPreset(Preset):
     """A run of an encoder-decoder."""
 
-    tokens_per_batch: Count = setting(help="source or target tokens of a batch, padding included")
+    tokens_per_batch: Count = setting(help="maximum source or target tokens per batch, including padding")
     steps: Count = dataclasses.field()
-    tied: bool = setting(True, help="one table for source, target and output layer")
-    copy: bool = setting(False, help="tokens may be copied from the source: a pointer-generator")
-    title_case: bool = setting(False, help="sources are read in Title Case, as headlines are written")
-    coverage_loss: NotNegative = setting(0.0, help="weight of the loss for copying twice from the same place")
-    max_length: Length = setting(128, help="tokens of a text; longer ones are left out")
+    tied: bool = setting(True, help="tie the source embedding, target embedding and output layer")
+    copy: bool = setting(False, help="pointer-generator: the decoder can copy tokens from the source")
+    title_case: bool = setting(False, help="convert sources to Title Case, the case of headlines")
+    coverage_loss: NotNegative = setting(
+        0.0, help="weight of the coverage loss, which penalises copying a token twice; needs copy"
+    )
+    max_length: Length = setting(128, help="maximum length of a text in tokens; longer texts are left out")
     label_smoothing: Share = 0.1
     validate_every: Count = 200
     average: Whole = 5
-    test_size: Count | None = setting(None, help="texts that the example evaluates on, none for all")
+    test_size: Count | None = setting(None, help="number of test texts to evaluate; none for all")
 
     def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
         """The model for a vocabulary of `vocab_size` tokens (it may be smaller than what was asked for)."""
@@ -158,25 +180,25 @@ class LanguageModelPreset(Preset):
     """A run of a language model, by default with AdamW's decay, a warm-up and half a cosine."""
 
     vocab_size: Count = 2000  # of BPE; characters are as many as the text has
-    head_dim: Size = setting(help="features of a head")
-    length: Length = setting(help="tokens of the context")
-    batch_size: Count = setting(help="windows of a batch")
+    head_dim: Size = setting(help="features per attention head")
+    length: Length = setting(help="context length in tokens")
+    batch_size: Count = setting(help="windows per batch")
     steps: Count = dataclasses.field()
     norm_first: bool = True
     activation: Activation = "gelu"
     positions: Positions = "learned"
-    tied: bool = setting(False, help="one table for the embedding and the output layer")
+    tied: bool = setting(False, help="tie the embedding and the output layer")
     schedule: Schedule = "cosine"
     betas: Betas = (0.9, 0.99)
     eps: Rate = 1e-8
     weight_decay: NotNegative | None = 0.1
-    recurrent_size: Size = setting(256, help="features of the recurrent baselines")
-    recurrent_embedding: bool = setting(True, help="the recurrent baselines read vectors, not one-hot tokens")
-    recurrent_steps: Count = setting(500, help="updates of the recurrent baselines")
+    recurrent_size: Size = setting(256, help="hidden size of the recurrent baselines")
+    recurrent_embedding: bool = setting(True, help="the recurrent baselines use embeddings, not one-hot vectors")
+    recurrent_steps: Count = setting(500, help="number of updates of the recurrent baselines")
     recurrent_lr: Rate = setting(2e-3, help="peak learning rate of the recurrent baselines")
     validate_every: Count = 250
     valid_tokens: Count = setting(
-        40_000, help="of the validation text, for the curve; the figures at the end are of all of it"
+        40_000, help="validation tokens used during training; the final figures use the whole validation text"
     )
 
     def transformer(self, vocab_size: int, **changes: Any) -> LanguageModelConfig:
@@ -199,18 +221,20 @@ class LanguageModelPreset(Preset):
 class ClassifierPreset(Preset):
     """A run of a classifier, by default with Adam at a constant rate; one validation an epoch."""
 
-    batch_size: Count = setting(help="texts of a batch")
-    epochs: Count = setting(help="as many updates as batches in so many epochs, unless steps are given")
-    max_length: Length = setting(64, help="tokens of a text; of a longer one the beginning counts")
-    min_frequency: Count = setting(1, help="of a word in the vocabulary")
-    pooling: Annotated[str, Choices(POOLINGS)] = setting("first", help="what the class is read off, of all tokens")
-    token_dropout: Share = setting(0.0, help="share of the tokens whose embedding is zero in training")
+    batch_size: Count = setting(help="texts per batch")
+    epochs: Count = setting(help="number of passes over the training data, unless steps are given")
+    max_length: Length = setting(64, help="maximum length of a text in tokens; longer texts are truncated")
+    min_frequency: Count = setting(1, help="minimum occurrences of a word in the vocabulary")
+    pooling: Annotated[str, Choices(POOLINGS)] = setting(
+        "first", help="pooling: the first token, or the mean or maximum over all tokens"
+    )
+    token_dropout: Share = setting(0.0, help="probability of zeroing a whole token embedding in training")
     schedule: Schedule = "constant"
     betas: Betas = (0.9, 0.999)
     eps: Rate = 1e-8
     monitor: Metric = "valid_accuracy"
     patience: Count | None = 3
-    weighted: bool = setting(True, help="weight classes by the inverse of their frequency, at most 10")
+    weighted: bool = setting(True, help="weight each class by its inverse frequency, capped at 10")
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
         """The model for so many words and classes."""

@@ -46,7 +46,7 @@ def test_the_table_names_everything_and_imports_nothing(tmp_path) -> None:
         (["trnslate"], "Did you mean translate?"),
         (["train", "translate_de"], "Did you mean translate_de_en?"),
         (["train", "x"], "handloom train --help lists what there is."),
-        (["classify", "A"], "no model to classify comes with handloom yet: add --model"),
+        (["classify", "A"], "handloom comes with no model to classify: add --model"),
         (["classify", "--model", "tatoeba-de-en", "A"], "tatoeba-de-en can't classify: it is a model to translate."),
         (["translate", "--model", "tatoeba", "A"], "a model that comes with handloom: tatoeba-de-en."),
         (["translate", ""], "Text 1 is empty."),

@@ -1,11 +1,11 @@
-"""Run a grid of trainings, one after the other or over MPI, and compare them in a table and a picture.
+"""Train over a grid of options, sequentially or in parallel over MPI, and compare the runs in a table and a picture.
 
 python -m handloom.train.sweep --out sweeps/a --grid seed=0,1 --grid set.dropout=0,0.1,0.3 -- \\
     examples/translate_de_en.py --preset laptop
 mpirun -n 5 python -m handloom.train.sweep ...      four cells at a time; the fifth process hands them out
 
-Each combination is a cell: the script with `--seed 0 --set dropout=0.1 --out sweeps/a/CELL` added. Started again, a
-sweep skips the cells that are finished, and goes on with those that were not where they stopped.
+Each combination is a cell: the script with `--seed 0 --set dropout=0.1 --out sweeps/a/CELL` added. A sweep
+that is started again skips finished cells and resumes the others.
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ def main() -> None:
         usage="python -m handloom.train.sweep --out FOLDER --grid NAME=VALUE,... [--grid ...] -- SCRIPT [OPTION ...]",
     )
     parser.add_argument("--out", type=path, required=True, help="folder for the cells, table.md and comparison.png")
-    grid = "an option and its values; set.X stands for --set X"
+    grid = "an option and its values, separated by commas; set.X means --set X; repeat for more options"
     parser.add_argument("--grid", action="append", required=True, metavar="NAME=VALUE,...", help=grid)
-    parser.add_argument("script", nargs="+", help="the script to run, and the options that all cells share")
+    parser.add_argument("script", nargs="+", help="script to run, followed by the options that all cells share")
     arguments = parser.parse_args()
     cells = grid_cells(arguments.grid)
     if not Path(arguments.script[0]).is_file():

@@ -1,4 +1,4 @@
-"""Check the gradient of every op: `python -m handloom.autograd.gradcheck`. Exit code 1 if one is wrong."""
+"""Check the gradient of every op: `python -m handloom.autograd.gradcheck`. The exit code is 1 if any is wrong."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ _COLUMNS = "{:<26} {:>7} {:>8} {:>12} {:>8} {:>12} {:>8}  {}"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m handloom.autograd.gradcheck", description=__doc__)
-    parser.add_argument("--op", action="append", metavar="NAME", help="only this op; may be given several times")
-    parser.add_argument("--seed", type=whole, default=0, help="of the inputs and the output gradients (default 0)")
-    parser.add_argument("--samples", type=positive, default=30, help="calls of each op to check (default 30)")
+    parser.add_argument(
+        "--op", action="append", metavar="NAME", help="check only this op; repeat for several ops (default: all ops)"
+    )
+    parser.add_argument(
+        "--seed", type=whole, default=0, help="random seed of the inputs and output gradients (default: 0)"
+    )
+    parser.add_argument("--samples", type=positive, default=30, help="number of calls to check per op (default: 30)")
     options = parser.parse_args(arguments)
     names = options.op or sorted(CATALOGUE)
     for name in names:

@@ -1,4 +1,4 @@
-"""Compares the methods of attention: errors, times and memory. "The numbers differ, is it a bug?"
+"""Compare the attention methods: numerical errors, time and memory. Use it to tell rounding from a bug.
 
     python -m handloom.autograd.observe.compare_attention
     python -m handloom.autograd.observe.compare_attention --length 2048 --causal --dtype float32
@@ -214,18 +214,32 @@ def verdict(rows: Sequence[Row]) -> tuple[bool, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m handloom.autograd.observe.compare_attention", description=__doc__)
     default = Setting()
-    for name in ("batch", "heads", "length", "head_dim"):
+    sizes = {
+        "batch": "sequences per batch",
+        "heads": "heads",
+        "length": "queries per sequence",
+        "head_dim": "features per head",
+    }
+    for name, words in sizes.items():
         option = "--" + name.replace("_", "-")
-        parser.add_argument(option, type=_SIZE, default=getattr(default, name), help="default: %(default)s")
-    parser.add_argument("--key-length", type=_SIZE, help="default: the same as --length")
-    parser.add_argument("--window", type=positive, help="a query sees keys at most this far away (default: all)")
-    parser.add_argument("--causal", action="store_true", help="a query sees no later keys")
-    parser.add_argument("--dropout", type=float, default=0.0, help="for times and memory (default: 0)")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
-    parser.add_argument("--seed", type=whole, default=0)
+        parser.add_argument(option, type=_SIZE, default=getattr(default, name), help=f"{words} (default: %(default)s)")
+    parser.add_argument("--key-length", type=_SIZE, help="keys per sequence (default: the same as --length)")
+    parser.add_argument(
+        "--window", type=positive, help="attend only to keys within this distance, in tokens (default: all keys)"
+    )
+    parser.add_argument("--causal", action="store_true", help="causal mask: attend to no later keys")
+    parser.add_argument(
+        "--dropout", type=float, default=0.0, help="dropout probability when measuring time and memory (default: 0)"
+    )
+    parser.add_argument("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)")
+    parser.add_argument("--seed", type=whole, default=0, help="random seed (default: 0)")
     parser.add_argument("--dtype", nargs="+", choices=("float16", "float32"), default=["float32", "float16"])
-    parser.add_argument("--method", nargs="+", choices=METHODS, help="default: all that the device can run")
-    parser.add_argument("--repeats", type=positive, default=3, help="timed runs; the median counts (default: 3)")
+    parser.add_argument(
+        "--method", nargs="+", choices=METHODS, help="methods to compare (default: all that the device supports)"
+    )
+    parser.add_argument(
+        "--repeats", type=positive, default=3, help="timed runs per method; the median is reported (default: 3)"
+    )
     options = vars(parser.parse_args(arguments))
     dtypes, repeats, methods = options.pop("dtype"), options.pop("repeats"), options.pop("method")
     setting = Setting(**options)

@@ -32,7 +32,7 @@ from ..runs.results import checksum
 from ..runs.stopping import TrainingStopped
 from .options import OptionParser, Use, plain
 
-# Where and how far this process goes, and whether one looks on: no part of what the run is.
+# Options of this invocation; they are not saved with the run.
 _OF_THE_PROCESS = ("out", "overwrite", "stop_at", "explore")
 
 
@@ -45,15 +45,15 @@ def add_training_options(
     """
     add = parser.group("training", "train")
     add("--data", default="embedded", help=data)
-    add("--preset", choices=presets, default=preset, help=f"sizes of model and run (default: {preset})")
-    add("--out", type=path, metavar="RUN", help="folder for the run (default: a new one under runs/)")
-    add("--overwrite", action="store_true", help="rename an older run in the --out folder to RUN.old-1")
+    add("--preset", choices=presets, default=preset, help=f"sizes of the model and the run (default: {preset})")
+    add("--out", type=path, metavar="RUN", help="folder of the new run (default: a new folder in runs/)")
+    add("--overwrite", action="store_true", help="if --out already holds a run, rename it to RUN.old-1 first")
     add(
-        "--seed", type=whole, default=0, help="the same seed gives the same numbers (default: 0)",
+        "--seed", type=whole, default=0, help="random seed (default: 0)",
         uses=("train", "checkpoint") if draws else ("train",),
     )  # fmt: skip
     go_on: tuple[Use, ...] = ("train", "resume")
-    add("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)", uses=go_on)
+    add("--device", default="cpu", help="device: cpu, cuda or cuda:N (default: cpu)", uses=go_on)
     add(
         "--resume",
         type=path,
@@ -61,15 +61,15 @@ def add_training_options(
         uses=("resume",),
     )
     add(
-        "--stop-at", type=positive, metavar="STEP", help="save and stop after this update, as Ctrl-C would", uses=go_on
+        "--stop-at", type=positive, metavar="STEP", help="save and stop after update STEP, as Ctrl-C does", uses=go_on
     )
 
 
 def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:
     """Parse; with --resume the options are those of the run, and `out` is its folder.
 
-    Beside the options the result has `given`, the names of those on the command line, `options`, what a new run keeps
-    of them, and `typed`, a command line that gives these. Raises InputError if the run can't be resumed, OptionError
+    The result also has `given`, the names of the options on the command line, `options`, what a new run keeps of them,
+    and `typed`, a command line that gives these. Raises InputError if the run can't be resumed, OptionError
     for options that have no use here.
     """
     typed = parser.given(arguments)
@@ -207,7 +207,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     """Call `main`; what can't be used or done ends it with one line on standard error and exit code 2.
 
     Unless `main` is made for `several_processes`, it refuses to run as one of those that mpirun started. Of several
-    processes only the first speaks, and an error of one ends them all.
+    processes only the first prints, and an error in one ends them all.
     """
     _check_streams()
     os.environ["MPLBACKEND"] = "agg"  # pictures go to files: a backend for windows is not wanted, and may be misspelt

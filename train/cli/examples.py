@@ -53,14 +53,14 @@ def example_parser(
         add_generation_options(parser, translates=generates == "texts")
     add = parser.group("using a trained model", "checkpoint")
     own = f" (default: {shipped}, which comes with handloom)" if shipped else ""
-    add("--checkpoint", type=model_path, metavar="MODEL", help="use a model: of a run, a folder of transformers or a "
-        f"name on the Hub{own}")  # fmt: skip
-    add("--interactive", action="store_true", help=f"{needs}ask for one text after another")
+    add("--checkpoint", type=model_path, metavar="MODEL", help="use a trained model: a run's folder, a transformers "
+        f"folder or a name on the Hugging Face Hub{own}")  # fmt: skip
+    add("--interactive", action="store_true", help=f"{needs}prompt for texts in the terminal")
     add(
         "--explore",
         action="store_true",
         uses=("train", "resume", "checkpoint"),
-        help="show the run in the browser, while it is trained or with --checkpoint; needs the extra `explorer`",
+        help="open the run in the browser, during training or with --checkpoint; needs the extra `explorer`",
     )
     add(
         "texts",

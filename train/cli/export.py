@@ -1,4 +1,4 @@
-"""handloom export MODEL FOLDER: write a trained model as a folder that `transformers` reads."""
+"""handloom export MODEL FOLDER: save a trained model in the format of Hugging Face transformers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .options import OptionParser
 def main() -> None:
     parser = OptionParser(
         prog="handloom export",
-        description="Write a trained model as a folder of transformers: config.json, model.safetensors, "
-        "generation_config.json and the tokenizer's files. docs/pretrained.md says which models have a home there.",
+        description="Save a trained model in the format of Hugging Face transformers: config.json, model.safetensors, "
+        "generation_config.json and the tokenizer's files. docs/pretrained.md lists the supported models.",
     )
     parser.add_argument("model", metavar="MODEL", help="a run's folder, or a model that comes with handloom")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a new or an empty folder")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new or empty folder to write to")
     arguments = parser.parse_args()
     print(export(arguments.model, arguments.folder))

@@ -26,7 +26,7 @@ from .options import OfKind, OptionParser, Use, share
 if TYPE_CHECKING:
     from ..tasks.language_modelling import Writer
 
-#: Beyond these float32 has no room for what becomes of the scores.
+#: Larger penalties would overflow the scores in float32.
 Penalty = Annotated[float, Bounds(0, 100)]
 Repetition = Annotated[float, Bounds(0.01, 100)]
 #: How many sequences are computed at the same time.
@@ -46,35 +46,41 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
     beam, temperature = (5, 1.0) if translates else (1, 0.7)
     alone: tuple[Use, ...] = ("checkpoint",)
     search: tuple[Use, ...] = ("train", "checkpoint") if translates else alone
-    unless = "1 is greedy" if translates else "1 samples"
-    add("--beam", type=_WIDTH, default=beam, help=f"width of the search, {unless} (default: {beam})", uses=search)
-    add("--nbest", type=_WIDTH, default=1, metavar="N", help="show the N best, and scores (default: 1)", uses=alone)
+    unless = "1 for greedy search" if translates else "1 for sampling"
+    add("--beam", type=_WIDTH, default=beam, help=f"beam width; {unless} (default: {beam})", uses=search)
+    add("--nbest", type=_WIDTH, default=1, metavar="N", help="show the N best, with scores (default: 1)", uses=alone)
     add(
         "--length-penalty", type=OfKind(Penalty), default=1.0, metavar="A", uses=search,
-        help="favours long outputs, 0 is none (default: 1)",
+        help="length normalisation of beam search: higher favours longer outputs, 0 turns it off (default: 1)",
     )  # fmt: skip
     if translates:
-        coverage = "against leaving parts out (default: 0)"
+        coverage = "beam search: penalise outputs that leave parts of the source unattended (default: 0)"
         add("--coverage-penalty", type=OfKind(Penalty), default=0.0, metavar="B", help=coverage)
-        add("--sample", action="store_true", help="draw tokens at random, with --temperature, --top-k and --top-p")
-        alike = "draw N texts, like --sample, and take the one most like the others: minimum Bayes risk"
+        add("--sample", action="store_true", help="sample instead of searching; see --temperature, --top-k and --top-p")
+        alike = "sample N texts and choose the one most similar to the others (minimum Bayes risk)"
         add("--consensus", type=_WIDTH, default=0, metavar="N", help=alike)
-        add("--min-length", type=whole, default=0, metavar="N", help="at least N tokens (default: 0)")
-        add("--max-length", type=positive, metavar="N", help="at most N tokens (default: what the input suggests)")
-        look = "with --checkpoint: show where the model looked as it wrote"
+        add("--min-length", type=whole, default=0, metavar="N", help="minimum output length in tokens (default: 0)")
+        add("--max-length", type=positive, metavar="N", help="maximum output length (default: by the input's)")
+        look = "show the cross-attention of each output as text"
         add("--show-attention", action="store_true", help=look, uses=alone)
-        add("--attention-pictures", metavar="FOLDER", help="the same in pictures, of every layer and head", uses=alone)
+        add("--attention-pictures", metavar="FOLDER", help="save attention maps of all heads in FOLDER", uses=alone)
     add(
         "--temperature",
         type=OfKind(NotNegative),
         default=temperature,
-        help=f"below 1 sharpens, above 1 flattens, 0 is greedy (default: {temperature:g})",
+        help=f"sampling temperature: lower is less random, 0 is greedy (default: {temperature:g})",
     )
-    add("--top-k", type=whole, default=0, metavar="K", help="draw from the K likeliest tokens (default: 0, all)")
-    add("--top-p", type=share, default=1.0, metavar="P", help="draw from the nucleus of this mass (default: 1, all)")
-    repetition = "above 1 avoids repetition (default: 1)"
+    add("--top-k", type=whole, default=0, metavar="K", help="sample from the K most likely tokens (default: 0, all)")
+    add("--top-p", type=share, default=1.0, metavar="P", help="nucleus sampling: total probability P (default: 1)")
+    repetition = "penalty on tokens already generated; 1 turns it off (default: 1)"
     add("--repetition-penalty", type=OfKind(Repetition), default=1.0, metavar="R", help=repetition)
-    add("--no-repeat-ngram", type=whole, default=0, metavar="N", help="no N tokens in a row come twice (default: 0)")
+    add(
+        "--no-repeat-ngram",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="never repeat N consecutive tokens (default: 0, off)",
+    )
 
 
 def check_generation_options(parser: OptionParser, arguments: argparse.Namespace) -> None:

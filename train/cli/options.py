@@ -14,7 +14,7 @@ from ...models.fields import Bounds, parse_value, short, without_none
 #: What a command line does: start a run, go on with one (--resume), or use its model (--checkpoint).
 Use = Literal["train", "resume", "checkpoint"]
 
-_RESUME = "continue a run that was stopped or killed, exactly where it was; all options come from it"
+_RESUME = "resume a stopped or killed run exactly where it stopped; its saved options apply"
 
 
 class OptionParser(Parser):
@@ -51,7 +51,7 @@ class OptionParser(Parser):
     def format_help(self) -> str:
         if "resume" in self.uses:
             names = [self.spelled(name) for name, uses in self.uses.items() if "resume" in uses and name != "resume"]
-            self._options["resume"].help = f"{_RESUME}; {listed(names)} may be changed"
+            self._options["resume"].help = f"{_RESUME}; only {listed(names)} can be changed"
         return super().format_help()
 
     def given(self, arguments: Sequence[str] | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""handloom translate, generate, classify, summarize, paraphrase: a trained model answers texts, line by line."""
+"""handloom translate, generate, classify, summarize, paraphrase: apply a trained model to texts, line by line."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .options import OptionParser
 #: A task -> what it does, and what its texts are.
 WORDS: dict[Task, tuple[str, str]] = {
     "translate": ("Translate sentences.", "sentences"),
-    "generate": ("Continue texts.", "beginnings to go on from"),
-    "classify": ("Say which classes texts belong to.", "texts"),
+    "generate": ("Continue texts.", "prompts to continue"),
+    "classify": ("Classify texts.", "texts"),
     "summarize": ("Write a headline for each article.", "articles, each in one line"),
-    "paraphrase": ("Say sentences in other words.", "sentences"),
+    "paraphrase": ("Paraphrase sentences.", "sentences"),
 }
 _NOTE = """\
-Of texts in a file or a pipe each line is answered by one line, a blank one by a blank one. Environment: a model is
-looked for by its path; HANDLOOM_DATA, the folder of data sets, matters to `handloom train` alone.
+Standard input is read line by line; each line of a file or a pipe gives one line of output, and a blank line gives a
+blank line. Only `handloom train` reads the environment variable HANDLOOM_DATA, the folder of data sets.
 """
 
 
@@ -43,7 +43,7 @@ def main(task: Task) -> None:
         check_text(text, f"Text {number}")
     arguments.interactive = not texts and sys.stdin.isatty()
     if arguments.checkpoint is None:
-        parser.error(f"no model to {task} comes with handloom yet: add --model RUN, or one of transformers")
+        parser.error(f"handloom comes with no model to {task}: add --model with a run's folder or a transformers model")
     model: Any = load(arguments.checkpoint, task)
     if task == "classify":
         each_text(arguments, texts, what, lambda text: print(model.best(text), flush=True))
@@ -61,13 +61,13 @@ def parse(task: Task) -> tuple[OptionParser, argparse.Namespace]:
     parser = OptionParser(prog=f"handloom {task}", description=does, epilog=_NOTE)
     add = parser.group("model and texts", "checkpoint")
     note = f"(default: {own}, which comes with handloom)" if own else "(none comes with handloom yet)"
-    model = f"a run's folder, or a folder or name of transformers {note}"
+    model = f"a run's folder, a transformers folder, or a name on the Hugging Face Hub {note}"
     add("--model", dest="checkpoint", metavar="MODEL", default=own, help=model)
     add("texts", nargs="*", default=[], metavar="TEXT", help=f"{what} (default: the lines of standard input)")
     if task == "generate":
-        add("--length", type=positive, default=300, help="tokens to write (default: 300)")
+        add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)")
     if task != "classify":
-        add("--seed", type=whole, default=0, help="the same seed draws the same tokens (default: 0)")
+        add("--seed", type=whole, default=0, help="random seed of sampling (default: 0)")
         add_generation_options(parser, translates=task != "generate")
     given = parser.given()
     values = {name: parser.get_default(name) for name in parser.uses} | given

@@ -31,16 +31,16 @@ def add_preset_options(
 ) -> None:
     """--set for the fields of this kind of preset, a flag for each that has one, --teacher and --init.
 
-    --help shows the values of the preset that `choose` returns for --preset and --data, as they are typed beside it.
+    --help shows the values of the preset that `choose` returns for --preset and --data, as they are typed with it.
     """
-    add = parser.group("how to train", "train")
+    add = parser.group("training settings", "train")
     add(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="change a value of the preset, such as norm_first=true, activation=swiglu, positions=relative, "
-        "pattern=local:16 or label_smoothing=0.1; the names stand at the end of this text",
+        "pattern=local:16 or label_smoothing=0.1; all names are listed below",
     )
     kinds, defaults = field_kinds(preset), {field.name: field.default for field in dataclasses.fields(preset)}
     for name, (words, flag) in settings(preset).items():
@@ -57,25 +57,25 @@ def add_preset_options(
             how["metavar"] = flag.metavar
         shown = "the preset's" if flag.preset else "" if default in (None, False) else default
         if flag.times:
-            words, shown = f"{words}: {flag.metavar} times the preset's", default
+            words, shown = f"{words}, as a multiple of the preset's", default
         uses: tuple[Use, ...] = ("train", "resume") if flag.resumes else ("train",)
         add(option_of(name), uses=uses, help=f"{words} (default: {shown})" if shown != "" else words, **how)
-    add("--teacher", type=model_path, metavar="RUN", help="learn from the model of an earlier run as well")
+    add("--teacher", type=model_path, metavar="RUN", help="knowledge distillation: also learn from this run's model")
     add(
         "--init",
         type=model_path,
         metavar="MODEL",
-        help="begin with a model's weights: of a run, a folder of transformers or a name on the Hub; its sizes and its "
-        "tokens count, not the preset's",
+        help="initialise from MODEL: a run's folder, a transformers folder or a name on the Hugging Face Hub; its "
+        "sizes and tokenizer replace the preset's",
     )
     size, data = _typed("preset", "laptop"), _typed("data", "embedded")
     shown = choose(size, data) if choose and size in PRESET_NAMES else None
     of = "a preset" if shown is None else f"the preset {size} with --data {data}"
-    rows = [f"values of {of}, for --set:"]
+    rows = [f"values for --set, with the defaults of {of}:"]
     for name, (words, _) in settings(preset).items():
         value = "" if shown is None else f" (default: {_plain(getattr(shown, name))})"
         rows.append(f"  {name:<24}{words}; {described(kinds[name])}{value}")
-    rows += ["", "HANDLOOM_DATA names a folder with data sets; what is not there is downloaded when it is first used."]
+    rows += ["", "HANDLOOM_DATA: folder of data sets. Sets that it does not contain are downloaded on first use."]
     parser.epilog = "\n".join(rows)
 
 

@@ -161,9 +161,9 @@ def test_help_is_made_of_the_fields() -> None:
     parser = OptionParser()
     add_preset_options(parser, ClassifierPreset)
     told = " ".join(parser.format_help().split())
-    assert "--patience N stop after N validations without a better one (default: the preset's)" in told
-    assert "--accumulate K batches an update: K times the preset's (default: 1)" in told
-    assert "min_frequency of a word in the vocabulary; a whole number from 1 to 1,000,000,000" in told
+    assert "--patience N early stopping: stop after N validations without improvement (default: the preset's)" in told
+    assert "--accumulate K batches accumulated per update, as a multiple of the preset's (default: 1)" in told
+    assert "min_frequency minimum occurrences of a word in the vocabulary; a whole number from 1 to" in told
     assert all(name in told for name in field_kinds(ClassifierPreset))
 
 
