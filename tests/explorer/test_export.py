@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -58,11 +59,13 @@ def subject() -> Any:
     return load_subject(SHIPPED)
 
 
-def test_200_answers_and_their_logits_are_handlooms(page: Any, subject: Any) -> None:
+def test_answers_and_their_logits_are_handlooms(page: Any, subject: Any) -> None:
+    """40 sentences; 200, which take a minute or more, with HYPOTHESIS_PROFILE=thorough."""
+    count = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 40
     pairs = load_translation_data("embedded", source="de", target="en").test
-    texts = list(dict.fromkeys(source for source, _ in pairs))[:196]
+    texts = list(dict.fromkeys(source for source, _ in pairs))[: count - 4]
     texts += ["Ich habe 2 Äpfel, 3½ Birnen!", "  \u2009Was? \n\n Nichts…\t", "x", "🙂 <eos> こんにちは"]
-    assert len(texts) == 200
+    assert len(texts) == count
     found = page.evaluate("(texts) => import('./local/answers.js').then((local) => local.ids(texts))", texts)
     expected = subject.translator.hypotheses(texts, strategy=Strategy())
     assert found == [hypotheses[0].ids for hypotheses in expected]
