@@ -190,7 +190,8 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
             print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}")
         if least > -math.inf and translator.mean_log_probability(hypotheses[0], strategy.alpha) < least:
             sys.stdout.flush()
-            print(f"note: the model hardly knows such text; the translation is a guess: {printable(short(text))}", file=sys.stderr)
+            note = "note: the model hardly knows such text; the translation is a guess"
+            print(f"{note}: {printable(short(text))}", file=sys.stderr)
         best = hypotheses[0].ids
         if arguments.show_attention:
             weights, source, target = translator.attention(text, best)
