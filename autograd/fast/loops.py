@@ -38,6 +38,9 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
 
 exact = _compiled()
 fused = _compiled(fastmath={"contract", "reassoc", "nsz"})  # NaN and infinity keep their meaning
+#: For loops that others call. Called instead of inlined, they would be linked to whichever version is loaded: the one
+#: compiled in this process or the one optimised within a cached caller, whose last bits differ.
+inlined = _compiled(fastmath={"contract", "reassoc", "nsz"}, forceinline=True)
 
 
 # -- the exponential ---------------------------------------------------------------------------------------------------
@@ -47,7 +50,7 @@ _LOG2_E, _LOG2_HIGH, _LOG2_LOW = _F(1.44269504), _F(0.693359375), _F(-2.12194440
 _LOWEST = _F(-87.3)  # below it e^x is less than the smallest normal float32, and taken for 0
 
 
-@fused
+@inlined
 def exponential(x):
     """e^x for x <= 0, by Taylor's polynomial of degree 7 (relative error 2e-7); NaN stays NaN.
 
@@ -137,7 +140,7 @@ LANES = 64  # running maxima side by side: as many numbers as a few vector regis
 _SUMMED = 512  # numbers of which a sum is taken before it is added to the row's, which keeps its digits
 
 
-@fused
+@inlined
 def largest(row, lanes):
     """The maximum of a row; `lanes` (LANES,) is scratch."""
     lanes[:] = _F(-np.inf)
@@ -152,7 +155,7 @@ def largest(row, lanes):
     return top
 
 
-@fused
+@inlined
 def exponentials(row, top):
     """e^(row - top) in place; its sum, and that of row - top."""
     total, shifted = _ZERO, _ZERO
@@ -165,7 +168,7 @@ def exponentials(row, top):
     return total, shifted
 
 
-@fused
+@inlined
 def sum_of_exponentials(row, top):
     """The sum of e^(row - top)."""
     total = _ZERO

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....autograd.fast.loops import exponential, fused
+from ....autograd.fast.loops import exponential, inlined
 from .team import INTEGER, PARTS, floats, integers, job, run
 
 FEW = 8  # queries of a sentence; more are multiplied faster by a BLAS
 
 
-@fused
+@inlined
 def attend_one(q, keys, values, bias, seen, weights, out):
     """out (head_dim,) = softmax(keys q + bias) values, for keys and values (n, head_dim); zeros if it sees nothing.
 

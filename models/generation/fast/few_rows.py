@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....autograd.fast import mkl
-from ....autograd.fast.loops import fused
+from ....autograd.fast.loops import inlined
 from .team import PARTS, call_address, floats, integers, intrinsic, ir, job, run, types
 from .team import usable as usable
 
@@ -21,7 +21,7 @@ MOST = 256
 _FLOAT = 4  # bytes
 
 
-@fused
+@inlined
 def multiply_block(x, block, out):
     """out = x @ block, for x (rows, inner) and flat block (inner * WIDTH) and out (rows * WIDTH); inner in eights.
 
@@ -75,7 +75,7 @@ def _gemm(context, function, m, n, k, a, a_step, b, b_step, c, c_step):
     return types.void(*[types.int64] * 10), write
 
 
-@fused
+@inlined
 def _add_bias(product, bias, y, relu):
     """y = product + bias, or the ReLU of it."""
     for j in range(y.size):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -169,3 +170,20 @@ def test_the_environment_can_leave_loops_out(monkeypatch: pytest.MonkeyPatch) ->
     environment = {**os.environ, "HANDLOOM_COMPILED": "0"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == "HANDLOOM_COMPILED=0 leaves it out", done.stderr
+
+
+@needs_numba
+def test_freshly_compiled_and_cached_loops_give_the_same_bits(tmp_path: Path) -> None:
+    script = """if True:
+        import zlib, numpy as np
+        from handloom.autograd import Tensor, ops
+        draw = np.random.default_rng(0).standard_normal
+        x, weight = (Tensor(draw(shape, np.float32), requires_grad=True) for shape in ((64, 32), (1000, 32)))
+        ops.linear_cross_entropy(x, weight, None, np.arange(64)).backward()
+        print(zlib.crc32(x.grad.tobytes()), zlib.crc32(weight.grad.tobytes()))
+    """
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", script]
+    fresh, cached = (subprocess.run(command, env=environment, capture_output=True, check=True) for _ in range(2))
+    assert list(tmp_path.rglob("*cross_entropy*.nbc"))
+    assert fresh.stdout == cached.stdout
