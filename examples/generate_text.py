@@ -90,7 +90,7 @@ def parse_arguments() -> Any:
         parser.error("--augment-share is a share of what --augment adds: add --augment FORTH BACK")
     if "tokenizer" in arguments.given and (arguments.teacher or arguments.init):
         first = "--teacher" if arguments.teacher else "--init"
-        parser.error(f"--tokenizer can't be chosen beside {first}, whose tokens are taken: leave it out")
+        parser.error(f"--tokenizer has no effect with {first}, whose tokenizer is used: leave it out")
     return arguments
 
 

@@ -251,7 +251,7 @@ def test_what_cannot_be_resumed(trained: Path) -> None:
     (trained / "changed/checkpoints/state-00000030.safetensors").write_bytes(b"rubbish")
     assert "An older save is used" in run("--resume", "changed", folder=trained).out
     shutil.rmtree(trained / "changed/checkpoints")
-    assert "holds no save to go on from" in wrong(trained, "--resume", "changed")
+    assert "holds no save to resume from" in wrong(trained, "--resume", "changed")
     assert "not an existing folder" in wrong(trained, "--resume", "nowhere")
 
 

@@ -214,7 +214,7 @@ class TestDamagedSaves:
     def test_no_save_left(self, half_a_run) -> None:
         for path in (half_a_run / "checkpoints").glob("state-*"):
             path.write_bytes(b"PK rubbish")
-        with pytest.raises(InputError, match=r"No save in .* can be used.*pickle"):
+        with pytest.raises(InputError, match=r"No save in .* is usable.*pickle"):
             SavedStates(half_a_run / "checkpoints").load()
 
 

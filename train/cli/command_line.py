@@ -85,7 +85,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
         for name, value in typed.items():
             if use not in parser.uses[name] and (name in _OF_THE_PROCESS or value != values[name]):
                 spelled = parser.spelled(name)
-                parser.error(f"{spelled} can't be changed while resuming: leave it out, the run has its own")
+                parser.error(f"{spelled} can't be changed while resuming, the run keeps its value: leave it out")
         values["out"] = typed["resume"]
     else:
         parser.refuse_useless(typed, use)
@@ -117,7 +117,7 @@ def _options_of_run(parser: OptionParser, folder: Path) -> dict[str, Any]:
     run = RunFolder.open(folder)
     stored = run.config.get("options")
     if not isinstance(stored, dict):
-        raise InputError(f"{folder} does not say with which options it was started, so it can't be resumed.")
+        raise InputError(f"{folder} can't be resumed: its config.json has no options. Start a new run.")
     own, program = _program(), run.config.get("program")
     if program not in (None, own):
         raise InputError(f"{folder} is a run of {program}, not of {own}: resume it with {program}.")
@@ -262,7 +262,7 @@ def _check_streams() -> None:
         sys.stdin = open(empty, encoding="utf-8", closefd=False)  # noqa: SIM115 - until the process ends
     if sys.stdout is None or sys.stderr is None:
         which = "output" if sys.stdout is None else "error"
-        _fail(f"Standard {which} is closed, so that messages would be lost: redirect it to a file or to /dev/null.")
+        _fail(f"Standard {which} is closed, so messages would be lost: redirect it to a file or to /dev/null.")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # not every terminal's encoding has what a model may say
@@ -345,7 +345,7 @@ def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
         try:
             text = line.decode("utf-8").removeprefix("\ufeff").strip()  # a file may start with a byte order mark
             if "\0" in text:
-                raise InputError(f"Line {number} of standard input holds a NUL byte: it is UTF-16, or no text at all.")
+                raise InputError(f"Line {number} of standard input holds a NUL byte: convert it to UTF-8 text.")
         except UnicodeDecodeError as error:
             raise InputError(
                 f"Line {number} of standard input is not UTF-8 text ({error.reason} at byte {error.start + 1}). "

@@ -81,7 +81,7 @@ def parse_example(parser: OptionParser) -> Any:
     if hasattr(arguments, "beam"):
         check_generation_options(parser, arguments)
     if arguments.interactive and arguments.texts:
-        parser.error("--interactive asks for the texts: leave them out, or leave out --interactive")
+        parser.error("--interactive prompts for texts: leave out the texts or --interactive")
     if arguments.init and arguments.teacher:
         parser.error("--init and --teacher can't go together: leave out one of them")
     for number, text in enumerate(arguments.texts, 1):

@@ -90,32 +90,32 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
         parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
     strategy, translates = strategy_of(arguments), hasattr(arguments, "sample")
     if translates and 0 < arguments.consensus < 3:  # two texts are each as much like the other
-        parser.error(f"--consensus {arguments.consensus} leaves nothing to choose by: draw 3 texts or more")
+        parser.error(f"--consensus {arguments.consensus} is too few to compare texts: use 3 or more")
     if translates and arguments.consensus and (arguments.temperature == 0 or arguments.top_k == 1):
         alike = "--temperature 0" if arguments.temperature == 0 else "--top-k 1"
-        parser.error(f"--consensus is among texts that differ, and with {alike} all are alike: leave one of them out")
+        parser.error(f"--consensus needs different texts, but with {alike} all are the same: leave out one of the two")
     if translates and arguments.consensus and arguments.nbest > arguments.consensus:
-        parser.error(f"--nbest {arguments.nbest} needs as many to choose from: add --consensus {arguments.nbest}")
+        parser.error(f"--nbest {arguments.nbest} needs at least as many texts: use --consensus {arguments.nbest}")
     if arguments.nbest > arguments.beam and not strategy.sampling:
-        parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: add --beam {arguments.nbest}")
+        parser.error(f"--nbest {arguments.nbest} needs a beam at least as wide: use --beam {arguments.nbest}")
     searching, drawing = ["length_penalty", "coverage_penalty"], ["temperature", "top_k", "top_p"]
     if strategy.sampling:
-        useless, why = [*searching, *(["beam"] if translates else [])], "a search, and here tokens are drawn"
+        useless, why = [*searching, *(["beam"] if translates else [])], "beam search, not for sampling: leave it out"
     else:
-        useless, why = drawing, f"drawing tokens: {'add --sample' if translates else 'leave out --beam'}"
+        useless, why = drawing, f"sampling: {'add --sample' if translates else 'leave out --beam'}"
         if arguments.checkpoint:
             useless = [*drawing, "seed"]
     for name in useless:
         if name in given:
             parser.error(f"{parser.spelled(name)} is for {why}")
     if arguments.beam == 1 and "length_penalty" in given:
-        parser.error("--length-penalty is for a search, and --beam 1 is none")
+        parser.error("--length-penalty has no effect with --beam 1: use a wider beam or leave it out")
 
 
 def check_lengths(strategy: Strategy, most: int) -> None:
     """Raise InputError if the strategy asks for more tokens than a model can write."""
     if strategy.rules.min_length > most:
-        raise InputError(f"--min-length {strategy.rules.min_length}: this model writes at most {most} tokens.")
+        raise InputError(f"--min-length {strategy.rules.min_length}: this model generates at most {most} tokens.")
 
 
 def strategy_of(arguments: argparse.Namespace) -> Strategy:

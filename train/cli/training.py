@@ -18,7 +18,7 @@ from .options import OfKind, OptionParser, Use
 
 AnyPreset = TypeVar("AnyPreset", bound=Preset)
 
-#: What a model of --init brings along, so that the preset can't say it.
+#: Fields that the model of --init determines, so the preset can't.
 MODEL_FIELDS = {
     field.name
     for config in (Seq2SeqConfig, LanguageModelConfig, ClassifierConfig)
@@ -107,7 +107,7 @@ def run_options(arguments: Any) -> dict[str, Any]:
 def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
     """The preset with the changes of --set and of the flags.
 
-    Raises InputError as `set_values`, or for a flag that has no effect beside the other options.
+    Raises InputError as `set_values`, or for a flag that has no effect with the other options.
     """
     made = set_values(arguments, preset)
     changes: dict[str, Any] = {}
@@ -119,7 +119,7 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
             changes[name] = value * getattr(made, name) if flag.times else value
     made = dataclasses.replace(made, **changes)
     if made.schedule == "noam" and "lr" in changes:
-        raise InputError("Noam's schedule has its rate from the preset: leave out --lr, or choose --schedule.")
+        raise InputError("The noam schedule does not use --lr: leave it out, or choose another --schedule.")
     typed = {setting.partition("=")[0] for setting in arguments.set}
     for name, idle, why in _idle(arguments, made):
         if idle and name in typed | changes.keys() and not _resumes(arguments):
@@ -128,20 +128,20 @@ def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
 
 
 def _resumes(arguments: Any) -> bool:
-    """Whether a run goes on: some options are then changed on purpose beside those that the run was started with."""
+    """Whether a run is resumed: some of its options may then be changed."""
     return getattr(arguments, "resume", None) is not None
 
 
 def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
-    """Values that have no effect beside some others: each name, whether that is so here, and why."""
+    """Values that can have no effect: each name, whether it has none here, and why."""
     for name in ("betas", "eps"):
-        yield name, made.optimizer == "sgd", "sgd has no use for it, only Adam has. Leave it out"
+        yield name, made.optimizer == "sgd", "sgd does not use it, only Adam does. Leave it out"
     yield "average", made.ema is not None, "--ema averages the weights already. Leave out one of them"
     yield "name_overflows", made.precision == "fp32", "gradients overflow in fp16. Add --precision fp16"
     if isinstance(made, ClassifierPreset):
         yield "epochs", made.steps is not None, "the number of steps is given. Leave out one of them"
         own_words = bool(arguments.teacher or arguments.init)
-        yield "min_frequency", own_words, "no words are chosen beside --teacher or --init. Leave it out"
+        yield "min_frequency", own_words, "--teacher and --init bring their own vocabulary. Leave it out"
     else:
         yield "tied", bool(arguments.init), "the model of --init has its own. Leave it out"
     if isinstance(made, LanguageModelPreset):
@@ -155,26 +155,26 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
 def set_values(arguments: Any, preset: AnyPreset) -> AnyPreset:
     """The preset with the changes of --set, and of --positions where there is one.
 
-    Raises InputError as `changed`, or for a change that has no effect beside the other options.
+    Raises InputError as `changed`, or for a change that has no effect with the other options.
     """
     positions = getattr(arguments, "positions", None)
     made = changed(preset, [*arguments.set, *([f"positions={positions}"] if positions else [])])
     names = {setting.partition("=")[0] for setting in arguments.set}
     same = {name for name, (_, flag) in settings(type(preset)).items() if flag is not None and not flag.times}
     for name in () if _resumes(arguments) else sorted(names & arguments.given & same):
-        raise InputError(f"--set {name} and {option_of(name)} are the same: leave out one of them.")
+        raise InputError(f"--set {name} and {option_of(name)} set the same value: leave out one of them.")
     if arguments.init and positions:
         raise InputError(f"--positions {positions}: the model of --init has its own. Leave it out.")
     if arguments.init and (own := sorted(names & MODEL_FIELDS)):
         raise InputError(f"--set {own[0]}: the model of --init has its own. Leave it out.")
     own_tokens = not (arguments.teacher or arguments.init) and getattr(arguments, "tokenizer", "") != "character"
     if "vocab_size" in names and not own_tokens:
-        reason = "those of the --teacher are taken" if arguments.teacher else "characters are as many as the text has"
+        reason = "those of the --teacher are used" if arguments.teacher else "the text determines the characters"
         raise InputError(f"--set vocab_size: no tokens are learned, {reason}. Leave it out.")
     schedule = arguments.schedule or made.schedule
     useless = "lr" if schedule == "noam" else "lr_factor"
     if useless in names:
-        raise InputError(f"--set {useless}: the schedule {schedule} has no use for it. Choose another --schedule.")
+        raise InputError(f"--set {useless} has no effect with the schedule {schedule}. Choose another --schedule.")
     return made
 
 

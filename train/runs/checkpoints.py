@@ -95,9 +95,9 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Check
         metadata = file.metadata()
         shared = parse_json(metadata.get("shared", "{}"), f"The header of {path}")
         if not isinstance(shared, dict):
-            raise InputError(f"{path} is damaged: it does not say which names share an array. Restore a copy.")
+            raise InputError(f"{path} is damaged: its list of shared arrays is missing. Restore a copy.")
         if metadata["checksum"] != _checksum(tensors, metadata["config"], shared):
-            raise InputError(f"{path} is damaged: its checksum is not that of what it holds. Restore a copy.")
+            raise InputError(f"{path} is damaged: its checksum does not match its content. Restore a copy.")
         tensors |= {name: tensors[first] for name, first in shared.items()}
         return Checkpoint(tensors, _config(metadata, path))
 
@@ -201,7 +201,7 @@ def check_shapes(
         more = f"; and {len(problems) - 3:,} more" if len(problems) > 3 else ""
         raise InputError(
             f"The checkpoint {where} does not fit the model: {'; '.join(problems[:3])}{more}. Build the model with the "
-            "sizes and the vocabulary the checkpoint was trained with (they stand in its configuration), or give "
+            "sizes and the vocabulary of the checkpoint (they are in its configuration), or give "
             "another checkpoint."
         )
 

@@ -91,8 +91,8 @@ class RunFolder:
             run._lock.enter_context(folder_lock(path))
             if _is_filled(path):
                 raise InputError(
-                    f"The run {path} exists already; nothing was overwritten. Go on with it by --resume, choose "
-                    "another folder with --out, or say --overwrite to rename the old one."
+                    f"The run {path} exists already; nothing was overwritten. Continue it with --resume, choose "
+                    "another folder with --out, or use --overwrite to rename the old run."
                 )
             run._created = True
             write_json(path / CONFIG, run.config)
@@ -112,7 +112,7 @@ class RunFolder:
         cls.open(path)  # what is no run is not locked either
         for file in (Path(path, name) for name in FILES):
             if is_link(file):
-                raise InputError(f"{file} is a symbolic link, and would be written through. Put a file there.")
+                raise InputError(f"{file} is a symbolic link, which runs don't write through. Replace it with a file.")
         lock = contextlib.ExitStack()
         lock.enter_context(folder_lock(path))
         run = cls.open(path)
@@ -133,7 +133,7 @@ class RunFolder:
             raise InputError(f"{path} is not a run: it holds no config.json. Give the folder of a run, like runs/NAME.")
         config = read_json(path / CONFIG)
         if config.get("format") != FORMAT:
-            raise InputError(f"{path} is not a handloom run: its config.json is something else's. Give a run's folder.")
+            raise InputError(f"{path} is not a handloom run: its config.json is another program's. Give a run.")
         if config.get("version") != VERSION:
             raise InputError(
                 f"The run {path} has format {config.get('version')}; this handloom reads format {VERSION}. Use the "
@@ -243,7 +243,7 @@ class RunFolder:
     def cell_path(self, name: str) -> Path:
         """The run folder of one cell of this run's table. Raises InputError if they lie behind a symbolic link."""
         if is_link(self.path / CELLS):
-            raise InputError(f"{self.path / CELLS} is a symbolic link. A table is not made through one: remove it.")
+            raise InputError(f"{self.path / CELLS} is a symbolic link. Tables are not written through one: remove it.")
         return self.path / CELLS / name
 
     def cells(self) -> list[dict[str, Any]]:
@@ -335,13 +335,13 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
     text = read_bytes(path).decode("utf-8", "replace")
     whole_lines = text.split("\n")[:-1]  # what follows the last line feed was never finished
     for number, line in enumerate(whole_lines, start=1):
-        row = parse_json(line, f"{path}, line {number}", "Remove or mend the line.")
+        row = parse_json(line, f"{path}, line {number}", "Remove or repair the line.")
         if not isinstance(row, dict):
-            raise InputError(f"{path}, line {number}: {line[:40]!r} is not a JSON object. Remove or mend the line.")
+            raise InputError(f"{path}, line {number}: {line[:40]!r} is not a JSON object. Remove or repair the line.")
         wrong = [key for key in _NUMBERS & row.keys() if type(row[key]) not in (int, float, type(None))]
         wrong += [needs] if needs and type(row.get(needs)) is not {"step": int, "cell": str}[needs] else []
         if wrong:
-            raise InputError(f"{path}, line {number}: {min(wrong)} is not what a log has. Remove or mend the line.")
+            raise InputError(f"{path}, line {number}: {min(wrong)} is missing or invalid. Remove or repair the line.")
         rows.append(row)
     return rows
 

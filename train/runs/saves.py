@@ -99,9 +99,9 @@ class SavedStates:
             else:
                 return SavedState(step, weights, state, damaged)
         if damaged:
-            raise InputError(f"No save in {self.folder} can be used. The newest: {damaged[0]}")
+            raise InputError(f"No save in {self.folder} is usable. The newest: {damaged[0]}")
         raise InputError(
-            f"{self.folder} holds no save to go on from: the run ended before its first one, or the folder was "
+            f"{self.folder} holds no save to resume from: the run ended before its first save, or the folder was "
             "cleared. Start the run again."
         )
 

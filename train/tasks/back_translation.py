@@ -58,7 +58,7 @@ def round_trips(
         if new.strip() and new != original and known.issuperset(new)
     ]
     if not kept:
-        raise InputError("No sentence of the text came back changed from its two translations. Train them for longer.")
+        raise InputError("Translating the text there and back changed no sentence. Train the two models for longer.")
     new = [sentence for _, sentence in kept]
     note = (
         f"{len(kept):,} of {len(originals):,} sentences came back from two translations, {sum(map(len, new)):,} "

@@ -71,7 +71,7 @@ def load(name: str | Path, task: Task | None = None) -> Any:
     if asked not in CLASSES:
         raise InputError(f"There is no task {asked!r}: choose {', '.join(CLASSES)}.")
     if asked != own and (certain or not {asked, own} <= {*_PAIRS}):
-        raise InputError(f"{name} can't {asked}: it is a model to {own}. Give another one, or {own} with it.")
+        raise InputError(f"{name} can't {asked}: it is a model to {own}. Use another model, or the command {own}.")
     module, kind = CLASSES[asked]
     return getattr(importlib.import_module(f".{module}", __package__), kind).load(path)
 

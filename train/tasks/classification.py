@@ -213,7 +213,7 @@ class Classification(Task[ClassifierPreset, Classifier]):
 
     def check(self, other: Classifier, whose: str) -> None:
         if other.labels != self.labels:
-            raise InputError(f"{whose} knows other classes than the training texts have. Take one of the same data.")
+            raise InputError(f"{whose} has other classes than the training data. Use a model with the same ones.")
 
     def limited_to(self, init: Classifier) -> Classification:
         return self.with_preset(max_length=min(self.preset.max_length, init.model.config.max_length))

@@ -199,7 +199,7 @@ class Writer(TrainedModel):
     def _of_run(cls, found: Trained, folder: str | Path) -> Writer:
         length: Any = found.config.get("length")
         if not fits(Length, length) or length > getattr(found.model.config, "max_length", length):
-            raise InputError(f"The language model in {folder} does not say how long its context is. Restore a copy.")
+            raise InputError(f"The language model in {folder} does not record its context length. Restore a copy.")
         return cls(found.model, found.tokenizer, length)
 
     @classmethod
@@ -264,7 +264,7 @@ class Writer(TrainedModel):
         ids = self._known_ids(prompt)
         if len(ids) + tokens > self.length + 1:
             raise InputError(
-                f"A search for {tokens} tokens after a prompt of {len(ids)} needs a context of "
+                f"Beam search for {tokens} tokens after a prompt of {len(ids)} tokens needs a context of "
                 f"{len(ids) + tokens - 1}, and this model has {self.length}. Ask for fewer tokens, or sample them."
             )
         found = dataclasses.replace(strategy, rules=self._rules(strategy, ids, tokens)).generate(
@@ -279,7 +279,7 @@ class Writer(TrainedModel):
     def _known_ids(self, prompt: str) -> list[int]:
         known = [i for i in self.tokenizer.encode_whole(prompt) if i != self.tokenizer.unk_id]
         if not known:
-            raise InputError(f"The prompt {prompt!r} has no token that this model knows. Give another one.")
+            raise InputError(f"The prompt {prompt!r} has no token in this model's vocabulary. Use another prompt.")
         return known
 
     def _starter(self) -> Callable[[], DecodingState]:

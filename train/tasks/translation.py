@@ -114,7 +114,7 @@ class Translation(Task[TranslationPreset, Translator]):
 
     def _check_coverage(self, config: Seq2SeqConfig) -> None:
         if self.preset.coverage_loss and not config.copy:
-            raise InputError("--set coverage_loss: only a model that copies has one. Add --set copy=true.")
+            raise InputError("--set coverage_loss needs a pointer-generator: add --set copy=true.")
 
     def build(self, config: Seq2SeqConfig) -> Seq2SeqTransformer:
         return Seq2SeqTransformer(config)
@@ -122,7 +122,7 @@ class Translation(Task[TranslationPreset, Translator]):
     def loss(self, tokenizer: Tokenizer, teacher: Module | None) -> Loss:
         preset = self.preset
         if teacher is not None and preset.coverage_loss:
-            raise InputError("--set coverage_loss has no effect beside a --teacher: leave out one of them.")
+            raise InputError("--set coverage_loss has no effect with --teacher: leave out one of them.")
         return translation_loss(preset.label_smoothing, tokenizer.pad_id, teacher, preset.coverage_loss)
 
     def finish(self, model: Seq2SeqTransformer, tokenizer: Tokenizer, init: Translator | None) -> Translator:

@@ -60,8 +60,8 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        ("PROGRAM >&-", 2, "error: Standard output is closed, so that messages would be lost: redirect it to a file"),
-        ("PROGRAM 2>&- | cat; exit ${PIPESTATUS[0]}", 2, "error: Standard error is closed, so that messages would be"),
+        ("PROGRAM >&-", 2, "error: Standard output is closed, so messages would be lost: redirect it to a file"),
+        ("PROGRAM 2>&- | cat; exit ${PIPESTATUS[0]}", 2, "error: Standard error is closed, so messages would be lost"),
         ("PROGRAM <&-", 0, "done"),
         ("PROGRAM --nonsense", 2, "error: unrecognized arguments: --nonsense\nusage: program.py --help lists the "),
     ],

@@ -60,7 +60,7 @@ def test_every_option_arrives() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--nbest 6", "--nbest 6 needs a beam at least as wide: add --beam 6"),
+        ("--nbest 6", "--nbest 6 needs a beam at least as wide: use --beam 6"),
         ("--min-length 5 --max-length 4", "--min-length 5 is above --max-length 4"),
         ("--repetition-penalty 0", "--repetition-penalty: '0': it must be a number from 0.01 to 100"),
         ("--repetition-penalty 1e300", "it must be a number from 0.01 to 100"),
@@ -71,19 +71,19 @@ def test_every_option_arrives() -> None:
         ("--temperature hot", "'hot': it must be a number from 0 on"),
         ("--beam 10000", "'10000' is not a whole number from 1 to 1,000"),
         ("--sample --nbest 10000", "'10000' is not a whole number from 1 to 1,000"),
-        ("--temperature 1", "--temperature is for drawing tokens: add --sample"),
-        ("--top-k 5", "--top-k is for drawing tokens: add --sample"),
-        ("--top-p 1", "--top-p is for drawing tokens: add --sample"),
-        ("--checkpoint run --seed 0", "--seed is for drawing tokens: add --sample"),
-        ("--consensus 2", "--consensus 2 leaves nothing to choose by: draw 3 texts or more"),
-        ("--consensus 5 --temperature 0", "with --temperature 0 all are alike"),
-        ("--consensus 5 --top-k 1", "with --top-k 1 all are alike"),
-        ("--consensus 5 --nbest 6", "--nbest 6 needs as many to choose from: add --consensus 6"),
-        ("--consensus 5 --beam 5", "--beam is for a search, and here tokens are drawn"),
-        ("--sample --beam 5", "--beam is for a search, and here tokens are drawn"),
-        ("--sample --length-penalty 1", "--length-penalty is for a search"),
-        ("--sample --coverage-penalty 0", "--coverage-penalty is for a search"),
-        ("--beam 1 --length-penalty 2", "--beam 1 is none"),
+        ("--temperature 1", "--temperature is for sampling: add --sample"),
+        ("--top-k 5", "--top-k is for sampling: add --sample"),
+        ("--top-p 1", "--top-p is for sampling: add --sample"),
+        ("--checkpoint run --seed 0", "--seed is for sampling: add --sample"),
+        ("--consensus 2", "--consensus 2 is too few to compare texts: use 3 or more"),
+        ("--consensus 5 --temperature 0", "with --temperature 0 all are the same"),
+        ("--consensus 5 --top-k 1", "with --top-k 1 all are the same"),
+        ("--consensus 5 --nbest 6", "--nbest 6 needs at least as many texts: use --consensus 6"),
+        ("--consensus 5 --beam 5", "--beam is for beam search, not for sampling"),
+        ("--sample --beam 5", "--beam is for beam search, not for sampling"),
+        ("--sample --length-penalty 1", "--length-penalty is for beam search"),
+        ("--sample --coverage-penalty 0", "--coverage-penalty is for beam search"),
+        ("--beam 1 --length-penalty 2", "has no effect with --beam 1"),
     ],
 )
 def test_what_does_not_fit_or_has_no_effect_is_refused(options: str, message: str) -> None:
@@ -94,10 +94,10 @@ def test_what_does_not_fit_or_has_no_effect_is_refused(options: str, message: st
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--beam 2 --temperature 0.7", "--temperature is for drawing tokens: leave out --beam"),
-        ("--beam 2 --top-k 3", "--top-k is for drawing tokens"),
-        ("--checkpoint run --beam 2 --seed 1", "--seed is for drawing tokens"),
-        ("--length-penalty 2", "--length-penalty is for a search, and here tokens are drawn"),
+        ("--beam 2 --temperature 0.7", "--temperature is for sampling: leave out --beam"),
+        ("--beam 2 --top-k 3", "--top-k is for sampling"),
+        ("--checkpoint run --beam 2 --seed 1", "--seed is for sampling"),
+        ("--length-penalty 2", "--length-penalty is for beam search, not for sampling"),
     ],
 )
 def test_a_writer_draws_unless_it_searches(options: str, message: str) -> None:
@@ -108,7 +108,7 @@ def test_a_writer_draws_unless_it_searches(options: str, message: str) -> None:
 
 def test_more_tokens_than_the_model_can_write() -> None:
     check_lengths(Strategy(rules=Rules(min_length=20)), 20)
-    with pytest.raises(InputError, match="--min-length 100000: this model writes at most 20 tokens"):
+    with pytest.raises(InputError, match="--min-length 100000: this model generates at most 20 tokens"):
         check_lengths(Strategy(rules=Rules(min_length=100_000)), 20)
 
 

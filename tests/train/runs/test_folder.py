@@ -268,9 +268,9 @@ class TestReadMetrics:
     )  # fmt: skip
     def test_a_row_with_something_else_than_numbers_is_named(self, tmp_path, line):
         (tmp_path / "m").write_text(f'{{"step": 1, "loss": null, "what": "x"}}\n{line}\n')
-        with pytest.raises(InputError, match=r"m, line 2[: ].*Remove or mend the line"):
+        with pytest.raises(InputError, match=r"m, line 2[: ].*Remove or repair the line"):
             read_metrics(tmp_path / "m", "step")
-        with pytest.raises(InputError, match=r"m, line 1: cell is not what a log has"):
+        with pytest.raises(InputError, match=r"m, line 1: cell is missing or invalid"):
             read_metrics(tmp_path / "m", "cell")
 
     def test_a_log_that_lost_rows_since_the_save_is_told(self, tmp_path):

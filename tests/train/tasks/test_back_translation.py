@@ -42,11 +42,11 @@ def test_a_round_trip_through_both_translators() -> None:
 def test_what_is_left_out() -> None:
     more, _ = round_trips(TEXT, FORTH, back_by(lambda text: {"A": "A Žebra.", "T": text[:-1]}[text[0]]))
     assert more == "The dog sleeps The cat sleeps, too\n", "no character that the text does not have"
-    with pytest.raises(InputError, match="came back changed"):
+    with pytest.raises(InputError, match="changed no sentence"):
         round_trips(TEXT, FORTH, back_by(lambda text: text))
-    with pytest.raises(InputError, match="came back changed"):
+    with pytest.raises(InputError, match="changed no sentence"):
         round_trips(TEXT, Stub(lambda text: " "), back_by(str.upper))
-    with pytest.raises(InputError, match="came back changed"):
+    with pytest.raises(InputError, match="changed no sentence"):
         round_trips("word " * 41 + ".", FORTH, back_by(lambda text: text[:-1]))
 
 

@@ -184,5 +184,5 @@ def test_labels_and_context_of_another_kind(tmp_path: Path) -> None:
         for length in (None, "9", 0, 10, 10**9, 9.0):
             config = trained_config("", run.tokenizer_path, writer, kind="transformer", length=length)
             save_checkpoint(run.path, LanguageModel(writer).state_dict(), config)
-            with pytest.raises(InputError, match="does not say how long its context is"):
+            with pytest.raises(InputError, match="does not record its context length"):
                 Writer.load(run.path)

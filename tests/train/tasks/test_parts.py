@@ -80,7 +80,7 @@ def test_the_picture_says_what_only_training_has() -> None:
 @pytest.mark.parametrize(
     ("resume", "steps", "stop_at", "message"),
     [
-        (True, 20, None, "has made 30 updates already, more than --steps 20"),
+        (True, 20, None, "has already made 30 updates, more than --steps 20"),
         (True, 40, 30, "--stop-at 30: the run is at step 30 of 40"),
         (True, 40, 41, "--stop-at 41: the run is at step 30 of 40"),
         (False, 40, 41, "--stop-at 41: the run is at step 0 of 40"),
