@@ -44,19 +44,16 @@ def main() -> None:
 def run(words: list[str]) -> int | str | None:
     """Run a command; returns its exit status."""
     if words[:1] == ["--version"]:
-        print(f"handloom {__version__}")
-        return 0
+        return _say(f"handloom {__version__}")
     if words[:1] in ([], ["--help"], ["-h"]):
-        print(_table("handloom COMMAND ...", COMMANDS))
-        return 0
+        return _say(_table("handloom COMMAND ...", COMMANDS))
     command, *rest = words
     if unknown := _unknown(command, COMMANDS, "handloom"):
         return _refused(unknown)
     module, _, function = COMMANDS[command][0].partition(":")
     if command == "train":
         if rest[:1] in ([], ["--help"], ["-h"]):
-            print(_table("handloom train PROGRAM ...", PROGRAMS))
-            return 0
+            return _say(_table("handloom train PROGRAM ...", PROGRAMS))
         name, *rest = rest
         if unknown := _unknown(name, PROGRAMS, "handloom train"):
             return _refused(unknown)
@@ -81,6 +78,16 @@ def _unknown(name: str, known: dict, usage: str) -> str:
     close = difflib.get_close_matches(name, known, 1, 0.5)
     cure = f"Did you mean {close[0]}?" if close else f"{usage} --help lists what there is."
     return f"error: there is no `{usage} {name[:40]!s}`. {cure}"
+
+
+def _say(text: str) -> int:
+    try:
+        print(text, flush=True)
+    except OSError:  # a full disk, or a reader that has gone: it ends as in every command
+        from .train.cli.command_line import run_main
+
+        run_main(lambda: print(text, flush=True))
+    return 0
 
 
 def _refused(message: str) -> int:

@@ -9,6 +9,7 @@ validation sentences, of which the share below it is given where HANDLOOM_DATA h
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 from pathlib import Path
@@ -21,6 +22,7 @@ RESULTS = Path(__file__).parent / "results/outside.json"
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     import handloom
     from handloom.models import Strategy
     from handloom.models.shipped import LEAST

@@ -40,6 +40,22 @@ def test_the_table_names_everything_and_imports_nothing(tmp_path) -> None:
     assert set(PROGRAMS) == reports
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", [[], ["train"], ["translate", "--help"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_nobody_gets(words: list[str], unbuffered: str) -> None:
+    """A full disk is an error; a reader that has gone, as `head` does, is none."""
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONUNBUFFERED": unbuffered}
+    read, gone = os.pipe()
+    os.close(read)
+    full = "error: No space left on device. Make room on the disk, or choose another folder.\n"
+    for stream, code, said in [(os.open("/dev/full", os.O_WRONLY), 2, full), (gone, 141, "")]:
+        line = [sys.executable, "-m", "handloom", *words]
+        done = subprocess.run(line, stdout=stream, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+        os.close(stream)
+        assert (done.returncode, done.stderr) == (code, said)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.outside import KINDS, RESULTS
+from benchmarks.outside import main as measure_outside
 from handloom.models.shipped import MODELS, least_of, model_path
 from handloom.train.data.translation import load_translation_data
 from handloom.train.runs.checkpoints import load_checkpoint
@@ -134,3 +135,10 @@ def _has_avx512() -> bool:
     from numpy._core._multiarray_umath import __cpu_features__
 
     return bool(__cpu_features__.get("AVX512_SKX"))
+
+
+def test_help_of_the_measurement_measures_nothing(monkeypatch, capsys) -> None:
+    monkeypatch.setattr("sys.argv", ["outside", "--help"])
+    with pytest.raises(SystemExit):
+        measure_outside()
+    assert "said to be outside" not in capsys.readouterr().out

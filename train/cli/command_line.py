@@ -209,12 +209,12 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     Unless `main` is made for `several_processes`, it refuses to run as one of those that mpirun started. Of several
     processes only the first prints, and an error in one ends them all.
     """
-    _check_streams()
     os.environ["MPLBACKEND"] = "agg"  # pictures go to files: a backend for windows is not wanted, and may be misspelt
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     signal.signal(signal.SIGTERM, _terminate)
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
+        _check_streams()
         if find_ranks().size > 1 and not several_processes:
             raise InputError("This program runs in one process: start it without mpirun.")
         if not find_ranks().first:
@@ -242,7 +242,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         sys.exit(code)
     except BrokenPipeError:
         # Whoever read the output has gone, as `head` does. Python would complain once more while it flushes at exit.
-        sys.stderr.close()
+        sys.stdout = None
         sys.exit(141)
     except OSError as error:  # a path that is too long or may not be looked at: nothing that a traceback would explain
         where = "" if error.filename is None else f"{error.filename}: "
