@@ -75,7 +75,8 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
     typed = parser.given(arguments)
     trains = any("checkpoint" not in parser.uses[name] for name in typed)
     asks = {"texts", "interactive"} & typed.keys()
-    if parser.shipped and "checkpoint" not in typed and (asks or not trains) and (asks or _text_waits()):
+    chosen = {"checkpoint", "resume"} & typed.keys()
+    if parser.shipped and not chosen and (asks or (not trains and _text_waits())):
         typed["checkpoint"] = MODELS[parser.shipped]
         print(f"{parser.shipped}, which comes with handloom; --checkpoint MODEL takes another one", file=sys.stderr)
     use: Use = "checkpoint" if "checkpoint" in typed else "resume" if "resume" in typed else "train"
@@ -103,9 +104,11 @@ def _text_waits() -> bool:
 
     Of a pipe the first line is waited for.
     """
-    stream, mode = sys.stdin.buffer, os.fstat(sys.stdin.fileno()).st_mode
-    holds = stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
-    return holds and isinstance(stream, io.BufferedReader) and bool(stream.peek(1))
+    stream = getattr(sys.stdin, "buffer", None)  # a program may be started with standard input closed
+    if not isinstance(stream, io.BufferedReader):
+        return False
+    mode = os.fstat(stream.fileno()).st_mode
+    return (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)) and bool(stream.peek(1))
 
 
 def _program() -> str:

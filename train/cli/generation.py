@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from ...arguments import Whole, positive, whole
+from ...arguments import Whole, positive
 from ...errors import InputError, printable
 from ...models import Rules, Strategy
 from ...models.fields import Bounds, NotNegative, short
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 #: Larger penalties would overflow the scores in float32.
 Penalty = Annotated[float, Bounds(0, 100)]
+_AT_MOST = Whole(0, 1_000_000_000)  # the bound of `Rules` and `Strategy`
 Repetition = Annotated[float, Bounds(0.01, 100)]
 #: How many sequences are computed at the same time.
 _WIDTH = Whole(1, 1000)
@@ -59,7 +60,7 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
         add("--sample", action="store_true", help="sample instead of searching; see --temperature, --top-k and --top-p")
         alike = "sample N texts and choose the one most similar to the others (minimum Bayes risk)"
         add("--consensus", type=_WIDTH, default=0, metavar="N", help=alike)
-        add("--min-length", type=whole, default=0, metavar="N", help="minimum output length in tokens (default: 0)")
+        add("--min-length", type=_AT_MOST, default=0, metavar="N", help="minimum output length in tokens (default: 0)")
         add("--max-length", type=positive, metavar="N", help="maximum output length (default: by the input's)")
         look = "show the cross-attention of each output as text"
         add("--show-attention", action="store_true", help=look, uses=alone)
@@ -70,13 +71,13 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
         default=temperature,
         help=f"sampling temperature: lower is less random, 0 is greedy (default: {temperature:g})",
     )
-    add("--top-k", type=whole, default=0, metavar="K", help="sample from the K most likely tokens (default: 0, all)")
+    add("--top-k", type=_AT_MOST, default=0, metavar="K", help="sample from the K most likely tokens (default: 0, all)")
     add("--top-p", type=share, default=1.0, metavar="P", help="nucleus sampling: total probability P (default: 1)")
     repetition = "penalty on tokens already generated; 1 turns it off (default: 1)"
     add("--repetition-penalty", type=OfKind(Repetition), default=1.0, metavar="R", help=repetition)
     add(
         "--no-repeat-ngram",
-        type=whole,
+        type=_AT_MOST,
         default=0,
         metavar="N",
         help="never repeat N consecutive tokens (default: 0, off)",
