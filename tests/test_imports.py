@@ -244,7 +244,9 @@ for hidden in (optional, *([name] for name in optional)):
     done = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     server = ["handloom.explorer.server", "starlette"]
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [[*server, len(optional)], [*server, 1]]
+    missed = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [*server, len(optional)] in missed
+    assert {tuple(names) for *names, _ in missed} == {tuple(server)}  # more than twice where Starlette is not installed
 
 
 def test_the_engine_needs_numpy_alone() -> None:

@@ -241,7 +241,7 @@ def test_devices() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="CuPy is installed here")
 def test_a_missing_gpu_is_an_error_that_names_the_cure() -> None:
-    with pytest.raises(DeviceError, match=r"pip install 'handloom\[gpu\]'.*without a GPU use device 'cpu'"):
+    with pytest.raises(DeviceError, match=r"pip install 'cupy-cuda13x\[ctk\]'.*without a GPU use device 'cpu'"):
         Tensor([1.0]).to("cuda")
     with pytest.raises(DeviceError, match="needs CuPy"):
         Tensor([1.0]).to("cuda:1")

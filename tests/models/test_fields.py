@@ -44,7 +44,7 @@ DECLARED = (
         (str, ["", "x"], [1, None, b"x"]),
         (Colour, ["red"], ["green", "", 1]),
         (Literal["a", "b"] | None, ["a", None], ["c"]),
-        (Pattern, ["full", "local:3"], ["local:0", "local", "ful", 3]),
+        (Pattern, ["full", "local:0"], ["local:-1", "local", "ful", 3]),
         (tuple[Share, Share], [(0.1, 0.2), [0, 0.5]], [(0.1,), (0.1, 1), "ab", 0.1]),
     ],
 )

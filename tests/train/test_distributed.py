@@ -244,7 +244,7 @@ class TestOneProcess:
     def test_mpirun_without_mpi4py(self, monkeypatch) -> None:
         monkeypatch.setenv("PMI_RANK", "0")
         monkeypatch.setitem(sys.modules, "mpi4py", None)
-        with pytest.raises(InputError, match=r"pip install 'handloom\[mpi\]'"):
+        with pytest.raises(InputError, match=r"pip install mpi4py mpich"):
             find_ranks.__wrapped__()
 
     def test_a_gpu_for_each_process_of_a_machine(self, monkeypatch, exchange) -> None:

@@ -94,7 +94,7 @@ def test_fifty_fp16_steps_of_a_run_never_wait_and_a_row_of_the_log_waits_once(
             for module in trainer.model.modules():
                 if isinstance(module, MultiHeadAttention):
                     module.dropout = 0.0  # on a device its kernels draw masks of their own
-            trainer.scaler.scale, trainer.scaler.interval = 2.0**15, 8  # it soon overflows
+            trainer.scaler.scale, trainer.scaler.interval = 2.0**26, 8  # it soon overflows
             trainer.updates.write()
             with np.errstate(over="ignore", invalid="ignore"):
                 trainer.fit()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -50,7 +51,7 @@ run_main(main)
 def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:
     """Run a shell command with redirections, in which `PROGRAM` means the program."""
     (folder / "program.py").write_text(PROGRAM)
-    command = command.replace("PROGRAM", f"{sys.executable} -W error {folder / 'program.py'}")
+    command = command.replace("PROGRAM", shlex.join([sys.executable, "-W", "error", str(folder / "program.py")]))
     return subprocess.run(
         ["bash", "-c", command], cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}
     )

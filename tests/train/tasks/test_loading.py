@@ -86,7 +86,7 @@ def resave(folder: Path, **changes: Any) -> None:
         ("norm_first", "yes"),
         ("activation", []),
         ("positions", "somewhere"),
-        ("pattern", "local:0"),
+        ("pattern", "local:-1"),
         ("wings", 2),
     ],
 )
