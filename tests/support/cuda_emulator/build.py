@@ -16,7 +16,10 @@ from pathlib import Path
 from .ptx import PtxError, translate
 
 FOLDER = Path(__file__).parent
-_FLAGS = ["-std=c++17", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"]
+# -fstack-clash-protection: a frame larger than the stack meets the page below its own stack before other memory.
+_FLAGS = [
+    "-std=c++17", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w", "-fstack-clash-protection",
+]  # fmt: skip
 
 
 class CompileError(AssertionError):
