@@ -85,7 +85,7 @@ function choose() {
     h("h3", { id: "chosen" }, label(layer, head)), element,
     h("p", { class: "tools" },
       h("button", { type: "button", id: "switch", "aria-pressed": String(off), onclick: () => change({ off: off ? shared.off.filter((one) => one !== key) : [...shared.off, key] }) }, off ? "Switch this head on" : "Switch this head off"), " ",
-      h("button", { type: "button", id: "pin", onclick: () => change({ beside: `${key}/${pass.text}` }) }, "Keep this map beside")),
+      h("button", { type: "button", id: "pin", onclick: () => change({ beside: `${key}/${pass.text}` }) }, "Compare with this map")),
     h("div", { id: "beside" }));
   besides();
 }
