@@ -20,7 +20,8 @@ from handloom.__main__ import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 # The pages that are kept, not those that `make docs` writes.
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("docs/reports/*.md")])]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES += sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("docs/reports/*.md")])
 FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 PROGRAMS = ("handloom", "python", "python3", ".venv/bin/python", "make", "mpirun", "pip")
