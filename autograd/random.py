@@ -170,7 +170,7 @@ def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: 
     return mask.reshape(shape), 65536 / (65536 - threshold) if threshold < 65536 else 0.0
 
 
-class GivenMask:
+class ReplayedMask:
     """Replaces a Generator where a call is repeated in another form: returns the dropout mask that was drawn before."""
 
     def __init__(self, mask: Array | None, scale: float):

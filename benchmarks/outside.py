@@ -1,4 +1,4 @@
-"""How often the bound in `models.shipped.LEAST` tells sentences that the model in the box knows from others.
+"""How well the bound in `models.shipped.MIN_LOG_PROBABILITY` separates sentences the shipped model knows from others.
 
     HANDLOOM_DATA=... python -m benchmarks.outside
 
@@ -25,14 +25,14 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     import handloom
     from handloom.models import Strategy
-    from handloom.models.shipped import LEAST
+    from handloom.models.shipped import MIN_LOG_PROBABILITY
     from handloom.train.data.translation import load_translation_data
 
     model = handloom.load(MODEL)
 
     def below(sentences: list[str]) -> int:
         found = model.hypotheses(sentences, strategy=Strategy(), too_long="truncate")
-        return sum(model.mean_log_probability(best[0]) < LEAST[MODEL] for best in found)
+        return sum(model.mean_log_probability(best[0]) < MIN_LOG_PROBABILITY[MODEL] for best in found)
 
     inside, outside = INSIDE.strip().splitlines(), iter(OUTSIDE.strip().splitlines())
     groups = {kind: [next(outside) for _ in range(count)] for kind, count in KINDS.items()}
@@ -43,7 +43,12 @@ def main() -> None:
         rows["Tatoeba, validation"] = {"sentences": len(valid), "said to be outside": below(valid)}
     for kind, row in rows.items():
         print(f"{kind:<24}" + "".join(f"  {name} {value:,}" for name, value in row.items()))
-    result = {"command": "python -m benchmarks.outside", "model": MODEL, "bound": LEAST[MODEL], "rows": rows}
+    result = {
+        "command": "python -m benchmarks.outside",
+        "model": MODEL,
+        "bound": MIN_LOG_PROBABILITY[MODEL],
+        "rows": rows,
+    }
     RESULTS.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

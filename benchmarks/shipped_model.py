@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 FIRST_UPDATES = 20
-FEW = 200  # of the test sentences, evenly spaced (they are in order of length): those that the tests translate
+TESTED_SENTENCES = (
+    200  # of the test sentences, evenly spaced (they are in order of length): those that the tests translate
+)
 
 
 def write_half(run: Path, folder: Path) -> None:
@@ -61,8 +63,12 @@ def measure(folder: Path) -> dict[str, Any]:
     }
     for name in ("tatoeba", "multi30k"):
         data = load_translation_data(name)
-        few = len(data.test) // FEW
-        for what, beam, every in (("beam 5", 5, 1), ("greedy", 1, 1), (f"beam 5, {FEW} sentences", 5, few)):
+        few = len(data.test) // TESTED_SENTENCES
+        for what, beam, every in (
+            ("beam 5", 5, 1),
+            ("greedy", 1, 1),
+            (f"beam 5, {TESTED_SENTENCES} sentences", 5, few),
+        ):
             test = data.test[::every]
             start = time.perf_counter()
             found = translator.translate(

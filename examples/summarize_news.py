@@ -36,7 +36,7 @@ from handloom.train.tasks.metrics import best_and_worst, bleu, rouge, samples_ta
 from handloom.train.tasks.translation import Translation, Translator
 
 TASK = "headlines of articles"
-MOST = 500  # articles in which alignments are counted
+MAX_ARTICLES = 500  # articles in which alignments are counted
 COLUMNS = {
     "cell": "headlines",
     "parameters": "parameters:,",
@@ -101,7 +101,9 @@ def main() -> None:
         tables = {"samples": (probes, SAMPLE_COLUMNS), "models": (beside_the_report(rows, "bleu"), COLUMNS)}
         if arguments.table == "attention":
             written = {"written": headlines, "reference": [article.headline for article in data.test]}
-            copied = {name: list(zip(descriptions, texts, strict=True))[:MOST] for name, texts in written.items()}
+            copied = {
+                name: list(zip(descriptions, texts, strict=True))[:MAX_ARTICLES] for name, texts in written.items()
+            }
             tables["alignment"] = alignment_rows(translator, copied), ALIGNMENT_COLUMNS
         return show(translator, headlines, tables, data, run)
 
@@ -140,9 +142,7 @@ def first_words(articles: list[Article], words: int) -> list[str]:
     return [" ".join(article.description.split()[:words]) for article in articles]
 
 
-def show(
-    translator: Translator, headlines: list[str], tables: dict[str, Table], data: News, run: RunFolder
-) -> str:
+def show(translator: Translator, headlines: list[str], tables: dict[str, Table], data: News, run: RunFolder) -> str:
     """The report's Tables 8 and 9, the best and the worst headlines, and pictures of the attention."""
     sources, references = ([getattr(a, name) for a in data.test] for name in ("description", "headline"))
     best, worst = best_and_worst(sources, references, headlines)

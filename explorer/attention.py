@@ -12,13 +12,13 @@ from .asking import Ask
 from .packing import packed
 from .subject import Layer, Pass, Subject
 
-MOST_OFF = 256  # heads
+MAX_HEADS_OFF = 256  # heads
 CANDIDATES = 10
 
 
 def translate(subject: Subject, ask: Ask) -> dict[str, Any]:
     """The answer to a text, its tokens, and the weights (heads, queries, keys) of every attention layer."""
-    seen = subject.watched(ask.text(), ask.names("off", MOST_OFF))
+    seen = subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF))
     return {
         "kind": subject.kind,
         "text": seen.text,
@@ -33,7 +33,7 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
     """One query of one head: q (head_dim,), K and V (keys, head_dim), what is added to the scores (keys,), the scale,
     and the model's own results: weights (keys,) and output (head_dim,).
     """
-    seen = subject.watched(ask.text(), ask.names("off", MOST_OFF))
+    seen = subject.watched(ask.text(), ask.names("off", MAX_HEADS_OFF))
     layer = chosen_layer(seen, ask)
     heads, queries, _ = layer.weights.shape
     number, query = ask.whole("head", 0, heads - 1), ask.whole("query", 0, queries - 1)
@@ -54,7 +54,7 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 def following(subject: Subject, ask: Ask) -> dict[str, Any]:
     """At each position of the answer the likeliest next tokens, softmax(logits / temperature), and the one written."""
-    off, temperature = ask.names("off", MOST_OFF), ask.number("temperature", 0.1, 5.0, 1.0)
+    off, temperature = ask.names("off", MAX_HEADS_OFF), ask.number("temperature", 0.1, 5.0, 1.0)
     seen = subject.watched(ask.text(), off)
     with subject.without(off):
         scores = subject.logits(seen) / temperature

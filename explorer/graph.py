@@ -23,14 +23,14 @@ from .step import Call, Step
 from .subject import Subject
 
 ROW, LANE = 30, 9  # pixels from row to row, from lane to lane
-MOST_OPEN = 2000
+MAX_OPEN = 2000
 PREVIEW = 12, 32  # rows and columns of an array that are shown
 
 
 def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
     """Rows and arcs of the step on a text, for the modules that are open."""
     step = subject.step(ask.text())
-    opened = ask.names("open", MOST_OPEN) if "open" in ask.body else default_open(step)
+    opened = ask.names("open", MAX_OPEN) if "open" in ask.body else default_open(step)
     rows = folded(step, set(opened))
     row_of = {number: i for i, row in enumerate(rows) if row["kind"] != "open" for number in row["calls"]}
     edges = sorted({
@@ -133,7 +133,7 @@ def _norm(call: Call) -> float | None:
 
 
 def form(call: Call) -> str:
-    """"fused" for a call that replaces several small ops, "plain" for others."""
+    """ "fused" for a call that replaces several small ops, "plain" for others."""
     return "plain" if call.seen.call.composed is None else "fused"
 
 

@@ -16,7 +16,7 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MOST_BYTES = 64 * 1024  # of a request's body
+MAX_BYTES = 64 * 1024  # of a request's body
 
 #: Only content of this server may run, load or be connected to; no page may frame this one or learn its address.
 HEADERS = {
@@ -82,8 +82,8 @@ class Guard:
             if headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
                 return 415, "send application/json"
             length = headers.get(b"content-length", b"0")
-            if not length.isdigit() or int(length) > MOST_BYTES:
-                return 413, f"a request may have at most {MOST_BYTES:,} bytes"
+            if not length.isdigit() or int(length) > MAX_BYTES:
+                return 413, f"a request may have at most {MAX_BYTES:,} bytes"
         elif scope["method"] not in ("GET", "HEAD"):
             return 405, "use GET or POST"
         return None
@@ -97,7 +97,7 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal total
         message = await receive()
         total += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if total > MOST_BYTES else message
+        return {"type": "http.disconnect"} if total > MAX_BYTES else message
 
     return bounded
 

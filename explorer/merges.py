@@ -15,7 +15,7 @@ from .asking import Ask
 from .subject import Subject
 
 LONGEST_WORD = 60  # bytes of a word whose tree is drawn
-MOST_PAIRS = 12
+MAX_PAIRS = 12
 COLUMN, ROW = 34, 40  # pixels from byte to byte, from level to level
 
 
@@ -67,7 +67,7 @@ def pairs(tokenizer: BPETokenizer, smaller: BPETokenizer, text: str, n: int) -> 
     for word in PreTokenizer(tokenizer.pattern).split(text):
         tokens = [names[number] for number in smaller.encode(word)]
         counts.update(pairwise(tokens))
-    found = sorted(counts.items(), key=lambda item: (-item[1], ranks.get(item[0], len(ranks))))[:MOST_PAIRS]
+    found = sorted(counts.items(), key=lambda item: (-item[1], ranks.get(item[0], len(ranks))))[:MAX_PAIRS]
     return [
         {
             "left": _shown(tokenizer, left),

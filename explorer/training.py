@@ -25,7 +25,7 @@ from .subject import Subject
 
 COMMANDS = ("go", "pause", "step", "stop")
 PRESETS = ("smoke", "laptop")
-MOST_SAVES = 24  # maximum number shown, spread over all
+MAX_SAVES = 24  # maximum number shown, spread over all
 
 
 class Training:
@@ -119,7 +119,7 @@ def saves(subject: Subject, ask: Ask) -> dict[str, Any]:
     head = ask.whole("head", 0, len(layer.weights) - 1)
     kept = SavedStates(subject.run / "checkpoints")
     found = []
-    for step in _spread(kept.steps(), MOST_SAVES):
+    for step in _spread(kept.steps(), MAX_SAVES):
         try:
             weights = subject.with_weights(kept.weights(step), seen, layer.name)[head : head + 1]
         except InputError:

@@ -11,7 +11,7 @@ import numpy as np
 from ..autograd import Tensor, no_grad
 from ..nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Module, init
 from ..nn.recurrent import Recurrent, State, select_rows
-from .fields import Choices, Count, Depth, Share, Size, check_fields
+from .fields import Choices, Count, Depth, Fraction, Size, check_fields
 from .generation import Uncached
 
 RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
@@ -74,7 +74,7 @@ class RecurrentConfig:
     kind: Annotated[str, Choices(tuple(RECURRENT_LAYERS))] = "lstm"
     d_model: Size = 256
     layers: Depth = 1
-    dropout: Share = 0.0
+    dropout: Fraction = 0.0
     embedding: bool = True
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ class RecurrentState:
         self.model, self.rows = model, rows
         self._state: list[State] | None = None
 
-    def step(self, ids: np.ndarray, besides: Sequence[int] | None = None) -> Any:
+    def step(self, ids: np.ndarray, may_ban: Sequence[int] | None = None) -> Any:
         with no_grad():
             logits, self._state = self.model.outputs(ids, self._state)
         return logits.data[:, -1].copy()

@@ -18,7 +18,7 @@ from ..nn import (
     init,
     make_norm,
 )
-from .fields import Activation, Choices, Count, Depth, Length, Pattern, Positions, Share, Size, Whole, check_fields
+from .fields import Activation, Choices, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
 from .options import ModelOptions
 
 #: What the class is read off: the first token's state, the mean of all, or the largest value of each feature.
@@ -58,7 +58,7 @@ class ClassifierConfig(ModelOptions):
     nhead: Size = 8
     layers: Depth = 2
     dim_feedforward: Size = 2048
-    dropout: Share = 0.1
+    dropout: Fraction = 0.1
     activation: Activation = "relu"
     norm_first: bool = False
     positions: Positions = "sinusoidal"
@@ -71,7 +71,7 @@ class ClassifierConfig(ModelOptions):
     embedding_norm: bool = False
     pooling: Annotated[str, Choices(POOLINGS)] = "first"
     pooler: Annotated[str, Choices(tuple(POOLERS))] = "none"
-    token_dropout: Share = 0.0
+    token_dropout: Fraction = 0.0
 
     def __post_init__(self) -> None:
         check_fields(self)

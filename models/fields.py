@@ -78,7 +78,7 @@ Length = Annotated[int, Bounds(1, 1_000_000)]
 Rate = Annotated[float, Bounds(0, above=True)]
 NotNegative = Annotated[float, Bounds(0)]
 #: From 0 on and below 1: dropout, decays.
-Share = Annotated[float, Bounds(0, 1, below=True)]
+Fraction = Annotated[float, Bounds(0, 1, below=True)]
 Activation = Annotated[str, Choices(tuple(ACTIVATIONS))]
 Positions = Annotated[str, Choices(POSITIONS)]
 Pattern = Annotated[str, Form(lambda text: with_pattern(text, None), "full, local:SIZE or strided:SIZE")]

@@ -21,12 +21,12 @@ from .fields import (
     Count,
     Depth,
     Flag,
+    Fraction,
     Length,
     NotNegative,
     Pattern,
     Positions,
     Rate,
-    Share,
     Size,
     Whole,
     check_fields,
@@ -42,7 +42,7 @@ METRICS = ("valid_loss", "valid_accuracy")
 
 Schedule = Annotated[str, Choices(SCHEDULES)]
 Metric = Annotated[str, Choices(METRICS)]
-Betas = tuple[Share, Share]
+Betas = tuple[Fraction, Fraction]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class Preset:
     nhead: Size = setting(help="attention heads per layer")
     layers: Depth = setting(help="layers per stack; an encoder-decoder has this many in each")
     dim_feedforward: Size = setting(help="hidden features of the feed-forward network")
-    dropout: Share = setting(help="dropout probability")
+    dropout: Fraction = setting(help="dropout probability")
     norm_first: bool = setting(False, help="pre-norm: normalise the input of each sublayer, not its output")
     activation: Activation = setting("relu", help="activation function of the feed-forward network")
     norm: Annotated[str, Choices(NORMS)] = setting(
@@ -68,7 +68,9 @@ class Preset:
     )
     positions: Positions = setting("sinusoidal", help="position encoding")
     pattern: Pattern = setting("full", help="self-attention pattern: full, or sparse with a window or stride of SIZE")
-    label_smoothing: Share = setting(0.0, help="label smoothing: target probability spread over the whole vocabulary")
+    label_smoothing: Fraction = setting(
+        0.0, help="label smoothing: target probability spread over the whole vocabulary"
+    )
 
     steps: Count | None = setting(None, help="number of parameter updates", flag=Flag(preset=True, resumes=True))
     optimizer: Literal["adam", "adamw", "sgd"] = setting(
@@ -97,7 +99,7 @@ class Preset:
     name_overflows: bool = setting(
         False, help="with --precision fp16: log the first parameter whose gradient overflows", flag=Flag()
     )
-    ema: Share | None = setting(
+    ema: Fraction | None = setting(
         None,
         help="validate and save an exponential moving average of the weights with this decay, such as 0.999",
         flag=Flag("DECAY"),
@@ -154,7 +156,7 @@ class TranslationPreset(Preset):
         0.0, help="weight of the coverage loss, which penalises copying a token twice; needs copy"
     )
     max_length: Length = setting(128, help="maximum length of a text in tokens; longer texts are left out")
-    label_smoothing: Share = 0.1
+    label_smoothing: Fraction = 0.1
     validate_every: Count = 200
     average: Whole = 5
     test_size: Count | None = setting(None, help="number of test texts to evaluate; none for all")
@@ -228,7 +230,7 @@ class ClassifierPreset(Preset):
     pooling: Annotated[str, Choices(POOLINGS)] = setting(
         "first", help="pooling: the first token, or the mean or maximum over all tokens"
     )
-    token_dropout: Share = setting(0.0, help="probability of zeroing a whole token embedding in training")
+    token_dropout: Fraction = setting(0.0, help="probability of zeroing a whole token embedding in training")
     schedule: Schedule = "constant"
     betas: Betas = (0.9, 0.999)
     eps: Rate = 1e-8

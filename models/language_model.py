@@ -20,7 +20,7 @@ from ..nn import (
     init,
     make_norm,
 )
-from .fields import Activation, Count, Depth, Length, Pattern, Positions, Share, Size, check_fields
+from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, check_fields
 from .generation.cached import CachedState
 from .generation.raw_layers import RawDecoder
 from .options import ModelOptions
@@ -53,7 +53,7 @@ class LanguageModelConfig(ModelOptions):
     head_dim: Size | None = None
     layers: Depth = 5
     dim_feedforward: Size = 1472
-    dropout: Share = 0.2
+    dropout: Fraction = 0.2
     activation: Activation = "gelu"
     norm_first: bool = True
     positions: Positions = "learned"

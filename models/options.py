@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from ..nn.normalization import NORMS
 from ..nn.transformer import BIASES
-from .fields import Choices, Form, Rate, Share, Size, fits
+from .fields import Choices, Form, Fraction, Rate, Size, fits
 
 
 def _check_rotary(options: dict[str, Any]) -> None:
@@ -35,7 +35,7 @@ class ModelOptions:
     """
 
     norm: Annotated[str, Choices(NORMS)] = "layer"
-    norm_eps: Share = 1e-5
+    norm_eps: Fraction = 1e-5
     bias: Annotated[str, Choices(tuple(BIASES))] = "all"
     kv_heads: Size | None = None
     rotary: Rotary | None = None

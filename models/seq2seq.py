@@ -23,7 +23,7 @@ from ..nn import (
     make_norm,
 )
 from .copying import copied_shares, copy_logits, coverage_loss
-from .fields import Activation, Count, Depth, Length, Pattern, Positions, Share, Size, Whole, check_fields
+from .fields import Activation, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
 from .generation.cached import CachedState
 from .generation.decoding import Uncached
 from .generation.raw_layers import RawDecoder
@@ -64,7 +64,7 @@ class Seq2SeqConfig(ModelOptions):
     encoder_layers: Depth = 6
     decoder_layers: Depth = 6
     dim_feedforward: Size = 2048
-    dropout: Share = 0.1
+    dropout: Fraction = 0.1
     activation: Activation = "relu"
     norm_first: bool = False
     max_length: Length = 256
@@ -114,9 +114,7 @@ class Seq2SeqTransformer(Module):
         halves = c.sinusoid_halves
         self.positions, in_attention = embedding_positions(c.positions, c.d_model, c.max_length, halves=halves)
         if c.decoder_max_length is not None:
-            self.decoder_positions, _ = embedding_positions(
-                c.positions, c.d_model, c.decoder_max_length, halves=halves
-            )
+            self.decoder_positions, _ = embedding_positions(c.positions, c.d_model, c.decoder_max_length, halves=halves)
         self.dropout = Dropout(c.dropout)
         options = c.layer_options(in_attention, c.pattern)
         more = (c.dropout, c.activation, c.norm_first)

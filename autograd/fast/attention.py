@@ -15,7 +15,7 @@ from ..ops.attention import attention_plain, with_four_axes
 from ..ops.heads import empty_heads, empty_like_heads
 from ..ops.reduction import row_dots
 from ..ops.registry import QuickForm, form, through_plain
-from ..random import GivenMask
+from ..random import ReplayedMask
 from .costs import ATTENTION, ATTENTION_BACKWARD
 from .parallel import parallel_for, pieces
 
@@ -134,8 +134,8 @@ class StandardAttention(QuickForm):
             unscaled[...] = d_scores
         d_scores *= d_scores.dtype.type(self.scale)
 
-    def drawn(self):
-        return GivenMask(*self.kept[1:3])
+    def dropout_mask(self):
+        return ReplayedMask(*self.kept[1:3])
 
 
 def keys_first(array: Any) -> Any:

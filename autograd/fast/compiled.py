@@ -18,7 +18,7 @@ from ...errors import InputError
 from ..backend import array_module
 
 #: Smaller arrays are left to NumPy: they stay in the cache between its calls.
-LEAST = 1 << 14
+MIN_ARRAY_SIZE = 1 << 14
 
 
 def allowed(variable: str, without: str, beside: str) -> bool:
@@ -58,8 +58,8 @@ def why_not(arrays: list[Any], options: dict[str, Any]) -> str | None:
         return "the arrays are on a device"
     if any(array.dtype != np.float32 for array in arrays):
         return "its loops are for float32"
-    if max(array.size for array in arrays) < LEAST:
-        return f"no array has {LEAST:,} numbers: NumPy's calls cost little"
+    if max(array.size for array in arrays) < MIN_ARRAY_SIZE:
+        return f"no array has {MIN_ARRAY_SIZE:,} numbers: NumPy's calls cost little"
     return None
 
 

@@ -15,7 +15,7 @@ from ..ops.linalg import rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.reduction import sum_of_rows
 from ..ops.registry import QuickForm, form, on_cpu, through_plain
-from ..random import GivenMask
+from ..random import ReplayedMask
 from ..tensor import Tensor
 from .costs import FLOPS, RELU_BACKWARD
 from .mkl import multiply
@@ -101,8 +101,8 @@ class LinearReLUOnCPU(QuickForm, LinearOnCPU):
         self.keep(out)
         return out
 
-    def drawn(self):
-        return GivenMask(~(self.kept[0] <= 0), self.scale)  # a negative unit has no gradient, dropped or not
+    def dropout_mask(self):
+        return ReplayedMask(~(self.kept[0] <= 0), self.scale)  # a negative unit has no gradient, dropped or not
 
     def finish(self, y, bias, start, stop):
         LinearOnCPU.finish(self, y, bias, start, stop)

@@ -26,11 +26,11 @@ from .compiled import allowed
 from .parallel import pieces
 
 #: Multiplications below which a product is left to NumPy: MKL's kernels gain less than the 5 microseconds of the call.
-LEAST = 1 << 20
+MIN_MULTIPLICATIONS = 1 << 20
 
 # Values of CBLAS_LAYOUT, CBLAS_TRANSPOSE and CBLAS_OFFSET in mkl.h, and of mkl_set_interface_layer,
 # mkl_set_threading_layer and mkl_cbwr_set.
-ROW_MAJOR, AS_IT_IS, TRANSPOSED, ONE_OFFSET = 101, 111, 112, 173
+ROW_MAJOR, NO_TRANS, TRANS, FIX_OFFSET = 101, 111, 112, 173
 _INTS_OF_32_BITS, _SEQUENTIAL, _AVX2, _STRICT = 0, 1, 10, 0x10000
 _FARTHEST = 2**31 - 1  # numbers from one row to the next: a C int
 _LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}  # of the functions' names
@@ -120,7 +120,11 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
     With `add` the product is added to what `out` holds.
     """
     gemm = _gemm(out.dtype)
-    if gemm is None or a.size * b.shape[1] < LEAST or not _multiplied(gemm, a, b, out, 1.0 if add else 0.0):
+    if (
+        gemm is None
+        or a.size * b.shape[1] < MIN_MULTIPLICATIONS
+        or not _multiplied(gemm, a, b, out, 1.0 if add else 0.0)
+    ):
         if not add:
             np.matmul(a, b, out=out)
             return
@@ -136,11 +140,11 @@ def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     (m, k), n = a.shape, len(b)
     out, nothing = np.empty((m, n), np.int32), np.zeros(1, np.int32)
     at_a, at_b, at, at_nothing = (array.ctypes.data for array in (a, b, out, nothing))
-    turns = ROW_MAJOR, AS_IT_IS, TRANSPOSED, ONE_OFFSET
+    layout = ROW_MAJOR, NO_TRANS, TRANS, FIX_OFFSET
     gemm, integer, real, array = _load()[0].cblas_gemm_s8u8s32, ctypes.c_int, ctypes.c_float, ctypes.c_void_p
     operand = array, integer, ctypes.c_byte
     gemm.argtypes, gemm.restype = [*[integer] * 7, real, *operand, *operand, real, array, integer, array], None
-    gemm(*turns, m, n, k, 1.0, at_a, k, 0, at_b, k, 0, 0.0, at, n, at_nothing)
+    gemm(*layout, m, n, k, 1.0, at_a, k, 0, at_b, k, 0, 0.0, at, n, at_nothing)
     return out
 
 
@@ -161,11 +165,11 @@ def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: f
     (m, k), n, size = a.shape, b.shape[1], out.itemsize
     if min(m, n, k) < 2 or not a.dtype == b.dtype == out.dtype:
         return False
-    (turn_a, step_a), (turn_b, step_b), (turn, step) = (_layout(x, size) for x in (a, b, out))
-    if not (turn_a and turn_b and turn == AS_IT_IS):
+    (trans_a, lda), (trans_b, ldb), (trans, ldc) = (_layout(x, size) for x in (a, b, out))
+    if not (trans_a and trans_b and trans == NO_TRANS):
         return False
     at_a, at_b, at = a.ctypes.data, b.ctypes.data, out.ctypes.data
-    gemm(ROW_MAJOR, turn_a, turn_b, m, n, k, 1.0, at_a, step_a, at_b, step_b, old, at, step)
+    gemm(ROW_MAJOR, trans_a, trans_b, m, n, k, 1.0, at_a, lda, at_b, ldb, old, at, ldc)
     return True
 
 
@@ -173,7 +177,7 @@ def _layout(x: np.ndarray, size: int) -> tuple[int, int]:
     """How MKL reads this matrix, by rows or transposed (0: not at all), and the numbers from one row, or column, to the
     next, which must not overlap."""
     (rows, columns), (down, right) = x.shape, x.strides
-    for turn, along, across, length in ((AS_IT_IS, right, down, columns), (TRANSPOSED, down, right, rows)):
+    for trans, along, across, length in ((NO_TRANS, right, down, columns), (TRANS, down, right, rows)):
         if along == size and length * size <= across <= _FARTHEST * size and across % size == 0:
-            return turn, across // size
+            return trans, across // size
     return 0, 0

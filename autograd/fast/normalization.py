@@ -14,7 +14,7 @@ from ..ops.linalg import rows_of
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.reduction import sum_of_rows
 from ..ops.registry import QuickForm, form, on_cpu, through_plain
-from ..random import GivenMask
+from ..random import ReplayedMask
 from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
 from .parallel import PIECE, parallel_for, pieces
 
@@ -135,8 +135,8 @@ class ResidualLayerNormOnCPU(Normalization):
         d_total, dw, db = self.gradients(g, x, weight, finish)
         return d_total if dx is None else dx, d_total, dw, db
 
-    def drawn(self):
-        return GivenMask(*self.kept[2:])
+    def dropout_mask(self):
+        return ReplayedMask(*self.kept[2:])
 
 
 def row_mean(x: Array, y: Array | None = None) -> Array:

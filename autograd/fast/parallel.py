@@ -27,9 +27,9 @@ from ..backend import openblas_function
 from ..quick import PIECE
 
 #: Nanoseconds of work that pay for waking a thread, which takes some 40 microseconds.
-PART = 1e5
+PART_NS = 1e5
 #: Nanoseconds of work below which a job isn't worth telling BLAS to use one thread, which takes 5 microseconds.
-LEAST = 2e4
+MIN_PARALLEL_NS = 2e4
 
 Body = Callable[[int, int], None]
 
@@ -182,8 +182,8 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
     """`parallel_for` for several independent jobs (count, body, cost): a thread does its part of each."""
     price, most = sum(count * cost for count, _, cost in jobs), max((count for count, _, _ in jobs), default=0)
     threads = get_num_threads() if xp is np else 1
-    parts = max(min(threads, most, int(price / PART)), 1)
-    if threads < 2 or (parts == 1 and not LEAST <= price < 2 * PART):  # left to BLAS
+    parts = max(min(threads, most, int(price / PART_NS)), 1)
+    if threads < 2 or (parts == 1 and not MIN_PARALLEL_NS <= price < 2 * PART_NS):  # left to BLAS
         for count, body, _ in jobs:
             body(0, count)
         return

@@ -17,11 +17,11 @@ import numpy as np
 from ..backend import address_of, array_module, compute_capability, import_cupy
 from .loading import launch, load_module
 
-LARGEST_HEAD_DIM = 128
-MOST_HEADS = 65535  # and batch rows: an axis of the grid each
+MAX_HEAD_DIM = 128
+MAX_HEADS = 65535  # and batch rows: an axis of the grid each
 DTYPES = (np.dtype(np.float16), np.dtype(np.float32))
 #: The first compute capability, times ten, with the instructions of ptx.cuh: asynchronous copies, products of 16 x 16.
-LEAST_CAPABILITY = 80
+MIN_CAPABILITY = 80
 MASK_TILE = 32  # as in attention_pairs.cuh
 _FAR = 1 << 30  # beyond any distance between positions
 
@@ -57,16 +57,16 @@ class AttentionKernels:
         capability: the GPU's compute capability, times ten.
     """
 
-    def __init__(self, load: Callable[..., Any], shared_limit: int, capability: int = LEAST_CAPABILITY):
+    def __init__(self, load: Callable[..., Any], shared_limit: int, capability: int = MIN_CAPABILITY):
         self._load, self.shared_limit, self.capability = load, shared_limit, capability
         self._ready: dict[Any, Any] = {}
 
     def why_not_here(self) -> str | None:
         """The reason why this GPU can't run them, or None."""
-        if self.capability >= LEAST_CAPABILITY:
+        if self.capability >= MIN_CAPABILITY:
             return None
         return (
-            f"it needs a GPU of compute capability {LEAST_CAPABILITY / 10} (A100, RTX 30 series) or later, and this "
+            f"it needs a GPU of compute capability {MIN_CAPABILITY / 10} (A100, RTX 30 series) or later, and this "
             f"one has {self.capability / 10}"
         )
 

@@ -20,7 +20,7 @@ from ..ops.attention import attention_plain, with_four_axes
 from ..ops.attention_blocked import BlockedAttention, with_weights
 from ..ops.heads import empty_like_heads
 from ..ops.registry import form
-from .attention import DTYPES, LARGEST_HEAD_DIM, MOST_HEADS, AttentionKernels, Call, device_kernels
+from .attention import DTYPES, MAX_HEAD_DIM, MAX_HEADS, AttentionKernels, Call, device_kernels
 from .philox import philox4x32_10
 
 #: A bit of attention's call numbers, so that it draws no words that another dropout draws: there, it is the 64th.
@@ -39,10 +39,10 @@ def why_not_fused(query: Any, key: Any, value: Any, automatic: bool = False) -> 
     """
     if not query.dtype == key.dtype == value.dtype or query.dtype not in DTYPES:
         return f"it takes float16 or float32, all of one kind, not {query.dtype}, {key.dtype} and {value.dtype}"
-    if max(query.shape[3], value.shape[3]) > LARGEST_HEAD_DIM:
-        return f"it takes a head_dim up to {LARGEST_HEAD_DIM}, not {query.shape[3]} and {value.shape[3]}"
-    if max(query.shape[:2]) > MOST_HEADS:
-        return f"it takes up to {MOST_HEADS} batch rows and heads, not {query.shape[0]} and {query.shape[1]}"
+    if max(query.shape[3], value.shape[3]) > MAX_HEAD_DIM:
+        return f"it takes a head_dim up to {MAX_HEAD_DIM}, not {query.shape[3]} and {value.shape[3]}"
+    if max(query.shape[:2]) > MAX_HEADS:
+        return f"it takes up to {MAX_HEADS} batch rows and heads, not {query.shape[0]} and {query.shape[1]}"
     kernels = kernels_for(query)
     if kernels is None:
         return "it needs tensors on a GPU, and these are on the CPU: move them with .to('cuda')"

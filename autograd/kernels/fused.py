@@ -1,6 +1,6 @@
 """Launching the kernels of a training step beside attention: each function takes and returns device arrays.
 
-Arrays are contiguous, float16 or float32; sums are float32. Dropout is named by `Drop`: its mask is never stored.
+Arrays are contiguous, float16 or float32; sums are float32. Dropout is named by `DropoutKey`: its mask is never stored.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _THREADS = 256
 _PIECE = 64  # of sorted ids, as in embedding.cu
 _SCRATCH = 32 * 4  # bytes that a sum over a block needs
 _FLAGS = 2 * 4  # bytes by which a block learns that it is the last
-_MOST_SHARED = 48 * 1024
+_MAX_SHARED = 48 * 1024
 #: The widest rows that layer normalisation holds in shared memory.
-WIDEST_ROW = (_MOST_SHARED - _SCRATCH - _FLAGS) // 8
+WIDEST_ROW = (_MAX_SHARED - _SCRATCH - _FLAGS) // 8
 #: The widest rows of which a warp holds one in its registers.
 WIDEST_OF_A_WARP = 1024
 #: Blocks that share the rows of a backward pass: about two for each multiprocessor of a large device.
 _BLOCKS = 264
 
 
-class Drop(NamedTuple):
+class DropoutKey(NamedTuple):
     """One call of dropout: its seed on the device, (1,) uint64, its number, the threshold (probability times 65536)."""
 
     seed: Array
@@ -44,7 +44,7 @@ class Drop(NamedTuple):
 
 
 #: Nothing is dropped, and no seed read.
-NO_DROP = Drop(None, 0, 0)
+NO_DROPOUT = DropoutKey(None, 0, 0)
 
 
 def is_half(x: Array) -> bool:
@@ -59,7 +59,7 @@ def _launch(file: str, name: str, grid: Any, block: Any, args: Any, shared: int 
 
 
 def layer_norm(
-    x: Array, weight: Array, bias: Array, eps: float, residual: Array | None = None, drop: Drop | None = None
+    x: Array, weight: Array, bias: Array, eps: float, residual: Array | None = None, drop: DropoutKey | None = None
 ) -> tuple[Array, Array, Array, Array]:
     """Normalise the rows of z = x, or of residual + dropout(x): y, z and the rows' mean and 1 / standard deviation.
 
@@ -74,7 +74,7 @@ def layer_norm(
     operands = _aligned(x), _aligned(weight), _aligned(bias)
     args: tuple[Any, ...] = (*operands, y, mean, rstd, np.int32(rows), np.int32(width), np.float32(eps))
     if residual is not None:
-        args += (_aligned(residual), z, *(drop or NO_DROP).arguments())
+        args += (_aligned(residual), z, *(drop or NO_DROPOUT).arguments())
     constants = {"HALF": is_half(x), "RESIDUAL": int(residual is not None)}
     if rows and _fits_a_warp(width):
         constants["EIGHTS"] = -(-width // 256)
@@ -86,7 +86,13 @@ def layer_norm(
 
 
 def layer_norm_backward(
-    g: Array, z: Array, weight: Array, mean: Array, rstd: Array, drop: Drop | None = None, past: Array | None = None
+    g: Array,
+    z: Array,
+    weight: Array,
+    mean: Array,
+    rstd: Array,
+    drop: DropoutKey | None = None,
+    past: Array | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """From the gradient at y: those of z, of x (dropout's; z's own without `drop`), of weight and bias.
 
@@ -103,7 +109,7 @@ def layer_norm_backward(
     args += (partial, _tickets(g), np.int32(rows), np.int32(width))
     if residual:
         # Without dropout dx is dz, written twice.
-        args += (None if past is None else _aligned(past), dx, *(drop or NO_DROP).arguments())
+        args += (None if past is None else _aligned(past), dx, *(drop or NO_DROPOUT).arguments())
     constants = {"HALF": is_half(g), "RESIDUAL": int(residual)}
     shared = 8 * width + _FLAGS
     if of_warps:
@@ -151,7 +157,7 @@ def _tickets_of(xp: Any, device: int, bits: int) -> Array:
 # -- dropout and feed-forward ------------------------------------------------------------------------------------------
 
 
-def dropout_add(x: Array, drop: Drop, residual: Array | None = None) -> Array:
+def dropout_add(x: Array, drop: DropoutKey, residual: Array | None = None) -> Array:
     """dropout(x), plus `residual` if there is one. Applied to a gradient it is the backward pass."""
     out = array_module(x).empty_like(x)
     args: tuple[Any, ...] = (_aligned(x), out, np.int64(x.size), *drop.arguments())
@@ -166,7 +172,7 @@ ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}
 
 
 def bias_activation_dropout(
-    x: Array, bias: Array | None, activation: str, drop: Drop, out: Array | None = None
+    x: Array, bias: Array | None, activation: str, drop: DropoutKey, out: Array | None = None
 ) -> Array:
     """dropout(activation(x + bias)) for x (rows, width); `out` may be x itself."""
     out = array_module(x).empty_like(x) if out is None else out
@@ -176,7 +182,7 @@ def bias_activation_dropout(
 
 
 def bias_activation_dropout_backward(
-    g: Array, x: Array, bias: Array | None, activation: str, drop: Drop
+    g: Array, x: Array, bias: Array | None, activation: str, drop: DropoutKey
 ) -> tuple[Array, Array]:
     """The gradients of x and bias from that of the result."""
     dx = array_module(x).empty_like(x)

@@ -18,12 +18,12 @@ from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.registry import QuickForm, form, through_plain
 from ..tensor import Tensor, array_of
 from . import fused
-from .fused import NO_DROP, column_sums
-from .ops import by_kernels, by_kernels_without_weights, drawn_again, drop_of
+from .fused import NO_DROPOUT, column_sums
+from .ops import by_kernels, by_kernels_without_weights, dropout_key, mask_again
 from .products import add_product, product
 
 #: Bytes of logits held at a time, and the most rows: the float16 sum of so many rows stays far from overflow.
-BLOCK_BYTES, MOST_ROWS = 1 << 28, 4096
+BLOCK_BYTES, MAX_ROWS = 1 << 28, 4096
 
 
 @form(Linear, "device", by_kernels)
@@ -79,7 +79,7 @@ class LinearActivationOnDevice(QuickForm):
 
     def forward(self, x, weight, bias=None):
         check_shapes(x, weight, bias)
-        self.drop = drop_of(x, self.dropout, self.generator) if self.dropout else NO_DROP
+        self.drop = dropout_key(x, self.dropout, self.generator) if self.dropout else NO_DROPOUT
         self.save(x, weight, *(() if bias is None else (bias,)))
         linear = product(contiguous_rows(x), weight.T)
         in_place = linear if self.activation == "relu" else None
@@ -95,9 +95,9 @@ class LinearActivationOnDevice(QuickForm):
         dw = added(self.collected[1], dz.T, contiguous_rows(x), weight.shape) if self.needs[1] else None
         return (dx, dw, db)[: len(self.inputs)]
 
-    def drawn(self):
+    def dropout_mask(self):
         x, weight = map(array_of, self.saved[:2])
-        return drawn_again(self.drop if self.dropout else None, (*x.shape[:-1], len(weight)), x)
+        return mask_again(self.drop if self.dropout else None, (*x.shape[:-1], len(weight)), x)
 
 
 @form(linear_cross_entropy_plain, "device", by_kernels_without_weights)
@@ -126,7 +126,7 @@ class LinearCrossEntropyOnDevice(QuickForm):
         """The rows' losses and, if their sum is to be differentiated, dx, dW and db of it."""
         xp, rows, (classes, features) = array_module(x), contiguous_rows(x), weight.shape
         count, weight = len(rows), xp.ascontiguousarray(weight)
-        step = min(self.block_rows or max(BLOCK_BYTES // max(classes * x.itemsize, 1), 1), MOST_ROWS, max(count, 1))
+        step = min(self.block_rows or max(BLOCK_BYTES // max(classes * x.itemsize, 1), 1), MAX_ROWS, max(count, 1))
         step = -(-count // max(-(-count // step), 1))  # blocks of equal size
         losses, buffer = xp.empty(count, np.float32), xp.empty((step, classes), x.dtype)
         dx: Any = xp.empty((count, features), x.dtype) if self.record else None

@@ -19,10 +19,10 @@ from ..ops.linalg import contiguous_rows
 from ..ops.loss import cross_entropy_plain
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.registry import QuickForm, form, through_plain
-from ..random import Generator, GivenMask
+from ..random import Generator, ReplayedMask
 from ..tensor import array_of
 from . import fused
-from .fused import Drop
+from .fused import DropoutKey
 
 
 def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
@@ -40,14 +40,16 @@ def contiguous(x: Array) -> Array:
     return array_module(x).ascontiguousarray(x)
 
 
-def drop_of(x: Array, p: float, generator: Generator) -> Drop:
+def dropout_key(x: Array, p: float, generator: Generator) -> DropoutKey:
     """The generator's next call of dropout, on the device of x."""
-    return Drop(*generator.next_call(x), round(p * 65536))
+    return DropoutKey(*generator.next_call(x), round(p * 65536))
 
 
-def drawn_again(drop: Drop | None, shape: tuple[int, ...], like: Array) -> GivenMask:
+def mask_again(drop: DropoutKey | None, shape: tuple[int, ...], like: Array) -> ReplayedMask:
     """The mask of a call of dropout, for the plain form: its factors, as an array."""
-    return GivenMask(None if drop is None else fused.dropout_add(array_module(like).ones(shape, like.dtype), drop), 1.0)
+    return ReplayedMask(
+        None if drop is None else fused.dropout_add(array_module(like).ones(shape, like.dtype), drop), 1.0
+    )
 
 
 def by_kernels_in_rows(arrays: list[Any], options: dict[str, Any]) -> str | None:
@@ -83,7 +85,7 @@ class ResidualLayerNormOnDevice(QuickForm):
 
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
-        self.drop = drop_of(x, self.p, self.generator) if self.p else None
+        self.drop = dropout_key(x, self.p, self.generator) if self.p else None
         y, *kept = fused.layer_norm(contiguous(x), weight, bias, self.eps, contiguous(residual), self.drop)
         self.keep(*kept)
         return (y, kept[0]) if self.both else y
@@ -95,8 +97,8 @@ class ResidualLayerNormOnDevice(QuickForm):
         dz, dx, dweight, dbias = fused.layer_norm_backward(contiguous(g), z, weight, mean, rstd, self.drop, past)
         return dx, dz, dweight, dbias
 
-    def drawn(self):
-        return drawn_again(self.drop, self.saved[0].shape, array_of(self.saved[0]))
+    def dropout_mask(self):
+        return mask_again(self.drop, self.saved[0].shape, array_of(self.saved[0]))
 
 
 @form(Dropout, "device", by_kernels)
@@ -104,7 +106,7 @@ class DropoutOnDevice(QuickForm):
     """Dropout whose mask is drawn in the kernel, and again in the backward pass."""
 
     def forward(self, x):
-        self.drop = drop_of(x, self.p, self.generator)
+        self.drop = dropout_key(x, self.p, self.generator)
         return fused.dropout_add(contiguous(x), self.drop)
 
     def backward(self, g):
@@ -129,7 +131,7 @@ class DropoutAddOnDevice(QuickForm):
     """residual + dropout(x) in one kernel."""
 
     def forward(self, x, residual):
-        self.drop = drop_of(x, self.p, self.generator)
+        self.drop = dropout_key(x, self.p, self.generator)
         return fused.dropout_add(contiguous(x), self.drop, contiguous(residual))
 
     def backward(self, g):

@@ -25,7 +25,7 @@ import numpy as np
 from ..backend import array_module
 from ..function import Function, unbroadcast
 from ..quick import parallel_for
-from ..random import GivenMask, keep_mask
+from ..random import ReplayedMask, keep_mask
 from ..tensor import Tensor, array_of
 from .attention import Conditions, attention_plain
 from .heads import empty_heads, empty_like_heads
@@ -34,8 +34,8 @@ from .registry import form, through_plain
 BLOCKS_FROM = 1 << 18  # scores per head from which on method "auto" takes blocks
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full speed
 BLOCK_SCORES = 1 << 18  # scores that a thread works on at a time: few enough to stay in its cache
-FEW_SCORES = f"blocks pay off from {BLOCKS_FROM:,} scores per head on"
-LEAST_GROUPS = 4  # groups of heads, so that several threads have work
+TOO_FEW_SCORES = f"blocks pay off from {BLOCKS_FROM:,} scores per head on"
+MIN_GROUPS = 4  # groups of heads, so that several threads have work
 
 # Slices of the axes (batch, heads): heads that are processed together. Of (batch, heads, query, key): a block of these.
 Group = tuple[slice, slice]
@@ -110,7 +110,7 @@ def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
     if options["method"] != "auto":
         return None if options["method"] == "blocked" else f"method {options['method']!r} is asked for"
     if arrays[0].shape[2] * arrays[1].shape[2] < BLOCKS_FROM:
-        return FEW_SCORES
+        return TOO_FEW_SCORES
     return "it gives the weights without a gradient" if options["return_weights"] is True else None
 
 
@@ -248,20 +248,20 @@ class BlockedAttention(Function):
         buffer = array_module(query).empty((*scaled.shape[:2], k.stop, q.stop), dtype=self.wide)
         return self.weights_block((rows, heads, q, k), scaled, buffer).swapaxes(-1, -2).astype(query.dtype)
 
-    def drawn(self) -> GivenMask:
+    def dropout_mask(self) -> ReplayedMask:
         """The dropout mask of the whole call, for the plain form."""
         if not self.dropout:
-            return GivenMask(None, 1.0)
+            return ReplayedMask(None, 1.0)
         query = array_of(self.saved[0])
         whole = self.keep_whole((*query.shape[:2], *self.lengths), query.dtype)
-        return GivenMask(array_module(query).asarray(whole.transpose(0, 3, 1, 2)), 1.0)
+        return ReplayedMask(array_module(query).asarray(whole.transpose(0, 3, 1, 2)), 1.0)
 
     # -- blocks ----------------------------------------------------------------------------------------------------
 
     def groups(self, batch: int, heads: int) -> tuple[int, list[Group]]:
         """The length of a block, and the groups of heads (of several batch rows or part of one) to process together."""
         size = min(max(*self.lengths, 1), self.block_size or BLOCK_LENGTH)
-        together = max(1, min(BLOCK_SCORES // size**2, batch * heads // LEAST_GROUPS))
+        together = max(1, min(BLOCK_SCORES // size**2, batch * heads // MIN_GROUPS))
         rows, some = blocks(batch, max(1, together // max(heads, 1))), blocks(heads, min(together, max(heads, 1)))
         return size, list(product(rows, some))
 

@@ -127,11 +127,11 @@ def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
 def through_plain(call: Any, *inputs: Any) -> Any:
     """The `composed` of quick forms: the same call by the plain form, whose backward pass can be recorded.
 
-    A quick form that draws a dropout mask returns it again from `drawn()`, which then replaces the generator.
+    A quick form that draws a dropout mask returns it again from `dropout_mask()`, which then replaces the generator.
     """
     options = call._options
     if "generator" in options:
-        options = {**options, "generator": call.drawn()}
+        options = {**options, "generator": call.dropout_mask()}
     with plain():
         return _run(call.plain_form, inputs, options)
 

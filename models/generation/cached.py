@@ -74,7 +74,7 @@ class CachedState:
         shape = self.rows, self._cache.length
         return np.ones(shape, bool) if allowed is None else allowed.reshape(shape)
 
-    def step(self, ids: np.ndarray, besides: Sequence[int] | None = None) -> Any:
+    def step(self, ids: np.ndarray, may_ban: Sequence[int] | None = None) -> Any:
         new, cache, decoder = ids.shape[1], self._cache, self.decoder
         if new > 1 and cache.allowed is not None:
             raise ValueError("several tokens at once can be fed only while each sentence has one sequence")
@@ -99,7 +99,7 @@ class CachedState:
         if new > 1:
             x = x.reshape(self.rows, new, -1)[:, -1]
         x = x if decoder.norm is None else decoder.norm(x)
-        return self._project(x, besides) if self._source is None else self._mixture(x)
+        return self._project(x, may_ban) if self._source is None else self._mixture(x)
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
         sentences = self._cache.select(rows, width)
@@ -174,13 +174,13 @@ class CachedState:
             logits, gate = (Tensor(part[:, None]) for part in (self._project(x), self.decoder.gate(x)))
             return copy_logits(logits, gate, Tensor(last), self._source, self.decoder.uncopied).data[:, 0]
 
-    def _project(self, x: Any, besides: Sequence[int] | None = None) -> Any:
+    def _project(self, x: Any, may_ban: Sequence[int] | None = None) -> Any:
         """Logits, in the same memory at each step: newly allocated megabytes would cost page faults."""
         if self._logits is None or len(self._logits) < len(x):
             self._logits = self.decoder.output.buffer(len(x))
-        if besides is not None and self._screened and (screen := self.decoder.screen) is not None:
+        if may_ban is not None and self._screened and (screen := self.decoder.screen) is not None:
             logits = self._logits[: len(x), : self.decoder.vocabulary]
-            self._screened = screen(x, logits, besides)
+            self._screened = screen(x, logits, may_ban)
             if self._screened:
                 return logits
         return self.decoder.output(x, self._logits)

@@ -33,12 +33,12 @@ class DecodingState(Protocol):
     positions: int | None
     suggested_lengths: np.ndarray | None
 
-    def step(self, ids: np.ndarray, besides: Sequence[int] | None = None) -> Any:
+    def step(self, ids: np.ndarray, may_ban: Sequence[int] | None = None) -> Any:
         """Feed each sequence its next tokens.
 
         Args:
             ids: (rows, new) host integers; more than one new token only while each sentence has one sequence.
-            besides: given, only the largest logit is wanted, whichever of these tokens are ruled out first. A state
+            may_ban: given, only the largest logit is wanted, whichever of these tokens are ruled out first. A state
                 may then give -inf instead of logits that are smaller.
 
         Returns logits (rows, vocab_size) of the token after the last one fed, an array on the model's device. The
@@ -82,7 +82,7 @@ class Uncached:
     def rows(self) -> int:
         return len(self.origin)
 
-    def step(self, ids: np.ndarray, besides: Sequence[int] | None = None) -> Any:
+    def step(self, ids: np.ndarray, may_ban: Sequence[int] | None = None) -> Any:
         self.ids = np.concatenate([self.ids, ids], axis=1)
         return self.logits(self.ids, self.origin)
 

@@ -83,13 +83,13 @@ def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = 
     Without `scores` the log-probabilities are NaN.
     """
     progress = Progress(state, rules)
-    besides = rules.ruled_out if choose is likeliest and not scores else None
+    may_ban = rules.ruled_out if choose is likeliest and not scores else None
     sequences = np.arange(state.rows)
     for position in range(progress.length):
         yield Step(sequences, progress.history[:, position], np.zeros(len(sequences)), np.zeros(len(sequences), bool))
     ids = progress.first_ids()
     while len(sequences):
-        step = _next_step(state.step(ids, besides), progress, sequences, choose, scores)
+        step = _next_step(state.step(ids, may_ban), progress, sequences, choose, scores)
         yield step
         rows = survivors(~step.ended & (progress.length < progress.limits))
         if len(rows) < len(sequences):

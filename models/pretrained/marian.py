@@ -17,7 +17,7 @@ ARCHITECTURE = "MarianMTModel"
 PREFIX = "model."
 MODEL = Seq2SeqTransformer
 IGNORED = ("embed_positions.weight", "model.shared.weight")  # sinusoidal tables; an unused table
-MOST_POSITIONS = 1 << 20  # the table is computed, not read, so a file could ask for any size
+MAX_POSITIONS = 1 << 20  # the table is computed, not read, so a file could ask for any size
 
 
 def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
@@ -31,8 +31,8 @@ def config_here(config: dict[str, Any]) -> Seq2SeqConfig:
     heads, feed = config["encoder_attention_heads"], config["encoder_ffn_dim"]
     decoder_heads, decoder_feed = config["decoder_attention_heads"], config["decoder_ffn_dim"]
     length = config.get("max_position_embeddings", 1024)
-    if not 0 < length <= MOST_POSITIONS:
-        raise ValueError(f"it says max_position_embeddings = {length}; up to {MOST_POSITIONS:,} are read")
+    if not 0 < length <= MAX_POSITIONS:
+        raise ValueError(f"it says max_position_embeddings = {length}; up to {MAX_POSITIONS:,} are read")
     return Seq2SeqConfig(
         source,
         target,

@@ -14,12 +14,12 @@ DEFAULTS = {"translate": "tatoeba-de-en"}
 
 #: A model -> the mean log-probability (nats) of its translation's tokens below which a sentence is outside of what it
 #: knows. Of held-out Tatoeba sentences 2 % lie below; `benchmarks.outside` has the hit rate on other ones.
-LEAST = {"tatoeba-de-en": -0.66}
+MIN_LOG_PROBABILITY = {"tatoeba-de-en": -0.66}
 
 
-def least_of(name: str | Path | None) -> float:
-    """The bound in `LEAST` of a model by its name or its folder; -inf for other models."""
-    found = (LEAST[own] for own, folder in MODELS.items() if name is not None and model_path(str(name)) == folder)
+def min_log_probability(name: str | Path | None) -> float:
+    """The bound in `MIN_LOG_PROBABILITY` of a model by its name or its folder; -inf for other models."""
+    found = (MIN_LOG_PROBABILITY[own] for own, path in MODELS.items() if name and model_path(str(name)) == path)
     return next(found, float("-inf"))
 
 

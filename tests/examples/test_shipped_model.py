@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.outside import KINDS, RESULTS
 from benchmarks.outside import main as measure_outside
-from handloom.models.shipped import MODELS, least_of, model_path
+from handloom.models.shipped import MODELS, min_log_probability, model_path
 from handloom.train.data.translation import load_translation_data
 from handloom.train.runs.checkpoints import load_checkpoint
 from handloom.train.tasks.metrics import bleu
@@ -53,9 +53,15 @@ def test_what_the_model_does_not_know_is_said(tmp_path: Path) -> None:
     done = Example("translate_de_en.py", tmp_path).run(*sentences)
     said = [line for line in done.err.splitlines() if "the translation is a guess" in line]
     assert [line.rpartition(": ")[2] for line in said] == [repr(text) for text in sentences[1:]]
-    assert least_of("runs/other") == least_of(None) == -math.inf < least_of("tatoeba-de-en") == least_of(FOLDER)
+    assert (
+        min_log_probability("runs/other")
+        == min_log_probability(None)
+        == -math.inf
+        < min_log_probability("tatoeba-de-en")
+        == min_log_probability(FOLDER)
+    )
     rows = json.loads(RESULTS.read_text(encoding="utf-8"))
-    assert rows["bound"] == least_of("tatoeba-de-en")
+    assert rows["bound"] == min_log_probability("tatoeba-de-en")
     assert sum(row["sentences"] for kind, row in rows["rows"].items() if kind in KINDS) == 100
 
 

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("starlette", reason="the extra `explorer` is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
-from handloom.explorer.guard import MOST_BYTES, new_token
+from handloom.explorer.guard import MAX_BYTES, new_token
 from handloom.explorer.server import make_app, page_files
 from handloom.explorer.serving import HOST, serving
 from handloom.explorer.session import Session
@@ -89,7 +89,7 @@ def test_a_form_of_another_page_can_not_post(request_to: Any) -> None:
 
 def test_large_requests_are_refused(request_to: Any) -> None:
     json_type = {"content-type": "application/json"}
-    assert request_to("POST", f"/{TOKEN}/api/state", json_type, content=b"x" * (MOST_BYTES + 1)).status_code == 413
+    assert request_to("POST", f"/{TOKEN}/api/state", json_type, content=b"x" * (MAX_BYTES + 1)).status_code == 413
 
     async def endless() -> Any:  # without a length
         while True:

@@ -14,9 +14,9 @@ from handloom.models.fields import (
     Choices,
     Count,
     Depth,
+    Fraction,
     Pattern,
     Rate,
-    Share,
     check_fields,
     described,
     field_kinds,
@@ -38,14 +38,14 @@ DECLARED = (
     [
         (Count, [1, 10**9, np.int64(3)], [0, -1, 10**9 + 1, 10**400, 1.0, True, "1", None, [1], math.inf]),
         (Depth | None, [None, 1, 1000], [1001, False]),
-        (Share, [0, 0.0, 0.999, np.float32(0.5)], [1, -0.1, math.nan, math.inf, "0.1", True]),
+        (Fraction, [0, 0.0, 0.999, np.float32(0.5)], [1, -0.1, math.nan, math.inf, "0.1", True]),
         (Rate, [1e-12, 3], [0, 0.0, math.nan, math.inf]),
         (bool, [True, False], [0, 1, "true", None]),
         (str, ["", "x"], [1, None, b"x"]),
         (Colour, ["red"], ["green", "", 1]),
         (Literal["a", "b"] | None, ["a", None], ["c"]),
         (Pattern, ["full", "local:0"], ["local:-1", "local", "ful", 3]),
-        (tuple[Share, Share], [(0.1, 0.2), [0, 0.5]], [(0.1,), (0.1, 1), "ab", 0.1]),
+        (tuple[Fraction, Fraction], [(0.1, 0.2), [0, 0.5]], [(0.1,), (0.1, 1), "ab", 0.1]),
     ],
 )
 def test_what_fits(kind: Any, good: list, bad: list) -> None:
@@ -59,11 +59,16 @@ def test_what_fits(kind: Any, good: list, bad: list) -> None:
         (Depth, "3", 3, "a whole number from 1 to 1,000"),
         (Count | None, "None", None, "a whole number from 1 to 1,000,000,000, or none"),
         (Rate, "1e-3", 1e-3, "a number above 0"),
-        (Share, "0", 0.0, "a number from 0 to below 1"),
+        (Fraction, "0", 0.0, "a number from 0 to below 1"),
         (bool, "TRUE", True, "true or false"),
         (Colour, "blue", "blue", "one of red, blue"),
         (Pattern, "strided:2", "strided:2", "full, local:SIZE or strided:SIZE"),
-        (tuple[Share, Share], "0.1,0.2", (0.1, 0.2), "2 values, a comma between them, each a number from 0 to below 1"),
+        (
+            tuple[Fraction, Fraction],
+            "0.1,0.2",
+            (0.1, 0.2),
+            "2 values, a comma between them, each a number from 0 to below 1",
+        ),
     ],
 )
 def test_text_becomes_the_value_or_an_error(kind: Any, text: str, value: Any, words: str) -> None:

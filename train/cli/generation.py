@@ -17,7 +17,7 @@ from ...arguments import Whole, positive
 from ...errors import InputError, printable
 from ...models import Rules, Strategy
 from ...models.fields import Bounds, NotNegative, short
-from ...models.shipped import least_of
+from ...models.shipped import min_log_probability
 from ..tables.attention_pictures import alignment, draw_attention
 from ..tasks.translator import Translator
 from .command_line import check_text, sentences_from
@@ -178,7 +178,7 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
     strategy = strategy_of(arguments)
     progress, scores = len(texts) > 1 or strategy.width > 20, strategy.n_best > 1
     searches = strategy.beam > 1 and not (strategy.sampling or strategy.coverage)
-    least = least_of(arguments.checkpoint) if searches else -math.inf
+    least = min_log_probability(arguments.checkpoint) if searches else -math.inf
     given = [text for text in texts if text]
     found = iter(translator.hypotheses(given, strategy=strategy, progress=progress, scores=scores))
     for text in texts:

@@ -34,9 +34,9 @@ HEAD_COLUMNS = {
     "entropy": "entropy (nats):.2f",
 }
 #: Of the first token's looks.
-FIRST_COLUMNS = {
-    name: title for name, title in HEAD_COLUMNS.items() if name not in ("itself", "previous", "next")
-} | {"words": "words looked at most"}
+FIRST_COLUMNS = {name: title for name, title in HEAD_COLUMNS.items() if name not in ("itself", "previous", "next")} | {
+    "words": "words looked at most"
+}
 ALIGNMENT_COLUMNS = {
     "cell": "head",
     "written": "of headlines written:.1%",
@@ -55,7 +55,7 @@ some still such t than that the their them then there these they this those thro
 us ve very was we were what when where which while who whom whose why will with without would you your
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-LEAST = 5  # occurrences of a word among those that a head looks at most
+MIN_OCCURRENCES = 5  # occurrences of a word among those that a head looks at most
 
 
 def kind_of(token: str) -> str:
@@ -99,7 +99,7 @@ def head_rows(
             looked = np.array([layer[:, 0] for layer in maps.values()])  # (layers, heads, tokens)
             for index, token in enumerate(tokens[1:], 1):
                 words[token.strip()].append(looked[:, :, index])
-    often = {word: np.mean(weights, axis=0) for word, weights in words.items() if len(weights) >= LEAST}
+    often = {word: np.mean(weights, axis=0) for word, weights in words.items() if len(weights) >= MIN_OCCURRENCES}
     rows = []
     for number, (name, totals) in enumerate(sorted(sums.items(), key=lambda item: item[0] == EVEN)):
         for head in range(len(totals["entropy"])):

@@ -26,7 +26,7 @@ from .task import Task, TaskBatches, TrainedModel
 
 Labelled = tuple[str, str]  # text, label
 #: Of a class in the loss. The classes of the whole News Category set, 1,014 to 35,602 articles of 209,527, reach 4.9.
-MOST_WEIGHT = 10.0
+MAX_WEIGHT = 10.0
 
 
 class LabelledBatch(NamedTuple):
@@ -252,7 +252,7 @@ class Classification(Task[ClassifierPreset, Classifier]):
         weights = None
         if self.preset.weighted:
             number = {label: i for i, label in enumerate(self.labels)}
-            weights = class_weights([number[label] for _, label in self.train], len(number), most=MOST_WEIGHT)
+            weights = class_weights([number[label] for _, label in self.train], len(number), most=MAX_WEIGHT)
         return classification_loss(weights, self.preset.label_smoothing, teacher)
 
     def finish(self, model: TransformerClassifier, tokenizer: Tokenizer, init: Classifier | None) -> Classifier:

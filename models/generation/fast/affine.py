@@ -24,7 +24,7 @@ from ..affine import Affine, finish
 COLUMNS = 32  # of a block
 SMALL = 1_000_000  # multiplications of a product that OpenBLAS does not copy
 CHUNK = 1 << 16  # elements of the result that get bias and ReLU while they are in the processor's cache
-LEAST = 1 << 20  # weights of a decoder
+MIN_WEIGHTS = 1 << 20  # weights of a decoder
 IN_PLACE = ("SkylakeX", "Cooperlake", "SapphireRapids")  # OpenBLAS's names of its kernels for AVX-512
 
 
@@ -63,7 +63,12 @@ class PackedAffine(Affine):
         if packed is None or (rows == 1 and not self.compiled):
             return super().__call__(x, buffer, relu)
         y = self.buffer(rows) if buffer is None else buffer
-        if self.compiled and rows <= _few_rows().MOST and x.dtype == self.dtype and x.shape[1] == self.in_features:
+        if (
+            self.compiled
+            and rows <= _few_rows().MAX_BLOCK_ROWS
+            and x.dtype == self.dtype
+            and x.shape[1] == self.in_features
+        ):
             y = y[:rows, : self.out_features]
             _few_rows().multiply(np.ascontiguousarray(x), packed, bias, y, relu)
             return y
@@ -142,7 +147,7 @@ def in_loops(layers: list[PackedAffine]) -> bool:
     return (
         array_module(*arrays) is np
         and all(array.dtype == np.float32 for array in arrays)
-        and sum(array.size for array in arrays) >= LEAST
+        and sum(array.size for array in arrays) >= MIN_WEIGHTS
         and all(layer.in_features % 8 == 0 for layer in layers)
         and not (compiled.missing() or mkl.missing())
         and _few_rows().usable()

@@ -15,7 +15,7 @@ import numpy as np
 from ....autograd.fast.loops import exponential, inlined
 from .team import INTEGER, PARTS, floats, integers, job, run
 
-FEW = 8  # queries of a sentence; more are multiplied faster by a BLAS
+MAX_QUERIES = 8  # queries of a sentence; more are multiplied faster by a BLAS
 
 
 @inlined
@@ -82,7 +82,7 @@ def attend(q: np.ndarray, keys: np.ndarray, values: np.ndarray, bias: np.ndarray
     """
     (sentences, heads, queries, head_dim), (_, kv_heads, length, _) = q.shape, keys.shape
     rows = (4 * head_dim, 4)
-    if queries > FEW or any(a.dtype != np.float32 for a in (q, keys, values)):
+    if queries > MAX_QUERIES or any(a.dtype != np.float32 for a in (q, keys, values)):
         return None
     if keys.strides[2:] != rows or values.strides[2:] != rows:
         return None

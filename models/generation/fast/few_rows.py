@@ -15,9 +15,9 @@ from .team import usable as usable
 
 WIDTH = 128  # columns of a block of weights
 #: More rows are multiplied by MKL, which holds more of them in registers than the loop.
-FEW = 8
+MAX_ROWS = 8
 #: Even more are left to others: a thread has room for so many.
-MOST = 256
+MAX_BLOCK_ROWS = 256
 _FLOAT = 4  # bytes
 
 
@@ -59,16 +59,16 @@ def multiply_block(x, block, out):
 
 
 @intrinsic
-def _gemm(context, function, m, n, k, a, a_step, b, b_step, c, c_step):
+def _gemm(context, function, m, n, k, a, lda, b, ldb, c, ldc):
     """Call cblas_sgemm at an address: c = a @ b, all by rows, addresses and lengths of rows."""
 
     def write(context, builder, signature, arguments):
         number, real, address = ir.IntType(32), ir.FloatType(), ir.IntType(64)
         kinds = [*[number] * 6, real, address, number, address, number, real, address, number]
-        function, *sizes, a, a_step, b, b_step, c, c_step = arguments
-        m, n, k, a_step, b_step, c_step = (builder.trunc(one, number) for one in (*sizes, a_step, b_step, c_step))
-        by_rows, as_it_is = number(mkl.ROW_MAJOR), number(mkl.AS_IT_IS)
-        given = [by_rows, as_it_is, as_it_is, m, n, k, real(1.0), a, a_step, b, b_step, real(0.0), c, c_step]
+        function, *sizes, a, lda, b, ldb, c, ldc = arguments
+        m, n, k, lda, ldb, ldc = (builder.trunc(one, number) for one in (*sizes, lda, ldb, ldc))
+        by_rows, no_trans = number(mkl.ROW_MAJOR), number(mkl.NO_TRANS)
+        given = [by_rows, no_trans, no_trans, m, n, k, real(1.0), a, lda, b, ldb, real(0.0), c, ldc]
         call_address(builder, function, kinds, given)
         return context.get_dummy_value()
 
@@ -105,13 +105,13 @@ def multiply(x: np.ndarray, blocks: np.ndarray, bias: np.ndarray, y: np.ndarray,
     """y = x @ W^T + bias, or the ReLU of it, for W^T cut into blocks.
 
     Args:
-        x: (rows, inner), at most MOST rows, contiguous; inner is a multiple of 8.
+        x: (rows, inner), at most MAX_BLOCK_ROWS rows, contiguous; inner is a multiple of 8.
         blocks: (number, inner, WIDTH), contiguous: columns 0 to WIDTH - 1, and so on, padded.
         bias: (columns,), contiguous.
         y: (rows, columns), whose rows are contiguous.
 
     All are float32. The caller checks all this: here they become addresses.
     """
-    gemm = mkl.address("cblas_sgemm") if len(x) > FEW else 0
+    gemm = mkl.address("cblas_sgemm") if len(x) > MAX_ROWS else 0
     places = x.ctypes.data, blocks.ctypes.data, bias.ctypes.data, y.ctypes.data
     run(_blocks, *x.shape, len(blocks), y.shape[1], y.strides[0] // _FLOAT, *places, relu, gemm)

@@ -13,7 +13,7 @@ from ....autograd.quick import parallel_for, replaces
 from .. import raw_layers, top
 from ..top import refuse_nan, shifted
 
-MOST_BY_LOOP = 64  # a loop that keeps the largest numbers sorted is slow for more
+MAX_BY_LOOP = 64  # a loop that keeps the largest numbers sorted is slow for more
 
 
 def for_loops(logits: Any) -> bool:
@@ -46,7 +46,7 @@ def log_sum_exp(logits: Any) -> Any:
 @replaces(top.top_k)
 def top_k(logits: Any, k: int) -> tuple[Any, Any]:
     rows, vocabulary = logits.shape
-    if not 0 < k <= min(MOST_BY_LOOP, vocabulary // 4) or not for_loops(logits):
+    if not 0 < k <= min(MAX_BY_LOOP, vocabulary // 4) or not for_loops(logits):
         return top.top_k.__wrapped__(logits, k)  # type: ignore[attr-defined]
     loop, where = compiled.loops().largest_numbers, memory(logits)
     values, ids = np.empty((rows, k), logits.dtype), np.empty((rows, k), np.int64)

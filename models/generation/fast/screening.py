@@ -31,9 +31,9 @@ from .team import INTEGER, PARTS, call_address, floats, integers, intrinsic, ir,
 LEVELS = 127  # the largest integer
 OFFSET = 128  # added to those of x, as MKL wants one side without a sign
 PIECE = 1 << 16  # products that are computed at a time, and still in the processor's cache for the next pass
-LEAST = 1 << 22  # weights of an output layer; smaller ones cost little
-MOST_FEATURES = 1 << 16  # of which the sum of products of 8 bits fits into 32
-FEW = 64  # if more than one token in so many can be the largest, the whole product is faster
+MIN_WEIGHTS = 1 << 22  # weights of an output layer; smaller ones cost little
+MAX_FEATURES = 1 << 16  # of which the sum of products of 8 bits fits into 32
+MIN_TOKENS_PER_CANDIDATE = 64  # if more than one token in so many can be the largest, the whole product is faster
 _ROUNDING = 2.0**-24  # relative error of one operation in float32
 _SOME_ROUNDINGS = np.float32(16 * _ROUNDING)
 _LARGEST = 1e37  # far enough from where float32 ends
@@ -70,10 +70,10 @@ class Screen:
         self.too_long = (_LARGEST - float(np.abs(bias).max())) / max(float(lengths.max()), 1.0)
         self._counts = functools.lru_cache(maxsize=4)(functools.partial(_counts, vocabulary))
 
-    def __call__(self, x: np.ndarray, logits: np.ndarray, besides: Sequence[int]) -> bool:
+    def __call__(self, x: np.ndarray, logits: np.ndarray, may_ban: Sequence[int]) -> bool:
         """Logits of x (rows, features) into `logits` (rows, vocabulary), -inf for all that can't be the largest.
 
-        They can't be even if all tokens `besides` are ruled out. Returns False, and leaves anything in `logits`, if x
+        They can't be even if all tokens `may_ban` are ruled out. Returns False, and leaves anything in `logits`, if x
         is not float32 or of other features, if a number here is not finite or near the end of float32, or if too many
         logits are close to the largest.
         """
@@ -89,20 +89,20 @@ class Screen:
         sizes = np.stack([t, length, _length(u) + np.float32(8 * _ROUNDING) * length])
         (rows, vocabulary), gap = logits.shape, logits.strides[0] // logits.itemsize
         lower, enough = np.empty((PARTS, rows), np.float32), np.zeros(rows, np.int64)
-        layer = self.integers, self.added, self.layer, self._counts(tuple(besides))
+        layer = self.integers, self.added, self.layer, self._counts(tuple(may_ban))
         numbers = rows, x.shape[1], vocabulary, gap
         for stage, number, arrays in (
             (_bound, mkl.address("cblas_gemm_s8u8s32"), (*layer, p, sizes, logits, lower)),
-            (_compute, vocabulary // FEW, (self.weight, self.bias, x, logits, lower, enough)),
+            (_compute, vocabulary // MIN_TOKENS_PER_CANDIDATE, (self.weight, self.bias, x, logits, lower, enough)),
         ):
             run(stage, *numbers, number, *(array.ctypes.data for array in arrays))
         return bool(enough.all())
 
 
-def _counts(vocabulary: int, besides: tuple[int, ...]) -> np.ndarray:
+def _counts(vocabulary: int, may_ban: tuple[int, ...]) -> np.ndarray:
     """(vocabulary,) 0, or -inf for the tokens whose lower bounds don't count."""
     counts = np.zeros(vocabulary, np.float32)
-    counts[list(besides)] = -np.inf
+    counts[list(may_ban)] = -np.inf
     return counts
 
 
@@ -111,7 +111,7 @@ def screen(weight: Any, bias: Any) -> Screen | None:
     arrays = weight, bias
     if array_module(*arrays) is not np or any(a.dtype != np.float32 or not a.flags.c_contiguous for a in arrays):
         return None
-    if weight.size < LEAST or weight.shape[1] > MOST_FEATURES or compiled.missing() or not mkl.multiplies_bytes():
+    if weight.size < MIN_WEIGHTS or weight.shape[1] > MAX_FEATURES or compiled.missing() or not mkl.multiplies_bytes():
         return None
     return Screen(weight, bias)
 
@@ -188,8 +188,8 @@ def _gemm(context, function, m, n, k, a, b, c, nothing):
         kinds = [*[number] * 7, real, *operand, *operand, real, address, number, address]
         function, m, n, k, a, b, c, nothing = arguments
         m, n, k = (builder.trunc(one, number) for one in (m, n, k))
-        turns = [number(one) for one in (mkl.ROW_MAJOR, mkl.AS_IT_IS, mkl.TRANSPOSED, mkl.ONE_OFFSET)]
-        given = [*turns, m, n, k, real(1.0), a, k, byte(0), b, k, byte(0), real(0.0), c, n, nothing]
+        layout = [number(one) for one in (mkl.ROW_MAJOR, mkl.NO_TRANS, mkl.TRANS, mkl.FIX_OFFSET)]
+        given = [*layout, m, n, k, real(1.0), a, k, byte(0), b, k, byte(0), real(0.0), c, n, nothing]
         call_address(builder, function, kinds, given)
         return context.get_dummy_value()
 

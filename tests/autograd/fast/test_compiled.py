@@ -27,7 +27,7 @@ needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs Numba
 
 @pytest.fixture
 def for_small_arrays_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "LEAST", 0)
+    monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", 0)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_adam_gives_numpys_bits(optimizer: type[Adam], rows: bool, monkeypatch: 
 
     assert compiled.why_not([start], {}) is None
     quick = updated()
-    monkeypatch.setattr(compiled, "LEAST", 1 << 30)
+    monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", 1 << 30)
     assert quick == updated()
 
 
@@ -114,7 +114,7 @@ def test_log_sum_exp_of_rows_that_lie_apart(for_small_arrays_too: None, monkeypa
     logits = (rng.normal(size=(7, 130)) * 30).astype(np.float32)[:, :101]
     logits[1], logits[2, 3], logits[3, 4], logits[4, 5] = -np.inf, np.inf, np.nan, -np.inf
     found = log_sum_exp(logits)
-    monkeypatch.setattr(compiled, "LEAST", 1 << 30)
+    monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", 1 << 30)
     np.testing.assert_allclose(found, log_sum_exp(logits), rtol=1e-6)
     assert found[1] == -np.inf
 

@@ -48,10 +48,10 @@ class StandIn:
             )
             return found if turn == 111 else found.T
 
-        def gemm(layout, turn_a, turn_b, m, n, k, scale, a, step_a, b, step_b, old, out, step) -> None:  # type: ignore[no-untyped-def]
+        def gemm(layout, trans_a, trans_b, m, n, k, scale, a, lda, b, ldb, old, out, step) -> None:  # type: ignore[no-untyped-def]
             assert (layout, scale) == (101, 1.0)
             self.calls.append((m, k, n))
-            product = matrix(a, m, k, step_a, turn_a) @ matrix(b, k, n, step_b, turn_b)
+            product = matrix(a, m, k, lda, trans_a) @ matrix(b, k, n, ldb, trans_b)
             result = matrix(out, m, n, step, 111)
             result[...] = product if old == 0 else product + old * result
 
@@ -79,7 +79,7 @@ def stand_in(unknown: None, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     library = StandIn()
     monkeypatch.setattr(mkl, "_file", lambda: Path("libmkl_rt.so.3"))
     monkeypatch.setattr(mkl, "ctypes", types.SimpleNamespace(**{**vars(ctypes), "CDLL": lambda path: library}))
-    monkeypatch.setattr(mkl, "LEAST", 0)
+    monkeypatch.setattr(mkl, "MIN_MULTIPLICATIONS", 0)
     assert mkl.missing() is None
     return library
 
@@ -91,17 +91,17 @@ def operands(m: int, k: int, n: int, dtype: type = np.float32) -> tuple[np.ndarr
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("add", [False, True])
-@pytest.mark.parametrize("turn_a", [False, True])
-@pytest.mark.parametrize("turn_b", [False, True])
+@pytest.mark.parametrize("trans_a", [False, True])
+@pytest.mark.parametrize("trans_b", [False, True])
 def test_matrices_by_rows_and_transposed_and_parts_of_them(
-    stand_in: StandIn, dtype: type, add: bool, turn_a: bool, turn_b: bool
+    stand_in: StandIn, dtype: type, add: bool, trans_a: bool, trans_b: bool
 ) -> None:
     a, b = operands(5, 7, 4, dtype)
     wide_a, wide_b = np.zeros((9, 9), dtype), np.zeros((9, 9), dtype)
     wide_a[1:6, 2:9], wide_b[1:8, 3:7] = a, b
-    if turn_a:
+    if trans_a:
         a = np.ascontiguousarray(a.T).T
-    if turn_b:
+    if trans_b:
         wide_b = np.ascontiguousarray(wide_b.T).T
     expected = a @ b + (1 if add else 0)
     for left, right in ((a, b), (wide_a[1:6, 2:9], wide_b[1:8, 3:7])):
@@ -162,9 +162,9 @@ def test_what_is_no_matrix_to_mkl_is_left_to_numpy(stand_in: StandIn, case: str)
 
 @pytest.mark.parametrize("most", [None, 2**31 - 1, 2**15 - 1])
 def test_products_of_bytes_are_trusted_only_if_they_are_right(stand_in: StandIn, most: int | None) -> None:
-    def gemm(layout, turn_a, turn_b, offset, m, n, k, scale, a, lda, ao, b, ldb, bo, old, out, ldc, nothing) -> None:  # type: ignore[no-untyped-def]
+    def gemm(layout, trans_a, trans_b, offset, m, n, k, scale, a, lda, ao, b, ldb, bo, old, out, ldc, nothing) -> None:  # type: ignore[no-untyped-def]
         """Sums of pairs of products stop at `most`, 2^15 - 1 on processors without instructions for bytes."""
-        assert (layout, turn_a, turn_b, offset, scale, ao, bo, old) == (101, 111, 112, 173, 1.0, 0, 0, 0.0)
+        assert (layout, trans_a, trans_b, offset, scale, ao, bo, old) == (101, 111, 112, 173, 1.0, 0, 0, 0.0)
         x = np.ctypeslib.as_array((ctypes.c_uint8 * (m * k)).from_address(a)).reshape(m, 1, k // 2, 2).astype(int)
         w = np.ctypeslib.as_array((ctypes.c_int8 * (n * k)).from_address(b)).reshape(n, k // 2, 2).astype(int)
         result = np.ctypeslib.as_array((ctypes.c_int32 * (m * n)).from_address(out)).reshape(m, n)
@@ -178,7 +178,7 @@ def test_products_of_bytes_are_trusted_only_if_they_are_right(stand_in: StandIn,
 def test_a_small_product_is_left_to_numpy(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = operands(10, 10, 10)
     for least in (1000, 1001):
-        monkeypatch.setattr(mkl, "LEAST", least)
+        monkeypatch.setattr(mkl, "MIN_MULTIPLICATIONS", least)
         mkl.multiply(a, b, np.empty((10, 10), np.float32))
     assert len(stand_in.calls) == 1
 
@@ -252,7 +252,7 @@ def test_the_bits_do_not_depend_on_how_a_product_is_divided(sizes, turned, cut, 
     a, b = operands(m, k, n, dtype)
     a, b = (np.asfortranarray(x) if turn else x for x, turn in zip((a, b), turned, strict=True))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mkl, "LEAST", 0)
+        patch.setattr(mkl, "MIN_MULTIPLICATIONS", 0)
         whole = np.empty((m, n), dtype)
         mkl.multiply(a, b, whole)
         np.testing.assert_allclose(whole, a @ b, rtol=1e-3 if dtype == np.float32 else 1e-9, atol=1e-4)

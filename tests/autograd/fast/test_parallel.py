@@ -75,9 +75,9 @@ def blas_threads(count: int, cost: float) -> set[int]:
 def test_a_small_job_gets_one_blas_thread_and_a_large_one_that_cannot_be_divided_keeps_them(
     two_blas_threads: None,
 ) -> None:
-    assert blas_threads(1, parallel.LEAST) == {1}
-    assert blas_threads(100, parallel.LEAST / 50) == {1}
-    assert blas_threads(100, parallel.LEAST / 200) == {2}  # so small that BLAS itself hardly divides it
+    assert blas_threads(1, parallel.MIN_PARALLEL_NS) == {1}
+    assert blas_threads(100, parallel.MIN_PARALLEL_NS / 50) == {1}
+    assert blas_threads(100, parallel.MIN_PARALLEL_NS / 200) == {2}  # so small that BLAS itself hardly divides it
     assert blas_threads(1, COSTLY) == {2}
     assert parallel._get_blas_threads() == 2
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from handloom.autograd.kernels import fused, loading
-from handloom.autograd.kernels.fused import Drop
+from handloom.autograd.kernels.fused import DropoutKey
 from handloom.autograd.kernels.philox import keep_mask
 
 pytestmark = pytest.mark.slow
@@ -20,8 +20,8 @@ DTYPES = [np.float32, np.float16]
 SEED = 2**40 + 7
 
 
-def drop_on(device: Any, call: int = 3, threshold: int = 13107) -> Drop:
-    return Drop(device.asarray(np.array([SEED], np.uint64)), call, threshold)
+def dropout_key_on(device: Any, call: int = 3, threshold: int = 13107) -> DropoutKey:
+    return DropoutKey(device.asarray(np.array([SEED], np.uint64)), call, threshold)
 
 
 def drawn(rng: np.random.Generator, dtype: Any, *shape: int) -> np.ndarray:
@@ -48,7 +48,7 @@ def test_layer_norm(shape, residual, dtype, device) -> None:
     x, r, g = (drawn(rng, dtype, *shape) for _ in range(3))
     weight, bias = drawn(rng, dtype, shape[1]), drawn(rng, dtype, shape[1])
     arrays = [device.asarray(a) for a in (x, weight, bias)]
-    more = (device.asarray(r), drop_on(device)) if residual else (None, None)
+    more = (device.asarray(r), dropout_key_on(device)) if residual else (None, None)
     y, z, mean, rstd = fused.layer_norm(*arrays, 1e-5, *more)
     wide = x.astype(np.float64)
     if residual:
@@ -84,9 +84,11 @@ def test_dropout_and_its_sum_with_a_residual(size, dtype, device) -> None:
     rng = np.random.default_rng(size)
     x, r = drawn(rng, dtype, size), drawn(rng, dtype, size)
     mask = mask_of((size,))
-    close(fused.dropout_add(device.asarray(x), drop_on(device)), x * mask, dtype, "dropout", 1)
-    close(fused.dropout_add(device.asarray(x), drop_on(device), device.asarray(r)), r + x * mask, dtype, "sum", 1)
-    everything = fused.dropout_add(device.asarray(x), drop_on(device, 2, 65536), device.asarray(r))
+    close(fused.dropout_add(device.asarray(x), dropout_key_on(device)), x * mask, dtype, "dropout", 1)
+    close(
+        fused.dropout_add(device.asarray(x), dropout_key_on(device), device.asarray(r)), r + x * mask, dtype, "sum", 1
+    )
+    everything = fused.dropout_add(device.asarray(x), dropout_key_on(device, 2, 65536), device.asarray(r))
     np.testing.assert_array_equal(everything.get(), r)
 
 
@@ -95,11 +97,11 @@ def test_dropout_of_more_elements_than_16_bits_count(device) -> None:
     rng = np.random.default_rng(0)
     x, r = drawn(rng, dtype, *shape), drawn(rng, dtype, *shape)
     want, arrays = x * mask_of(shape), [device.asarray(a) for a in (x, *np.ones((2, 400), dtype), r)]
-    close(fused.dropout_add(arrays[0], drop_on(device)), want, dtype, "dropout", 1)
-    close(fused.layer_norm(*arrays[:3], 1e-5, arrays[3], drop_on(device))[1], r + want, dtype, "z")
+    close(fused.dropout_add(arrays[0], dropout_key_on(device)), want, dtype, "dropout", 1)
+    close(fused.layer_norm(*arrays[:3], 1e-5, arrays[3], dropout_key_on(device))[1], r + want, dtype, "z")
     wide = [array.reshape(-1, 1700) for array in (arrays[0], arrays[3])]  # a block a row
     ones = device.ones(1700, dtype)
-    z = fused.layer_norm(wide[0], ones, ones, 1e-5, wide[1], drop_on(device))[1]
+    z = fused.layer_norm(wide[0], ones, ones, 1e-5, wide[1], dropout_key_on(device))[1]
     close(z, (r + want).reshape(-1, 1700), dtype, "z of wide rows")
 
 
@@ -130,7 +132,7 @@ def test_bias_activation_and_dropout(shape, activation, dtype, device) -> None:
     arrays = [device.asarray(a) for a in (x, bias)]
     function, slope = FUNCTIONS[activation]
     wide = x.astype(np.float64) + bias
-    drop = drop_on(device)
+    drop = dropout_key_on(device)
     close(fused.bias_activation_dropout(*arrays, activation, drop), function(wide) * mask_of(shape), dtype, "y")
     dx, db = fused.bias_activation_dropout_backward(device.asarray(g), *arrays, activation, drop)
     wanted = g * mask_of(shape) * slope(wide)
@@ -338,7 +340,7 @@ def test_arrays_may_begin_anywhere(dtype, device) -> None:
         rng.bit_generator.state = np.random.default_rng(0).bit_generator.state
         x, other, weight, bias = view(5, 40), view(5, 40), view(40), view(40)
         y, z, mean, rstd = fused.layer_norm(x, weight, bias, 1e-5, other)
-        drop, targets = drop_on(device), device.asarray(np.arange(5))
+        drop, targets = dropout_key_on(device), device.asarray(np.arange(5))
         return [
             y, z, *fused.layer_norm_backward(x, other, weight, mean, rstd), fused.column_sums(x),
             fused.dropout_add(x, drop, other), fused.bias_activation_dropout(x, bias, "relu", drop),

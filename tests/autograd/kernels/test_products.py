@@ -152,12 +152,12 @@ int cublasGemmEx(ARGUMENTS, long long a, int a_type, int lda, long long b, int b
     note(compute), note(algorithm);
     return 0;
 }
-int cublasGemmStridedBatchedEx(ARGUMENTS, long long a, int a_type, int lda, long long step_a, long long b, int b_type,
-                               int ldb, long long step_b, const float *beta, long long c, int c_type, int ldc,
-                               long long step_c, int matrices, int compute, int algorithm) {
+int cublasGemmStridedBatchedEx(ARGUMENTS, long long a, int a_type, int lda, long long stride_a, long long b, int b_type,
+                               int ldb, long long stride_b, const float *beta, long long c, int c_type, int ldc,
+                               long long stride_c, int matrices, int compute, int algorithm) {
     begin(handle, op_a, op_b, m, n, k, alpha);
-    note(a), note(a_type), note(lda), note(step_a), note(b), note(b_type), note(ldb), note(step_b), note(*beta);
-    note(c), note(c_type), note(ldc), note(step_c), note(matrices), note(compute), note(algorithm);
+    note(a), note(a_type), note(lda), note(stride_a), note(b), note(b_type), note(ldb), note(stride_b), note(*beta);
+    note(c), note(c_type), note(ldc), note(stride_c), note(matrices), note(compute), note(algorithm);
     return 0;
 }
 """

@@ -131,9 +131,9 @@ class CountedState:
     def __getattr__(self, name: str):
         return getattr(self.state, name)
 
-    def step(self, ids: np.ndarray, besides=None):
+    def step(self, ids: np.ndarray, may_ban=None):
         self.steps += 1
-        return self.state.step(ids, besides)
+        return self.state.step(ids, may_ban)
 
 
 def test_the_search_stops_when_no_hypothesis_can_still_win() -> None:

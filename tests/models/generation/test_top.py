@@ -35,7 +35,7 @@ def test_top_k_is_a_stable_sort(
     logits[rng.random(logits.shape) < 0.2] = -np.inf
     expected = np.argsort(-logits, axis=1, kind="stable")[:, :k]
     wanted = np.take_along_axis(logits, expected, axis=1)
-    with mock.patch.object(compiled, "LEAST", least):
+    with mock.patch.object(compiled, "MIN_ARRAY_SIZE", least):
         values, ids = top_k(logits, k)
     np.testing.assert_array_equal(values, wanted)
     finite = wanted > -np.inf
@@ -75,7 +75,7 @@ def test_threads_change_no_result(restored: None) -> None:
 )
 def test_nan_is_an_error(least: int, k: int, vocabulary: int, column: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in the column that folding leaves over, and in rows that are sorted whole."""
-    monkeypatch.setattr(compiled, "LEAST", least)
+    monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", least)
     logits = np.tile(np.arange(vocabulary, dtype=np.float32), (2, 1))
     logits[1, column] = np.nan
     with pytest.raises(ValueError, match="not numbers"):
@@ -85,7 +85,7 @@ def test_nan_is_an_error(least: int, k: int, vocabulary: int, column: int, monke
 @pytest.mark.parametrize("least", [ALWAYS, NEVER])
 def test_the_largest_of_rows_in_reverse(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which lie before each other in memory, where a loop can't step."""
-    monkeypatch.setattr(compiled, "LEAST", least)
+    monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", least)
     logits = np.random.default_rng(0).standard_normal((3, 600)).astype(np.float32)
     for backwards, forwards in zip(top_k(logits[::-1], 5), top_k(logits, 5), strict=True):
         np.testing.assert_array_equal(backwards, forwards[::-1])
@@ -95,6 +95,6 @@ def test_the_largest_of_rows_in_reverse(least: int, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("least", [ALWAYS, NEVER])
 def test_none_of_the_largest_is_an_error(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop would write before the beginning of its results."""
-    monkeypatch.setattr(compiled, "LEAST", least)
+    monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", least)
     with pytest.raises(ValueError, match="kth"):
         top_k(np.zeros((2, 600), np.float32), 0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .build import CompileError, build_kernels, compiler, runtime
 
-_MOST_SHARED = 232448  # bytes that one block can have on sm_90
+_MAX_SHARED = 232448  # bytes that one block can have on sm_90
 _ALIGNMENT = 256  # of memory that CuPy allocates is 512; what a kernel may count on for an array is 256
 _COPIED = 1 << 30  # bytes: an array that spans more is not copied for the launch
 _lock = threading.Lock()
@@ -178,11 +178,11 @@ class EmulatedKernel:
                 )
         if min(*grid, *block) < 1 or np.prod(block) > 1024 or block[2] > 64 or max(grid[1:]) > 65535:
             raise KernelError("launch", f"{self.name}: a grid of {grid} blocks of {block} threads can't be launched")
-        if shared_mem > min(self.max_dynamic_shared_size_bytes, _MOST_SHARED):
+        if shared_mem > min(self.max_dynamic_shared_size_bytes, _MAX_SHARED):
             raise KernelError(
                 "launch",
                 f"{self.name}: {shared_mem} bytes of shared memory; set kernel.max_dynamic_shared_size_bytes for more "
-                f"than {self.max_dynamic_shared_size_bytes}, at most {_MOST_SHARED}",
+                f"than {self.max_dynamic_shared_size_bytes}, at most {_MAX_SHARED}",
             )
 
     def _add_turns(self) -> None:

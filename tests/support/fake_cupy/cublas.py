@@ -48,10 +48,10 @@ class FakeCublas:
         return self._stacks("gemmEx", op_a, op_b, m, n, k, alpha, beta, arrays, 1, compute)
 
     def cublasGemmStridedBatchedEx(  # noqa: N802
-        self, handle, op_a, op_b, m, n, k, alpha, a, a_type, lda, step_a, b, b_type, ldb, step_b, beta, c, c_type, ldc,
-        step_c, count, compute, algo,
+        self, handle, op_a, op_b, m, n, k, alpha, a, a_type, lda, stride_a, b, b_type, ldb, stride_b, beta, c, c_type,
+        ldc, stride_c, count, compute, algo,
     ) -> int:  # fmt: skip
-        arrays = (a, a_type, lda, step_a), (b, b_type, ldb, step_b), (c, c_type, ldc, step_c)
+        arrays = (a, a_type, lda, stride_a), (b, b_type, ldb, stride_b), (c, c_type, ldc, stride_c)
         return self._stacks("gemmStridedBatchedEx", op_a, op_b, m, n, k, alpha, beta, arrays, count, compute)
 
     def _stacks(self, name, op_a, op_b, m, n, k, alpha, beta, arrays, count, compute) -> int:  # type: ignore[no-untyped-def]

@@ -48,7 +48,7 @@ class TestLines:
             (f"{ODD_SEPARATORS}\nsecond\n", [ODD_SEPARATORS, "second"]),
             (b"eins\r\nzwei\r\n\r\ndrei", ["eins", "zwei", "", "drei"]),
             ("\ufeffeins\n\ufeffzwei\n", ["eins", "\ufeffzwei"]),  # a byte order mark is one at the start only
-            (gzip.compress("Grüße\nzwei\n".encode(), mtime=0), ["Grüße", "zwei"]),  # known by its content, not by its name
+            (gzip.compress("Grüße\nzwei\n".encode(), mtime=0), ["Grüße", "zwei"]),  # by its content
         ],
     )
     def test_what_is_read(self, tmp_path, content, lines):

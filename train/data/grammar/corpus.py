@@ -21,7 +21,7 @@ from .words import ACTIONS, ADJECTIVES, ALL_NOUNS, STATES, TURNED
 
 Pair = tuple[str, str]
 
-MOST_PAIRS = 500_000  # what one corpus may ask for; beyond it, new sentences differ from old ones in little
+MAX_PAIRS = 500_000  # what one corpus may ask for; beyond it, new sentences differ from old ones in little
 _GROUP = 24  # one noun in so many is held out from each verb slot and each adjective
 _PATIENCE = 20_000  # draws without a usable sentence before the grammar counts as exhausted
 
@@ -84,8 +84,8 @@ def build_corpus(seed: int = 0, *, train_size: int = 40_000, valid_size: int = 1
     """
     if min(train_size, valid_size, test_size) < 0:
         raise InputError(f"Corpus sizes can't be negative: {train_size}, {valid_size}, {test_size}.")
-    if (total := train_size + valid_size + test_size) > MOST_PAIRS:
-        raise InputError(f"The grammar gives up to {MOST_PAIRS:,} pairs, but {total:,} were asked for; ask for fewer.")
+    if (total := train_size + valid_size + test_size) > MAX_PAIRS:
+        raise InputError(f"The grammar gives up to {MAX_PAIRS:,} pairs, but {total:,} were asked for; ask for fewer.")
     held_out = choose_held_out(random.Random(seed))
     train: dict[str, str] = {}
     tests: dict[str, str] = {}

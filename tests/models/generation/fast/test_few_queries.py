@@ -37,7 +37,7 @@ def arrays(
 @given(
     sentences=st.integers(1, 5),
     heads=st.sampled_from([(1, 1), (4, 1), (4, 2), (6, 3)]),
-    queries=st.integers(1, few_queries.FEW),
+    queries=st.integers(1, few_queries.MAX_QUERIES),
     length=st.sampled_from([1, 2, 3, 4, 5, 8, 23, 64]),
     size=st.sampled_from([1, 6, 16, 64]),
     shared=st.tuples(*[st.booleans()] * 3),
@@ -97,7 +97,7 @@ def test_scores_far_apart_do_not_overflow() -> None:
 
 
 def test_what_it_leaves_to_others() -> None:
-    q, keys, values = arrays(np.random.default_rng(0), 1, 1, 1, few_queries.FEW + 1, 5, 4)
+    q, keys, values = arrays(np.random.default_rng(0), 1, 1, 1, few_queries.MAX_QUERIES + 1, 5, 4)
     assert few_queries.attend(q, keys, values, None) is None
     few = q[:, :, :2]
     assert few_queries.attend(few, keys, values, None) is not None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from handloom.autograd.fast import compiled, mkl, parallel
 from handloom.models.generation.fast import affine, few_rows, team
 from handloom.models.generation.fast.affine import PackedAffine, pack
-from handloom.models.generation.fast.few_rows import FEW, WIDTH, multiply, multiply_block
+from handloom.models.generation.fast.few_rows import MAX_ROWS, WIDTH, multiply, multiply_block
 from tests.support.decoding import needs_numba
 
 
@@ -62,7 +62,7 @@ def test_the_loop_is_the_product(rows: int) -> None:
 
 @needs_numba
 @given(
-    rows=st.integers(1, FEW + 2),
+    rows=st.integers(1, MAX_ROWS + 2),
     inner=st.sampled_from([8, 24, 64]),
     columns=st.sampled_from([1, WIDTH - 1, WIDTH, WIDTH + 1, 1500]),
     relu=st.booleans(),
@@ -84,29 +84,29 @@ def test_larger_products_are_left_to_mkls_function(monkeypatch: pytest.MonkeyPat
     kinds = [*[whole] * 6, real, pointer, whole, pointer, whole, real, pointer, whole]
 
     @cfunc(types.void(*kinds))
-    def gemm(layout, turn_a, turn_b, m, n, k, alpha, a, a_step, b, b_step, beta, c, c_step):
-        by_rows, as_it_is = 101, 111
-        right = layout == by_rows and turn_a == as_it_is and turn_b == as_it_is and alpha == 1 and beta == 0
-        x, y, z = carray(a, m * a_step), carray(b, k * b_step), carray(c, m * c_step)
+    def gemm(layout, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+        by_rows, no_trans = 101, 111
+        right = layout == by_rows and trans_a == no_trans and trans_b == no_trans and alpha == 1 and beta == 0
+        x, y, z = carray(a, m * lda), carray(b, k * ldb), carray(c, m * ldc)
         for i in range(m):
             for j in range(n):
                 total = np.float32(0)
                 for t in range(k):
-                    total += x[i * a_step + t] * y[t * b_step + j]
-                z[i * c_step + j] = total if right else np.nan
+                    total += x[i * lda + t] * y[t * ldb + j]
+                z[i * ldc + j] = total if right else np.nan
 
     served = []
     monkeypatch.setattr(mkl, "address", lambda name: served.append(name) or gemm.address)
-    for rows in (FEW, FEW + 1, 40):
+    for rows in (MAX_ROWS, MAX_ROWS + 1, 40):
         Layer(rows, 16, 300).check(relu=rows == 40)
-    assert served == ["cblas_sgemm"] * 2  # FEW rows are the loop's
+    assert served == ["cblas_sgemm"] * 2  # MAX_ROWS rows are the loop's
 
 
 @needs_numba
 @pytest.mark.skipif(mkl.missing() is not None, reason=f"{mkl.missing()}")
 def test_mkl_multiplies_more_rows() -> None:
     assert mkl.address("cblas_sgemm")
-    for rows in (FEW + 1, 100, few_rows.MOST):
+    for rows in (MAX_ROWS + 1, 100, few_rows.MAX_BLOCK_ROWS):
         Layer(rows, 64, 300).check()
 
 
@@ -185,7 +185,7 @@ def test_forked_children_multiply_and_programs_end(tmp_path) -> None:
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(affine, "LEAST", 0)
+    monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
     monkeypatch.setattr(mkl, "missing", lambda: None)
     plain = Layer(5, 64, 300)
     layer = PackedAffine(plain.weight.T, plain.bias if bias else None)
@@ -197,12 +197,12 @@ def test_layers_use_it(relu: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) 
         found = layer(plain.x[:rows], buffer, relu=relu)
         assert np.shares_memory(found, buffer)
         np.testing.assert_allclose(found, before[:rows], rtol=1e-4, atol=1e-4)
-    monkeypatch.setattr(few_rows, "MOST", 4)
+    monkeypatch.setattr(few_rows, "MAX_BLOCK_ROWS", 4)
     np.testing.assert_allclose(layer(plain.x, relu=relu), before, rtol=1e-4, atol=1e-4)
 
 
 def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(affine, "LEAST", 0)
+    monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
     monkeypatch.setattr(mkl, "missing", lambda: None)
     fits = PackedAffine(np.ones((8, 8), np.float32), None)
     for layers in (
@@ -210,9 +210,9 @@ def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
         [PackedAffine(np.ones((8, 8)), None)],  # float64
     ):
         assert not affine.in_loops(layers)
-    monkeypatch.setattr(affine, "LEAST", 65)
+    monkeypatch.setattr(affine, "MIN_WEIGHTS", 65)
     assert not affine.in_loops([fits])
-    monkeypatch.setattr(affine, "LEAST", 64)
+    monkeypatch.setattr(affine, "MIN_WEIGHTS", 64)
     assert affine.in_loops([fits]) == (compiled.missing() is None and few_rows.usable())
     monkeypatch.setattr(mkl, "missing", lambda: "not installed")
     assert not affine.in_loops([fits])
@@ -221,7 +221,7 @@ def test_others_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_numba
 def test_other_dtypes_and_widths_are_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
     """`multiply` gets addresses: what doesn't fit must not come there."""
-    monkeypatch.setattr(affine, "LEAST", 0)
+    monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
     monkeypatch.setattr(mkl, "missing", lambda: None)
     plain = Layer(5, 64, 300)
     layer = PackedAffine(plain.weight.T, plain.bias)

@@ -14,7 +14,7 @@ from handloom.autograd import manual_seed
 from handloom.autograd.fast import mkl
 from handloom.models import Rules, Seq2SeqConfig, Seq2SeqTransformer, greedy_search
 from handloom.models.generation.fast import affine, screening
-from handloom.models.generation.fast.screening import FEW, OFFSET, Screen, logit_bounds, quantise
+from handloom.models.generation.fast.screening import MIN_TOKENS_PER_CANDIDATE, OFFSET, Screen, logit_bounds, quantise
 from tests.support.decoding import needs_numba
 
 
@@ -68,8 +68,8 @@ def bytes_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = [*[whole] * 7, real, *operand, real, types.CPointer(whole), whole, types.CPointer(whole)]
 
     @cfunc(types.void(*kinds))
-    def gemm(layout, turn_a, turn_b, offset, m, n, k, alpha, a, lda, ao, b, ldb, bo, beta, c, ldc, co):
-        right = layout == 101 and turn_a == 111 and turn_b == 112 and offset == 173 and alpha == 1 and beta == 0
+    def gemm(layout, trans_a, trans_b, offset, m, n, k, alpha, a, lda, ao, b, ldb, bo, beta, c, ldc, co):
+        right = layout == 101 and trans_a == 111 and trans_b == 112 and offset == 173 and alpha == 1 and beta == 0
         right = right and ao == 0 and bo == 0 and co[0] == 0
         x, w, y = carray(a, (m, lda)), carray(b, (n, ldb)), carray(c, (m, ldc))
         for i in range(m):
@@ -84,16 +84,16 @@ def bytes_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mkl, "address", lambda name: gemm.address)
 
 
-def check(screen: Screen, x: np.ndarray, besides: tuple[int, ...] = ()) -> np.ndarray:
+def check(screen: Screen, x: np.ndarray, may_ban: tuple[int, ...] = ()) -> np.ndarray:
     """Screened logits, in rows with a gap, against all of them; how many are not -inf in each row."""
     expected = x @ screen.weight.T + screen.bias
     buffer = np.full((len(x), len(screen.bias) + 5), 7, np.float32)
     found = buffer[:, :-5]
-    assert screen(x, found, besides)
+    assert screen(x, found, may_ban)
     assert (buffer[:, -5:] == 7).all()
     kept = np.isfinite(found)
     np.testing.assert_allclose(found[kept], expected[kept], rtol=1e-4, atol=1e-4)
-    for ruled_out in ((), besides, besides[:1]):
+    for ruled_out in ((), may_ban, may_ban[:1]):
         some = found.copy()
         some[:, list(ruled_out)] = expected[:, list(ruled_out)] = -np.inf
         np.testing.assert_array_equal(some.argmax(axis=1), expected.argmax(axis=1))
@@ -109,7 +109,7 @@ def test_the_largest_is_among_few(rows, vocabulary, seed) -> None:
     x = weights(rows, 64, seed + 1)[0]
     screen = Screen(weight, bias)
     best = np.argsort(x[0] @ weight.T + bias)
-    assert check(screen, x).max() < vocabulary // FEW
+    assert check(screen, x).max() < vocabulary // MIN_TOKENS_PER_CANDIDATE
     assert check(screen, x, tuple(best[-3:])).min() >= 1
 
 
@@ -174,10 +174,10 @@ def test_threads_with_other_rules_share_a_screen() -> None:
     best = np.argsort(x @ weight.T + bias, axis=1)
     wrong: list[BaseException] = []
 
-    def use(besides: tuple[int, ...]) -> None:
+    def use(may_ban: tuple[int, ...]) -> None:
         try:
             for _ in range(100):
-                check(screen, x, besides)
+                check(screen, x, may_ban)
         except BaseException as error:
             wrong.append(error)
 
@@ -212,8 +212,8 @@ def test_mkl_multiplies_bytes() -> None:
     ],
 )
 def test_greedy_search_finds_the_same(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(affine, "LEAST", 0)
-    monkeypatch.setattr(screening, "LEAST", 0)
+    monkeypatch.setattr(affine, "MIN_WEIGHTS", 0)
+    monkeypatch.setattr(screening, "MIN_WEIGHTS", 0)
     screened: list[bool] = []
     original = Screen.__call__
     monkeypatch.setattr(Screen, "__call__", lambda *given: screened.append(original(*given)) or screened[-1])
@@ -234,7 +234,7 @@ def test_greedy_search_finds_the_same(rules: Rules, monkeypatch: pytest.MonkeyPa
 def test_where_it_gains_nothing_there_is_no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mkl, "multiplies_bytes", lambda: True)
     monkeypatch.setattr(screening.compiled, "missing", lambda: None)
-    monkeypatch.setattr(screening, "LEAST", 64)
+    monkeypatch.setattr(screening, "MIN_WEIGHTS", 64)
     weight, bias = np.ones((8, 8), np.float32), np.ones(8, np.float32)
     assert screening.screen(weight, bias) is not None
     assert screening.screen(weight[:7], bias[:7]) is None  # too small

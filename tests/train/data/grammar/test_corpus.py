@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from handloom.train.data.grammar import Corpus, build_corpus, choose_held_out, generate
-from handloom.train.data.grammar.corpus import MOST_PAIRS, possible_combinations, words
+from handloom.train.data.grammar.corpus import MAX_PAIRS, possible_combinations, words
 from handloom.train.data.grammar.sentences import LONGEST, SHORTEST
 from handloom.train.data.grammar.storyteller import ADJECTIVES_OF, PREPOSITIONS_OF
 from handloom.train.data.grammar.words import (
@@ -119,7 +119,7 @@ def test_a_sentence_takes_few_calls():
     ("sizes", "message"),
     [
         ({"train_size": -1}, "can't be negative"),
-        ({"train_size": MOST_PAIRS}, "ask for fewer"),
+        ({"train_size": MAX_PAIRS}, "ask for fewer"),
         ({"train_size": 0, "valid_size": 0, "test_size": 1}, "must all occur in training"),
     ],
 )
