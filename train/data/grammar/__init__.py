@@ -1,15 +1,15 @@
 """A bilingual grammar: the embedded German-English corpus.
 
-words, tables                         the words, from words.txt
-inflection, english                    endings, in either language
-phrases, clauses                       agreement and word order
-storyteller                            what to say: random clauses that make sense
-main_clauses, subordinate_clauses      patterns of sentences
-sentences                              a random pattern at a time
-corpus                                 training, validation and test sets with held-out combinations
+words, tables      the words with all their forms, from words.txt
+phrases            agreement: the endings of a noun phrase, from endings.txt
+clauses            word order, and the English verb with its auxiliaries
+storyteller        what to say: random clauses that make sense
+patterns           sentences made of clauses
+corpus             training, validation and test sets with held-out combinations
+
+`french`, `headlines` and `captions` are small grammars of their own.
 """
 
 from __future__ import annotations
 
-from .corpus import Corpus, build_corpus, choose_held_out, generate
-from .sentences import Sentence
+from .corpus import Corpus, Sentence, build_corpus, choose_held_out, generate

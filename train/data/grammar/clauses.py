@@ -1,7 +1,7 @@
 """From the parts of a clause to its words, in both languages: where the verb goes, and everything around it.
 
 German puts the finite verb second in a main clause and last in a subordinate one; what is left of the verb (prefix,
-participle, infinitive) closes the clause: the bracket. Between them stands the middle field:
+participle, infinitive) closes the clause: the bracket. Between them is the middle field:
 
     subject | pronouns | time | definite objects | often, not | manner | indefinite objects | place | bound objects
 
@@ -10,15 +10,11 @@ English keeps subject, verb, object, manner, place, time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from . import inflection
-from .english import VerbGroup, modal_group, tense_group, verb_forms
-from .inflection import NOMINATIVE
-from .phrases import Adverbial, Complement, Phrase, PronounPhrase
-from .words import Modal, Tense, Time, Verb
+from .phrases import Complement, Phrase, Text, join
+from .words import AUXILIARIES, NOMINATIVE, Modal, Pronoun, Tense, Time, Verb
 
 SUBJECT = "subject"  # for `omit`: the subject is understood
 
@@ -40,8 +36,61 @@ class Clause:
     turned: bool = False
     objects: list[Complement] = field(default_factory=list)
     time: Time | None = None
-    manner: Adverbial | None = None
-    place: Adverbial | None = None
+    manner: Text | None = None
+    place: Text | None = None
+
+
+def main(clause: Clause, first: Time | Text | Complement | None = None, omit: object = None) -> Text:
+    """A main clause: the finite verb is second, after the subject or after `first`, another part of the clause.
+
+    A time that comes first in German does so in English. With `omit=SUBJECT` the verb opens: the second half of "Er
+    steht auf und macht die Tür zu".
+    """
+    in_english = first if isinstance(first, Time) else None
+    english = _english(clause, in_english.english if in_english else "", in_english or omit)
+    return Text(_german_main(clause, first.german if first else "", first or omit), english)
+
+
+def after(start: Text, clause: Clause) -> Text:
+    """A main clause after a subordinate one, which takes the first place: "wenn es regnet, schläft der Bär"."""
+    return Text(_german_main(clause, start.german + ","), f"{start.english}, {_english(clause)}")
+
+
+def shared(clause: Clause) -> Text:
+    """A second bracket that shares subject and auxiliary: "Er ist aufgestanden und in den Garten gegangen"."""
+    return Text(join([*middle_field(clause), bracket(clause).closing]), _english(clause, omit=SUBJECT))
+
+
+def question(clause: Clause, word: Text | Complement | None = None, omit: object = None) -> Text:
+    """A question: verb first, or after the question word; the part that the word asks for is omitted."""
+    german = _german_main(clause, word.german if word else "", omit, question=True)
+    return Text(german, _english(clause, word.english if word else "", omit, question=True), "?")
+
+
+def final(clause: Clause, first: Text, omit: object = None) -> Text:
+    """A subordinate clause: the verb is last, after a conjunction or a relative pronoun: "weil er die Tür aufmacht"."""
+    subject = "" if omit is SUBJECT else clause.subject.german(NOMINATIVE)
+    german = join([first.german, subject, *middle_field(clause, omit), bracket(clause).joined])
+    return Text(german, join([first.english, _english(clause, omit=omit)]))
+
+
+def command(clause: Clause, please: bool) -> Text:
+    """Mach bitte die Tür zu! Please close the door!"""
+    verb, words = clause.verb, middle_field(clause)
+    if please:
+        item = clause.objects[0] if clause.objects else None
+        words.insert(1 if item and isinstance(item.phrase, Pronoun) and not item.preposition else 0, "bitte")
+    imperative = verb.present[4] if clause.subject.person == 4 else verb.imperative
+    start = ["please" if please else "", "don't" if clause.negated else ""]
+    english = join([*start, *_predicate(clause, verb.english[0])])
+    return Text(join([imperative, *words, verb.prefix]), english, "!")
+
+
+def purpose(clause: Clause) -> Text:
+    """um die Tür aufzumachen, to close the door"""
+    verb = clause.verb
+    infinitive = f"{verb.prefix}zu{verb.present[3]}" if verb.prefix else f"zu {verb.name}"
+    return Text(join(["um", *middle_field(clause), infinitive]), join(["to", *_predicate(clause, verb.english[0])]))
 
 
 # --- German -----------------------------------------------------------------------------------------------------------
@@ -57,169 +106,117 @@ class Bracket(NamedTuple):
 
 def bracket(clause: Clause) -> Bracket:
     """The two halves of the German verb."""
-    verb, person = clause.verb, clause.subject.person
-    infinitive = verb.prefix + verb.german
+    verb, person, (tense, _) = clause.verb, clause.subject.person, clause.tense.value
+    closing = verb.name
     if clause.modal:
-        form = inflection.modal_past if clause.tense is Tense.PAST else inflection.modal_present
-        finite, closing = form(clause.modal, person), infinitive
-    elif clause.tense.german == "future":
-        finite, closing = inflection.WERDEN[person], infinitive
-    elif clause.tense.german == "present":
-        finite = inflection.present(verb, person)
+        finite = (clause.modal.past if clause.tense is Tense.PAST else clause.modal.present)[person]
+    elif tense == "future":
+        finite = AUXILIARIES["werden"][0][person]
+    elif tense == "present":
+        finite = verb.present[person]
         return Bracket(finite, verb.prefix, verb.prefix + finite)
-    elif verb.german == "sein":
-        return Bracket(inflection.SEIN_PAST[person], "", inflection.SEIN_PAST[person])
+    elif verb.name == "sein":
+        finite = AUXILIARIES["sein"][1][person]
+        return Bracket(finite, "", finite)
     else:
-        auxiliary = inflection.AUXILIARY[verb.auxiliary]
-        finite, closing = auxiliary[person], inflection.participle(verb)
+        finite, closing = AUXILIARIES[verb.auxiliary][0][person], verb.participle
     return Bracket(finite, closing, f"{closing} {finite}")
 
 
 def middle_field(clause: Clause, omit: object = None) -> list[str]:
-    """What stands between the two halves of the verb, without the subject. `omit` is the part that stands elsewhere."""
-    time = clause.time if clause.time is not omit else None
-    early = time is not None and not (time.inner or clause.negated)  # with "nicht", definite objects come first
-    pronouns: list[str] = []
-    definite: list[str] = []
-    indefinite: list[str] = []
-    closely_bound: list[str] = []
+    """What comes between the two halves of the verb, without the subject. `omit` is the part that is elsewhere."""
+    objects: dict[str, list[str]] = {"pronoun": [], "definite": [], "indefinite": [], "bound": []}
     for item in clause.objects:
-        if item is omit:
-            continue
-        if item.bound:
-            closely_bound.append(item.german())
-        elif isinstance(item.phrase, PronounPhrase):
-            pronouns.append(item.german())
-        else:
-            (definite if item.definite else indefinite).append(item.german())
-    words = pronouns
-    if time and early:
-        words.append(time.german)
-    words += definite
-    if time and not early:
-        words.append(time.german)
-    if clause.negated and not clause.no_not:
-        words.append("nicht")
-    if clause.manner:
-        words.append(clause.manner.german)
-    words += indefinite
-    if clause.place and clause.place is not omit:
-        words.append(clause.place.german)
-    return words + closely_bound
+        if item is not omit:
+            kind = "pronoun" if isinstance(item.phrase, Pronoun) else "definite" if item.definite else "indefinite"
+            objects["bound" if item.bound else kind].append(item.german)
+    time = clause.time.german if clause.time and clause.time is not omit else ""
+    early = clause.time and not (clause.time.inner or clause.negated)  # with "nicht", definite objects come first
+    return [
+        *objects["pronoun"],
+        *([time] if early else []),
+        *objects["definite"],
+        *([] if early else [time]),
+        "nicht" if clause.negated and not clause.no_not else "",
+        clause.manner.german if clause.manner else "",
+        *objects["indefinite"],
+        clause.place.german if clause.place and clause.place is not omit else "",
+        *objects["bound"],
+    ]
 
 
-def german_main(clause: Clause, first: str = "", omit: object = None) -> str:
-    """Verb second, after the subject or after `first`; `omit` is the part of the clause that `first` speaks for.
-    With `omit=SUBJECT` and no `first` the verb opens: the second half of "Er steht auf und macht die Tür zu"."""
+def _german_main(clause: Clause, first: str = "", omit: object = None, question: bool = False) -> str:
+    """Subject and verb; or, after `first` and in questions, verb and subject."""
     verb = bracket(clause)
-    subject = "" if omit is SUBJECT else clause.subject.german(NOMINATIVE)
-    start = [first, verb.finite, subject] if first or omit is SUBJECT else [subject, verb.finite]
-    return _join([*start, *middle_field(clause, omit), verb.closing])
-
-
-def german_continued(clause: Clause) -> str:
-    """A second bracket that shares subject and auxiliary: "Er ist aufgestanden und in den Garten gegangen"."""
-    return _join([*middle_field(clause), bracket(clause).closing])
-
-
-def german_question(clause: Clause) -> str:
-    """Verb first."""
-    verb = bracket(clause)
-    return _join([verb.finite, clause.subject.german(NOMINATIVE), *middle_field(clause), verb.closing])
-
-
-def german_final(clause: Clause, first: str, omit: object = None) -> str:
-    """Verb last, after a conjunction or a relative pronoun: "weil er die Tür aufmacht"."""
-    subject = "" if omit is SUBJECT else clause.subject.german(NOMINATIVE)
-    return _join([first, subject, *middle_field(clause, omit), bracket(clause).joined])
-
-
-def german_command(clause: Clause, please: bool) -> str:
-    """Mach bitte die Tür zu"""
-    verb = inflection.imperative(clause.verb, clause.subject.person)
-    words = middle_field(clause)
-    if please:
-        first = clause.objects[0] if clause.objects else None
-        after_pronoun = first and isinstance(first.phrase, PronounPhrase) and not first.preposition
-        words.insert(1 if after_pronoun else 0, "bitte")
-    return _join([verb, *words, clause.verb.prefix])
-
-
-def german_purpose(clause: Clause) -> str:
-    """um die Tür aufzumachen"""
-    return _join(["um", *middle_field(clause), inflection.zu_infinitive(clause.verb)])
+    start = ["" if omit is SUBJECT else clause.subject.german(NOMINATIVE), verb.finite]
+    if first or question:
+        start = [first, *reversed(start)]
+    return join([*start, *middle_field(clause, omit), verb.closing])
 
 
 # --- English ----------------------------------------------------------------------------------------------------------
 
 
-def _group(clause: Clause, question: bool = False) -> VerbGroup:
-    """The English verb of the clause, with its negation."""
+def verb_group(clause: Clause, question: bool = False) -> tuple[str, str]:
+    """The English auxiliary, if there is one, and the rest: ("is", "eating"), ("", "ate"), ("doesn't", "want to eat").
+
+    Questions and negated clauses need an auxiliary: a simple tense takes do, but for be and can.
+    """
     person = clause.objects[0].phrase.person if clause.turned else clause.subject.person
+    base, _, _, participle, ing = clause.verb.english
+    _, tense = clause.tense.value
     with_do = question or clause.negated
     if clause.modal:
-        group = modal_group(clause.modal, clause.verb, person, clause.tense is Tense.PAST, with_do)
+        auxiliary, main = _simple(clause.modal.english, person, tense == "past", with_do)
+        main = join([main, clause.modal.link, base])
+    elif tense == "progressive":
+        auxiliary, main = AUXILIARIES["be"][0][person], ing
+    elif tense == "perfect":
+        auxiliary, main = "has" if person == 2 else "have", participle
+    elif tense == "future":
+        auxiliary, main = "will", base
     else:
-        group = tense_group(clause.verb, person, clause.tense.english, with_do)
-    return group.negated() if clause.negated else group
+        auxiliary, main = _simple(clause.verb.english, person, tense == "past", with_do)
+    if clause.negated:
+        auxiliary = {"am": "'m not", "can": "can't", "will": "won't"}.get(auxiliary, auxiliary + "n't")
+    return auxiliary, main
 
 
-def _subject(clause: Clause) -> str:
-    return clause.objects[0].phrase.english_subject() if clause.turned else clause.subject.english_subject()
+def _simple(forms: list[str], person: int, past: bool, with_do: bool) -> tuple[str, str]:
+    base, third, past_form, *_ = forms
+    if base in AUXILIARIES:
+        return AUXILIARIES[base][past][person], ""
+    if with_do:
+        return ("did" if past else "does" if person == 2 else "do"), base
+    return "", past_form if past else third if person == 2 else base
 
 
-def _predicate(clause: Clause, main: str, omit: object = None, fronted: Time | None = None) -> list[str]:
-    """The main verb and all that follows it."""
-    verb = clause.verb
-    if clause.turned:
-        objects = [clause.subject.english_object()]
-    else:
-        objects = [item.english() for item in clause.objects if item is not omit]
-    words = [main, verb.preposition]
-    if verb.particle:  # wake him up, wake up the king
-        pronoun = bool(clause.objects) and isinstance(clause.objects[0].phrase, PronounPhrase)
-        objects.insert(1 if pronoun and objects else 0, verb.particle)
-    words += objects
-    if clause.manner:
-        words.append(clause.manner.english)
-    if clause.place and clause.place is not omit:
-        words.append(clause.place.english)
-    if clause.time and not clause.time.inner and clause.time is not fronted:
-        words.append(clause.time.english)
-    return words
+def _english(clause: Clause, first: str = "", omit: object = None, question: bool = False) -> str:
+    """Subject, verb, object, manner, place, time; in questions the auxiliary precedes the subject.
 
-
-def _inner(clause: Clause, fronted: Time | None = None) -> str:
-    return clause.time.english if clause.time and clause.time.inner and clause.time is not fronted else ""
-
-
-def english_statement(clause: Clause, fronted: Time | None = None, omit: object = None) -> str:
-    """Subject, verb, object, manner, place, time; a time that is `fronted` in German comes first here too.
-
-    With `omit` an object is left out (the boy whom the witch helped), or the subject (the witch who helped the boy).
+    Without an object that is omitted: the boy whom the witch helped; without the subject: the witch who helped the boy.
     """
-    auxiliary, main = _group(clause)
-    first = fronted.english if fronted else ""
-    subject = "" if omit is SUBJECT else _subject(clause)
-    return _join([first, subject, auxiliary, _inner(clause, fronted), *_predicate(clause, main, omit, fronted)])
+    auxiliary, main = verb_group(clause, question)
+    subject = clause.objects[0].phrase.english_subject if clause.turned else clause.subject.english_subject
+    start = ["" if omit is SUBJECT else subject, auxiliary]
+    inner = clause.time.english if clause.time and clause.time.inner and clause.time is not omit else ""
+    return join([first, *(reversed(start) if question else start), inner, *_predicate(clause, main, omit)])
 
 
-def english_question(clause: Clause, first: str = "", omit: object = None) -> str:
-    """Auxiliary first, after the question word if there is one."""
-    auxiliary, main = _group(clause, question=True)
-    return _join([first, auxiliary, _subject(clause), _inner(clause), *_predicate(clause, main, omit)])
-
-
-def english_command(clause: Clause, please: bool) -> str:
-    """Please close the door; don't close the door"""
-    start = ["please" if please else "", "don't" if clause.negated else ""]
-    return _join([*start, *_predicate(clause, verb_forms(clause.verb.english)[0])])
-
-
-def english_purpose(clause: Clause) -> str:
-    """to close the door"""
-    return _join(["to", *_predicate(clause, verb_forms(clause.verb.english)[0])])
-
-
-def _join(words: Iterable[str]) -> str:
-    return " ".join(word for word in words if word)
+def _predicate(clause: Clause, main: str, omit: object = None) -> list[str]:
+    """The main verb and all that follows it."""
+    verb, time = clause.verb, clause.time
+    objects = [item.english for item in clause.objects if item is not omit]
+    if clause.turned:
+        objects = [clause.subject.english_object]
+    if verb.particle:  # wake him up, wake up the king
+        pronoun = bool(clause.objects) and isinstance(clause.objects[0].phrase, Pronoun)
+        objects.insert(1 if pronoun and objects else 0, verb.particle)
+    return [
+        main,
+        verb.preposition,
+        *objects,
+        clause.manner.english if clause.manner else "",
+        clause.place.english if clause.place and clause.place is not omit else "",
+        time.english if time and not time.inner and time is not omit else "",
+    ]

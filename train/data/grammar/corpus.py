@@ -15,15 +15,25 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ....errors import InputError
+from .patterns import PATTERNS, Patterns
 from .phrases import Combination
-from .sentences import Sentence, SentenceMaker
 from .words import ACTIONS, ADJECTIVES, ALL_NOUNS, STATES, TURNED
 
 Pair = tuple[str, str]
 
+SHORTEST, LONGEST = 4, 16  # German words of a sentence
 MAX_PAIRS = 500_000  # what one corpus may ask for; beyond it, new sentences differ from old ones in little
 _GROUP = 24  # one noun in so many is held out from each verb slot and each adjective
 _PATIENCE = 20_000  # draws without a usable sentence before the grammar counts as exhausted
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A pair and the combinations of words in it, as (kind, word, noun) with German dictionary forms."""
+
+    german: str
+    english: str
+    combinations: frozenset[Combination]
 
 
 @dataclass(frozen=True)
@@ -66,9 +76,18 @@ def choose_held_out(rng: random.Random) -> frozenset[Combination]:
 
 def generate(seed: int = 0) -> Iterator[Sentence]:
     """Endless random sentences with their combinations; the same seed gives the same sentences."""
-    maker = SentenceMaker(random.Random(seed))
+    maker = Patterns(random.Random(seed))
     while True:
-        yield maker.sentence()
+        maker.start()
+        german, english, end = maker.pick(PATTERNS)(maker)
+        if SHORTEST <= german.count(" ") + 1 <= LONGEST:
+            yield Sentence(_punctuate(german, end), _punctuate(english, end), frozenset(maker.combinations))
+
+
+def _punctuate(text: str, end: str) -> str:
+    """Capital letter, full stop; a comma that closes a relative clause gives way to the mark after it."""
+    text = (text + end).replace(",.", ".").replace(",,", ",").replace(" 'm", "'m")
+    return text[0].upper() + text[1:]
 
 
 def words(text: str) -> list[str]:

@@ -1,34 +1,78 @@
-"""Noun phrases and what is built on them: prepositional phrases and adverbials, each in both languages."""
+"""Noun phrases and what is built on them, in both languages: agreement in gender, number and case."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
-from . import english, inflection
-from .inflection import ACCUSATIVE, DATIVE, GENITIVE
-from .words import INSTRUMENT, PRONOUN_FOR, PRONOUNS, Adjective, Determiner, Noun, Pronoun
+from .tables import read_tables
+from .words import (
+    ACCUSATIVE,
+    DATIVE,
+    DETERMINERS,
+    GENITIVE,
+    NOMINATIVE,
+    PRONOUN_FOR,
+    PRONOUNS,
+    Adjective,
+    Determiner,
+    Noun,
+    Pronoun,
+)
 
 Combination = tuple[str, str, str]
 
 
-class Relative(NamedTuple):
-    """A finished relative clause, without the commas that German puts around it."""
+class Text(NamedTuple):
+    """A finished part of a sentence in both languages: a place, a manner, a clause; `end` is the mark after it."""
 
     german: str
     english: str
+    end: str = "."
+
+    def followed_by(self, other: Text, german: str = ", ", english: str = " ") -> Text:
+        """Both, with what comes between them in either language."""
+        return Text(self.german + german + other.german, self.english + english + other.english, self.end)
+
+
+# A row for each gender (p: plural of any gender), with the endings or forms of the four cases.
+_ENDINGS = {
+    name: {gender: tuple(forms) for gender, *forms in rows} for name, rows in read_tables("endings.txt").items()
+}
+_AFTER = {"der": "weak", "dieser": "weak", "ein": "mixed", "strong": "strong", "bare": "strong"}
+
+
+@cache
+def determiner_form(determiner: Determiner, gender: str, case: int) -> str:
+    """The determiner of "ein" for "m" and ACCUSATIVE is "einen"."""
+    if determiner.declension == "bare":
+        return determiner.german
+    table = {"der": "article", "ein": "ein"}.get(determiner.declension, "dieser")
+    ending = _ENDINGS[table][gender][case]
+    return ("eur" if determiner.german == "euer" and ending else determiner.german) + ending
+
+
+@cache
+def noun_form(noun: Noun, plural: bool, case: int) -> str:
+    """The noun in a number and case: den Hunden, des Kindes, dem Piraten."""
+    if plural:
+        return noun.plural + ("n" if case == DATIVE and noun.plural[-1] not in "ns" else "")
+    weak = noun.gender == "m" and noun.genitive.endswith("n") and case != NOMINATIVE
+    return noun.genitive if weak or case == GENITIVE else noun.german
 
 
 @dataclass(slots=True)
 class NounPhrase:
-    """A noun with what agrees with it. An `owner` stands in the genitive: den Hut des Piraten, the pirate's hat."""
+    """A noun with what agrees with it. An `owner` is put in the genitive: den Hut des Piraten, the pirate's hat."""
 
     noun: Noun
     determiner: Determiner
     adjective: Adjective | None = None
     plural: bool = False
     owner: NounPhrase | None = None
-    relative: Relative | None = None
+    relative: Text | None = None  # a clause, without the commas that German puts around it
 
     @property
     def person(self) -> int:
@@ -42,79 +86,47 @@ class NounPhrase:
 
     def german(self, case: int) -> str:
         """The phrase in a case: "den roten Hut des Piraten"."""
-        gender, determiner = self.gender, self.determiner
-        text = inflection.determiner_form(determiner, gender, case)
+        words = [determiner_form(self.determiner, self.gender, case)]
         if self.adjective:
-            form = inflection.adjective_form(self.adjective, determiner, gender, case)
-            text = f"{text} {form}" if text else form
-        noun = inflection.noun_form(self.noun, self.plural, case)
-        text = f"{text} {noun}" if text else noun
+            endings = _ENDINGS[_AFTER[self.determiner.declension]]
+            words.append(self.adjective.stem + endings[self.gender][case])
+        words.append(noun_form(self.noun, self.plural, case))
         if self.owner:
-            text = f"{text} {self.owner.german(GENITIVE)}"
+            words.append(self.owner.german(GENITIVE))
+        text = join(words)
         return f"{text}, {self.relative.german}," if self.relative else text
 
     def english(self) -> str:
         """The phrase: "the pirate's red hat"."""
-        text = english.noun_form(self.noun, self.plural)
+        text = self.noun.english_plural if self.plural else self.noun.english
         if self.adjective:
             text = f"{self.adjective.english} {text}"
         article = self.determiner.english_plural if self.plural else self.determiner.english
         if self.owner:
-            text = f"{english.possessive(self.owner.english())} {text}"
-        elif article == "a":
-            text = f"{english.indefinite_article(text)} {text}"
-        elif article:
-            text = f"{article} {text}"
-        return f"{text} {self.relative.english}" if self.relative else text
+            owner = self.owner.english()
+            article = owner + ("'" if owner.endswith("s") and not owner.endswith("ss") else "'s")
+        elif article == "a" and text[0] in "aeiou":  # the first letter is enough for the words of this grammar
+            article = "an"
+        return join([article, text, self.relative.english if self.relative else ""])
 
-    english_subject = english_object = english
+    english_subject = english_object = property(english)
 
     def pronoun(self) -> Pronoun:
         """The pronoun that takes the phrase up again: er and he, but for das Mädchen es and she."""
         return PRONOUNS[5] if self.plural else PRONOUN_FOR[self.noun.gender, self.noun.pronoun]
 
-    def shows_accusative(self) -> bool:
-        """Only a masculine singular looks different in the accusative, and so may open a sentence as its object."""
-        return self.gender == "m"
-
     def relative_pronoun(self, case: int) -> str:
         """der, den, dem; agrees with the noun in gender and takes its case from its own clause."""
-        return inflection.RELATIVE_PRONOUN[self.gender][case]
+        return _ENDINGS["relative"][self.gender][case]
 
 
-@dataclass(slots=True)
-class PronounPhrase:
-    """A pronoun with the same interface as a noun phrase."""
-
-    word: Pronoun
-
-    @property
-    def person(self) -> int:
-        """ich, du, er, wir, ihr, sie: 0 to 5."""
-        return self.word.person
-
-    def german(self, case: int) -> str:
-        """mich, dir, ihm"""
-        return self.word.german_cases[case]
-
-    def english_subject(self) -> str:
-        """I, she, who"""
-        return self.word.english_subject
-
-    def english_object(self) -> str:
-        """me, her"""
-        return self.word.english_object
-
-    def pronoun(self) -> Pronoun:
-        """Itself."""
-        return self.word
-
-    def shows_accusative(self) -> bool:
-        """A pronoun as an object stays in the middle of the sentence."""
-        return False
+Phrase = NounPhrase | Pronoun
 
 
-Phrase = NounPhrase | PronounPhrase
+def shows_accusative(phrase: Phrase) -> bool:
+    """Only a masculine singular looks different in the accusative, and so may open a sentence as its object."""
+    return isinstance(phrase, NounPhrase) and phrase.gender == "m"
+
 
 # The same preposition rules the accusative towards a goal and the dative at a place; English has two words for some.
 TWO_WAY = {
@@ -125,23 +137,15 @@ TWO_WAY = {
     "hinter": ("behind", "behind"),
     "vor": ("in front of", "in front of"),
 }
-_CONTRACTIONS = {"in dem ": "im ", "in das ": "ins "}
 
 
-def two_way_phrase(preposition: str, phrase: NounPhrase, goal: bool) -> Adverbial:
+def two_way_phrase(preposition: str, phrase: NounPhrase, goal: bool) -> Text:
     """in den Wald, into the forest (goal); im Wald, in the forest."""
     german = f"{preposition} {phrase.german(ACCUSATIVE if goal else DATIVE)}"
-    for long, short in _CONTRACTIONS.items():
+    for long, short in (("in dem ", "im "), ("in das ", "ins ")):
         if german.startswith(long):
-            german = short + german[len(long) :]
-    return Adverbial(german, f"{TWO_WAY[preposition][goal]} {phrase.english()}")
-
-
-class Adverbial(NamedTuple):
-    """A finished part of a sentence in both languages: a place, a manner, a predicate."""
-
-    german: str
-    english: str
+            german = short + german.removeprefix(long)
+    return Text(german, f"{TWO_WAY[preposition][goal]} {phrase.english()}")
 
 
 class Complement(NamedTuple):
@@ -152,23 +156,28 @@ class Complement(NamedTuple):
     preposition: str = ""
     companion: bool = False  # mit dem Bären tanzen: English needs its own "with"
 
+    @property
     def german(self) -> str:
         """The object in its case."""
-        text = self.phrase.german(self.case)
-        return f"{self.preposition} {text}" if self.preposition else text
+        return join([self.preposition, self.phrase.german(self.case)])
 
+    @property
     def english(self) -> str:
         """The object; the preposition belongs to the English verb."""
-        text = self.phrase.english_object()
-        return f"with {text}" if self.companion else text
+        return join(["with" if self.companion else "", self.phrase.english_object])
 
     @property
     def bound(self) -> bool:
-        """Whether it stands right before the end of the clause: auf ihn warten, Klavier spielen."""
-        bare = isinstance(self.phrase, NounPhrase) and self.phrase.determiner is INSTRUMENT
+        """Whether it comes right before the end of the clause: auf ihn warten, Klavier spielen."""
+        bare = isinstance(self.phrase, NounPhrase) and self.phrase.determiner is DETERMINERS["instrument"]
         return bool(self.preposition) or bare
 
     @property
     def definite(self) -> bool:
-        """Definite objects stand early in the German sentence, indefinite ones late."""
+        """Definite objects come early in the German sentence, indefinite ones late."""
         return isinstance(self.phrase, NounPhrase) and self.phrase.determiner.definite
+
+
+def join(words: Iterable[str]) -> str:
+    """The words with blanks between them; empty ones are left out."""
+    return " ".join(word for word in words if word)

@@ -7,31 +7,24 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from .clauses import Clause
-from .inflection import ACCUSATIVE, DATIVE, NOMINATIVE
-from .phrases import TWO_WAY, Adverbial, Combination, Complement, NounPhrase, Phrase, PronounPhrase, two_way_phrase
+from .phrases import TWO_WAY, Combination, Complement, NounPhrase, Phrase, Text, shows_accusative, two_way_phrase
 from .words import (
-    ACTIONS,
-    ADJECTIVES,
-    ALL,
+    ACCUSATIVE,
+    ADJECTIVES_OF,
     ALL_NOUNS,
-    DEFINITE,
+    DATIVE,
     DETERMINED,
-    EVERY,
-    INSTRUMENT,
+    DETERMINERS,
     MANNERS,
-    MANY,
     MODALS,
-    NO,
-    NOT_A,
-    NOT_OWN,
+    NOMINATIVE,
     NOT_YET,
     NUMBERS,
     PRONOUNS,
     STATES,
-    SUDDEN,
     TIMES,
+    TRAITS,
     TURNED,
-    UNWILLED,
     Noun,
     Pronoun,
     Slot,
@@ -42,16 +35,12 @@ from .words import (
 
 T = TypeVar("T")
 
-ADJECTIVES_OF = {noun: [word for word in ADJECTIVES if word.classes & noun.classes] for noun in ALL_NOUNS}
 PREPOSITIONS_OF = {noun: [word for word in TWO_WAY if word in noun.classes] for noun in ALL_NOUNS}
-ACTIONS_OF = {noun: [verb for verb in ACTIONS if noun in verb.subjects] for noun in ALL_NOUNS}
 PERSONS = nouns_of("person")
 # Who or what is nobody's: beings, and rooms where nobody lives or tidies up.
 OWNERLESS = {noun for noun in nouns_of("person animal room") if not noun.classes & {"home", "tidy"}}
-PERSONAL_ACTIONS = [verb for verb in ACTIONS if PERSONS[0] in verb.subjects]
-WILLED = [verb for verb in PERSONAL_ACTIONS if verb.name not in UNWILLED]
 
-SPEAKERS = [PRONOUNS[i] for i in (0, 0, 1, 2, 2, 3, 4, 5, 6, 6)]  # who can be the subject
+_SPEAKERS = [PRONOUNS[i] for i in (0, 0, 1, 2, 2, 3, 4, 5, 6, 6)]  # who can be the subject
 _MINE = [PRONOUNS[i].possessive for i in (0, 0, 1, 3, 4)]  # possessives that need no owner in the sentence
 # The pronouns for an object, by its case and the person of the subject, since "ich sehe mich" is another story.
 # The accusative "sie" could be her or them and is left out.
@@ -60,11 +49,14 @@ _OBJECT_PRONOUNS = {
     for case, count in ((ACCUSATIVE, 5), (DATIVE, 7))
     for person in range(3)
 }
+_TENSES = [Tense.HABIT] * 5 + [Tense.NOW] * 3 + [Tense.PAST] * 8
+_TENSES += [Tense.EXPERIENCE] * 2 + [Tense.FUTURE] * 2 + [Tense.PLAN]
+_ASKED = [Tense.PAST] * 3 + [Tense.FUTURE, Tense.NOW]
 
 
 def is_person(phrase: Phrase) -> bool:
     """Whether "his" and "her" can refer to the phrase."""
-    return isinstance(phrase, PronounPhrase) or "person" in phrase.noun.classes
+    return isinstance(phrase, Pronoun) or "person" in phrase.noun.classes
 
 
 def reversible(clause: Clause) -> bool:
@@ -72,36 +64,18 @@ def reversible(clause: Clause) -> bool:
     subject, item = clause.subject, clause.objects[0]
     if item.case != ACCUSATIVE or item.preposition or not isinstance(item.phrase, NounPhrase):
         return False
-    if isinstance(subject, PronounPhrase):
+    if isinstance(subject, Pronoun):
         doubtful = subject.german(NOMINATIVE) == "sie"
     else:
-        doubtful = subject.noun in clause.verb.slots[0].nouns and not subject.shows_accusative()
-    swappable = item.phrase.noun in clause.verb.subjects and not item.phrase.shows_accusative()
+        doubtful = subject.noun in clause.verb.slots[0].nouns and not shows_accusative(subject)
+    swappable = item.phrase.noun in clause.verb.subjects and not shows_accusative(item.phrase)
     return doubtful and swappable and (subject.person == item.phrase.person)
 
 
 def resists_negation(phrase: Phrase) -> bool:
     """Whether "nicht" in the clause would be wrong (kein Pirat) or ambiguous (alle Piraten)."""
-    return isinstance(phrase, NounPhrase) and phrase.determiner in (NO, ALL, EVERY, MANY)
-
-
-def _weighted(**weights: int) -> list[str]:
-    return [name for name, weight in weights.items() for _ in range(weight)]
-
-
-# How a noun phrase is determined, by what it does in the clause.
-_SUBJECT = _weighted(
-    definite=46, indefinite=8, definite_plural=9, number=5, all=3, many=3, mine=14, this=6, every=3, no=3
-)
-_TOPIC = _weighted(definite=60, definite_plural=10, mine=20, this=6)
-_OBJECT = _weighted(
-    definite=34, indefinite=18, own=16, definite_plural=6, indefinite_plural=5, number=5, this=8, owner=8
-)
-_SURE_OBJECT = _weighted(definite=40, own=18, definite_plural=8, this=8, owner=8)
-_PERSON = _weighted(definite=58, indefinite=8, own=12, definite_plural=10, this=6, mine=6)
-_PLACE = _weighted(definite=82, owner=8, own=4, this=4, indefinite=2)
-_TENSES = [Tense[name] for name in _weighted(HABIT=5, NOW=3, PAST=8, EXPERIENCE=2, FUTURE=2, PLAN=1)]
-_ASKED = [Tense.PAST, Tense.PAST, Tense.PAST, Tense.FUTURE, Tense.NOW]
+    unclear = [DETERMINERS[name] for name in ("no", "all", "every", "many")]
+    return isinstance(phrase, NounPhrase) and phrase.determiner in unclear
 
 
 class Storyteller:
@@ -109,13 +83,12 @@ class Storyteller:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.combinations: set[Combination] = set()
-        self.used: set[Noun] = set()
+        self.start()
 
     def start(self) -> None:
         """Begin a new sentence."""
-        self.combinations = set()
-        self.used = set()
+        self.combinations: set[Combination] = set()
+        self.used: set[Noun] = set()
 
     def pick(self, items: Sequence[T]) -> T:
         """One of the items, all equally likely."""
@@ -138,9 +111,9 @@ class Storyteller:
         return noun
 
     def noun_phrase(self, noun: Noun, manner: str, subject: Pronoun | None = None, plain: bool = False) -> NounPhrase:
-        """`manner` is one of the names in the tables above; `subject` is who "own" refers to; `plain`: no adjective."""
-        determiner, plural = DETERMINED.get(manner, (DEFINITE, False))
-        phrase = NounPhrase(noun, determiner, plural=plural)
+        """`manner` is a name of the table "determined"; `subject` is who "own" refers to; `plain`: no adjective."""
+        determiner = DETERMINERS.get(manner, DETERMINERS["definite"])
+        phrase = NounPhrase(noun, determiner, plural=determiner.plural)
         if manner == "number":
             phrase.determiner, phrase.plural = self.pick(NUMBERS), True
         elif manner == "mine" and "kin" in noun.classes:
@@ -159,15 +132,15 @@ class Storyteller:
             phrase.adjective = self.pick(choices)
             self.combinations.add(("adjective", phrase.adjective.german, phrase.noun.german))
 
-    def subject(self, verb: Verb, manners: list[str] = _SUBJECT, plain: bool = False) -> Phrase:
+    def subject(self, verb: Verb, role: str = "subject", plain: bool = False) -> Phrase:
         """Someone who can do what the verb says."""
         if self.chance(0.25) and PERSONS[0] in verb.subjects:
-            return PronounPhrase(self.pick(SPEAKERS))
-        return self.noun_phrase(self.noun(verb.subjects), self.pick(manners), plain=plain)
+            return self.pick(_SPEAKERS)
+        return self.noun_phrase(self.noun(verb.subjects), self.pick(DETERMINED[role]), plain=plain)
 
     def topic(self, verb: Verb, plain: bool = False) -> Phrase:
         """A subject that is known, so that a pronoun can take it up; `plain` where the sentence says how it is."""
-        return self.subject(verb, _TOPIC, plain)
+        return self.subject(verb, "topic", plain)
 
     # --- clauses ------------------------------------------------------------------------------------------------------
 
@@ -199,7 +172,7 @@ class Storyteller:
                 given = None
         if verb.manners and not bare and not negated and tense is not Tense.EXPERIENCE and self.chance(0.25):
             manner = self.pick(verb.manners)
-            clause.manner = Adverbial(manner, MANNERS[manner])
+            clause.manner = Text(manner, MANNERS[manner])
         return clause
 
     def complement(self, clause: Clause, slot: Slot, given: NounPhrase | None) -> Complement:
@@ -211,41 +184,44 @@ class Storyteller:
         return Complement(case, phrase, slot.preposition, companion=slot.optional and bool(slot.preposition))
 
     def _object_phrase(self, clause: Clause, slot: Slot, case: int) -> Phrase:
-        owns = is_person(clause.subject) and clause.verb.name not in NOT_OWN
-        owner = clause.subject.pronoun() if owns else None
+        owns = is_person(clause.subject) and clause.verb.name not in TRAITS["not own"]
         personal = "person" in slot.nouns[0].classes
         if personal and self.chance(0.2):
-            return PronounPhrase(self.pick(_OBJECT_PRONOUNS[case, clause.subject.person % 3]))
+            return self.pick(_OBJECT_PRONOUNS[case, clause.subject.person % 3])
         noun = self.noun(slot.nouns)
         if slot.case == "instrument":
-            return NounPhrase(noun, INSTRUMENT)
-        manners = _PERSON if personal else _SURE_OBJECT if clause.negated or clause.verb.particle else _OBJECT
+            return NounPhrase(noun, DETERMINERS["instrument"])
         if clause.negated and case == ACCUSATIVE and not slot.preposition and self.chance(0.4):
             clause.no_not = True
-            phrase = NounPhrase(noun, NOT_A, plural=clause.verb in STATES or self.chance(0.4))
+            phrase = NounPhrase(noun, DETERMINERS["not a"], plural=clause.verb in STATES or self.chance(0.4))
             if self.chance(0.3):
                 self.describe(phrase)
             return phrase
-        manner = self.pick(manners)
-        return self.noun_phrase(noun, "definite" if clause.negated and manner == "indefinite" else manner, owner)
+        sure = clause.negated or clause.verb.particle
+        manner = self.pick(DETERMINED["person" if personal else "sure object" if sure else "object"])
+        if clause.negated and manner == "indefinite":
+            manner = "definite"
+        return self.noun_phrase(noun, manner, clause.subject.pronoun() if owns else None)
 
-    def place(self, verb: Verb, slot: Slot, subject: Phrase) -> Adverbial:
+    def place(self, verb: Verb, slot: Slot, subject: Phrase) -> Text:
         """A goal or a place, with a preposition that suits the noun."""
         noun = self.noun(slot.nouns)
         self.combinations.add(("place", verb.name, noun.german))
         preposition = slot.preposition or self.pick(PREPOSITIONS_OF[noun])
-        phrase = self.noun_phrase(noun, self.pick(_PLACE), subject.pronoun() if is_person(subject) else None)
+        owner = subject.pronoun() if is_person(subject) else None
+        phrase = self.noun_phrase(noun, self.pick(DETERMINED["place"]), owner)
         return two_way_phrase(preposition, phrase, slot.case == "goal")
 
     def event(self, verb: Verb, subject: Phrase | None = None) -> Clause:
         """A clause with a tense, a modal perhaps, and the adverbial of time that goes with it."""
-        if verb.name not in UNWILLED and self.chance(0.22):
+        willed = verb.name not in TRAITS["unwilled"]
+        if willed and self.chance(0.22):
             return self._modal_event(verb, subject)
         tense = self.pick(_TENSES)
-        if tense in (Tense.NOW, Tense.FUTURE, Tense.PLAN) and verb.name in SUDDEN:
+        if tense in (Tense.NOW, Tense.FUTURE, Tense.PLAN) and verb.name in TRAITS["sudden"]:
             tense = Tense.PAST
         negated = self.chance(0.12) and tense is not Tense.EXPERIENCE
-        not_yet = tense is Tense.EXPERIENCE and verb.name not in UNWILLED and self.chance(0.3)
+        not_yet = tense is Tense.EXPERIENCE and willed and self.chance(0.3)
         clause = self.clause(verb, subject, tense=tense, negated=negated or not_yet)
         must_say = tense in (Tense.NOW, Tense.PLAN, Tense.EXPERIENCE)
         if clause.negated and not_yet:
@@ -260,7 +236,7 @@ class Storyteller:
     ) -> Clause:
         """A simple clause to ask about: past, future, or going on right now."""
         tense = self.pick(_ASKED)
-        if tense is Tense.NOW and verb.name in SUDDEN:
+        if tense is Tense.NOW and verb.name in TRAITS["sudden"]:
             tense = Tense.PAST
         clause = self.clause(verb, subject or self.topic(verb), tense=tense, given=given, asked=asked, bare=True)
         if tense is Tense.NOW:
@@ -270,7 +246,7 @@ class Storyteller:
     def _modal_event(self, verb: Verb, subject: Phrase | None) -> Clause:
         tense = Tense.PAST if self.chance(0.4) else Tense.HABIT
         clause = self.clause(verb, subject, tense=tense, negated=self.chance(0.2))
-        clause.modal = self.pick(MODALS)
+        clause.modal = self.pick(list(MODALS.values()))
         if self.chance(0.4):
             clause.time = self.pick(TIMES[Tense.PAST if tense is Tense.PAST else Tense.FUTURE])
         return clause

@@ -5,40 +5,46 @@ The *classes* of nouns keep nonsense out of the corpus: only a `text` can be rea
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 
 from .tables import read_tables, sections
 
 _TABLES = read_tables("words.txt")
+NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
 
 # --- nouns and adjectives ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Noun:
-    """A noun of both languages. `gender` is "m", "f" or "n"; a `weak` masculine ends in -n everywhere but in the
-    nominative singular (der Pirat, den Piraten). `pronoun` is the English one: das Mädchen is neuter, but "she"."""
+    """A noun of both languages. `gender` is "m", "f" or "n"; `pronoun` is the English one: das Mädchen is neuter, but
+    "she". The genitive of a weak masculine serves as dative and accusative too (des Piraten, den Piraten)."""
 
     german: str
+    genitive: str
     plural: str
     gender: str
-    weak: bool
     english: str
-    english_plural: str  # "" when regular
+    english_plural: str
     pronoun: str
     classes: frozenset[str]
 
 
-def _noun(section: str, gender: str, german: str, plural: str, english: str, classes: str = "") -> Noun:
-    weak, gender = gender == "w", gender.replace("w", "m")
-    pronoun = {"m": "he", "f": "she", "n": "it"}[gender] if section == "person" else "it"
-    if override := re.search(r" \((\w+)\)", english):
-        english, pronoun = english[: override.start()], override[1]
-    singular, _, english_plural = english.partition("/")
+def _noun(section: str, gender: str, german: str, genitive: str, plural: str, english: str, classes: str = "") -> Noun:
     tags = frozenset([section, *classes.split()])
-    return Noun(german, plural or german, gender, weak, singular, english_plural, pronoun, tags)
+    pronoun = {"m": "he", "f": "she", "n": "it"}[gender] if section == "person" else "it"
+    singular, english_plural = english.split("/")
+    return Noun(
+        german,
+        genitive or german,
+        plural or german,
+        gender,
+        singular,
+        english_plural,
+        "she" if "she" in tags else pronoun,
+        tags,
+    )
 
 
 ALL_NOUNS = [_noun(section, *cells) for section, rows in sections(_TABLES, "nouns").items() for cells in rows]
@@ -52,14 +58,21 @@ def nouns_of(classes: str) -> list[Noun]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Adjective:
-    """An adjective and the classes of the nouns it may describe."""
+    """An adjective, its German stem before an ending, and the classes of the nouns it may describe."""
 
     german: str
+    stem: str
     english: str
     classes: frozenset[str]
 
 
-ADJECTIVES = [Adjective(de, en, frozenset(classes.split())) for de, en, classes in _TABLES["adjectives"]]
+def _adjective(german: str, english: str, classes: str) -> Adjective:
+    german, _, stem = german.partition("/")
+    return Adjective(german, stem or german, english, frozenset(classes.split()))
+
+
+ADJECTIVES = [_adjective(*cells) for cells in _TABLES["adjectives"]]
+ADJECTIVES_OF = {noun: [word for word in ADJECTIVES if word.classes & noun.classes] for noun in ALL_NOUNS}
 FEELINGS = {german: english for german, english, _ in _TABLES["feelings"]}
 HINDRANCES = [german for german, _, hinders in _TABLES["feelings"] if hinders]
 COMPARISONS = _TABLES["comparisons"]  # positive, comparative, and the same in English
@@ -78,65 +91,54 @@ class Determiner:
     english: str
     english_plural: str
     definite: bool = True
+    plural: bool = False  # whether the noun is in the plural
 
 
-DEFINITE = Determiner("d", "der", "the", "the")
-INDEFINITE = Determiner("ein", "ein", "a", "", definite=False)
-BARE = Determiner("", "bare", "", "", definite=False)  # the plural of ein: Äpfel
-INSTRUMENT = Determiner("", "bare", "the", "the", definite=False)  # Klavier spielen, "to play the piano"
-THIS = Determiner("dies", "dieser", "this", "these")
-WHICH = Determiner("welch", "dieser", "which", "which")
-EVERY = Determiner("jed", "dieser", "every", "")
-ALL = Determiner("all", "dieser", "", "all the")
-MANY = Determiner("viel", "strong", "", "many", definite=False)
-NO = Determiner("kein", "ein", "no", "no")  # in a subject: "No pirate sleeps."
-NOT_A = Determiner("kein", "ein", "a", "any", definite=False)  # in an object: "doesn't read a book"
-NUMBERS = [
-    Determiner(german, "bare", "", english, definite=False)
-    for german, english in [("zwei", "two"), ("drei", "three"), ("vier", "four"), ("fünf", "five"), ("sieben", "seven")]
-]
-#: How a noun phrase is determined -> its determiner, and whether it is a plural.
+DETERMINERS = {
+    name: Determiner(german, declension, singular, plural, "definite" in flags, "plural" in flags)
+    for name, german, declension, singular, plural, flags in _TABLES["determiners"]
+}
+NUMBERS = [Determiner(german, "bare", "", english, False, True) for german, english in _TABLES["numbers"]]
+#: How often a noun phrase is determined in each way, by what it does in the clause: a name for each chance.
 DETERMINED = {
-    "indefinite": (INDEFINITE, False),
-    "definite_plural": (DEFINITE, True),
-    "indefinite_plural": (BARE, True),
-    "all": (ALL, True),
-    "many": (MANY, True),
-    "this": (THIS, False),
-    "every": (EVERY, False),
-    "no": (NO, False),
+    role: [name for name, weight in zip(weights[::2], weights[1::2], strict=True) for _ in range(int(weight))]
+    for role, weights in ((role, weights.split()) for role, weights in _TABLES["determined"])
 }
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pronoun:
-    """A personal pronoun. `person` counts ich, du, er, wir, ihr, sie from 0 to 5."""
+    """A pronoun; it serves as a phrase. `person` counts ich, du, er, wir, ihr, sie from 0 to 5."""
 
     person: int
-    german_cases: tuple[str, str, str]  # nominative, accusative, dative
+    cases: list[str]  # nominative, accusative, dative
     english_subject: str
     english_object: str
     possessive: Determiner
 
+    def german(self, case: int) -> str:
+        """mich, dir, ihm"""
+        return self.cases[case]
+
+    def pronoun(self) -> Pronoun:
+        """Itself."""
+        return self
+
 
 def _pronoun(person: int, german: list[str], english: list[str]) -> Pronoun:
-    """German forms (three cases, possessive) with English ones (subject, object, possessive)."""
-    nominative, accusative, dative, possessive = german
-    subject, object_, english_possessive = english
-    owner = Determiner(possessive, "ein", english_possessive, english_possessive)
-    return Pronoun(person, (nominative, accusative, dative), subject, object_, owner)
+    """From German forms (three cases, possessive) and English ones (subject, object, possessive)."""
+    subject, object_, possessive = english
+    return Pronoun(person, german[:3], subject, object_, Determiner(german[3], "ein", possessive, possessive))
 
 
 _FORMS = [(cells[:4], cells[4:]) for cells in _TABLES["pronouns"]]
-PRONOUNS = [_pronoun(i if i < 6 else 2, *forms) for i, forms in enumerate(_FORMS)]
+*PRONOUNS, WHO = (_pronoun(i if i < 6 else 2, *forms) for i, forms in enumerate(_FORMS))
 # The pronoun that takes up a noun: German goes by grammatical gender, English by what is meant (sie, die Katze: it).
-_GENDERS, _MEANT = {"m": 2, "f": 6, "n": 7}, {"he": 2, "she": 6, "it": 7}
 PRONOUN_FOR = {
     (gender, english): _pronoun(2, _FORMS[i][0], _FORMS[j][1])
-    for gender, i in _GENDERS.items()
-    for english, j in _MEANT.items()
+    for gender, i in {"m": 2, "f": 6, "n": 7}.items()
+    for english, j in {"he": 2, "she": 6, "it": 7}.items()
 }
-WHO = Pronoun(2, ("wer", "wen", "wem"), "who", "who", PRONOUNS[2].possessive)
 
 # --- verbs ------------------------------------------------------------------------------------------------------------
 
@@ -158,25 +160,21 @@ class Slot:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Verb:
-    """`german` without the separable `prefix`. Empty `third` and `participle` mean: regular."""
+    """A verb of both languages: its forms, and what goes with it."""
 
-    german: str
-    prefix: str
-    third: str
+    name: str  # the infinitive
+    prefix: str  # the separable one
+    present: list[str]  # of ich, du, er, wir, ihr, sie; without the prefix
+    imperative: str  # to one person
     participle: str
     auxiliary: str  # haben or sein
-    english: str  # principal parts: eat/ate/eaten
+    english: list[str]  # eat, eats, ate, eaten, eating
     particle: str  # "up", follows a pronoun object: wake him up
     preposition: str  # "for", stays before the object: look for him
     subjects: list[Noun]
     slots: list[Slot]
     feelings: list[str]
     manners: list[str]
-
-    @property
-    def name(self) -> str:
-        """The infinitive as a dictionary lists it."""
-        return self.prefix + self.german
 
 
 def _slot(text: str) -> Slot:
@@ -189,21 +187,26 @@ def _slot(text: str) -> Slot:
     return Slot(case, preposition, nouns, "?" in kind)
 
 
-_DICTIONARY = {infinitive.replace("|", ""): (infinitive, *forms) for infinitive, *forms in _TABLES["verbs"]}
+_DICTIONARY = {infinitive.replace("|", ""): (infinitive, *cells) for infinitive, *cells in _TABLES["verbs"]}
 
 
 def _verb(name: str, subjects: str, slots: str = "", feelings: str = "", manners: str = "") -> Verb:
     """Join what the tables say about a verb."""
-    infinitive, third, participle, english = _DICTIONARY[name]
-    prefix, _, german = infinitive.rpartition("|")
-    auxiliary = "sein" if participle.startswith("ist ") else "haben"
-    participle = participle.removeprefix("ist ").replace("-", "")
-    parts, _, particle = english.partition("|")
-    parts, _, preposition = parts.partition(" ")
-    frame = [_slot(slot) for slot in slots.split()]
-    why, how = ([word for word in cell.split("/") if word] for cell in (feelings, manners))
+    infinitive, present, imperative, participle, english, *more = _DICTIONARY[name]
+    preposition, _, particle = more[0].partition("|") if more else ("", "", "")
     return Verb(
-        german, prefix, third, participle, auxiliary, parts, particle, preposition, nouns_of(subjects), frame, why, how
+        name,
+        infinitive.rpartition("|")[0],
+        present.split(),
+        imperative,
+        participle.removeprefix("ist "),
+        "sein" if participle.startswith("ist ") else "haben",
+        english.split(),
+        particle,
+        preposition,
+        nouns_of(subjects),
+        [_slot(slot) for slot in slots.split()],
+        *([word for word in cell.split("/") if word] for cell in (feelings, manners)),
     )
 
 
@@ -211,33 +214,30 @@ ACTIONS = [_verb(name, who, *cells) for who, rows in sections(_TABLES, "actions"
 STATES = [_verb(*cells) for cells in _TABLES["states"]]
 TURNED = [_verb(*cells) for cells in _TABLES["turned"]]
 THINKING = [_verb(name, "person") for name in ("glauben", "hoffen", "wissen", "sagen", "vermuten")]
-BE = Verb("sein", "", "ist", "gewesen", "sein", "be", "", "", [], [], [], [])
-
-# What nobody does on purpose, so nobody wants it, may do it or is told to do it; and what is over in an instant.
-UNWILLED = set(
-    "verlieren finden sehen weinen schnarchen aufwachen einschlafen träumen denken liegen stehen".split()  # noqa: SIM905
-)
-SUDDEN = {"verlieren", "finden", "sehen"}
-# What makes its object, so that nothing can have been done to it before; what one does not do with one's own things.
-CREATING = {"backen", "kochen", "schreiben"}
-NOT_OWN = {"stehlen", "kaufen", "haben", "brauchen", "finden"}
+BE = _verb("sein", "")
+#: Names of verbs by a trait that all of them have.
+TRAITS = {trait: set(names.split()) for trait, names in _TABLES["traits"]}
 MANNERS = dict(_TABLES["manners"])
+#: The present and the past of German and English auxiliaries, six persons each.
+AUXILIARIES = {name: (present.split(), past.split()) for name, present, past in _TABLES["auxiliaries"]}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Modal:
-    """A modal verb: the stems of ich/er and of the past, and an English verb with the word that links the infinitive.
-
-    "be allowed" counts as a form of be; "can" stands for itself."""
+    """A modal verb: its forms, and those of an English verb with the word that links the infinitive. "be allowed"
+    counts as a form of be; "can" has no link."""
 
     german: str
-    singular: str
-    past: str
-    english: str
+    present: list[str]
+    past: list[str]
+    english: list[str]
     link: str
 
 
-MODALS = [Modal(*cells) for cells in _TABLES["modals"]]
+MODALS = {
+    name: Modal(name, present.split(), past.split(), english.split(), link)
+    for name, present, past, english, link in _TABLES["modals"]
+}
 
 # --- tenses and adverbials of time ------------------------------------------------------------------------------------
 
@@ -256,16 +256,6 @@ class Tense(Enum):
     FUTURE = ("future", "future")
     PLAN = ("present", "future")  # with morgen, bald
 
-    @property
-    def german(self) -> str:
-        """present, perfect or future"""
-        return self.value[0]
-
-    @property
-    def english(self) -> str:
-        """present, progressive, past, perfect or future"""
-        return self.value[1]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Time:
@@ -281,11 +271,12 @@ class Time:
 
 def _time(german: str, english: str, flags: str = "") -> Time:
     inner = "inner" in flags
-    negatable = not inner and "positive" not in flags
-    return Time(german, english, inner, "fixed" not in flags, "negative" in flags, negatable)
+    return Time(
+        german, english, inner, "fixed" not in flags, "negative" in flags, not inner and "positive" not in flags
+    )
 
 
 _TIMES = {name: [_time(*cells) for cells in rows] for name, rows in sections(_TABLES, "times").items()}
 TIMES = {tense: _TIMES["future" if tense is Tense.PLAN else tense.name.lower()] for tense in Tense}
 COMMAND_TIMES = _TIMES["command"]
-NOT_YET = Time("noch", "yet", False, False, False, True)  # noch nicht, noch kein
+(NOT_YET,) = _TIMES["not yet"]  # noch nicht, noch kein

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-import os
 import random
 import re
-import subprocess
-import sys
 
 import pytest
 
 from handloom.train.data.grammar import Corpus, build_corpus, choose_held_out, generate
-from handloom.train.data.grammar.corpus import MAX_PAIRS, possible_combinations, words
-from handloom.train.data.grammar.sentences import LONGEST, SHORTEST
-from handloom.train.data.grammar.storyteller import ADJECTIVES_OF, PREPOSITIONS_OF
+from handloom.train.data.grammar.captions import scenes
+from handloom.train.data.grammar.corpus import LONGEST, MAX_PAIRS, SHORTEST, possible_combinations, words
+from handloom.train.data.grammar.french import french_pairs
+from handloom.train.data.grammar.headlines import articles
+from handloom.train.data.grammar.storyteller import PREPOSITIONS_OF
 from handloom.train.data.grammar.words import (
     ACTIONS,
     ADJECTIVES,
+    ADJECTIVES_OF,
     ALL_NOUNS,
-    CREATING,
     FEELINGS,
-    HINDRANCES,
     MANNERS,
-    NOT_OWN,
     STATES,
-    SUDDEN,
+    TRAITS,
     TURNED,
-    UNWILLED,
 )
 from tests.support.work import calls_in
 
@@ -36,16 +33,16 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
-    return build_corpus()
+    return build_corpus(train_size=8_000, valid_size=200, test_size=200)
 
 
 @pytest.fixture(scope="module")
 def sample():
-    return list(itertools.islice(generate(3), 20_000))
+    return list(itertools.islice(generate(3), 12_000))
 
 
 def test_sizes_and_distinct_sentences(corpus):
-    assert [len(part) for part in (corpus.train, corpus.valid, corpus.test)] == [40_000, 1_000, 1_000]
+    assert [len(part) for part in (corpus.train, corpus.valid, corpus.test)] == [8_000, 200, 200]
     german = [pair[0] for part in (corpus.train, corpus.valid, corpus.test) for pair in part]
     assert len(set(german)) == len(german)
 
@@ -87,32 +84,32 @@ def test_every_word_form_of_the_test_set_occurs_in_training(corpus):
             assert known.issuperset(words(pair[side])), pair
 
 
-def test_the_same_seed_gives_the_same_corpus_in_another_process_with_other_hashes():
-    code = (
-        "from handloom.train.data.grammar import build_corpus; import hashlib;"
-        "c = build_corpus(5, train_size=3000, valid_size=50, test_size=50);"
-        "print(hashlib.sha256(repr((c.train, c.valid, c.test, sorted(c.held_out))).encode()).hexdigest())"
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
-    assert len(outputs.pop()) == 65
+def _checksum(things) -> str:
+    return hashlib.sha256(repr(things).encode()).hexdigest()[:16]
 
 
-def test_another_seed_gives_other_sentences():
-    first, second = (build_corpus(seed, train_size=500, valid_size=5, test_size=5) for seed in (0, 1))
-    assert first != second
-    assert first == build_corpus(0, train_size=500, valid_size=5, test_size=5)
+def test_a_seed_gives_the_same_corpus_always():
+    """Scores on it are published: every machine, every version of Python and of this package makes the same pairs."""
+    corpus = build_corpus(5, train_size=3000, valid_size=50, test_size=50)
+    assert _checksum((corpus.train, corpus.valid, corpus.test, sorted(corpus.held_out))) == "7e95af4575eaf7a8"
+    assert build_corpus(1, train_size=3000, valid_size=50, test_size=50).train != corpus.train
+
+
+@pytest.mark.parametrize(
+    ("source", "checksum"),
+    [(french_pairs, "87b31b94cdd45349"), (scenes, "014f6ed664b2d492"), (articles, "0b44d3613be331c8")],
+    ids=["french", "scenes", "articles"],
+)
+def test_a_seed_gives_the_same_texts_always(source, checksum):
+    first, other = (list(itertools.islice(source(seed), 1000)) for seed in (0, 1))
+    assert _checksum(first) == checksum
+    assert first != other
 
 
 def test_a_sentence_takes_few_calls():
     """No draws in vain, and no work that grows faster than the corpus: it is quick."""
     assert calls_in(lambda: build_corpus(train_size=1000, valid_size=25, test_size=25)) < 300 * 1050
-    assert calls_in(lambda: build_corpus(train_size=4000, valid_size=100, test_size=100)) < 300 * 4200
+    assert calls_in(lambda: build_corpus(train_size=2000, valid_size=50, test_size=50)) < 300 * 2100
 
 
 @pytest.mark.parametrize(
@@ -155,7 +152,7 @@ def test_subordinate_clauses_end_with_their_verb(sample):
     auxiliary = r"(hat|habe|hast|haben|habt|ist|bin|bist|sind|seid)"
     clauses = re.compile(rf", (weil|obwohl|dass|ob) ([^,.?]* {auxiliary}\b[^,.?]*)[,.?]")
     perfect = [match[2] for sentence in sample if (match := clauses.search(sentence.german))]
-    assert len(perfect) > 300
+    assert len(perfect) > 150
     assert all(re.search(rf" {auxiliary}$", clause) for clause in perfect)
 
 
@@ -172,9 +169,7 @@ def test_every_pattern_and_every_verb_is_drawn(sample):
 
 
 def test_the_tables_refer_to_each_other_without_gaps():
-    names = {verb.name for verb in [*ACTIONS, *STATES]}
-    assert names >= UNWILLED | SUDDEN | CREATING | NOT_OWN
-    assert set(HINDRANCES) <= set(FEELINGS)
+    assert {verb.name for verb in [*ACTIONS, *STATES]} >= set().union(*TRAITS.values())
     for verb in [*ACTIONS, *STATES, *TURNED]:
         assert verb.subjects
         assert all(slot.nouns for slot in verb.slots)
