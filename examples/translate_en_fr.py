@@ -1,7 +1,7 @@
 """Train a Transformer that translates English into French, with a choice of six position encodings.
 
 python examples/translate_en_fr.py                                    embedded corpus, six position encodings: minutes
-python examples/translate_en_fr.py --data multi30k --out runs/fr      real image descriptions
+python examples/translate_en_fr.py --data multi30k --keep-long        real image descriptions, of every length
 python examples/translate_en_fr.py --table none --positions rotary    one position encoding only
 python examples/translate_en_fr.py --checkpoint runs/fr "A dog runs through the snow."
 """
@@ -19,6 +19,7 @@ from handloom.train.cli.examples import example_parser, parse_example, train_and
 from handloom.train.cli.generation import strategy_of
 from handloom.train.cli.pairs import draw_attention, use_checkpoint
 from handloom.train.cli.training import preset_of
+from handloom.train.data.files import Pair
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
 from handloom.train.distributed import in_turn
@@ -51,6 +52,7 @@ def parse_arguments() -> Any:
     )
     add = parser.group("this report", "train")
     add("--reverse", action="store_true", help="translate French into English instead")
+    add("--keep-long", action="store_true", help="train on sentences of every length and test on them, in one test set")
     add("--positions", choices=POSITIONS, help="position encoding, same as --set positions=... (default: the preset's)")
     add(
         "--table", choices=("positions", "none"), uses=("train", "resume"),
@@ -67,8 +69,11 @@ def main() -> None:
     source, target = ("fr", "en") if arguments.reverse else ("en", "fr")
     data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
-    data, long = set_long_apart(data)
-    print(f"{len(long):,} pairs of more than {max(len(s.split()) for s, _ in data.train)} words are kept for the end")
+    long: list[Pair] = []
+    if not arguments.keep_long:
+        data, long = set_long_apart(data)
+        longest = max(len(source.split()) for source, _ in data.train)
+        print(f"{len(long):,} pairs of more than {longest} words are kept for the end")
     preset = preset_of(arguments, en_fr_preset(arguments.preset, data.name))
     data, long = dataclasses.replace(data, test=data.test[: preset.test_size]), long[: preset.test_size]
     strategy = strategy_of(arguments)

@@ -96,6 +96,7 @@ EN_FR_PRESETS = {
         vocab_size=700, d_model=128, nhead=4, layers=2, dim_feedforward=256, dropout=0.05, label_smoothing=0.05,
         tokens_per_batch=1536, steps=400, schedule="linear", lr=3e-3, warmup=100, norm_first=True, validate_every=100,
     ),
+    "laptop multi30k": LAPTOP_MULTI30K,
     "laptop": LAPTOP,
     # The English-French report: d 256, 6+6 layers, 8 heads, feed-forward twice as wide, dropout 0.1, 4 pairs a batch.
     "paper": TranslationPreset(
@@ -106,8 +107,8 @@ EN_FR_PRESETS = {
 
 
 def _sized(presets: dict[str, Any], name: str, data: str) -> Any:
-    """The preset of this name; `laptop` has another size for the embedded data."""
-    return presets["laptop embedded" if (name, data) == ("laptop", "embedded") else name]
+    """The preset of this name, or that of this name and these data, where there is one."""
+    return presets.get(f"{name} {data}", presets[name])
 
 
 def summary_preset(name: str, data: str) -> TranslationPreset:
