@@ -74,6 +74,7 @@ def train(arguments: Any) -> None:
         for name in ("train", "valid", "test")
     }
     preset = preset_of(arguments, classifier_preset(arguments.preset, data.name))
+    own, changes = ablation_cells(arguments.table, preset)
     task = Classification(parts["train"], parts["valid"], preset=preset, name=TASK)
     texts, labels = [text for text, _ in parts["test"]], [label for _, label in parts["test"]]
 
@@ -82,13 +83,12 @@ def train(arguments: Any) -> None:
         return figures(predicted, labels), predicted
 
     def cells(task: Classification) -> dict[str, Classification]:
-        changes = ablation_cells(arguments.table, preset.d_model) if arguments.table in ABLATIONS else {}
         return {name: task.with_preset(**values) for name, values in changes.items()}
 
     def report(
         classifier: Classifier, task: Classification, run: RunFolder, rows: list[dict], predicted: list[str]
     ) -> str:
-        rows = beside_the_report([{"cell": "Transformer", **rows[0]}, *rows[1:]], "accuracy")
+        rows = beside_the_report([{"cell": own or "Transformer", **rows[0]}, *rows[1:]], "accuracy")
         rows = [*baselines(parts["train"], parts["valid"], parts["test"]), *rows]
         more: dict[str, Table] = {}
         if arguments.table == "attention":

@@ -79,6 +79,7 @@ def main() -> None:
     data = in_turn(lambda: load_news(arguments.data, descriptions=True))
     print(data.summary(), *data.notes, sep="\n")
     preset, strategy = preset_of(arguments, summary_preset(arguments.preset, data.name)), strategy_of(arguments)
+    own, changes = ablation_cells(arguments.table, preset)
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
     pairs = [[(article.description, article.headline) for article in part] for part in (data.train, data.valid)]
     descriptions = [article.description for article in data.test]
@@ -88,15 +89,14 @@ def main() -> None:
         return headline_scores(headlines, data), headlines
 
     def cells(task: Translation) -> dict[str, Translation]:
-        changes = ablation_cells(arguments.table, preset.d_model) if arguments.table in ABLATIONS else {}
         return {name: task.with_preset(**values) for name, values in changes.items()}
 
     def report(
         translator: Translator, task: Translation, run: RunFolder, rows: list[dict], headlines: list[str]
     ) -> str:
-        own = {"cell": f"Transformer, {strategy.name}", **losses(run), **rows[0]}
+        whole = {"cell": own or f"Transformer, {strategy.name}", **losses(run), **rows[0]}
         others = [{**losses(RunFolder.open(run.cell_path(row["cell"]))), **row} for row in rows[1:]]
-        rows = [{"cell": "the report", **HEADLINE_WRITER}, *baselines(data), own, *others]
+        rows = [{"cell": "the report", **HEADLINE_WRITER}, *baselines(data), whole, *others]
         probes = sample_headlines(translator.translate(list(HEADLINES), strategy=strategy, too_long="truncate"))
         tables = {"samples": (probes, SAMPLE_COLUMNS), "models": (beside_the_report(rows, "bleu"), COLUMNS)}
         if arguments.table == "attention":

@@ -30,7 +30,7 @@ def test_the_model_with_other_heads(tmp_path) -> None:
     example = Example("classify_news.py", tmp_path, pictures=False)
     options = ["--data", small_data("classify_news", tmp_path), "--preset", "smoke", "--steps", 4]
     out = example.succeeds(*options, "--table", "heads", "--out", "run")
-    offsets = [out.index(f"\n| {name}") for name in ("always ", "Transformer", "1 head ", "8 heads")]
+    offsets = [out.index(f"\n| {name}") for name in ("always ", "2 heads", "1 head ", "8 heads")]
     assert offsets == sorted(offsets)
     (line,) = [line for line in out.splitlines() if line.startswith("| 8 heads")]
     assert "67.8%" in line, "the report's"

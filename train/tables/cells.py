@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...models.hyperparameters import Preset
 from ..distributed import Ranks, find_ranks
 from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, whole_rows
 from ..runs.saves import SavedStates
@@ -19,8 +20,8 @@ Row = dict[str, Any]
 #: Rows, and the columns of `markdown_table` that show them.
 Table = tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]
 FINISHED = "cells.jsonl"
-ABLATIONS = ("heads", "layers")
-HEADS, LAYERS = (1, 4, 8, 16), (1, 2, 4, 6)
+#: Name of an ablation -> the preset's field, and its values in the table.
+ABLATIONS = {"heads": ("nhead", (1, 4, 8, 16)), "layers": ("layers", (1, 2, 4, 6))}
 
 
 def finish_cells(
@@ -167,13 +168,17 @@ def write_tables(run: RunFolder, tables: Mapping[str, Table]) -> str:
     return text
 
 
-def ablation_cells(name: str, d_model: int) -> dict[str, dict[str, Any]]:
-    """Name of the cell -> changes to the model: 1, 4, 8 and 16 heads (those that divide d_model), or 1 to 6 layers."""
-    if name == "heads":
-        return {numbered(heads, "head"): {"nhead": heads} for heads in HEADS if d_model % heads == 0}
-    if name == "layers":
-        return {numbered(layers, "layer"): {"layers": layers} for layers in LAYERS}
-    raise ValueError(f"unknown ablation {name!r}: use one of {', '.join(ABLATIONS)}")
+def ablation_cells(name: str | None, preset: Preset) -> tuple[str, dict[str, dict[str, Any]]]:
+    """The name of the preset's own cell, and the name of each other cell with its change to the preset.
+
+    Heads must divide d_model. Without such a table ("attention", None) the name is "" and there are no cells.
+    """
+    if name not in ABLATIONS:
+        return "", {}
+    field, values = ABLATIONS[name]
+    own = getattr(preset, field)
+    others = [n for n in values if n != own and (field != "nhead" or preset.d_model % n == 0)]
+    return numbered(own, name[:-1]), {numbered(n, name[:-1]): {field: n} for n in others}
 
 
 def numbered(count: float, thing: str) -> str:

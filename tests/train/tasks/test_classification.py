@@ -120,10 +120,12 @@ def test_errors_are_listed() -> None:
 
 
 def test_ablations_name_their_cells() -> None:
-    assert ablation_cells("heads", 24) == {"1 head": {"nhead": 1}, "4 heads": {"nhead": 4}, "8 heads": {"nhead": 8}}
-    assert list(ablation_cells("layers", 24)) == ["1 layer", "2 layers", "4 layers", "6 layers"]
-    with pytest.raises(ValueError, match="unknown ablation"):
-        ablation_cells("width", 24)
+    """The preset's own cell is the run's model, which is not trained twice."""
+    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], d_model=24, nhead=4, layers=3)
+    assert ablation_cells("heads", preset) == ("4 heads", {"1 head": {"nhead": 1}, "8 heads": {"nhead": 8}})
+    own, others = ablation_cells("layers", preset)
+    assert (own, list(others)) == ("3 layers", ["1 layer", "2 layers", "4 layers", "6 layers"])
+    assert ablation_cells("attention", preset) == ("", {})
 
 
 def test_a_teacher_of_other_classes_is_refused(tmp_path) -> None:
