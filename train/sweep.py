@@ -4,6 +4,9 @@ python -m handloom.train.sweep --out sweeps/a --grid seed=0,1 --grid set.dropout
     examples/translate_de_en.py --preset laptop
 mpirun -n 5 python -m handloom.train.sweep ...      four cells at a time; the fifth process hands them out
 
+--change NAME=VALUE,... changes one option at a time, for the question which of many changes helps. The table is also
+written as results.json.
+
 Each combination is a cell: the script with `--seed 0 --set dropout=0.1 --out sweeps/a/CELL` added. A sweep
 that is started again skips finished cells and resumes the others.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -32,22 +36,28 @@ from .runs.checkpoints import make_folder
 from .runs.folder import RunFolder, read_metrics
 from .runs.locks import folder_lock
 from .runs.plots import plot_lines
+from .runs.results import write_results
 from .runs.saves import SavedStates
 from .tables.cells import FINISHED, finish_cells, markdown_table
 
 
-def grid_cells(grids: Sequence[str]) -> dict[str, dict[str, str]]:
+def grid_cells(grids: Sequence[str], changes: Sequence[str] = ()) -> dict[str, dict[str, str]]:
     """All combinations of NAME=VALUE,VALUE,...: cell name -> option -> value.
+
+    With changes, of the same form, each combination is there as it is, and with each single change.
 
     Raises InputError for a grid that is not of this form, or names an option twice.
     """
     axes: dict[str, list[str]] = {}
-    for grid in grids:
+    for grid in (*grids, *changes):
         name, equals, values = grid.partition("=")
         if not name or not equals or not all(values.split(",")) or name in axes:
             raise InputError(f"--grid {grid}: give NAME=VALUE,VALUE,... with every option once, such as seed=0,1,2.")
         axes[name] = values.split(",")
-    cells = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    names = list(axes)[: len(grids)]
+    bases = [dict(zip(names, values, strict=True)) for values in itertools.product(*(axes[name] for name in names))]
+    single: list[dict[str, str]] = [{}, *({name: value} for name in list(axes)[len(grids) :] for value in axes[name])]
+    cells = [base | change for base in bases for change in single]
     return {",".join(f"{name}={value}".replace("/", "_") for name, value in cell.items()): cell for cell in cells}
 
 
@@ -110,12 +120,14 @@ def _executor() -> Iterator[Any]:
 
 
 def write_table(out: Path, rows: Iterable[Mapping[str, Any]], options: Sequence[str]) -> str:
-    """Write table.md and comparison.png of the finished cells; returns the table."""
+    """Write table.md, results.json and comparison.png of the finished cells; returns the table."""
     rows = list(rows)
     columns = {name: name for name in options}
-    columns |= {"valid_loss": "best validation loss:.4f", "best_step": "at step:,", "seconds": "seconds:.0f"}
+    columns |= {"valid_loss": "best validation loss:.4f", "best_step": "at step:,"}
+    columns |= {"valid_accuracy": "accuracy there:.4f", "seconds": "seconds:.0f"}
     table = markdown_table(rows, columns)
     write_text(out / "table.md", table + "\n")
+    write_results(out / "results.json", {"command": shlex.join(["python", *sys.orig_argv[1:]])}, {"cells": rows})
     lines = compare([out / row["cell"] for row in rows])[1]
     plot_lines(lines, out / "comparison.png", x_label="step (updates)", y_label="validation loss (nats)")
     return table
@@ -130,15 +142,17 @@ def main() -> None:
     parser.add_argument("--out", type=path, required=True, help="folder for the cells, table.md and comparison.png")
     grid = "an option and its values, separated by commas; set.X means --set X; repeat for more options"
     parser.add_argument("--grid", action="append", required=True, metavar="NAME=VALUE,...", help=grid)
+    single = "an option of which each value is tried by itself, beside the cell without it; repeat for more options"
+    parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE,...", help=single)
     parser.add_argument("script", nargs="+", help="script to run, followed by the options that all cells share")
     arguments = parser.parse_args()
-    cells = grid_cells(arguments.grid)
+    cells = grid_cells(arguments.grid, arguments.change)
     if not Path(arguments.script[0]).is_file():
         raise InputError(f"The script {arguments.script[0]} does not exist. Put -- before it, its options after it.")
     with folder_lock(make_folder(arguments.out)) if find_ranks().first else nullcontext():
         rows, failed = run_sweep(arguments.out, cells, arguments.script)
         if rows:
-            print(f"\n{write_table(arguments.out, rows, list(next(iter(cells.values()))))}")
+            print(f"\n{write_table(arguments.out, rows, list(dict.fromkeys(name for cell in cells.values() for name in cell)))}")
             print(f"\n{arguments.out} holds table.md and comparison.png")
     if failed:
         raise InputError(f"{len(failed)} of {len(cells)} cells failed: {', '.join(failed)}. Start the sweep again.")

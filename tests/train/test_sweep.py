@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -76,6 +77,9 @@ def test_a_sweep_goes_on_where_it_was(folder) -> None:
     assert rows == [["0", "0.1", "1.0500", "2"], ["0", "0.5", "1.2500", "2"],
                     ["1", "0.1", "2.0500", "2"], ["1", "0.5", "2.2500", "2"]]  # fmt: skip
     assert table in second.stdout
+    results = json.loads((folder / "out/results.json").read_text())
+    assert results["command"].endswith("-- script.py")
+    assert [row["valid_loss"] for row in results["tables"]["cells"]] == [1.05, 1.25, 2.05, 2.25]
     assert (folder / "out/comparison.png").stat().st_size > 5000
     assert "hello from the cell" not in second.stdout
     third = sweep(folder)
@@ -113,6 +117,13 @@ def test_a_cell_that_was_stopped_goes_on(tmp_path) -> None:
 def test_grids() -> None:
     cells = grid_cells(["seed=0,1", "data=a/b"])
     assert cells == {"seed=0,data=a_b": {"seed": "0", "data": "a/b"}, "seed=1,data=a_b": {"seed": "1", "data": "a/b"}}
+    single = grid_cells(["seed=0"], ["schedule=cosine,linear", "set.norm_first=true"])
+    assert list(single.values()) == [
+        {"seed": "0"},
+        {"seed": "0", "schedule": "cosine"},
+        {"seed": "0", "schedule": "linear"},
+        {"seed": "0", "set.norm_first": "true"},
+    ]
     for wrong in (["seed"], ["=1"], ["seed=1,,2"], ["seed=0", "seed=1"]):
         with pytest.raises(InputError, match="with every option once"):
             grid_cells(wrong)

@@ -94,7 +94,7 @@ def _with_epochs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def beside_the_report(rows: Sequence[dict[str, Any]], metric: Literal["accuracy", "bleu"]) -> list[dict[str, Any]]:
-    """The rows of the cells of `ablation_cells`, with what the report has for this metric as "report_accuracy" or "report_bleu"."""
+    """The rows of the cells, with what the report has for this metric as "report_accuracy" or "report_bleu"."""
     which = ("accuracy", "bleu").index(metric)
     stated = {numbered(n, thing): found[which] for thing, cells in ABLATED.items() for n, found in cells.items()}
     return [{**row, f"report_{metric}": stated.get(row["cell"])} for row in rows]
