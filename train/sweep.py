@@ -152,7 +152,8 @@ def main() -> None:
     with folder_lock(make_folder(arguments.out)) if find_ranks().first else nullcontext():
         rows, failed = run_sweep(arguments.out, cells, arguments.script)
         if rows:
-            print(f"\n{write_table(arguments.out, rows, list(dict.fromkeys(name for cell in cells.values() for name in cell)))}")
+            options = list(dict.fromkeys(name for cell in cells.values() for name in cell))
+            print(f"\n{write_table(arguments.out, rows, options)}")
             print(f"\n{arguments.out} holds table.md and comparison.png")
     if failed:
         raise InputError(f"{len(failed)} of {len(cells)} cells failed: {', '.join(failed)}. Start the sweep again.")
