@@ -16,7 +16,7 @@ from ..errors import InputError
 from .asking import Ask
 from .mutants import MUTANTS, mutants_of
 from .packing import packed
-from .step import Call
+from .step import StepCall
 from .subject import Subject
 
 ENTRIES = 24  # compared entries of each input, in three equal parts: see `some_entries`
@@ -47,13 +47,11 @@ def check(subject: Subject, ask: Ask) -> dict[str, Any]:
     }
 
 
-def checked(call: Call, seed: int = 0) -> GradcheckReport:
+def checked(call: StepCall, seed: int = 0) -> GradcheckReport:
     """The check of a call in float64. Each evaluation draws the same random numbers."""
     wanted = [i for i, source in enumerate(call.sources) if source is not None]
     fixed = [_wide(value) for value in call.seen.inputs]
-    states = {
-        name: value.get_state() for name, value in call.seen.settings.items() if isinstance(value, Generator)
-    }
+    states = {name: value.get_state() for name, value in call.seen.settings.items() if isinstance(value, Generator)}
 
     def again() -> Function:
         fresh = call.seen.again()
@@ -113,7 +111,7 @@ def _wide(value: Any) -> Any:
     return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
 
 
-def _described(entries: EntryCheck, call: Call) -> dict[str, Any]:
+def _described(entries: EntryCheck, call: StepCall) -> dict[str, Any]:
     wanted = [i for i, source in enumerate(call.sources) if source is not None]
     index = wanted[int(entries.name.removeprefix("input "))]
     source = call.sources[index]
@@ -133,7 +131,7 @@ def _described(entries: EntryCheck, call: Call) -> dict[str, Any]:
     }
 
 
-def _operand(call: Call, index: int) -> str:
+def _operand(call: StepCall, index: int) -> str:
     """The name of an operand in the call of the op, such as "query"; "parts 2" for one of several."""
     kind = type(call.seen.call)
     plain = kind.plain_form or kind  # a quick form may take its operands as `*operands`

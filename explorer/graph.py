@@ -19,7 +19,7 @@ from ..autograd.ops.elementwise import Elementwise
 from ..autograd.row_gradient import as_dense
 from .asking import Ask
 from .packing import packed
-from .step import Call, Step
+from .step import RecordedStep, StepCall
 from .subject import Subject
 
 ROW, LANE = 30, 9  # pixels from row to row, from lane to lane
@@ -55,14 +55,14 @@ def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
     }
 
 
-def default_open(step: Step) -> list[str]:
+def default_open(step: RecordedStep) -> list[str]:
     """The stacks of layers, whose layers stay closed."""
     return sorted({f"{call.module[0]}#{first}" for call, first in _firsts(step, 1) if len(call.module) > 1})
 
 
-def _firsts(step: Step, depth: int) -> list[tuple[Call, int]]:
+def _firsts(step: RecordedStep, depth: int) -> list[tuple[StepCall, int]]:
     """Each call with the first call of its contiguous run in the same module, at this depth."""
-    found: list[tuple[Call, int]] = []
+    found: list[tuple[StepCall, int]] = []
     first = 0
     for i, call in enumerate(step.calls):
         if i and call.module[:depth] != step.calls[i - 1].module[:depth]:
@@ -71,11 +71,11 @@ def _firsts(step: Step, depth: int) -> list[tuple[Call, int]]:
     return found
 
 
-def folded(step: Step, opened: set[str]) -> list[dict[str, Any]]:
+def folded(step: RecordedStep, opened: set[str]) -> list[dict[str, Any]]:
     """The rows. Each contiguous run of a module's calls is a row of its own, so that all arcs lead downwards."""
     rows: list[dict[str, Any]] = []
 
-    def add(calls: list[Call], depth: int) -> None:
+    def add(calls: list[StepCall], depth: int) -> None:
         at = 0
         while at < len(calls):
             module, run = calls[at].module[: depth + 1], [calls[at]]
@@ -107,7 +107,7 @@ def folded(step: Step, opened: set[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _call_row(call: Call, depth: int) -> dict[str, Any]:
+def _call_row(call: StepCall, depth: int) -> dict[str, Any]:
     return {
         "kind": "call",
         "key": f"call {call.number}",
@@ -122,17 +122,17 @@ def _call_row(call: Call, depth: int) -> dict[str, Any]:
     }
 
 
-def _shape(call: Call) -> list[int]:
+def _shape(call: StepCall) -> list[int]:
     return list(np.shape(call.seen.outputs[0]))
 
 
-def _norm(call: Call) -> float | None:
+def _norm(call: StepCall) -> float | None:
     """The norm of the gradient at the call's results."""
     arrived = [g for g in call.seen.output_gradients or [] if g is not None]
     return float(np.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in arrived))) if arrived else None
 
 
-def form(call: Call) -> str:
+def form(call: StepCall) -> str:
     """ "fused" for a call that replaces several small ops, "plain" for others."""
     return "plain" if call.seen.call.composed is None else "fused"
 
@@ -179,7 +179,7 @@ def _fitted(gradients: list[Any], inputs: list[Any]) -> list[Any]:
     return [*gradients, *[None] * (len(inputs) - len(gradients))]
 
 
-def _source_text(step: Step, source: int | str | None) -> str:
+def _source_text(step: RecordedStep, source: int | str | None) -> str:
     if source is None:
         return "no gradient"
     if isinstance(source, str):
@@ -205,7 +205,7 @@ def shown(value: Any) -> dict[str, Any] | None:
     }
 
 
-def sources_of(one: Call) -> list[dict[str, Any]]:
+def sources_of(one: StepCall) -> list[dict[str, Any]]:
     """The text of the call's forward and backward rule and, where a quick form made it, of the op's plain form."""
     kind = type(one.seen.call)
     texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
@@ -227,7 +227,7 @@ def sources_of(one: Call) -> list[dict[str, Any]]:
     return found
 
 
-def composed(one: Call) -> dict[str, Any] | None:
+def composed(one: StepCall) -> dict[str, Any] | None:
     """The gradients of a fused call and of its composed form, and their largest differences."""
     call, seen = one.seen.call, one.seen
     if call.composed is None or not seen.input_gradients:

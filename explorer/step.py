@@ -16,7 +16,7 @@ from ..nn import Module, running_modules
 
 
 @dataclass
-class Call:
+class StepCall:
     """One call that leads to the loss.
 
     Attributes:
@@ -42,23 +42,23 @@ class Call:
 
 
 @dataclass
-class Step:
+class RecordedStep:
     """A recorded step: its calls, its loss in nats a token, the gradient of each parameter that it reached, and the
     loss as it is without dropout."""
 
-    calls: list[Call]
+    calls: list[StepCall]
     loss: float
     gradients: dict[str, np.ndarray]
     evaluated: float = float("nan")
 
-    def call(self, number: int) -> Call:
+    def call(self, number: int) -> StepCall:
         """Raises InputError if there is no such call."""
         if not 0 <= number < len(self.calls):
             raise InputError(f"This step has calls 0 to {len(self.calls) - 1}.")
         return self.calls[number]
 
 
-def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> Step:
+def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> RecordedStep:
     """Forward and backward pass of `loss_of()` in training mode; restores the random generators afterwards."""
     layers = [value for module in model.modules() for value in vars(module).values()]
     generators = [default_generator, *(value for value in layers if isinstance(value, Generator))]
@@ -84,10 +84,10 @@ def recorded_step(model: Module, loss_of: Callable[[], Tensor]) -> Step:
     reached = _reached(loss)
     seen = sorted((one for one in recording.calls if id(one.call) in reached), key=lambda one: one.call.number)
     numbers = {id(one.call): number for number, one in enumerate(seen)}
-    calls = [Call(number, one, (), _sources(one, numbers, names)) for number, one in enumerate(seen)]
+    calls = [StepCall(number, one, (), _sources(one, numbers, names)) for number, one in enumerate(seen)]
     for call in calls:
         call.module = _module_of(model, call, names)
-    return Step(calls, loss.item(), gradients)
+    return RecordedStep(calls, loss.item(), gradients)
 
 
 def _reached(loss: Tensor) -> set[int]:
@@ -114,7 +114,7 @@ def _sources(seen: RecordedCall, numbers: dict[int, int], names: dict[int, list[
     return sources
 
 
-def _module_of(model: Module, call: Call, names: dict[int, list[str]]) -> tuple[str, ...]:
+def _module_of(model: Module, call: StepCall, names: dict[int, list[str]]) -> tuple[str, ...]:
     """The module that was running, or one below it that most of the call's parameters belong to.
 
     A layer may use another's parameters without calling it: `norm.after`, a fused feed-forward.
@@ -136,7 +136,7 @@ def _module_of(model: Module, call: Call, names: dict[int, list[str]]) -> tuple[
 
 
 def path_of(name: str) -> tuple[str, ...]:
-    """"encoder.layers.0.norm1" -> ("encoder", "layers.0", "norm1"): a number belongs to its list's name."""
+    """ "encoder.layers.0.norm1" -> ("encoder", "layers.0", "norm1"): a number belongs to its list's name."""
     path: list[str] = []
     for part in name.split(".") if name else []:
         if part.isdecimal() and path:

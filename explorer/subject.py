@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, no_grad, ops
-from ..autograd.ops.attention import Conditions
+from ..autograd.ops.attention import MaskSpec
 from ..errors import InputError
 from ..files import read_json
 from ..models import LanguageModel, Rules, Strategy
@@ -24,7 +24,7 @@ from ..train.tasks.classification import Classifier, text_ids
 from ..train.tasks.foreign import is_foreign
 from ..train.tasks.language_modelling import Windows, Writer, language_model_loss
 from ..train.tasks.translation import Translator
-from .step import Step, recorded_step
+from .step import RecordedStep, recorded_step
 
 CONTINUED = 12  # tokens that a language model generates after the text
 
@@ -63,8 +63,8 @@ class Layer:
         given = {name: settings.get(name) for name in ("mask", "key_lengths", "window")}
         slopes = settings.get("alibi_slopes")
         slopes = None if slopes is None else np.asarray(getattr(slopes, "data", slopes))
-        conditions = Conditions(queries, keys, causal=settings["causal"], slopes=slopes, **given)
-        allowed, alibi = conditions.as_mask(), conditions.alibi(np.float32)
+        mask_spec = MaskSpec(queries, keys, causal=settings["causal"], slopes=slopes, **given)
+        allowed, alibi = mask_spec.as_mask(), mask_spec.alibi(np.float32)
         total = np.zeros((1, heads, queries, keys), np.float32)
         if settings.get("bias") is not None:
             bias = settings["bias"]
@@ -126,7 +126,7 @@ class Subject:
     def __init__(self, run: Path):
         self.run = run
         self._last: tuple[tuple[str, ...], Pass] | None = None
-        self._step: tuple[str, Step] | None = None
+        self._step: tuple[str, RecordedStep] | None = None
 
     def watched(self, text: str, off: Sequence[str] = ()) -> Pass:
         """The pass over `text`; the last one is kept, since several views need it.
@@ -178,7 +178,7 @@ class Subject:
     def _watch(self, text: str) -> Pass:
         raise NotImplementedError
 
-    def step(self, text: str) -> Step:
+    def step(self, text: str) -> RecordedStep:
         """A training step on `text`, recorded; the last one is kept."""
         if self._step is None or self._step[0] != text:
             loss = self.training_loss(text)

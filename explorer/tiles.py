@@ -9,7 +9,7 @@ import numpy as np
 
 from ..autograd import default_generator, no_grad, ops, record
 from ..autograd.backend import DeviceError, check_device, to_device
-from ..autograd.ops.attention import Conditions, attention_plain
+from ..autograd.ops.attention import MaskSpec, attention_plain
 from ..autograd.ops.attention_blocked import BLOCKS_FROM, BlockedAttention, blocks, can_skip
 from ..autograd.ops.registry import refused_by
 from .asking import Ask
@@ -32,15 +32,15 @@ def tiles(subject: Subject, ask: Ask) -> dict[str, Any]:
     causal = bool(layer.call.settings["causal"])
     future = ~past(queries, keys) if causal else False
     mask = np.isfinite(layer.added()[head])[None, None] | future  # the mask without its causal part
-    conditions = Conditions(queries, keys, mask=None if mask.all() else mask, causal=causal)
-    found, trace = compared(arrays, bias, conditions, layer.scale, size, query)
+    mask_spec = MaskSpec(queries, keys, mask=None if mask.all() else mask, causal=causal)
+    found, trace = compared(arrays, bias, mask_spec, layer.scale, size, query)
     return {
         "layer": described(layer),
         "rows": seen.tokens[layer.rows],
         "columns": seen.tokens[layer.columns],
         "block": size,
         "methods": found,
-        "tiles": grid(conditions, queries, keys, size),
+        "tiles": grid(mask_spec, queries, keys, size),
         "trace": trace,
         "long": BLOCKS_FROM,
     }
@@ -54,14 +54,14 @@ def finite_bias(layer: Layer, head: int) -> np.ndarray | None:
 
 
 def compared(
-    arrays: list[np.ndarray], bias: np.ndarray | None, conditions: Conditions, scale: float, size: int, query: int
+    arrays: list[np.ndarray], bias: np.ndarray | None, mask_spec: MaskSpec, scale: float, size: int, query: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The methods, each with its output for the query, and the trace of the blocked one."""
     operands = arrays if bias is None else [*arrays, bias]
 
     def by_method(method: str) -> Callable[..., Any]:
         def compute(query: Any, key: Any, value: Any, bias: Any = None) -> Any:
-            how: dict[str, Any] = {"mask": conditions.mask, "causal": conditions.causal, "scale": scale}
+            how: dict[str, Any] = {"mask": mask_spec.mask, "causal": mask_spec.causal, "scale": scale}
             return ops.attention(query, key, value, bias=bias, method=method, **how)
 
         return compute
@@ -80,11 +80,11 @@ def compared(
             row = {"keys": [k.start, k.stop], "m": now, "rescale": rescale, "l": float(total[0, 0, 0, at])}
             trace.append(row | {"o": packed(o[0, 0, at])})
 
-    blocked = BlockedAttention(conditions, 0.0, scale, default_generator, size)
+    blocked = BlockedAttention(mask_spec, 0.0, scale, default_generator, size)
     blocked.observe = observe
     methods: list[tuple[str, Any, int]] = [
-        ("standard", by_method("standard"), conditions.query_length * conditions.key_length),
-        ("blocked", blocked, min(size, conditions.query_length) * min(size, conditions.key_length)),
+        ("standard", by_method("standard"), mask_spec.query_length * mask_spec.key_length),
+        ("blocked", blocked, min(size, mask_spec.query_length) * min(size, mask_spec.key_length)),
     ]
     moved, refused = on_device(operands)
     if refused is None:
@@ -119,13 +119,13 @@ def past(queries: int, keys: int) -> np.ndarray:
     return np.tri(queries, keys, keys - queries, dtype=bool)
 
 
-def grid(conditions: Conditions, queries: int, keys: int, size: int) -> list[dict[str, Any]]:
+def grid(mask_spec: MaskSpec, queries: int, keys: int, size: int) -> list[dict[str, Any]]:
     """Every block of queries and keys, in the order of computation, and whether it is skipped."""
     size = min(size, max(queries, keys))
     found = []
     for q in blocks(queries, size):
         for k in blocks(keys, size):
-            skipped = can_skip(conditions, (slice(0, 1), slice(0, 1), q, k))
+            skipped = can_skip(mask_spec, (slice(0, 1), slice(0, 1), q, k))
             found.append({"queries": [q.start, q.stop], "keys": [k.start, k.stop], "skipped": skipped})
     return found
 

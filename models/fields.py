@@ -59,7 +59,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Form:
+class Parsed:
     """What `check` takes without a ValueError; `words` says which that is."""
 
     check: Callable[[Any], Any]
@@ -81,7 +81,7 @@ NotNegative = Annotated[float, Bounds(0)]
 Fraction = Annotated[float, Bounds(0, 1, below=True)]
 Activation = Annotated[str, Choices(tuple(ACTIVATIONS))]
 Positions = Annotated[str, Choices(POSITIONS)]
-Pattern = Annotated[str, Form(lambda text: with_pattern(text, None), "full, local:SIZE or strided:SIZE")]
+Pattern = Annotated[str, Parsed(lambda text: with_pattern(text, None), "full, local:SIZE or strided:SIZE")]
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def fits(kind: Any, value: Any) -> bool:
         return kind is bool and isinstance(value, bool)
     if not isinstance(value, {int: Integral, float: Real}.get(kind, typing.get_origin(kind) or kind)):
         return False
-    if isinstance(rule, Form):
+    if isinstance(rule, Parsed):
         try:
             rule.check(value)
         except ValueError:
@@ -192,7 +192,7 @@ def described(kind: Any, none: bool = True) -> str:
         words = f"{len(kind.__args__)} values, a comma between them, each {described(kind.__args__[0])}"
     elif isinstance(rule, Choices):
         words = f"one of {', '.join(map(str, rule.words))}"
-    elif isinstance(rule, Form):
+    elif isinstance(rule, Parsed):
         words = rule.words
     else:
         names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
@@ -207,7 +207,7 @@ def without_none(kind: Any) -> Any:
 
 
 def plain_kind(kind: Any) -> tuple[Any, Any]:
-    """The Python type of an annotation without `None`, and its Bounds, Choices or Form; None if it has none."""
+    """The Python type of an annotation without `None`, and its Bounds, Choices or Parsed; None if it has none."""
     return _with_rule(without_none(kind))
 
 
@@ -227,7 +227,7 @@ def _alternatives(kind: Any) -> tuple[Any, bool]:
 
 
 def _with_rule(kind: Any) -> tuple[Any, Any]:
-    """The plain kind and its Bounds, Choices or Form; None if it has none."""
+    """The plain kind and its Bounds, Choices or Parsed; None if it has none."""
     if typing.get_origin(kind) is Literal:
         return str, Choices(typing.get_args(kind))
     if typing.get_origin(kind) is Annotated:

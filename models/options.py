@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from ..nn.normalization import NORMS
 from ..nn.transformer import BIASES
-from .fields import Choices, Form, Fraction, Rate, Size, fits
+from .fields import Choices, Fraction, Parsed, Rate, Size, fits
 
 
 def _check_rotary(options: dict[str, Any]) -> None:
@@ -18,7 +18,7 @@ def _check_rotary(options: dict[str, Any]) -> None:
         raise ValueError("an option that is not a number above 0")
 
 
-Rotary = Annotated[dict[str, Any], Form(_check_rotary, "base, factor, low, high or length, each a number above 0")]
+Rotary = Annotated[dict[str, Any], Parsed(_check_rotary, "base, factor, low, high or length, each a number above 0")]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ class StandardAttention(QuickForm):
         self.save(query, key, value, *(() if bias is None else (bias,)))
         xp = array_module(query)
         batch, heads, queries, _ = query.shape
-        mask = self.conditions.as_mask(xp)
+        mask = self.mask_spec.as_mask(xp)
         shape = (batch, key.shape[2], heads, queries)
         wide = _wide(np.result_type(query.dtype, key.dtype))
         weights = xp.empty(shape, query.dtype)
@@ -60,8 +60,8 @@ class StandardAttention(QuickForm):
             keep_mask = xp.asarray(keep_mask)
         full = batch, heads, queries, key.shape[2]
         added = [] if bias is None else [keys_first(with_four_axes("bias", bias.astype(wide, copy=False), full))]
-        if self.conditions.slopes is not None:
-            added.append(keys_first(self.conditions.alibi(wide, xp)))
+        if self.mask_spec.slopes is not None:
+            added.append(keys_first(self.mask_spec.alibi(wide, xp)))
         if mask is not None:
             added.append(keys_first(xp.where(mask, 0, -np.inf).astype(wide)))
 

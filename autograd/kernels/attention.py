@@ -27,7 +27,7 @@ _FAR = 1 << 30  # beyond any distance between positions
 
 
 @dataclass(frozen=True)
-class Call:
+class AttentionOptions:
     """What is asked of the kernels besides query, key and value; see `ops.attention` for the meaning."""
 
     scale: float
@@ -70,25 +70,25 @@ class AttentionKernels:
             f"one has {self.capability / 10}"
         )
 
-    def mask_tiles(self, query: Any, value: Any, call: Call) -> Any:
+    def mask_tiles(self, query: Any, value: Any, options: AttentionOptions) -> Any:
         """For each tile of the call's mask, 32 x 32 pairs, whether any of it is true; None without a mask."""
-        if call.mask is None:
+        if options.mask is None:
             return None
-        batch, heads, rows, columns = call.mask.shape
+        batch, heads, rows, columns = options.mask.shape
         shape = batch, heads, math.ceil(rows / MASK_TILE), math.ceil(columns / MASK_TILE)
         tiles = array_module(query).empty(shape, dtype=bool)
         if tiles.size:
-            constants, _ = self._forward_variant(query, value, call)
+            constants, _ = self._forward_variant(query, value, options)
             self._launch(
                 ("attention_forward.cu", "attention_mask_tiles", constants),
                 (math.ceil(tiles.size / constants["WARPS"]),),
                 0,
-                (call.mask, tiles, *_broadcast_strides(call.mask)),
+                (options.mask, tiles, *_broadcast_strides(options.mask)),
                 (*map(np.int32, (heads, rows, columns)), np.int64(tiles.size)),
             )
         return tiles
 
-    def forward(self, query: Any, key: Any, value: Any, call: Call) -> tuple[Any, Any]:
+    def forward(self, query: Any, key: Any, value: Any, options: AttentionOptions) -> tuple[Any, Any]:
         """The output (batch, heads, query_length, value_dim) and the log2-sum-exp (batch, heads, query_length)."""
         xp = array_module(query)
         batch, heads, queries, _ = query.shape
@@ -97,7 +97,7 @@ class AttentionKernels:
         log_sum_exp = xp.empty((batch, heads, queries), dtype=np.float32)
         query, key, value = map(_rows_contiguous, (query, key, value))
         if log_sum_exp.size:
-            constants, shared = self._forward_variant(query, value, call)
+            constants, shared = self._forward_variant(query, value, options)
             per_block = 16 * constants["M_TILES"] * constants["WARPS"]
             self._launch(
                 ("attention_forward.cu", "attention_forward", constants),
@@ -105,7 +105,7 @@ class AttentionKernels:
                 shared,
                 (query, key, value, out, log_sum_exp, *_strides(query, key, value, out)),
                 _aligned(query, key, value, out),
-                _pair_arguments(query, key, value, call),
+                _pair_arguments(query, key, value, options),
             )
         return out, log_sum_exp
 
@@ -114,7 +114,7 @@ class AttentionKernels:
         query: Any,
         key: Any,
         value: Any,
-        call: Call,
+        options: AttentionOptions,
         out: Any,
         log_sum_exp: Any,
         g: Any,
@@ -135,7 +135,7 @@ class AttentionKernels:
         if not (batch and heads):
             return d_query, d_key, d_value
         delta = xp.empty(log_sum_exp.shape, dtype=np.float32)
-        constants, shared = self._backward_variant(query, value, call)
+        constants, shared = self._backward_variant(query, value, options)
         owned, block = 16 * constants["M_TILES"] * constants["WARPS"], constants["BLOCK"]
         tiles = math.ceil(queries / block)
         sums = None if deterministic else xp.zeros((batch, heads, tiles, block * constants["D"]), np.float32)
@@ -146,7 +146,7 @@ class AttentionKernels:
                 0,
                 (g, out, delta, *_strides(g, out), *map(np.int32, (heads, queries, value_dim)), np.int64(delta.size)),
             )
-        pair_arguments = _pair_arguments(query, key, value, call)
+        pair_arguments = _pair_arguments(query, key, value, options)
         if keys:
             self._launch(
                 ("attention_backward.cu", "attention_backward_keys", constants),
@@ -172,17 +172,17 @@ class AttentionKernels:
                 (tiles, heads, batch),
                 block * constants["D"] * query.dtype.itemsize,
                 (sums, d_query, *_strides(d_query), *_aligned(d_query)),
-                (*map(np.int32, (queries, query.shape[3])), np.float32(call.scale)),
+                (*map(np.int32, (queries, query.shape[3])), np.float32(options.scale)),
             )
         return d_query, d_key, d_value
 
-    def _forward_variant(self, query: Any, value: Any, call: Call) -> tuple[dict[str, int], int]:
+    def _forward_variant(self, query: Any, value: Any, options: AttentionOptions) -> tuple[dict[str, int], int]:
         """The constants of the kernel and its bytes of shared memory."""
-        constants = forward_constants(*_asked(query, value, call))
+        constants = forward_constants(*_asked(query, value, options))
         return constants, forward_shared(constants)
 
-    def _backward_variant(self, query: Any, value: Any, call: Call) -> tuple[dict[str, int], int]:
-        for constants in backward_constants(*_asked(query, value, call)):
+    def _backward_variant(self, query: Any, value: Any, options: AttentionOptions) -> tuple[dict[str, int], int]:
+        for constants in backward_constants(*_asked(query, value, options)):
             if backward_shared(constants) <= self.shared_limit:
                 break
         return constants, backward_shared(constants)
@@ -249,36 +249,36 @@ def backward_shared(constants: dict[str, int]) -> int:
     return ((2 * owned + 4 * block) * constants["D"] + pairs) * size + 2 * block * 8
 
 
-def _asked(query: Any, value: Any, call: Call) -> tuple[int, int, int]:
+def _asked(query: Any, value: Any, options: AttentionOptions) -> tuple[int, int, int]:
     """HALF, D, EXTRAS."""
     padded = max(32, 32 * math.ceil(max(query.shape[3], value.shape[3]) / 32))
-    return int(query.dtype == np.float16), padded, int(call.extras)
+    return int(query.dtype == np.float16), padded, int(options.extras)
 
 
-def _pair_arguments(query: Any, key: Any, value: Any, call: Call) -> tuple[Any, ...]:
+def _pair_arguments(query: Any, key: Any, value: Any, options: AttentionOptions) -> tuple[Any, ...]:
     """PAIR_PARAMETERS of attention_pairs.cuh."""
     _, heads, queries, head_dim = query.shape
     keys, value_dim = value.shape[2:]
-    nearest = max(0 if call.causal else -_FAR, -_FAR if call.window is None else -call.window)
-    farthest = _FAR if call.window is None else min(call.window, _FAR)
-    threshold = min(round(call.dropout * 2**32), 2**32 - 1)
-    factor = 1 / (1 - threshold / 2**32) if call.dropout < 1 else 0.0
+    nearest = max(0 if options.causal else -_FAR, -_FAR if options.window is None else -options.window)
+    farthest = _FAR if options.window is None else min(options.window, _FAR)
+    threshold = min(round(options.dropout * 2**32), 2**32 - 1)
+    factor = 1 / (1 - threshold / 2**32) if options.dropout < 1 else 0.0
     return (
         *map(np.int32, (heads, queries, keys, keys - queries, head_dim, value_dim)),
-        np.float32(call.scale),
+        np.float32(options.scale),
         *map(np.int32, (nearest, farthest)),
-        call.key_lengths,
-        call.mask,
-        *_broadcast_strides(call.mask),
-        call.tiles,
-        *_broadcast_strides(call.tiles),
-        call.bias,
-        *_broadcast_strides(call.bias),
-        call.slopes,
+        options.key_lengths,
+        options.mask,
+        *_broadcast_strides(options.mask),
+        options.tiles,
+        *_broadcast_strides(options.tiles),
+        options.bias,
+        *_broadcast_strides(options.bias),
+        options.slopes,
         np.uint32(threshold),
         np.float32(factor),
-        call.seed,
-        np.uint32(call.number),
+        options.seed,
+        np.uint32(options.number),
     )
 
 

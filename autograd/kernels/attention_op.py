@@ -20,7 +20,7 @@ from ..ops.attention import attention_plain, with_four_axes
 from ..ops.attention_blocked import BlockedAttention, with_weights
 from ..ops.heads import empty_like_heads
 from ..ops.registry import form
-from .attention import DTYPES, MAX_HEAD_DIM, MAX_HEADS, AttentionKernels, Call, device_kernels
+from .attention import DTYPES, MAX_HEAD_DIM, MAX_HEADS, AttentionKernels, AttentionOptions, device_kernels
 from .philox import philox4x32_10
 
 #: A bit of attention's call numbers, so that it draws no words that another dropout draws: there, it is the 64th.
@@ -88,8 +88,8 @@ class FusedAttention(BlockedAttention):
 
     form = "fused"
 
-    def __init__(self, conditions, dropout, scale, generator, deterministic, **choices):
-        super().__init__(conditions, 0.0, scale, generator, block_size=None)
+    def __init__(self, mask_spec, dropout, scale, generator, deterministic, **choices):
+        super().__init__(mask_spec, 0.0, scale, generator, block_size=None)
         self.dropout, self.generator, self.deterministic = dropout, generator, deterministic
 
     def forward(self, query, key, value, bias=None):
@@ -128,17 +128,17 @@ class FusedAttention(BlockedAttention):
     def log_sum_exp(self) -> Any:
         return self.kept[1] * np.float32(np.log(2))
 
-    def call(self, query: Any, bias: Any) -> Call:
+    def call(self, query: Any, bias: Any) -> AttentionOptions:
         """The call as the kernels take it."""
-        conditions, xp = self.conditions, array_module(query)
+        mask_spec, xp = self.mask_spec, array_module(query)
         full = (*query.shape[:2], *self.lengths)
-        lengths, slopes = conditions.key_lengths, conditions.slopes
-        return Call(
+        lengths, slopes = mask_spec.key_lengths, mask_spec.slopes
+        return AttentionOptions(
             scale=self.scale,
-            mask=conditions.mask,
+            mask=mask_spec.mask,
             key_lengths=None if lengths is None else xp.ascontiguousarray(lengths, dtype=np.int32),
-            causal=conditions.causal,
-            window=conditions.window,
+            causal=mask_spec.causal,
+            window=mask_spec.window,
             bias=None if bias is None else with_four_axes("bias", bias.astype(query.dtype, copy=False), full),
             slopes=None if slopes is None else xp.ascontiguousarray(slopes, dtype=np.float32),
             dropout=self.dropout,

@@ -30,7 +30,7 @@ METHODS = ("auto", "standard", "blocked", "fused")
 
 
 def attention_plain(
-    query: Any, key: Any, value: Any, bias: Any = None, *, conditions: Conditions, dropout: float, scale: float,
+    query: Any, key: Any, value: Any, bias: Any = None, *, mask_spec: MaskSpec, dropout: float, scale: float,
     generator: Any, return_weights: Any = False, **choices: Any,
 ) -> Any:  # fmt: skip
     """softmax(Q K^T scale + bias) V, with scores of -infinity where a query may not attend.
@@ -39,9 +39,9 @@ def attention_plain(
     """
     xp, (batch, heads, queries, _), keys = array_module(array_of(query)), query.shape, key.shape[2]
     scores = matmul(widened(query), widened(key).swapaxes(-1, -2)) * scale  # (batch, heads, query, key)
-    for added in (bias, conditions.alibi(scores.dtype, xp)):
+    for added in (bias, mask_spec.alibi(scores.dtype, xp)):
         scores = scores if added is None else scores + widened(added)
-    allowed = conditions.as_mask(xp)
+    allowed = mask_spec.as_mask(xp)
     scores = scores if allowed is None else where(allowed, scores, -np.inf)
 
     # Subtracting the row's maximum doesn't change the weights and keeps exp from overflowing.
@@ -60,7 +60,7 @@ def attention_plain(
 
 
 @dataclass(frozen=True)
-class Conditions:
+class MaskSpec:
     """Which query may attend to which key, and what their distance adds to the score.
 
     Query i has position i + key_length - query_length, so that the last query and the last key have the same position.
@@ -220,7 +220,7 @@ def attention(
     xp, full = array_module(array_of(query)), (*query.shape[:2], queries, keys)
     if bias is not None:
         with_four_axes("bias", array_of(bias), full)
-    conditions = Conditions(
+    mask_spec = MaskSpec(
         queries,
         keys,
         mask=_checked_mask(array_of(mask), full, xp),
@@ -237,7 +237,7 @@ def attention(
     if refused:
         raise ValueError(f"attention: method 'fused' can't be used: {refused}; 'auto' takes another method then")
     return serve(
-        attention_plain, operands, conditions=conditions, dropout=dropout, scale=scale, generator=generator,
+        attention_plain, operands, mask_spec=mask_spec, dropout=dropout, scale=scale, generator=generator,
         return_weights=return_weights, **options,
     )  # fmt: skip
 
@@ -260,8 +260,7 @@ def _check_shapes(query: Any, key: Any, value: Any) -> None:
         or key.shape[2] != value.shape[2]
         or not query.shape[0] == key.shape[0] == value.shape[0]
         or key.shape[1] != value.shape[1]
-        or (query.shape[1] != key.shape[1]
-        and (not key.shape[1] or query.shape[1] % key.shape[1]))
+        or (query.shape[1] != key.shape[1] and (not key.shape[1] or query.shape[1] % key.shape[1]))
     ):
         raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} don't fit together")
 

@@ -27,7 +27,7 @@ from ..function import Function, unbroadcast
 from ..quick import parallel_for
 from ..random import ReplayedMask, keep_mask
 from ..tensor import Tensor, array_of
-from .attention import Conditions, attention_plain
+from .attention import MaskSpec, attention_plain
 from .heads import empty_heads, empty_like_heads
 from .registry import form, through_plain
 
@@ -42,50 +42,50 @@ Group = tuple[slice, slice]
 Block = tuple[slice, Any, slice, slice]
 
 
-def can_skip(conditions: Conditions, block: Block) -> bool:
+def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
     """Whether no query of the block may attend to any of its keys; masks and lengths on a device are not looked at."""
     rows, _, _, k = block
-    nearest, farthest = _distances(conditions, block)
+    nearest, farthest = _distances(mask_spec, block)
     return bool(
-        (conditions.causal and farthest < 0)
-        or (conditions.window is not None and (nearest > conditions.window or farthest < -conditions.window))
-        or (isinstance(conditions.key_lengths, np.ndarray) and k.start >= conditions.key_lengths[rows].max())
-        or (isinstance(conditions.mask, np.ndarray) and not part(conditions.mask, block).any())
+        (mask_spec.causal and farthest < 0)
+        or (mask_spec.window is not None and (nearest > mask_spec.window or farthest < -mask_spec.window))
+        or (isinstance(mask_spec.key_lengths, np.ndarray) and k.start >= mask_spec.key_lengths[rows].max())
+        or (isinstance(mask_spec.mask, np.ndarray) and not part(mask_spec.mask, block).any())
     )
 
 
-def added(conditions: Conditions, block: Block, dtype: Any, xp: Any) -> Any:
+def added(mask_spec: MaskSpec, block: Block, dtype: Any, xp: Any) -> Any:
     """The terms to add to a block of scores (batch, heads, key, query): ALiBi, and -inf where a query may not attend.
 
     None if there are none, as in the blocks of a causal mask that lie off the diagonal.
     """
     rows, heads, q, k = block
-    nearest, farthest = _distances(conditions, block)
-    edge = conditions.causal and nearest < 0
-    border = conditions.window is not None and (farthest > conditions.window or nearest < -conditions.window)
+    nearest, farthest = _distances(mask_spec, block)
+    edge = mask_spec.causal and nearest < 0
+    border = mask_spec.window is not None and (farthest > mask_spec.window or nearest < -mask_spec.window)
     terms, forbidden = [], []
-    if edge or border or conditions.slopes is not None:
-        position = xp.arange(q.start, q.stop) + (conditions.key_length - conditions.query_length)
+    if edge or border or mask_spec.slopes is not None:
+        position = xp.arange(q.start, q.stop) + (mask_spec.key_length - mask_spec.query_length)
         distance = position - xp.arange(k.start, k.stop)[:, None]
-        if conditions.slopes is not None:
-            terms.append(-conditions.slopes[heads, None, None].astype(dtype) * abs(distance).astype(dtype))
+        if mask_spec.slopes is not None:
+            terms.append(-mask_spec.slopes[heads, None, None].astype(dtype) * abs(distance).astype(dtype))
         if edge:
             forbidden.append(distance < 0)
         if border:
-            forbidden.append(abs(distance) > conditions.window)
-    lengths = conditions.key_lengths
+            forbidden.append(abs(distance) > mask_spec.window)
+    lengths = mask_spec.key_lengths
     if lengths is not None and not (isinstance(lengths, np.ndarray) and k.stop <= lengths[rows].min()):
         forbidden.append((xp.arange(k.start, k.stop) >= lengths[rows, None])[:, None, :, None])
-    if conditions.mask is not None:
-        forbidden.append(~part(conditions.mask, block).swapaxes(-1, -2))
+    if mask_spec.mask is not None:
+        forbidden.append(~part(mask_spec.mask, block).swapaxes(-1, -2))
     terms += [xp.where(mask, dtype.type(-np.inf), dtype.type(0)) for mask in forbidden]
     return sum(terms[1:], start=terms[0]) if terms else None
 
 
-def _distances(conditions: Conditions, block: Block) -> tuple[int, int]:
+def _distances(mask_spec: MaskSpec, block: Block) -> tuple[int, int]:
     """The smallest and the largest difference (query position - key position) in the block."""
     _, _, q, k = block
-    shift = conditions.key_length - conditions.query_length
+    shift = mask_spec.key_length - mask_spec.query_length
     return q.start + shift - (k.stop - 1), q.stop - 1 + shift - k.start
 
 
@@ -129,7 +129,7 @@ def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) 
 
 
 class BlockedAttention(Function):
-    """Blocked attention under `conditions`, with at most `block_size` queries and keys in a block.
+    """Blocked attention under `mask_spec`, with at most `block_size` queries and keys in a block.
 
     Each thread processes a group of heads at a time. Scores have the layout (batch, heads, key, query): NumPy reduces
     over the second to last axis many times faster than over the last. Sums are float32 or wider.
@@ -142,9 +142,9 @@ class BlockedAttention(Function):
     observe: Callable[[Block, Any, Any, Any], None] | None = None
 
     def __init__(
-        self, conditions: Conditions, dropout: float, scale: float, generator: Any, block_size: Any, **choices: Any
+        self, mask_spec: MaskSpec, dropout: float, scale: float, generator: Any, block_size: Any, **choices: Any
     ):
-        self.conditions, self.dropout, self.scale, self.block_size = conditions, dropout, scale, block_size
+        self.mask_spec, self.dropout, self.scale, self.block_size = mask_spec, dropout, scale, block_size
         # Drawn from the caller's generator. Each block seeds its dropout mask with it and with the block's position, so
         # that the backward pass can draw the same mask again.
         self.seed = int(generator.numpy.integers(1 << 63)) if dropout else 0
@@ -287,7 +287,7 @@ class BlockedAttention(Function):
 
     def visible(self, candidates: list[Block]) -> list[Block]:
         """The blocks that can't be skipped."""
-        return [block for block in candidates if not can_skip(self.conditions, block)]
+        return [block for block in candidates if not can_skip(self.mask_spec, block)]
 
     def widened(self, x: Any, index: tuple[slice, ...]) -> Any:
         return x[index].astype(self.wide, copy=False)
@@ -302,7 +302,7 @@ class BlockedAttention(Function):
         xp.matmul(key_block, scaled.swapaxes(-1, -2), out=s)
         for bias in others:
             s += part(bias, block).swapaxes(-1, -2)
-        terms = added(self.conditions, block, self.wide, xp)
+        terms = added(self.mask_spec, block, self.wide, xp)
         if terms is not None:
             s += terms
         return s

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd import ops
-from ...autograd.ops.attention import Conditions
+from ...autograd.ops.attention import MaskSpec
 from ..exercise import Exercise, Mistake
 from .c06_head_solution import attend
 
@@ -69,11 +69,11 @@ def real_attend(q: Any, k: Any, v: Any) -> np.ndarray:
 
 
 def real_causal_mask(queries: int, keys: int) -> np.ndarray:
-    return Conditions(queries, keys, causal=True).as_mask()[0, 0]
+    return MaskSpec(queries, keys, causal=True).as_mask()[0, 0]
 
 
 def real_padding_mask(lengths: Any, keys: int) -> np.ndarray:
-    return Conditions(1, keys, key_lengths=lengths).as_mask()[:, 0, 0]
+    return MaskSpec(1, keys, key_lengths=lengths).as_mask()[:, 0, 0]
 
 
 # -- typical mistakes ----------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ EXERCISES = [
             "np.arange(keys): comparing the two makes the whole table.",
         ),
         another=triangle,
-        source="autograd.ops.attention.Conditions.as_mask",
+        source="autograd.ops.attention.MaskSpec.as_mask",
     ),
     Exercise(
         name="padding_mask",
@@ -278,7 +278,7 @@ EXERCISES = [
             "A column is lengths[:, None]; comparing a row (keys,) with a column (batch, 1) gives (batch, keys).",
         ),
         another=row_by_row,
-        source="autograd.ops.attention.Conditions.as_mask",
+        source="autograd.ops.attention.MaskSpec.as_mask",
     ),
     Exercise(
         name="masked_attend",

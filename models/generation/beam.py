@@ -12,7 +12,7 @@ from ...autograd.backend import to_device
 from ...autograd.quick import one_blas_thread
 from .decoding import DecodingState, survivors, to_host
 from .penalties import LENGTH_NORMS, coverage_penalty
-from .rules import Hypothesis, Progress, Rules
+from .rules import Hypothesis, Rules, SearchProgress
 from .top import log_sum_exp, top_k
 
 # (log-probability, which of the sentence's open sequences it extends, token)
@@ -136,7 +136,7 @@ class _BeamSearch:
         # An open sequence may end in as many ways as there are ends, so this always leaves `width` that go on.
         self.considered = (1 + max(len(self.ends), 1)) * width
         self.ended: list[tuple[int, list[int], Hypothesis]] = []  # in this step, of the current sentence
-        self.progress = Progress(state, rules)
+        self.progress = SearchProgress(state, rules)
         limits = self.progress.limits - self.progress.prefix_lengths
         self.complete = [_Complete(int(limit), *ranking) for limit in limits]
         self.alive = np.arange(state.rows)  # sentences that are not done, in the order of their rows

@@ -10,7 +10,7 @@ import numpy as np
 from ...autograd.backend import array_module
 from ...autograd.quick import parallel_for
 from .decoding import DecodingState, survivors, to_host
-from .rules import Hypothesis, Progress, Rules
+from .rules import Hypothesis, Rules, SearchProgress
 from .top import log_sum_exp, refuse_nan
 
 # A function of logits (rows, vocab_size), sequence (rows,) of each row and wanted (rows,): the rows whose result is
@@ -18,7 +18,7 @@ from .top import log_sum_exp, refuse_nan
 Choice = Callable[[Any, np.ndarray, np.ndarray], Any]
 
 
-class Step(NamedTuple):
+class DecodingStep(NamedTuple):
     """The result of one step: host arrays with one entry for each sequence that is not yet complete."""
 
     sequences: np.ndarray  # integers, the rows in which they began
@@ -77,16 +77,18 @@ def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool =
     return [Hypothesis(tokens, float(score)) for tokens, score in zip(ids, total, strict=True)]
 
 
-def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> Iterator[Step]:
+def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> Iterator[DecodingStep]:
     """The generation step by step; the first steps are the part of the prefix that all sequences have.
 
     Without `scores` the log-probabilities are NaN.
     """
-    progress = Progress(state, rules)
+    progress = SearchProgress(state, rules)
     may_ban = rules.ruled_out if choose is likeliest and not scores else None
     sequences = np.arange(state.rows)
     for position in range(progress.length):
-        yield Step(sequences, progress.history[:, position], np.zeros(len(sequences)), np.zeros(len(sequences), bool))
+        yield DecodingStep(
+            sequences, progress.history[:, position], np.zeros(len(sequences)), np.zeros(len(sequences), bool)
+        )
     ids = progress.first_ids()
     while len(sequences):
         step = _next_step(state.step(ids, may_ban), progress, sequences, choose, scores)
@@ -99,7 +101,9 @@ def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = 
         ids = step.tokens[rows, None]
 
 
-def _next_step(logits: Any, progress: Progress, sequences: np.ndarray, choose: Choice, scores: bool) -> Step:
+def _next_step(
+    logits: Any, progress: SearchProgress, sequences: np.ndarray, choose: Choice, scores: bool
+) -> DecodingStep:
     progress.penalise(logits)
     total = log_sum_exp(logits) if scores else 0.0
     progress.rule_out(logits, total)
@@ -113,4 +117,4 @@ def _next_step(logits: Any, progress: Progress, sequences: np.ndarray, choose: C
     if forced.any():
         tokens = np.where(forced, progress.next_of_prefix(), tokens)
     progress.append(tokens)
-    return Step(sequences, tokens, log_p, ~forced & (stuck | progress.ended(tokens)))
+    return DecodingStep(sequences, tokens, log_p, ~forced & (stuck | progress.ended(tokens)))

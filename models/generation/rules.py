@@ -82,7 +82,7 @@ class Rules:
             raise ValueError(f"min_length is {self.min_length}, it must be at most max_length, {self.max_length}")
 
 
-class Progress:
+class SearchProgress:
     """The tokens of the sequences that are still being generated, and what the rules say about the next token.
 
     Attributes:

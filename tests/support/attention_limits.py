@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from handloom.autograd import Generator, Tensor, grad, ops
-from handloom.autograd.kernels.attention import AttentionKernels, Call
+from handloom.autograd.kernels.attention import AttentionKernels, AttentionOptions
 from tests.support.attention_cases import Case
 from tests.support.cuda_emulator import bank_conflicts, shared_memory_turns
 from tests.support.emulated_attention import in_place
@@ -86,7 +86,7 @@ def large_scores(own: AttentionKernels, dtype: Any, **options: Any) -> None:
 def sums_in_float32(own: AttentionKernels, **extras: Any) -> None:
     """The log-sum-exp of float16 inputs is that of float64, to float32's precision."""
     query, key, value = (array.astype(HALF) for array in Case(2, (33, 601), (32, 32)).arrays)
-    found = own.forward(query, key, value, Call(scale=0.2, **extras))[1]
+    found = own.forward(query, key, value, AttentionOptions(scale=0.2, **extras))[1]
     scores = 0.2 * query.astype(np.float64) @ key.astype(np.float64).swapaxes(-1, -2)
     np.testing.assert_allclose(found, np.log2(np.exp(scores).sum(-1)), atol=2e-5)
 
@@ -114,7 +114,7 @@ def rows_far_apart(own: AttentionKernels, extras: bool = False) -> None:
     results = []
     for arrays in (near, [far_apart(array) for array in near]):
         query, key, value, g, *others = arrays
-        call = Call(scale=0.3, causal=True, **dict(zip(("mask", "bias"), others, strict=False)))
+        call = AttentionOptions(scale=0.3, causal=True, **dict(zip(("mask", "bias"), others, strict=False)))
         out, log_sum_exp = own.forward(query, key, value, call)
         room = tuple(x if arrays is near else far_apart(x) for x in np.zeros((3, *query.shape), HALF))
         found = own.backward(query, key, value, call, out, log_sum_exp, g, deterministic=True, room=room)

@@ -162,9 +162,9 @@ MUTANTS = (
     M("attention", "attention", "fast.attention:StandardAttention.scores_gradient", "d_scores *= d_scores.dtype.type(self.scale)", "pass"),
     M("attention", "attention", "fast.attention:StandardAttention.scores_gradient", "d_scores -= dots[:, None]", "pass"),
     M("attention", "attention", "ops.attention:attention_plain", "total + (total == 0)", "total + 1"),
-    M("attention", "attention", "ops.attention:Conditions.distance", "+ self.key_length - self.query_length", ""),
+    M("attention", "attention", "ops.attention:MaskSpec.distance", "+ self.key_length - self.query_length", ""),
     M("attention", lambda: composed.test_fused_equals_composed_to_second_order("attention"), "fast.attention:StandardAttention.scores_gradient", "d_scores *= keep_mask", "pass"),
-    M("attention", "attention", "ops.attention:Conditions.alibi", "abs(self.distance(xp))", "self.distance(xp)"),
+    M("attention", "attention", "ops.attention:MaskSpec.alibi", "abs(self.distance(xp))", "self.distance(xp)"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.forward", "o *= rescale.swapaxes(-1, -2)", "pass"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.forward", "m + xp.log(total)", "m"),
     M("attention", "attention", "ops.attention_blocked:BlockedAttention.backward", "d_key[(*group, k)] += ds", "d_key[(*group, k)] = ds"),
@@ -223,7 +223,7 @@ OF_FORMS = (
     M("plain", "dropout", "ops.dropout:Dropout.backward", "g * mask * scale", "g * scale"),
     M("plain", "embedding", "ops.embedding:SumRows.forward", "add_at(out, self.ids, wide)", "out[self.ids] = wide"),
     M("plain", "attention", "ops.attention:attention_plain", "* scale", ""),
-    M("plain", "attention", "ops.attention:attention_plain", "conditions.alibi(scores.dtype, xp)", "None"),
+    M("plain", "attention", "ops.attention:attention_plain", "mask_spec.alibi(scores.dtype, xp)", "None"),
     # One that only rounds worse in float16 is left to the tests of precision.
     *(m for m in MUTANTS if m.where.partition(":")[0].rpartition(".")[2] in QUICK_FILES and not (m.family == "precision" and callable(m.check))),
 )

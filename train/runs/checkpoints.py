@@ -27,7 +27,7 @@ READABLE = ("2", "3")
 MODEL_FILE = "model.safetensors"
 
 
-class Checkpoint(NamedTuple):
+class LoadedCheckpoint(NamedTuple):
     """What `load_checkpoint` gives: arrays by name, and the configuration they were saved with."""
 
     tensors: dict[str, np.ndarray]
@@ -79,7 +79,7 @@ def save_checkpoint(
     return path
 
 
-def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Checkpoint:
+def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> LoadedCheckpoint:
     """Load what `save_checkpoint` saved; bit for bit the same arrays, dtypes and shapes.
 
     Args:
@@ -99,7 +99,7 @@ def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> Check
         if metadata["checksum"] != _checksum(tensors, metadata["config"], shared):
             raise InputError(f"{path} is damaged: its checksum does not match its content. Restore a copy.")
         tensors |= {name: tensors[first] for name, first in shared.items()}
-        return Checkpoint(tensors, _config(metadata, path))
+        return LoadedCheckpoint(tensors, _config(metadata, path))
 
 
 def read_config(folder: str | Path, *, file_name: str = MODEL_FILE) -> dict[str, Any]:

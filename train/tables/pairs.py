@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tasks.metrics import Sample, best_and_worst
+from ..tasks.metrics import ScoredTranslation, best_and_worst
 
 #: The German-English report's Table 1: sentence BLEU of the best and the worst translation of a random batch.
 BATCH_SIZE, BATCH_SCORES = 32, {"best": 75.98, "worst": 8.25}
@@ -41,7 +41,7 @@ MEMORY_COLUMNS = {
 
 def batch_samples(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], seed: int
-) -> list[Sample]:
+) -> list[ScoredTranslation]:
     """The best and the worst translation of a random batch of 32, by sentence BLEU; of one pair alone the best."""
     chosen = np.random.default_rng(seed).permutation(len(sources))[:BATCH_SIZE]
     source, reference, hypothesis = ([side[i] for i in chosen] for side in (sources, references, hypotheses))
@@ -49,7 +49,7 @@ def batch_samples(
     return [replace(sample, index=int(chosen[sample.index])) for sample in best + worst]
 
 
-def batch_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def batch_rows(samples: Sequence[ScoredTranslation]) -> list[dict[str, Any]]:
     """Table 1's rows, of what `batch_samples` found."""
     stated = zip(BATCH_SCORES.items(), samples, strict=False)
     return [{"which": which, **vars(sample), "report": score} for (which, score), sample in stated]

@@ -31,7 +31,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Sample:
+class ScoredTranslation:
     """One translation beside its reference; `score` is its sentence BLEU, `index` its index in the set."""
 
     source: str
@@ -139,7 +139,7 @@ def macro_f1(matrix: np.ndarray) -> float:
 
 def best_and_worst(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], k: int = 5
-) -> tuple[list[Sample], list[Sample]]:
+) -> tuple[list[ScoredTranslation], list[ScoredTranslation]]:
     """The k best translations, best first, and the k worst, worst first, by sentence BLEU.
 
     Among equal scores the longer reference comes first: ten words right say more than two. No sample is in both
@@ -150,7 +150,7 @@ def best_and_worst(
     """
     _check_lengths(sources=sources, references=references, hypotheses=hypotheses)
     samples = [
-        Sample(*texts, score=sentence_bleu(texts[2], texts[1]), index=i)
+        ScoredTranslation(*texts, score=sentence_bleu(texts[2], texts[1]), index=i)
         for i, texts in enumerate(zip(sources, references, hypotheses, strict=True))
     ]
     k = min(k, (len(samples) + 1) // 2)
@@ -162,7 +162,7 @@ def best_and_worst(
 
 
 def samples_table(
-    samples: Sequence[Sample],
+    samples: Sequence[ScoredTranslation],
     *,
     headers: tuple[str, str, str] = ("source", "reference", "translation"),
     width: int | None = None,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from handloom.autograd import Generator, Tensor, grad, ops
 from handloom.autograd.kernels.attention import (
     AttentionKernels,
-    Call,
+    AttentionOptions,
     backward_constants,
     backward_shared,
     forward_constants,
@@ -174,7 +174,7 @@ def test_tiles_of_a_mask(sides) -> None:
     rng = np.random.default_rng(0)
     mask = rng.random(sides) < 0.001
     query = np.zeros((2, 3, 70, 8), SINGLE)
-    found = kernels().mask_tiles(query, query, Call(scale=1.0, mask=mask))
+    found = kernels().mask_tiles(query, query, AttentionOptions(scale=1.0, mask=mask))
     padded = np.zeros((*sides[:2], 96, 128), bool)
     padded[:, :, : sides[2], : sides[3]] = mask
     down, across = found.shape[2:]
@@ -278,6 +278,6 @@ def test_fused_on_the_cpu_says_what_to_do() -> None:
 
 
 def test_the_lean_variant_serves_what_needs_no_more() -> None:
-    assert not Call(scale=1.0, causal=True, window=3, key_lengths=np.array([1])).extras
-    assert Call(scale=1.0, slopes=np.array([1.0])).extras
-    assert Call(scale=-1.0).extras
+    assert not AttentionOptions(scale=1.0, causal=True, window=3, key_lengths=np.array([1])).extras
+    assert AttentionOptions(scale=1.0, slopes=np.array([1.0])).extras
+    assert AttentionOptions(scale=-1.0).extras

@@ -7,7 +7,7 @@ import pytest
 import sacrebleu
 
 from handloom.train.tasks.metrics import (
-    Sample,
+    ScoredTranslation,
     accuracy,
     best_and_worst,
     bleu,
@@ -66,7 +66,7 @@ class TestBestAndWorst:
         best, worst = best_and_worst(sources, references, hypotheses, k=2)
         assert [s.index for s in best] == [1, 0]  # both are perfect; the longer one says more
         assert [s.index for s in worst] == [3, 2]
-        assert best[0] == Sample("s1", references[1], hypotheses[1], best[0].score, 1)
+        assert best[0] == ScoredTranslation("s1", references[1], hypotheses[1], best[0].score, 1)
         assert best[0].score == pytest.approx(100)
 
     @pytest.mark.parametrize(("n", "sizes"), [(1, (1, 0)), (2, (1, 1)), (3, (2, 1)), (9, (3, 3))])
@@ -86,7 +86,10 @@ class TestTable:
 
     @pytest.mark.parametrize("width", [60, 80, 120, 200])
     def test_fits_the_width_and_loses_no_word(self, width):
-        samples = [Sample(self.LONG, REFERENCES[0], HYPOTHESES[0], 61.234, 0), Sample("Ja.", "Yes.", "No.", 0.0, 1)]
+        samples = [
+            ScoredTranslation(self.LONG, REFERENCES[0], HYPOTHESES[0], 61.234, 0),
+            ScoredTranslation("Ja.", "Yes.", "No.", 0.0, 1),
+        ]
         table = samples_table(samples, headers=("German", "reference", "translation"), width=width)
         lines = table.split("\n")
         assert max(map(len, lines)) <= width
@@ -100,18 +103,18 @@ class TestTable:
 
     def test_takes_the_terminals_width(self, monkeypatch):
         monkeypatch.setenv("COLUMNS", "70")
-        table = samples_table([Sample(self.LONG, self.LONG, self.LONG, 1.0, 0)])
+        table = samples_table([ScoredTranslation(self.LONG, self.LONG, self.LONG, 1.0, 0)])
         assert 60 < max(map(len, table.split("\n"))) <= 70
 
     def test_control_characters_cannot_reach_the_terminal(self):
-        table = samples_table([Sample("a\tb", "\x1b[31mred", "x\u2028y\n\x00", 1.0, 0)], width=100)
+        table = samples_table([ScoredTranslation("a\tb", "\x1b[31mred", "x\u2028y\n\x00", 1.0, 0)], width=100)
         assert table.count("\n") == 2
         assert r"\x1b[31mred" in table
         assert "a b" in table
         assert r"x y \x00" in table
 
     def test_an_empty_translation_is_said(self):
-        assert "(nothing)" in samples_table([Sample("a", "b", "", 0.0, 0)], width=80)
+        assert "(nothing)" in samples_table([ScoredTranslation("a", "b", "", 0.0, 0)], width=80)
 
     def test_no_samples(self):
         assert samples_table([], width=80).count("\n") == 1
