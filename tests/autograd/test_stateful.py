@@ -6,9 +6,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from handloom.autograd import Tensor, grad, no_grad, ops
 from tests.support import naive_engine as naive
@@ -272,5 +280,11 @@ class Programs(RuleBasedStateMachine):
                 assert leaf.tensor.grad.flags.writeable
 
 
+LONG = settings(stateful_step_count=30, max_examples=4 * settings.default.max_examples)
 TestPrograms = Programs.TestCase
-TestPrograms.settings = settings(stateful_step_count=30, max_examples=4 * settings.default.max_examples)
+TestPrograms.settings = LONG
+
+
+def check_programs() -> None:
+    """The same, without a search for the shortest program that fails: for mutants."""
+    run_state_machine_as_test(Programs, settings=settings(LONG, phases=[Phase.generate], derandomize=True))

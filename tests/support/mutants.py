@@ -3,9 +3,8 @@
     python -m tests.support.mutants
 
 A mutant replaces a piece of one function's source, in memory. It is caught if the checks that the test suite runs on
-every op (`op_checks.check_all`), the random graphs or a named convention fail. Controls are rewrites that change
-nothing: they must pass for many seeds. Prints a table, `caught N of N`, and exits with 1 if a mutant escaped or a
-control raised an alarm.
+every op (`op_checks.check_all`) or a named test fail. Controls are rewrites that change nothing: they must pass for
+many seeds. Prints a table, `caught N of N`, and exits with 1 if a mutant escaped or a control raised an alarm.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from tqdm import tqdm
 
 from handloom.autograd.catalogue import CATALOGUE, Draw
 from handloom.autograd.gradcheck import planting
-from tests.support.graph_check import check_graph
 from tests.support.op_checks import LAYOUTS, check_all
 
 SEEDS = 50  # as many as the test suite draws evenly
@@ -33,7 +31,7 @@ DTYPES = (np.float64, np.float64, np.float32, np.float16)
 class Mutant:
     """`old` becomes `new` in the source of `where` ("module:function" or "module:Class.method" of the engine).
 
-    `check` is the op whose specification is drawn, "graph" for random graphs, or a test function without arguments.
+    `check` is the op whose specification is drawn, or a test function without arguments.
     """
 
     family: str
@@ -61,12 +59,8 @@ def examine(check: str | Callable[[], None], seeds: int) -> None:
             check()
             return
         for seed in range(seeds):
-            if check == "graph":
-                for variant in range(4):
-                    check_graph(4 * seed + variant)
-            else:
-                source = Draw.seeded(np.random.default_rng(seed), DTYPES[seed % len(DTYPES)])
-                check_all(CATALOGUE[check], source, LAYOUTS[seed % len(LAYOUTS)])
+            source = Draw.seeded(np.random.default_rng(seed), DTYPES[seed % len(DTYPES)])
+            check_all(CATALOGUE[check], source, LAYOUTS[seed % len(LAYOUTS)])
 
 
 def failure(mutant: Mutant, seeds: int) -> Exception | None:
@@ -80,12 +74,13 @@ def failure(mutant: Mutant, seeds: int) -> Exception | None:
 
 
 def main() -> int:
-    from tests.support.mutant_list import CONTROLS, MUTANTS
+    from tests.support.mutant_list import CONTROLS, MUTANTS, OF_FORMS
 
-    for name in sorted({m.check for m in (*MUTANTS, *CONTROLS) if isinstance(m.check, str)}):
-        examine(name, SEEDS)  # unplanted, everything passes
+    mutants = (*MUTANTS, *OF_FORMS)
+    for check in {str(m.check): m.check for m in (*mutants, *CONTROLS)}.values():
+        examine(check, SEEDS)  # unplanted, everything passes
     caught = 0
-    for mutant in tqdm(MUTANTS, desc="mutants", disable=None):
+    for mutant in tqdm(mutants, desc="mutants", disable=None):
         noticed = failure(mutant, SEEDS)
         caught += noticed is not None
         said = "ESCAPED" if noticed is None else f"caught by {type(noticed).__name__}"
@@ -93,9 +88,9 @@ def main() -> int:
     alarms = [(control, error) for control in CONTROLS if (error := failure(control, CONTROL_SEEDS)) is not None]
     for control, error in alarms:
         print(f"FALSE ALARM {control}: {error}")
-    print(f"caught {caught} of {len(MUTANTS)}")
+    print(f"caught {caught} of {len(mutants)}")
     print(f"{len(alarms)} false alarms from {len(CONTROLS)} controls in {CONTROL_SEEDS} seeds each")
-    return int(caught < len(MUTANTS) or bool(alarms))
+    return int(caught < len(mutants) or bool(alarms))
 
 
 if __name__ == "__main__":

@@ -6,20 +6,26 @@ import os
 import subprocess
 import sys
 import threading
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from handloom.autograd import Generator, Tensor, checkpoint, draw_graph, explain, is_plain, ops, plain
-from handloom.autograd.catalogue import CATALOGUE
+from handloom.autograd.catalogue import CATALOGUE, Sample
 from handloom.autograd.ops.registry import ORDER
 from handloom.autograd.quick import asks_for_plain
 from handloom.errors import InputError
-from tests.autograd.ops import test_conventions as conventions
 from tests.autograd.ops import test_whole_range as whole_range
-from tests.support.forms import SERVED_BY, compare_forms, compare_on_device, names_with, quick_forms, samples_of
+from tests.support.forms import (
+    SERVED_BY,
+    compare_forms,
+    compare_on_device,
+    computed,
+    names_with,
+    quick_forms,
+    samples_of,
+)
 
 
 @pytest.mark.parametrize("name", names_with("in place", "cpu", "blocked", "standard"))
@@ -29,20 +35,27 @@ def test_quick_equals_plain(name: str, dtype: Any) -> None:
         compare_forms(CATALOGUE[name], sample)
 
 
+@pytest.mark.parametrize("name", names_with("in place", "cpu", "blocked", "standard"))
+def test_quick_forms_round_about_as_well_as_plain_ones(name: str) -> None:
+    """Of all float32 samples, the worst error: at most twice the plain form's in outputs, three times in gradients."""
+    spec, worst = CATALOGUE[name], {order: np.zeros(2) for order in range(3)}
+    for single in samples_of(name, np.float32, 40):
+        if single.kwargs.get("dropout") and single.kwargs.get("method") == "blocked":
+            continue  # the forms draw other masks
+        args = [a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in single.args]
+        truth = computed(spec, Sample(tuple(args), single.kwargs, single.differentiable), True, "cpu")
+        for form in (0, 1):
+            for (_, order, found), (_, _, true) in zip(computed(spec, single, bool(form), "cpu"), truth, strict=True):
+                error = np.abs(found - true).max(initial=0) / max(np.abs(true).max(initial=0), 1)
+                worst[order][form] = max(worst[order][form], error)
+    for order, (quick, own) in worst.items():
+        assert quick <= (2, 3, 4)[order] * own + 4 * np.finfo(np.float32).eps, (order, quick, own)
+
+
 @pytest.mark.parametrize("name", names_with("device"))
 def test_kernels_equal_plain(name: str, fake_cupy: Any, counted_masks: Any) -> None:
     for sample in samples_of(name, np.float32, 6):
         compare_on_device(CATALOGUE[name], sample)
-
-
-def test_scores_far_below_zero_beside_hidden_keys() -> None:
-    """The maximum is that of the keys that may be attended to."""
-    query, key = (np.full((1, 1, 3, 1), size, np.float32) for size in (20, -20))
-    value, mask = np.arange(3, dtype=np.float32).reshape(1, 1, 3, 1), np.array([[1, 1, 0], [0, 0, 0], [1, 1, 1]], bool)
-    for method in ("plain", "standard", "blocked"):
-        with plain(method == "plain"):
-            out = ops.attention(query, key, value, mask=mask, method="auto" if method == "plain" else method)
-        assert out.data.ravel().tolist() == [0.5, 0.0, 1.0]
 
 
 def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
@@ -136,18 +149,10 @@ def test_other_values_in_the_environment_are_refused() -> None:
     assert [asks_for_plain(value) for value in ("1", "0", "")] == [True, False, False]
 
 
-@pytest.mark.parametrize("convention", [
-    partial(conventions.test_the_mean_over_no_target_is_nan_and_has_no_gradient, np.float32, 0.0),
-    partial(conventions.test_the_mean_over_no_target_is_nan_and_has_no_gradient, np.float16, 0.1),
-    partial(conventions.test_the_cross_entropy_of_large_logits_keeps_its_digits, 0.1),
-    conventions.test_padding_does_not_count_whatever_its_logits_are,
-    partial(conventions.test_attention_over_no_keys_or_no_features, "auto"),
-    conventions.test_rows_without_features_are_normalised_in_silence,
-    *(partial(whole_range.test_float16_is_float32_rounded, name) for name in names_with("cpu", "standard")),
-])  # fmt: skip
-def test_conventions_hold_in_plain_forms_too(convention: Any) -> None:
+@pytest.mark.parametrize("name", names_with("cpu", "standard"))
+def test_plain_forms_of_float16_are_float32_rounded(name: str) -> None:
     with plain():
-        convention()
+        whole_range.test_float16_is_float32_rounded(name)
 
 
 def test_the_picture_of_a_graph_shows_the_forms() -> None:
