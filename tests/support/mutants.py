@@ -74,6 +74,7 @@ def failure(mutant: Mutant, seeds: int) -> Exception | None:
 
 
 def main() -> int:
+    import tests.conftest  # noqa: F401  (hypothesis as in the tests: no deadline, the same examples each time)
     from tests.support.mutant_list import CONTROLS, MUTANTS, OF_FORMS
 
     mutants = (*MUTANTS, *OF_FORMS)
