@@ -108,6 +108,9 @@ def test_load_returns_the_object_for_the_task(tmp_path) -> None:
     assert model.translate(["Wo ist der Bahnhof?"]) == ["Where is the station?"]
     with pytest.raises(InputError, match="can't generate: it is a model to translate"):
         handloom.load("tatoeba-de-en", "generate")
+    for unusable in ("x" * 300, "a\0b"):
+        with pytest.raises(InputError, match=r"There is no model (x{80}|a\0b)\. Give"):
+            handloom.load(unusable)
     with pytest.raises(InputError, match="There is no model nothing"):
         handloom.load("nothing")
     with pytest.raises(InputError, match="no task 'sing'"):

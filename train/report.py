@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,12 @@ _NOT_OF_TRAINING = ("texts", "what", "checkpoint", "out", "overwrite", "resume",
 
 
 def summary(run: RunFolder) -> dict[str, Any]:
-    """Summary of a run: steps, last training loss, best validation loss and its step, median tokens/s.
-
-    Raises InputError if nothing was logged yet.
+    """Summary of a run that has logged something: steps, last training loss, best validation loss and its step, median
+    tokens/s.
     """
     rows = run.metrics()
     valid = [row for row in rows if row.get("valid_loss") is not None]
     trained = [row for row in rows if row.get("loss") is not None]
-    if not rows:
-        raise InputError(f"The run {run.path} has logged nothing yet, so there is nothing to compare.")
     found: dict[str, Any] = {"steps": max(row["step"] for row in rows)}
     if trained:
         found["loss"] = trained[-1]["loss"]
@@ -55,9 +53,16 @@ def compare(folders: Sequence[str | Path]) -> tuple[str, dict[str, tuple[list[fl
     """A Markdown table with a row for each run, and the lines of their validation losses over the steps.
 
     A run whose weights were averaged at the end has a second line, of this point. Each option that all runs have and in
-    which they differ has a column. Raises InputError for a folder that is not a run, or a run that logged nothing.
+    which they differ has a column. A run that has logged nothing yet is left out, which is printed. Raises InputError
+    for a folder that is not a run, or if no run is left.
     """
-    runs = [RunFolder.open(folder) for folder in folders]
+    opened = [RunFolder.open(folder) for folder in folders]
+    runs = [run for run in opened if run.metrics()]
+    for run in opened if runs else []:
+        if run not in runs:
+            print(f"note: {run.path} has logged nothing yet, so it is left out", file=sys.stderr)
+    if not runs:
+        raise InputError("No run has logged anything yet, so there is nothing to compare. Wait for the first rows.")
     names = _short_names([run.path for run in runs])
     options = [run.config.get("options", {}) for run in runs]
     differing = sorted(  # options that all of the runs have

@@ -45,11 +45,11 @@ def find_folder(folder_or_name: str | Path, revision: str | None = None) -> Path
     Raises InputError if there is neither; the message says what to fetch.
     """
     folder, name = Path(folder_or_name), str(folder_or_name)
-    if folder.is_dir():
+    if os.path.isdir(folder):
         if revision is not None:
             raise InputError(f"{folder} is a folder and has no revision {revision!r}: leave it out.")
         return folder
-    if folder.exists() or folder.is_absolute() or name.startswith((".", "~")) or name.count(os.sep) > 1:
+    if os.path.exists(folder) or folder.is_absolute() or name.startswith((".", "~")) or name.count(os.sep) > 1:
         raise InputError(f"There is no folder {name}. Give a model's folder, or a name on the Hub such as OWNER/MODEL.")
     cure = (
         f"Fetch {', '.join(FETCHED)} from https://huggingface.co/{name} into a folder, and give that folder "

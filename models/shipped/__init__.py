@@ -4,6 +4,7 @@ Each is the folder of a run, its weights in half precision, with a card, README.
 on and with which command, what it scores, and what it can't do. `python -m benchmarks.shipped_model RUN` makes one.
 """
 
+import os
 from pathlib import Path
 
 #: The name by which a model is loaded -> its folder.
@@ -26,4 +27,4 @@ def min_log_probability(name: str | Path | None) -> float:
 def model_path(text: str) -> Path:
     """The folder of a shipped model, if `text` is its name and there is no file or folder so called; else the path."""
     path = Path(text)
-    return path if path.exists() else MODELS.get(text, path)
+    return path if os.path.exists(path) else MODELS.get(text, path)

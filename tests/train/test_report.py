@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.report import compare, summary
+from handloom.train.report import compare
 from handloom.train.runs.folder import RunFolder
 
 
@@ -48,11 +48,14 @@ def test_averaged_weights_and_runs_of_different_scripts(tmp_path) -> None:
     assert lines["a, averaged weights"] == ([10], [1.5]), "what the table calls best is in the picture"
 
 
-def test_runs_of_one_name_and_runs_without_rows(tmp_path) -> None:
+def test_runs_of_one_name_and_runs_without_rows(tmp_path, capsys) -> None:
     make_run(tmp_path / "x/run", 0, [3.0])
     make_run(tmp_path / "y/run", 0, [2.0])
     table, lines = compare([tmp_path / "x/run", tmp_path / "y/run"])
     assert set(lines) == {str(tmp_path / "x/run"), str(tmp_path / "y/run")}
     assert "seed" not in table, "only options that differ have a column"
-    with pytest.raises(InputError, match="has logged nothing yet"):
-        summary(RunFolder.create(tmp_path / "z", {}))
+    RunFolder.create(tmp_path / "z", {})
+    with pytest.raises(InputError, match="No run has logged anything yet"):
+        compare([tmp_path / "z"])
+    assert set(compare([tmp_path / "x/run", tmp_path / "z"])[1]) == {"run"}
+    assert f"note: {tmp_path / 'z'} has logged nothing yet" in capsys.readouterr().err

@@ -177,19 +177,22 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
     """Print the translator's output for each text, with scores if several are asked for."""
     strategy = strategy_of(arguments)
     progress, scores = len(texts) > 1 or strategy.width > 20, strategy.n_best > 1
-    searches = strategy.beam > 1 and not (strategy.sampling or strategy.coverage)
-    least = min_log_probability(arguments.checkpoint) if searches else -math.inf
+    least = min_log_probability(arguments.checkpoint)
     given = [text for text in texts if text]
-    found = iter(translator.hypotheses(given, strategy=strategy, progress=progress, scores=scores))
+    found = translator.hypotheses(given, strategy=strategy, progress=progress, scores=scores or least > -math.inf)
+    judged, alpha = found, strategy.alpha if strategy.beam > 1 else 0.0
+    if least > -math.inf and (strategy.sampling or strategy.coverage):  # whose scores are of something else
+        judged, alpha = translator.hypotheses(given, strategy=Strategy(beam=1), progress=progress), 0.0
+    results = zip(found, judged, strict=True)
     for text in texts:
         if not text:  # a blank line stays one, so that the lines of a file and of its translation correspond
             print("\n" * strategy.n_best, end="")
             continue
-        hypotheses = next(found)
+        hypotheses, likely = next(results)
         for hypothesis in hypotheses:
             score = f"{hypothesis.score:8.3f}  " if scores else ""
             print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}")
-        if least > -math.inf and translator.mean_log_probability(hypotheses[0], strategy.alpha) < least:
+        if least > -math.inf and translator.mean_log_probability(likely[0], alpha) < least:
             sys.stdout.flush()
             note = "note: the model hardly knows such text; the translation is a guess"
             print(f"{note}: {printable(short(text))}", file=sys.stderr)

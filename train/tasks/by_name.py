@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -61,9 +62,9 @@ def load(name: str | Path, task: Task | None = None) -> Any:
     """
     path = model_path(str(name))
     foreign = is_foreign(path)
-    if not foreign and not path.exists():
+    if not foreign and not os.path.exists(path):
         raise InputError(
-            f"There is no model {name}. Give the folder of a run, a model's folder or name on the Hub (OWNER/MODEL), "
+            f"There is no model {str(name)[:80]}. Give the folder of a run, a model's folder or name on the Hub (OWNER/MODEL), "
             f"or a model that comes with handloom: {', '.join(MODELS)}."
         )
     own, certain = _of_transformers(path) if foreign else _of_run(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ...errors import InputError
@@ -14,7 +15,7 @@ def is_foreign(folder_or_name: str | Path) -> bool:
     What looks like a path (absolute, under `runs` or a folder that is there) is none of the Hub's names.
     """
     path = Path(folder_or_name)
-    if path.is_dir():
+    if os.path.isdir(path):
         try:
             config = read_json(path / "config.json")
         except InputError:
@@ -23,4 +24,4 @@ def is_foreign(folder_or_name: str | Path) -> bool:
     parts = path.parts
     if len(parts) != 2 or parts[0] in ("runs", "~", path.anchor):
         return False
-    return not path.exists() and not Path(parts[0]).exists()
+    return not os.path.exists(path) and not os.path.exists(parts[0])
