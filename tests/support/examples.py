@@ -19,7 +19,7 @@ from handloom.train.data.grammar.headlines import articles
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: Modules that examples import, at the start or later.
 IMPORTS = (
-    "handloom.train.data.grammar.french", "handloom.train.report", "handloom.train.tables.language_models",
+    "handloom.train.data.grammar.french", "handloom.train.cli.examples", "handloom.train.tables.language_models",
     "matplotlib.backends.backend_agg", "nltk", "sacrebleu",
 )  # fmt: skip
 
@@ -52,22 +52,23 @@ def _forks() -> subprocess.Popen[str]:
 
 @dataclass
 class Example:
-    """One script of examples/ (or any, by its path), run in `folder` with warnings as errors, without network,
+    """One script of examples/ (or any, by its path; or a module, by its name), run in `folder` without network,
     HANDLOOM_DATA and a terminal's width.
     """
 
     script: str
     folder: Path
     pictures: bool = True  # False: picture files are empty, which saves much time
+    warnings: str = "error"  # "always": they are printed
 
     def run(self, *arguments: object, stdin: bytes = b"", **environment: str) -> Done:
         with tempfile.TemporaryDirectory() as folder:
             streams = [Path(folder, name) for name in ("in", "out", "err")]
             streams[0].write_bytes(stdin)
             request = {
-                "script": str(EXAMPLES / self.script), "arguments": list(map(str, arguments)),
+                "script": self._path(), "arguments": list(map(str, arguments)),
                 "folder": str(self.folder), "environment": environment, "streams": list(map(str, streams)),
-                "pictures": self.pictures,
+                "pictures": self.pictures, "warnings": self.warnings,
             }  # fmt: skip
             forks = _forks()
             assert forks.stdin is not None
@@ -77,9 +78,12 @@ class Example:
             code = int(forks.stdout.readline())
             return Done(code, *(path.read_bytes().decode() for path in streams[1:]))
 
+    def _path(self) -> str:
+        return str(EXAMPLES / self.script) if self.script.endswith(".py") else self.script
+
     def starts(self, *arguments: object) -> str:
         """Standard output of the script in a newly started Python, which has imported nothing else."""
-        command = [sys.executable, "-W", "error", str(EXAMPLES / self.script), *map(str, arguments)]
+        command = [sys.executable, "-W", "error", self._path(), *map(str, arguments)]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -2,10 +2,10 @@
 
     python forks.py MODULE...     # imports the modules, then takes requests from standard input
 
-A command line then takes no start of Python and no imports. Each request is a line of JSON with the script, its
-arguments, the folder to run in, changes to the environment, the files of its standard streams and whether pictures are
-drawn (which takes most of the time of a small run); the answer is the exit code. The script runs as a separate program:
-before, its process has done nothing but imports.
+A command line then takes no start of Python and no imports. Each request is a line of JSON with the script or module,
+its arguments, the folder to run in, changes to the environment, the files of its standard streams, whether pictures are
+drawn (which takes most of the time of a small run) and what becomes of warnings; the answer is the exit code. The
+script runs as a separate program: before, its process has done nothing but imports.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import os
 import runpy
 import sys
+import warnings
 from typing import Any, TextIO
 
 
@@ -44,6 +45,8 @@ def become(request: dict[str, Any]) -> None:
     if not request["pictures"]:
         pictures, plots = (importlib.import_module(name) for name in ("pictures", "handloom.train.runs.plots"))
         plots._save = pictures.save_nothing
+    warnings.simplefilter(request["warnings"])
+    warnings.simplefilter("error", RuntimeWarning)  # NumPy's: something was infinite or NaN
     sys.argv = [request["script"], *request["arguments"]]
     sys.path[0] = os.path.dirname(request["script"])
 
@@ -56,4 +59,7 @@ if __name__ == "__main__":
         request = serve(requests, answers)
     if request is not None:
         become(request)
-        runpy.run_path(request["script"], run_name="__main__")
+        if request["script"].endswith(".py"):
+            runpy.run_path(request["script"], run_name="__main__")
+        else:
+            runpy.run_module(request["script"], run_name="__main__", alter_sys=True)
