@@ -64,8 +64,8 @@ def load(name: str | Path, task: Task | None = None) -> Any:
     foreign = is_foreign(path)
     if not foreign and not os.path.exists(path):
         raise InputError(
-            f"There is no model {str(name)[:80]}. Give the folder of a run, a model's folder or name on the Hub (OWNER/MODEL), "
-            f"or a model that comes with handloom: {', '.join(MODELS)}."
+            f"There is no model {str(name)[:80]}. Give the folder of a run, a model's folder or name on the Hub "
+            f"(OWNER/MODEL), or a model that comes with handloom: {', '.join(MODELS)}."
         )
     own, certain = _of_transformers(path) if foreign else _of_run(path)
     asked = task or own
