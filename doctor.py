@@ -21,7 +21,7 @@ import numpy as np
 from .autograd import no_grad, ops
 from .autograd.backend import Blas, blas_of_numpy, check_device, compute_capability, import_cupy
 from .autograd.ops.attention import attention_plain
-from .autograd.ops.registry import refused_by
+from .autograd.ops.registry import unsupported_reason
 from .autograd.quick import libraries
 from .train.cli.command_line import run_main
 from .train.cli.options import OptionParser
@@ -276,7 +276,7 @@ def gpu_findings(present: bool) -> Iterator[Finding]:
             raise RuntimeError(f"a kernel gave {found[0].tolist()} for {_ROWS[0].tolist()}: update the driver")
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
         query = (one.reshape(1, 1, 1, 8),) * 3
-        missing = refused_by(attention_plain, "fused", query, method="fused", return_weights=False)
+        missing = unsupported_reason(attention_plain, "fused", query, method="fused", return_weights=False)
     except Exception as error:  # DeviceError names the cure; a broken CUDA raises many kinds of errors
         text = (str(error) or type(error).__name__).splitlines()[0].removeprefix("device 'cuda': ")
         yield Finding("GPU", "slow" if present else "ok", f"none used: {text}")

@@ -40,16 +40,16 @@ class Function:
     #: forward broadcasts its inputs against each other: gradients are summed back to each input's shape.
     broadcasts: ClassVar[bool] = False
     #: A fused op whose `backward` works on arrays only defines this: the same function of its inputs in small ops. It
-    #: saves all its inputs; a backward pass that is recorded differentiates this form instead.
+    #: saves all its inputs; a backward pass that is recorded differentiates this function instead.
     composed: Any = None
     #: `backward` may add to the arrays in `collected` itself, in place of returning what the engine would add to them.
     adds: ClassVar[bool] = False
     #: Where the backward pass starts at a float16 result, its gradient arrives in float32: a loss scale may exceed
     #: float16's range.
     wide_start: ClassVar[bool] = False
-    #: Which form of its op the class is (`ops/registry.py`), and the op's plain form, if there are several.
-    form: ClassVar[str] = ""
-    plain_form: ClassVar[Any] = None
+    #: The name of this implementation of an op (`ops/registry.py`), and the plain one, if there are several.
+    implementation: ClassVar[str] = ""
+    plain_implementation: ClassVar[Any] = None
 
     inputs: Sequence[Origin | None] = ()
     #: For `adds`: by input the gradient that other calls have given for it, which nobody else holds, or None.

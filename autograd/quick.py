@@ -1,9 +1,9 @@
-"""The edge of the engine: how what is only for speed comes in.
+"""How optional, faster code replaces plain code.
 
-A reader who leaves `fast/` (for a CPU) and `kernels/` (for a GPU) unopened has missed no idea. Nothing outside imports
-them but `autograd/__init__.py`, in one line, and with HANDLOOM_PLAIN=1 in the environment not even that one. An op gets
-its quick forms through `form` (`ops/registry.py`). A function that is no op is `replaceable`: it is written plainly
-where it belongs, and a quicker one `replaces` it when its module is imported.
+`fast/` (for a CPU) and `kernels/` (for a GPU) contain only faster implementations; a reader can skip them. Only
+`autograd/__init__.py` imports them, and with HANDLOOM_PLAIN=1 in the environment nothing does. `implements`
+(`ops/registry.py`) registers a quick implementation of an op. A function that is no op is `replaceable`: its plain
+version is defined where it is used, and a quicker one `replaces` it when its module is imported.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ PIECE = 1 << 17
 
 
 def asks_for_plain(value: str) -> bool:
-    """Whether this value of HANDLOOM_PLAIN asks for plain forms only. Raises InputError unless it is 1, 0 or empty."""
+    """Whether this value of HANDLOOM_PLAIN asks for plain code only. Raises InputError unless it is 1, 0 or empty."""
     if value not in ("1", "0", ""):
-        raise InputError(f"HANDLOOM_PLAIN is {value!r}: set it to 1 for plain forms only, to 0 for quick ones too.")
+        raise InputError(
+            f"HANDLOOM_PLAIN is {value!r}: set it to 1 for plain implementations only, to 0 for quick ones too."
+        )
     return value == "1"
 
 
@@ -83,5 +85,5 @@ def blocks(start: int, stop: int) -> Iterator[slice]:
 
 @replaceable
 def libraries() -> dict[str, tuple[str | None, str | None]]:
-    """The optional libraries of the quick forms: name and version (None if unused), and why it is not used, or None."""
+    """The optional libraries: name and version (None if unused), and the reason why it is not used, or None."""
     return dict.fromkeys(("compiled_loops", "mkl"), (None, "HANDLOOM_PLAIN=1 leaves it out"))

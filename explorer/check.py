@@ -55,8 +55,8 @@ def checked(call: StepCall, seed: int = 0) -> GradcheckReport:
 
     def again() -> Function:
         fresh = call.seen.again()
-        if fresh.form == "in place":  # takes views of one array only; the operands here are copies
-            fresh.__class__ = fresh.plain_form
+        if fresh.implementation == "in place":  # takes views of one array only; the operands here are copies
+            fresh.__class__ = fresh.plain_implementation
         for name, state in states.items():
             generator = Generator(0)
             generator.set_state(state)
@@ -134,7 +134,7 @@ def _described(entries: EntryCheck, call: StepCall) -> dict[str, Any]:
 def _operand(call: StepCall, index: int) -> str:
     """The name of an operand in the call of the op, such as "query"; "parts 2" for one of several."""
     kind = type(call.seen.call)
-    plain = kind.plain_form or kind  # a quick form may take its operands as `*operands`
+    plain = kind.plain_implementation or kind  # a quick implementation may take its operands as `*operands`
     names = list(inspect.signature(getattr(plain, "forward", plain)).parameters.values())[isinstance(plain, type) :]
     name = names[min(index, len(names) - 1)]
     return f"{name.name} {index + 1}" if name.kind is name.VAR_POSITIONAL else name.name

@@ -206,13 +206,13 @@ def shown(value: Any) -> dict[str, Any] | None:
 
 
 def sources_of(one: StepCall) -> list[dict[str, Any]]:
-    """The text of the call's forward and backward rule and, where a quick form made it, of the op's plain form."""
+    """Source of the call's forward and backward rules, and of the plain implementation if a quick one was selected."""
     kind = type(one.seen.call)
     texts = {name: getattr(kind, name, None) or getattr(one.seen.call, name, None) for name in ("forward", "backward")}
     if issubclass(kind, Elementwise):
         texts = {"the row of its table": kind.gradient}
-    if kind.form not in ("", "plain"):
-        texts["plain"] = kind.plain_form
+    if kind.implementation not in ("", "plain"):
+        texts["plain"] = kind.plain_implementation
     found = []
     for name, function in texts.items():
         if function is None:

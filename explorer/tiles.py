@@ -11,7 +11,7 @@ from ..autograd import default_generator, no_grad, ops, record
 from ..autograd.backend import DeviceError, check_device, to_device
 from ..autograd.ops.attention import MaskSpec, attention_plain
 from ..autograd.ops.attention_blocked import BLOCKS_FROM, BlockedAttention, blocks, can_skip
-from ..autograd.ops.registry import refused_by
+from ..autograd.ops.registry import unsupported_reason
 from .asking import Ask
 from .attention import chosen_layer, described
 from .packing import packed
@@ -111,7 +111,7 @@ def on_device(operands: list[np.ndarray]) -> tuple[list[Any], str | None]:
         moved = [to_device(x, "cuda") for x in operands]
     except DeviceError as error:
         return [], str(error)
-    return moved, refused_by(attention_plain, "fused", tuple(moved[:3]), method="fused", return_weights=False)
+    return moved, unsupported_reason(attention_plain, "fused", tuple(moved[:3]), method="fused", return_weights=False)
 
 
 def past(queries: int, keys: int) -> np.ndarray:

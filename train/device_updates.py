@@ -11,7 +11,7 @@ import numpy as np
 from ..autograd import Generator
 from ..autograd.backend import GraphError, cuda_graphs, is_array, to_device
 from ..autograd.ops.attention import attention_plain
-from ..autograd.ops.registry import refused_by
+from ..autograd.ops.registry import unsupported_reason
 from ..autograd.quick import PLAIN
 from ..errors import InputError
 from ..nn import Module, MultiHeadAttention
@@ -188,7 +188,7 @@ def choose_updates(
         raise InputError(f"There are no CUDA graphs {where}: leave out --graphs, or train on --device cuda, alone.")
     if options.graphs and any(isinstance(module, MultiHeadAttention) for module in model.modules()):
         small = (to_device(np.zeros((1, 1, 1, 8), np.float16), device),) * 3
-        missing = refused_by(attention_plain, "fused", small, method="fused", return_weights=False)
+        missing = unsupported_reason(attention_plain, "fused", small, method="fused", return_weights=False)
         if missing:
             raise InputError(f"CUDA graphs hold only attention's fused kernel, and {missing}: leave out --graphs.")
     if every and device != "cpu":

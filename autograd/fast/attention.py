@@ -14,7 +14,7 @@ from ..function import unbroadcast
 from ..ops.attention import attention_plain, with_four_axes
 from ..ops.heads import empty_heads, empty_like_heads
 from ..ops.reduction import row_dots
-from ..ops.registry import QuickForm, form, through_plain
+from ..ops.registry import QuickImplementation, implements, through_plain
 from ..random import ReplayedMask
 from .costs import ATTENTION, ATTENTION_BACKWARD
 from .parallel import parallel_for, pieces
@@ -27,8 +27,8 @@ def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return None if options["return_weights"] is False else "it keeps the weights without a gradient"
 
 
-@form(attention_plain, "standard", standard)
-class StandardAttention(QuickForm):
+@implements(attention_plain, "standard", standard)
+class StandardAttention(QuickImplementation):
     """Weights have the layout (batch, key, head, query): a sum over the keys then adds rows of heads x queries numbers,
     which is much faster than adding rows of one head's few queries.
 

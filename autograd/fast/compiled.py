@@ -50,8 +50,8 @@ def library() -> str | None:
     return None if missing() else f"numba {version('numba')}"
 
 
-def why_not(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition of compiled forms: large float32 NumPy arrays."""
+def unsupported_reason(arrays: list[Any], options: dict[str, Any]) -> str | None:
+    """The condition of compiled implementations: large float32 NumPy arrays."""
     if refused := missing():
         return refused
     if array_module(*arrays) is not np:

@@ -17,9 +17,9 @@ from ..ops.linalg import contiguous_rows, rows_of
 from ..ops.linear import linear_activation_plain
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
-from ..ops.registry import form
+from ..ops.registry import implements
 from .attention import StandardAttention, standard
-from .compiled import loops, why_not
+from .compiled import loops, unsupported_reason
 from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
 from .linear import LinearReLUOnCPU, only_relu
 from .linear_cross_entropy import LinearCrossEntropyOnCPU
@@ -72,7 +72,7 @@ class CompiledNormalization(Normalization):
         return d_total, dx, dw, db
 
 
-@form(LayerNorm, "compiled", why_not)
+@implements(LayerNorm, "compiled", unsupported_reason)
 class LayerNormCompiled(LayerNormOnCPU, CompiledNormalization):
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
@@ -82,7 +82,7 @@ class LayerNormCompiled(LayerNormOnCPU, CompiledNormalization):
         return self.gradients_in_one_pass(g, *self.saved[:2])[1:]
 
 
-@form(residual_layer_norm_plain, "compiled", why_not)
+@implements(residual_layer_norm_plain, "compiled", unsupported_reason)
 class ResidualLayerNormCompiled(ResidualLayerNormOnCPU, CompiledNormalization):
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
@@ -103,11 +103,13 @@ class ResidualLayerNormCompiled(ResidualLayerNormOnCPU, CompiledNormalization):
 
 
 def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: `why_not`, and equal weights of all classes."""
-    return why_not(arrays, options) or (None if options["class_weight"] is None else "there are class weights")
+    """The condition: `unsupported_reason`, and equal weights of all classes."""
+    return unsupported_reason(arrays, options) or (
+        None if options["class_weight"] is None else "there are class weights"
+    )
 
 
-@form(linear_cross_entropy_plain, "compiled", without_class_weights)
+@implements(linear_cross_entropy_plain, "compiled", without_class_weights)
 class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
     """A row of logits stays in the cache from bias to gradient: over memory go one reading and one writing."""
 
@@ -121,11 +123,11 @@ class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
 
 
 def relu_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: `why_not`, and the activation "relu"."""
-    return why_not(arrays, options) or only_relu(arrays, options)
+    """The condition: `unsupported_reason`, and the activation "relu"."""
+    return unsupported_reason(arrays, options) or only_relu(arrays, options)
 
 
-@form(linear_activation_plain, "compiled", relu_compiled)
+@implements(linear_activation_plain, "compiled", relu_compiled)
 class LinearReLUCompiled(LinearReLUOnCPU):
     """Bias, ReLU and dropout in one pass over the product, and so for their gradient. Gives NumPy's bits."""
 
@@ -138,11 +140,11 @@ class LinearReLUCompiled(LinearReLUOnCPU):
 
 
 def standard_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: `why_not`, and that of standard attention."""
-    return why_not(arrays, options) or standard(arrays, options)
+    """The condition: `unsupported_reason`, and that of standard attention."""
+    return unsupported_reason(arrays, options) or standard(arrays, options)
 
 
-@form(attention_plain, "compiled", standard_compiled)
+@implements(attention_plain, "compiled", standard_compiled)
 class StandardAttentionCompiled(StandardAttention):
     """The softmax over the keys goes along heads x queries numbers, as there, in one loop."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backend import Array
 from ..ops.dropout import Dropout, dropout_add_plain
-from ..ops.registry import QuickForm, form, on_cpu
+from ..ops.registry import QuickImplementation, implements, on_cpu
 from ..quick import blocks
 from ..tensor import Tensor
 from .costs import MASKED
@@ -37,7 +37,7 @@ def masked(x: Array, mask: Array, scale: Any, added: Array | None = None) -> Arr
     return out
 
 
-@form(Dropout, "cpu", on_cpu)
+@implements(Dropout, "cpu", on_cpu)
 class DropoutOnCPU(Dropout):
     """x times a mask of 0 and 1/(1-p)."""
 
@@ -50,8 +50,8 @@ class DropoutOnCPU(Dropout):
         return Dropout.backward(self, g) if isinstance(g, Tensor) else masked(g, *self.kept)
 
 
-@form(dropout_add_plain, "cpu", on_cpu)
-class DropoutAddOnCPU(QuickForm):
+@implements(dropout_add_plain, "cpu", on_cpu)
+class DropoutAddOnCPU(QuickImplementation):
     """residual + dropout(x)."""
 
     def forward(self, x, residual):

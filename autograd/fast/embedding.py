@@ -7,13 +7,13 @@ were used, the gradient holds only these rows (`RowGradient`).
 from __future__ import annotations
 
 from ..ops.embedding import Embedding
-from ..ops.registry import form, on_cpu
+from ..ops.registry import implements, on_cpu
 from ..origin import Leaf
 from ..row_gradient import sum_rows
 from ..tensor import Tensor
 
 
-@form(Embedding, "cpu", on_cpu)
+@implements(Embedding, "cpu", on_cpu)
 class EmbeddingOnCPU(Embedding):
     """s table[ids]; a table that is a leaf gets a RowGradient."""
 

@@ -1,7 +1,7 @@
 """Merging heads without a copy, or with one on several threads: replaces `MergeHeads` of heads.py.
 
-Attention's quick forms allocate their output, and the gradients of query, key and value, with `empty_heads`: the parts
-are then views of one array, and merging them returns that array.
+Attention's quick implementations allocate their output, and the gradients of query, key and value, with `empty_heads`.
+The parts are then views of one array, and merging them returns that array.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backend import Array, address_of
 from ..ops.heads import MergeHeads
-from ..ops.registry import form, on_cpu
+from ..ops.registry import implements, on_cpu
 from .costs import COPIED
 from .parallel import parallel_for
 
@@ -23,7 +23,7 @@ def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return "the parts are not views of one array, side by side" if whole_of(arrays) is None else None
 
 
-@form(MergeHeads, "in place", side_by_side)
+@implements(MergeHeads, "in place", side_by_side)
 class MergeHeadsInPlace(MergeHeads):
     """Returns the array of which the parts are views."""
 
@@ -33,7 +33,7 @@ class MergeHeadsInPlace(MergeHeads):
         return whole.reshape(batch, length, len(parts) * self.heads * width)
 
 
-@form(MergeHeads, "cpu", on_cpu)
+@implements(MergeHeads, "cpu", on_cpu)
 class MergeHeadsOnCPU(MergeHeads):
     def forward(self, *parts):
         batch, self.heads, length, width = parts[0].shape

@@ -1,4 +1,4 @@
-"""The fully connected layer for NumPy arrays on several threads: replaces the plain forms of linear.py.
+"""The fully connected layer for NumPy arrays on several threads: replaces the plain implementations of linear.py.
 
 Each thread calls BLAS for its part, adds the bias and, in a feed-forward network, applies ReLU and dropout while the
 product is in its cache. dx and dW are computed in one run of the threads.
@@ -14,7 +14,7 @@ import numpy as np
 from ..ops.linalg import rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.reduction import sum_of_rows
-from ..ops.registry import QuickForm, form, on_cpu, through_plain
+from ..ops.registry import QuickImplementation, implements, on_cpu, through_plain
 from ..random import ReplayedMask
 from ..tensor import Tensor
 from .costs import FLOPS, RELU_BACKWARD
@@ -22,7 +22,7 @@ from .mkl import multiply
 from .parallel import parallel_for, parallel_jobs
 
 
-@form(Linear, "cpu", on_cpu)
+@implements(Linear, "cpu", on_cpu)
 class LinearOnCPU(Linear):
     """Threads share the rows of y and dx, and the output features of dW and db: no two write to the same element."""
 
@@ -80,8 +80,8 @@ def only_relu(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return refused or on_cpu(arrays, options)
 
 
-@form(linear_activation_plain, "cpu", only_relu)
-class LinearReLUOnCPU(QuickForm, LinearOnCPU):
+@implements(linear_activation_plain, "cpu", only_relu)
+class LinearReLUOnCPU(QuickImplementation, LinearOnCPU):
     """relu(x W^T + b), then dropout, in place.
 
     The gradient needs only the result y: where y is 0, the unit was negative or dropped and its derivative is 0;

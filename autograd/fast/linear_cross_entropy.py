@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ops.linalg import rows_of
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
-from ..ops.registry import QuickForm, form, on_cpu, through_plain
+from ..ops.registry import QuickImplementation, implements, on_cpu, through_plain
 from .costs import CROSS_ENTROPY, FLOPS
 from .loss import divisor_of_mean
 from .mkl import multiply
@@ -26,8 +26,8 @@ BLOCK_BYTES = 1 << 25
 CLASS_PARTS = 8
 
 
-@form(linear_cross_entropy_plain, "cpu", on_cpu)
-class LinearCrossEntropyOnCPU(QuickForm):
+@implements(linear_cross_entropy_plain, "cpu", on_cpu)
+class LinearCrossEntropyOnCPU(QuickImplementation):
     """Cross-entropy of the classes t under softmax(z), z = x W^T + b; the gradients are computed with the loss.
 
     With E = exp(z - max z), l = sum E, lse = log sum exp z, smoothing s, V classes, class weights w (1 by default) and

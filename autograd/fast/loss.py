@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..ops.loss import cross_entropy_plain
-from ..ops.registry import QuickForm, form, on_cpu, through_plain
+from ..ops.registry import QuickImplementation, implements, on_cpu, through_plain
 
 
-@form(cross_entropy_plain, "cpu", on_cpu)
-class CrossEntropyOnCPU(QuickForm):
+@implements(cross_entropy_plain, "cpu", on_cpu)
+class CrossEntropyOnCPU(QuickImplementation):
     """A row of logits x with p = softmax(x), lse = log sum exp x and a = (1 - s) w_t has the loss
     a (lse - x_t) + (s/V) sum_c w_c (lse - x_c), so dx = g (p (a + (s/V) sum w) - a onehot(t) - (s/V) w)."""
 

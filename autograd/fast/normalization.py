@@ -1,4 +1,4 @@
-"""Layer norm for NumPy arrays on several threads: replaces the plain forms of normalization.py.
+"""Layer norm for NumPy arrays on several threads: replaces the plain implementations of normalization.py.
 
 Rows are processed in pieces that stay in the cache from x to y, and dropout, residual sum and layer norm are one op.
 """
@@ -13,13 +13,13 @@ from ..backend import Array
 from ..ops.linalg import rows_of
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
 from ..ops.reduction import sum_of_rows
-from ..ops.registry import QuickForm, form, on_cpu, through_plain
+from ..ops.registry import QuickImplementation, implements, on_cpu, through_plain
 from ..random import ReplayedMask
 from .costs import LAYER_NORM, LAYER_NORM_BACKWARD
 from .parallel import PIECE, parallel_for, pieces
 
 
-class Normalization(QuickForm):
+class Normalization(QuickImplementation):
     """x_hat is kept. Sums over features and over rows are computed as products with vectors (mean(h) as g times
     w / features), for which BLAS is several times faster than NumPy's reductions."""
 
@@ -78,7 +78,7 @@ class Normalization(QuickForm):
         return dx, dw, db
 
 
-@form(LayerNorm, "cpu", on_cpu)
+@implements(LayerNorm, "cpu", on_cpu)
 class LayerNormOnCPU(Normalization):
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
@@ -90,7 +90,7 @@ class LayerNormOnCPU(Normalization):
         return self.gradients(g, x, weight)
 
 
-@form(residual_layer_norm_plain, "cpu", on_cpu)
+@implements(residual_layer_norm_plain, "cpu", on_cpu)
 class ResidualLayerNormOnCPU(Normalization):
     """LayerNorm of residual + dropout(x); with `both` also the sum. Each piece stays in the cache from x to y."""
 

@@ -1,6 +1,6 @@
-"""Everything that is only for a GPU: CUDA C++ sources, compiled at run time, and the quick forms of ops by them.
+"""The GPU path: CUDA C++ sources, compiled at run time, and the quick implementations of ops that use them.
 
-Importing it registers these.
+Importing this package registers the implementations.
 """
 
 from . import attention_op, graphs, linear, ops, products

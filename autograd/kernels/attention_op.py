@@ -19,7 +19,7 @@ from ..function import unbroadcast
 from ..ops.attention import attention_plain, with_four_axes
 from ..ops.attention_blocked import BlockedAttention, with_weights
 from ..ops.heads import empty_like_heads
-from ..ops.registry import form
+from ..ops.registry import implements
 from .attention import DTYPES, MAX_HEAD_DIM, MAX_HEADS, AttentionKernels, AttentionOptions, device_kernels
 from .philox import philox4x32_10
 
@@ -61,7 +61,7 @@ def _warn(refused: str) -> None:
 
 
 def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Where this form serves: on a GPU, wherever no other is asked for."""
+    """The condition: arrays on a GPU, and no other method requested."""
     if options["method"] not in ("auto", "fused"):
         return f"method {options['method']!r} is asked for"
     query, key, value = arrays[:3]
@@ -73,7 +73,7 @@ def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return refused
 
 
-@form(attention_plain, "fused", kernels_can)
+@implements(attention_plain, "fused", kernels_can)
 def fused_attention(*operands: Any, **options: Any) -> Any:
     """The output, and the weights that are asked for."""
     return with_weights(FusedAttention, operands, options)
@@ -86,7 +86,7 @@ class FusedAttention(BlockedAttention):
     run to run, since blocks of keys add to it as they come.
     """
 
-    form = "fused"
+    implementation = "fused"
 
     def __init__(self, mask_spec, dropout, scale, generator, deterministic, **choices):
         super().__init__(mask_spec, 0.0, scale, generator, block_size=None)

@@ -1,7 +1,7 @@
 """The fully connected layer with what follows it, by the CUDA kernels: feed-forward networks, output layer and loss.
 
-In place of the plain forms of linear.py and linear_cross_entropy.py, for float16 and float32 arrays on a device. What
-stands between the products is one kernel. Products go to cuBLAS, two-dimensional and on contiguous arrays, so that it
+Replaces the plain implementations of linear.py and linear_cross_entropy.py for float16 and float32 arrays on a device.
+One kernel computes everything between two products. cuBLAS computes the products, of contiguous matrices, so that it
 uses tensor cores.
 """
 
@@ -15,7 +15,7 @@ from ..backend import Array, array_module
 from ..ops.linalg import contiguous_rows, rows_of
 from ..ops.linear import Linear, check_shapes, linear_activation_plain
 from ..ops.linear_cross_entropy import linear_cross_entropy_plain
-from ..ops.registry import QuickForm, form, through_plain
+from ..ops.registry import QuickImplementation, implements, through_plain
 from ..tensor import Tensor, array_of
 from . import fused
 from .fused import NO_DROPOUT, column_sums
@@ -26,7 +26,7 @@ from .products import add_product, product
 BLOCK_BYTES, MAX_ROWS = 1 << 28, 4096
 
 
-@form(Linear, "device", by_kernels)
+@implements(Linear, "device", by_kernels)
 class LinearOnDevice(Linear):
     """cuBLAS on two-dimensional arrays; the bias's gradient is summed by a kernel."""
 
@@ -66,8 +66,8 @@ def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | No
     return by_kernels(arrays, options) if known else f"the kernel has no {options['activation']}"
 
 
-@form(linear_activation_plain, "device", by_kernels_activated)
-class LinearActivationOnDevice(QuickForm):
+@implements(linear_activation_plain, "device", by_kernels_activated)
+class LinearActivationOnDevice(QuickImplementation):
     """dropout(activation(x W^T + b)): a product and one kernel forward, a kernel and two products backward.
 
     The kernel writes over the product where the gradient can be had from the result: for ReLU, whose slope is 1 where
@@ -100,8 +100,8 @@ class LinearActivationOnDevice(QuickForm):
         return mask_again(self.drop if self.dropout else None, (*x.shape[:-1], len(weight)), x)
 
 
-@form(linear_cross_entropy_plain, "device", by_kernels_without_weights)
-class LinearCrossEntropyOnDevice(QuickForm):
+@implements(linear_cross_entropy_plain, "device", by_kernels_without_weights)
+class LinearCrossEntropyOnDevice(QuickImplementation):
     """LinearCrossEntropy of `linear_cross_entropy.py` without class weights: rows in blocks, no logits in float32.
 
     A kernel turns a block of products into the losses and writes F = softmax - target over them, whose elements lie

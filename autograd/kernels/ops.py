@@ -1,8 +1,8 @@
 """The ops of a training step by the CUDA kernels: one kernel forward, one or two backward.
 
-In place of the plain forms of `layer_norm`, `residual_layer_norm`, `dropout`, `dropout_add`, `cross_entropy` and
-`embedding`, for float16 and float32 arrays on a device. An array goes through memory once a kernel, not once a step of
-the formula. Each op's condition stands above its form.
+Replaces the plain implementations of `layer_norm`, `residual_layer_norm`, `dropout`, `dropout_add`, `cross_entropy` and
+`embedding` for float16 and float32 arrays on a device. A kernel reads and writes each array once; separate NumPy calls
+would do so for each step of the formula. `@implements` names the condition of each implementation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..ops.embedding import Embedding
 from ..ops.linalg import contiguous_rows
 from ..ops.loss import cross_entropy_plain
 from ..ops.normalization import LayerNorm, residual_layer_norm_plain
-from ..ops.registry import QuickForm, form, through_plain
+from ..ops.registry import QuickImplementation, implements, through_plain
 from ..random import Generator, ReplayedMask
 from ..tensor import array_of
 from . import fused
@@ -26,7 +26,7 @@ from .fused import DropoutKey
 
 
 def by_kernels(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition of the forms by kernels: device arrays of one dtype, float16 or float32."""
+    """The condition of implementations by kernels: device arrays of one dtype, float16 or float32."""
     first = arrays[0]
     if array_module(*arrays) is np:
         return "the arrays are on the CPU"
@@ -46,7 +46,7 @@ def dropout_key(x: Array, p: float, generator: Generator) -> DropoutKey:
 
 
 def mask_again(drop: DropoutKey | None, shape: tuple[int, ...], like: Array) -> ReplayedMask:
-    """The mask of a call of dropout, for the plain form: its factors, as an array."""
+    """The mask of a call of dropout, for the plain implementation: its factors, as an array."""
     return ReplayedMask(
         None if drop is None else fused.dropout_add(array_module(like).ones(shape, like.dtype), drop), 1.0
     )
@@ -61,8 +61,8 @@ def by_kernels_in_rows(arrays: list[Any], options: dict[str, Any]) -> str | None
     return refused
 
 
-@form(LayerNorm, "device", by_kernels_in_rows)
-class LayerNormOnDevice(QuickForm):
+@implements(LayerNorm, "device", by_kernels_in_rows)
+class LayerNormOnDevice(QuickImplementation):
     """LayerNorm of `normalization.py` for rows that fit into shared memory."""
 
     composed = through_plain
@@ -77,8 +77,8 @@ class LayerNormOnDevice(QuickForm):
         return fused.layer_norm_backward(contiguous(g), self.kept[0], self.saved[1], *self.kept[1:])[1:]
 
 
-@form(residual_layer_norm_plain, "device", by_kernels_in_rows)
-class ResidualLayerNormOnDevice(QuickForm):
+@implements(residual_layer_norm_plain, "device", by_kernels_in_rows)
+class ResidualLayerNormOnDevice(QuickImplementation):
     """LayerNorm of residual + dropout(x), and the sum itself if `both`, in one kernel."""
 
     composed = through_plain
@@ -101,8 +101,8 @@ class ResidualLayerNormOnDevice(QuickForm):
         return mask_again(self.drop, self.saved[0].shape, array_of(self.saved[0]))
 
 
-@form(Dropout, "device", by_kernels)
-class DropoutOnDevice(QuickForm):
+@implements(Dropout, "device", by_kernels)
+class DropoutOnDevice(QuickImplementation):
     """Dropout whose mask is drawn in the kernel, and again in the backward pass."""
 
     def forward(self, x):
@@ -126,8 +126,8 @@ class SameDrop(Function):
         return run(SameDrop(self.drop), g)
 
 
-@form(dropout_add_plain, "device", by_kernels)
-class DropoutAddOnDevice(QuickForm):
+@implements(dropout_add_plain, "device", by_kernels)
+class DropoutAddOnDevice(QuickImplementation):
     """residual + dropout(x) in one kernel."""
 
     def forward(self, x, residual):
@@ -146,8 +146,8 @@ def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> st
     return by_kernels(arrays, options)
 
 
-@form(cross_entropy_plain, "device", by_kernels_without_weights)
-class CrossEntropyOnDevice(QuickForm):
+@implements(cross_entropy_plain, "device", by_kernels_without_weights)
+class CrossEntropyOnDevice(QuickImplementation):
     """CrossEntropy of `loss.py` without class weights: nothing of the logits' size is held in float32.
 
     The gradient is written over a copy of the logits, in the backward pass.
@@ -179,8 +179,8 @@ def by_kernels_of_a_table(arrays: list[Any], options: dict[str, Any]) -> str | N
     return by_kernels(arrays, options) if arrays[0].size else "the table is empty"
 
 
-@form(Embedding, "device", by_kernels_of_a_table)
-class EmbeddingOnDevice(QuickForm):
+@implements(Embedding, "device", by_kernels_of_a_table)
+class EmbeddingOnDevice(QuickImplementation):
     """Embedding of `embedding.py`: the gradient is summed in float32, row by row of the table."""
 
     composed = through_plain

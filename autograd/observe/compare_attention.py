@@ -26,7 +26,7 @@ from ..backend import DeviceError, import_cupy, to_device, use_device
 from ..engine import grad
 from ..ops import attention
 from ..ops.attention import attention_plain
-from ..ops.registry import refused_by
+from ..ops.registry import unsupported_reason
 from ..origin import no_grad
 from ..random import Generator
 from ..tensor import Tensor
@@ -79,7 +79,7 @@ def methods_on(device: str) -> tuple[list[str], str]:
         missing: str | None = "needs a GPU: --device cuda"
     else:
         small = [to_device(np.zeros((1, 1, 1, 8), np.float16), device)] * 3
-        missing = refused_by(attention_plain, "fused", tuple(small), method="fused", return_weights=False)
+        missing = unsupported_reason(attention_plain, "fused", tuple(small), method="fused", return_weights=False)
     return [name for name in METHODS if name != "fused" or not missing], missing or ""
 
 

@@ -81,8 +81,8 @@ def _collect(tensor: Tensor, parameters: dict[str, Tensor]) -> tuple[dict[str, _
         if isinstance(origin, Leaf):
             boxes[key] = _Box(f"{names.get(id(origin.tensor()), 'leaf')}\n{_form(origin)}", "leaf")
         else:
-            name, form = origin.node.name, origin.node.form
-            boxes[key] = _Box(f"{name}\n{form}" if form else name, "call")
+            name, chosen = origin.node.name, origin.node.implementation
+            boxes[key] = _Box(f"{name}\n{chosen}" if chosen else name, "call")
     boxes["result"] = _Box(f"result\n{_form(tensor.origin)}", "result")
     edges.append(_Edge(_key(tensor.origin), "result", _form(tensor.origin)))
     return boxes, edges

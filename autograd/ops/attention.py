@@ -22,7 +22,7 @@ from .elementwise import promoted
 from .exponential import exp
 from .linalg import matmul
 from .reduction import narrowed, widened
-from .registry import declare, refused_by, serve
+from .registry import declare, dispatch, unsupported_reason
 from .selection import where
 from .shape import broadcast_to, reshape
 
@@ -233,10 +233,10 @@ def attention(
     generator = generator or default_generator
     operands = (query, key, value) if bias is None else (query, key, value, bias)
     options: dict[str, Any] = {"method": method, "block_size": block_size, "deterministic": deterministic}
-    refused = refused_by(attention_plain, "fused", operands, method=method) if method == "fused" else None
+    refused = unsupported_reason(attention_plain, "fused", operands, method=method) if method == "fused" else None
     if refused:
         raise ValueError(f"attention: method 'fused' can't be used: {refused}; 'auto' takes another method then")
-    return serve(
+    return dispatch(
         attention_plain, operands, mask_spec=mask_spec, dropout=dropout, scale=scale, generator=generator,
         return_weights=return_weights, **options,
     )  # fmt: skip

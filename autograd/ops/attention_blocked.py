@@ -10,7 +10,7 @@ with the same weights. A block with a larger score rescales the sums so far:
 At the end the output is o / l. Only it and the log-sum-exp L = m + log(l), one number for each query, are kept: the
 backward pass computes each block of weights again as P = exp(S - L). Memory grows with the length, not its square: at a
 length of 4,096 it is less than an eighth of that of the weights (tests/autograd/ops/test_attention_methods.py).
-This form replaces `attention_plain` of attention.py for long sequences, on any device; the kernels in
+This implementation replaces `attention_plain` of attention.py for long sequences, on any device; the kernels in
 `autograd/kernels` run the same algorithm on a GPU.
 """
 
@@ -29,7 +29,7 @@ from ..random import ReplayedMask, keep_mask
 from ..tensor import Tensor, array_of
 from .attention import MaskSpec, attention_plain
 from .heads import empty_heads, empty_like_heads
-from .registry import form, through_plain
+from .registry import implements, through_plain
 
 BLOCKS_FROM = 1 << 18  # scores per head from which on method "auto" takes blocks
 BLOCK_LENGTH = 256  # queries and keys of a block: its matrix products are large enough to run at full speed
@@ -114,7 +114,7 @@ def long(arrays: list[Any], options: dict[str, Any]) -> str | None:
     return "it gives the weights without a gradient" if options["return_weights"] is True else None
 
 
-@form(attention_plain, "blocked", long)
+@implements(attention_plain, "blocked", long)
 def blocked_attention(*operands: Any, **options: Any) -> Any:
     """The output; with `return_weights` (output, weights)."""
     return with_weights(BlockedAttention, operands, options)
@@ -135,7 +135,7 @@ class BlockedAttention(Function):
     over the second to last axis many times faster than over the last. Sums are float32 or wider.
     """
 
-    plain_form, form, composed = staticmethod(attention_plain), "blocked", through_plain
+    plain_implementation, implementation, composed = staticmethod(attention_plain), "blocked", through_plain
 
     #: (block, m, l, o) -> None: called after each block that is not skipped, in the thread that processed it, with the
     #: running values of its queries. The arrays change afterwards: copy what is needed later.
@@ -249,7 +249,7 @@ class BlockedAttention(Function):
         return self.weights_block((rows, heads, q, k), scaled, buffer).swapaxes(-1, -2).astype(query.dtype)
 
     def dropout_mask(self) -> ReplayedMask:
-        """The dropout mask of the whole call, for the plain form."""
+        """The dropout mask of the whole call, for the plain implementation."""
         if not self.dropout:
             return ReplayedMask(None, 1.0)
         query = array_of(self.saved[0])

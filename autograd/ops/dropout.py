@@ -11,7 +11,7 @@ from ..function import Function
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .elementwise import add, promoted
-from .registry import declare, serve
+from .registry import declare, dispatch
 
 
 class Dropout(Function):
@@ -52,7 +52,7 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, generator: Generat
     if not training or p == 0:
         return x if isinstance(x, Tensor) else Tensor(x)
     (x,) = promoted(x)
-    return serve(Dropout, (x,), p=p, generator=generator or default_generator)
+    return dispatch(Dropout, (x,), p=p, generator=generator or default_generator)
 
 
 def dropout_add_plain(x: Any, residual: Any, *, p: float, generator: Generator) -> Tensor:
@@ -78,4 +78,4 @@ def dropout_add(
         raise ValueError(f"dropout_add: x {list(x.shape)} and the residual {list(residual.shape)} differ")
     if not training or p == 0:
         return add(x, residual)
-    return serve(dropout_add_plain, (x, residual), p=p, generator=generator or default_generator)
+    return dispatch(dropout_add_plain, (x, residual), p=p, generator=generator or default_generator)

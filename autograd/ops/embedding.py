@@ -11,7 +11,7 @@ from ..function import Function, run
 from ..tensor import Tensor, array_of
 from .indexing import add_at
 from .reduction import narrowed, widened
-from .registry import declare, serve
+from .registry import declare, dispatch
 
 
 class Embedding(Function):
@@ -79,4 +79,4 @@ def embedding(ids: Any, table: Any, padding_id: int | None = None, scale: float 
     if padding_id is not None and padding_id < 0:
         padding_id += table.shape[0]  # SumRows.backward compares it with the ids
     ids = array_module(array_of(table)).asarray(ids)
-    return serve(Embedding, (table,), ids=ids, padding_id=padding_id, scale=float(scale))
+    return dispatch(Embedding, (table,), ids=ids, padding_id=padding_id, scale=float(scale))

@@ -10,7 +10,7 @@ from ..backend import Array, array_module
 from ..function import Function, run
 from ..tensor import Tensor
 from .elementwise import promoted
-from .registry import declare, run_form, serve
+from .registry import declare, dispatch, run_dispatched
 
 
 class SplitHeads(Function):
@@ -32,7 +32,7 @@ class SplitHeads(Function):
     def backward(self, *gradients):
         present = next(g for g in gradients if g is not None)
         xp = array_module(present)
-        return run_form(MergeHeads, *(xp.zeros_like(present) if g is None else g for g in gradients))
+        return run_dispatched(MergeHeads, *(xp.zeros_like(present) if g is None else g for g in gradients))
 
 
 class MergeHeads(Function):
@@ -87,4 +87,4 @@ def merge_heads(*parts: Any) -> Tensor:
     if len(shapes) != 1 or len(parts[0].shape) != 4:
         shown = ", ".join(map(str, sorted(shapes)))
         raise ValueError(f"merge_heads: the parts must have one shape (batch, heads, length, head_dim), not {shown}")
-    return serve(MergeHeads, parts if len({part.dtype for part in parts}) == 1 else promoted(*parts))
+    return dispatch(MergeHeads, parts if len({part.dtype for part in parts}) == 1 else promoted(*parts))

@@ -15,7 +15,7 @@ from .elementwise import promoted
 from .gated import ACTIVATIONS
 from .linalg import rows_of
 from .reduction import summed
-from .registry import OPS, declare, serve
+from .registry import OPS, declare, dispatch
 
 
 class Linear(Function):
@@ -53,7 +53,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     Raises ValueError for shapes that don't fit.
     """
     x, weight, bias = promoted(x, weight, bias)
-    return serve(Linear, (x, weight) if bias is None else (x, weight, bias))
+    return dispatch(Linear, (x, weight) if bias is None else (x, weight, bias))
 
 
 def _linear_relu_reference(
@@ -127,4 +127,4 @@ def linear_activation(
     x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     generator = generator or default_generator
-    return serve(linear_activation_plain, operands, activation=activation, dropout=dropout, generator=generator)
+    return dispatch(linear_activation_plain, operands, activation=activation, dropout=dropout, generator=generator)

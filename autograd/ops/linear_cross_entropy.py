@@ -13,7 +13,7 @@ from .elementwise import promoted
 from .linear import linear
 from .loss import _cross_entropy_reference, check_classes, cross_entropy
 from .reduction import narrowed, widened
-from .registry import declare, serve
+from .registry import declare, dispatch
 
 
 def linear_cross_entropy_plain(
@@ -56,7 +56,7 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     block_rows: int | None = None,
 ) -> Tensor:
-    """cross_entropy(linear(x, weight, bias), target); the quick forms never hold all logits at once.
+    """cross_entropy(linear(x, weight, bias), target); the quick implementations never hold all logits at once.
 
     Args:
         x: (..., features).
@@ -96,7 +96,7 @@ def linear_cross_entropy(
         raise ValueError(f"linear_cross_entropy: class_weight {class_weight.shape} for {classes} classes")
     check_classes("linear_cross_entropy", target, classes, ignore_index)
     record = is_grad_enabled() and any(isinstance(o, Tensor) and o.requires_grad for o in operands)
-    return serve(
+    return dispatch(
         linear_cross_entropy_plain, operands, target=target, class_weight=class_weight, ignore_index=ignore_index,
         reduction=reduction, label_smoothing=label_smoothing, block_rows=block_rows, record=record,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from ..backend import array_module, constant, is_array
 from ..tensor import Tensor, array_of
 from .elementwise import promoted
 from .reduction import narrowed, widened
-from .registry import declare, serve
+from .registry import declare, dispatch
 from .selection import where
 from .softmax import log_softmax
 
@@ -118,7 +118,7 @@ def cross_entropy(
     classes = logits.shape[-1]
     check_classes("cross_entropy", target, classes, ignore_index)
     target = array_module(logits.data).asarray(target)
-    loss = serve(
+    loss = dispatch(
         cross_entropy_plain, (logits.reshape((target.size, classes)),), target=target.reshape(-1), weight=weight,
         ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from ..tensor import Tensor
 from .dropout import _dropout_reference, check_probability, dropout_add
 from .elementwise import promoted
 from .reduction import narrowed, widened
-from .registry import declare, serve
+from .registry import declare, dispatch
 
 
 class LayerNorm(Function):
@@ -71,7 +71,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Tensor:
     """
     (x, weight, bias), eps = promoted(x, weight, bias), float(eps)
     _check_features("layer_norm", x, weight, bias)
-    return serve(LayerNorm, (x, weight, bias), eps=eps)
+    return dispatch(LayerNorm, (x, weight, bias), eps=eps)
 
 
 def residual_layer_norm_plain(
@@ -125,7 +125,9 @@ def residual_layer_norm(
     if x.shape != residual.shape:
         raise ValueError(f"residual_layer_norm: x {list(x.shape)} and the residual {list(residual.shape)} differ")
     _check_features("residual_layer_norm", x, weight, bias)
-    return serve(residual_layer_norm_plain, (x, residual, weight, bias), p=p, eps=eps, both=both, generator=generator)
+    return dispatch(
+        residual_layer_norm_plain, (x, residual, weight, bias), p=p, eps=eps, both=both, generator=generator
+    )
 
 
 class RMSNorm(Function):

@@ -1,17 +1,18 @@
-"""The registry of ops: each public function, its NumPy reference, and the forms that compute it.
+"""The registry of ops: each public function, its NumPy reference, and its implementations.
 
-A form is one implementation of an op. The *plain* form, a Function class or a function, comes first in the op's file:
-it is written for readers and takes any array. Most ops have no other. The large ops of a training step also have quick
-forms in `fast/` and `kernels/`, each with the condition under which it takes a call:
+The *plain* implementation of an op, a Function class or a function, comes first in the op's file. It is written for
+readers and takes any array. Most ops have no other. The large ops of a training step also have quick implementations
+in `fast/` and `kernels/`, each with a condition that says which calls it supports:
 
-    @form(Linear, "cpu", on_cpu)
+    @implements(Linear, "cpu", on_cpu)
     class LinearOnCPU(Linear): ...
 
-A public function checks and converts its arguments and calls `serve(Linear, operands)`, which runs the first form, in
-the order of `ORDER`, whose condition holds. Only quick forms deal with threads, devices and kernels.
+A public function checks and converts its arguments and calls `dispatch(Linear, operands)`. It runs the first
+implementation, in the order of `ORDER`, whose condition holds. Only quick implementations deal with threads, devices
+and kernels.
 
-`with plain():` turns the quick forms off, HANDLOOM_PLAIN=1 in the environment doesn't even import them; `explain` says
-which form serves a call.
+`with plain():` turns the quick implementations off; with HANDLOOM_PLAIN=1 in the environment they are not even
+imported. `explain` shows which implementation is selected for a call.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from ..quick import PLAIN
 from ..tensor import array_of
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: Why a form can't take a call, from its arrays and options; None if it can.
-WhyNot = Callable[[list[Any], dict[str, Any]], str | None]
+#: From the arrays and options of a call: why an implementation doesn't support it, or None if it does.
+Condition = Callable[[list[Any], dict[str, Any]], str | None]
 
 
 class Op(NamedTuple):
@@ -41,19 +42,19 @@ class Op(NamedTuple):
     reference: Callable[..., Any]
 
 
-class Form(NamedTuple):
+class Implementation(NamedTuple):
     """An implementation of an op: a Function class, constructed from options, or a function of operands and options."""
 
     name: str
     compute: Callable[..., Any]
-    why_not: WhyNot
+    unsupported_reason: Condition
 
 
-#: The names of forms, in the order in which they are tried. "standard", "blocked" and "fused" are attention's.
+#: The names of implementations, in the order in which they are tried. Attention has "standard", "blocked" and "fused".
 ORDER = ("in place", "fused", "blocked", "compiled", "cpu", "device", "standard")
 OPS: dict[str, Op] = {}
-#: The quick forms of each plain form that has some, in that order.
-QUICK: dict[Callable[..., Any], list[Form]] = {}
+#: For each plain implementation, its quick ones in that order.
+QUICK: dict[Callable[..., Any], list[Implementation]] = {}
 
 
 def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
@@ -66,27 +67,27 @@ def declare(reference: Callable[..., Any]) -> Callable[[F], F]:
     return enter
 
 
-def form(plain: Callable[..., Any], name: str, why_not: WhyNot) -> Callable[[F], F]:
-    """Decorator: register a class or a function as the quick form `name` of the op whose plain form is `plain`."""
+def implements(plain: Callable[..., Any], name: str, condition: Condition) -> Callable[[F], F]:
+    """Decorator: register a class or function as the quick implementation `name` of the op that `plain` implements."""
 
     def enter(compute: F) -> F:
-        forms = QUICK.setdefault(plain, [])
-        forms.append(Form(name, compute, why_not))
-        forms.sort(key=lambda known: ORDER.index(known.name))
+        registered = QUICK.setdefault(plain, [])
+        registered.append(Implementation(name, compute, condition))
+        registered.sort(key=lambda known: ORDER.index(known.name))
         for made, of in ((plain, "plain"), (compute, name)):
             if isinstance(made, type):
                 known: Any = made
-                known.plain_form, known.form = staticmethod(plain), of
+                known.plain_implementation, known.implementation = staticmethod(plain), of
         return compute
 
     return enter
 
 
-def serve(plain: Callable[..., Any], operands: tuple[Any, ...], **options: Any) -> Any:
-    """Run the first quick form that takes these operands (Tensors or arrays) and options, or else the plain one."""
+def dispatch(plain: Callable[..., Any], operands: tuple[Any, ...], **options: Any) -> Any:
+    """Run the first quick implementation that supports these operands and options, or else the plain one."""
     if _mode.asked:
         raise _Asked(plain, operands, options)
-    return _run(_chosen(plain, operands, options), operands, options)
+    return _run(_select(plain, operands, options), operands, options)
 
 
 def _run(compute: Callable[..., Any], operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -97,47 +98,47 @@ def _run(compute: Callable[..., Any], operands: tuple[Any, ...], options: dict[s
     return call(*operands)
 
 
-def _chosen(plain: Callable[..., Any], operands: tuple[Any, ...], options: dict[str, Any]) -> Callable[..., Any]:
+def _select(plain: Callable[..., Any], operands: tuple[Any, ...], options: dict[str, Any]) -> Callable[..., Any]:
     if not _mode.plain and plain in QUICK:
         arrays = [array_of(operand) for operand in operands]
         for quick in QUICK[plain]:
-            if quick.why_not(arrays, options) is None:
+            if quick.unsupported_reason(arrays, options) is None:
                 return quick.compute
     return plain
 
 
-def run_form(plain: Callable[..., Any], *operands: Any) -> Any:
-    """`run` of the form that serves: for backward rules, of an op without options whose forms are all classes."""
-    return run(_chosen(plain, operands, {})(), *operands)
+def run_dispatched(plain: Callable[..., Any], *operands: Any) -> Any:
+    """`run` of the selected implementation: for backward rules, of an op without options and with classes only."""
+    return run(_select(plain, operands, {})(), *operands)
 
 
-def refused_by(plain: Callable[..., Any], name: str, operands: tuple[Any, ...], **options: Any) -> str | None:
-    """Why the quick form `name` can't take these operands; None if it can."""
+def unsupported_reason(plain: Callable[..., Any], name: str, operands: tuple[Any, ...], **options: Any) -> str | None:
+    """Why the quick implementation `name` doesn't support these operands; None if it does."""
     for known in QUICK.get(plain, ()):
         if known.name == name:
-            return known.why_not([array_of(operand) for operand in operands], options)
+            return known.unsupported_reason([array_of(operand) for operand in operands], options)
     return "HANDLOOM_PLAIN=1 leaves it out"
 
 
 def on_cpu(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition of the forms for NumPy arrays."""
+    """The condition of implementations for NumPy arrays."""
     return None if array_module(*arrays) is np else "the arrays are on a device"
 
 
 def through_plain(call: Any, *inputs: Any) -> Any:
-    """The `composed` of quick forms: the same call by the plain form, whose backward pass can be recorded.
+    """The `composed` of quick implementations: the same call by the plain one, whose backward pass can be recorded.
 
-    A quick form that draws a dropout mask returns it again from `dropout_mask()`, which then replaces the generator.
+    A quick implementation that drew a dropout mask returns it from `dropout_mask()`, which then replaces the generator.
     """
     options = call._options
     if "generator" in options:
         options = {**options, "generator": call.dropout_mask()}
     with plain():
-        return _run(call.plain_form, inputs, options)
+        return _run(call.plain_implementation, inputs, options)
 
 
-class QuickForm(Function):
-    """A quick form, whose attributes are the options of the op."""
+class QuickImplementation(Function):
+    """A quick implementation. Its attributes are the options of the op."""
 
     def __init__(self, **options: Any):
         vars(self).update(options)
@@ -147,21 +148,21 @@ class QuickForm(Function):
         def __getattr__(self, name: str) -> Any: ...
 
 
-# -- plain forms only --------------------------------------------------------------------------------------------------
+# -- plain implementations only ----------------------------------------------------------------------------------------
 
 
 class _Mode(threading.local):
     plain = PLAIN
-    asked = False  # set by `explain`: `serve` then raises _Asked instead of computing
+    asked = False  # set by `explain`: `dispatch` then raises _Asked instead of computing
 
 
 _mode = _Mode()
 
 
 class plain(ContextDecorator):  # noqa: N801  (reads as a statement: `with plain():`)
-    """Context manager and decorator: in this thread every op is computed by its plain form.
+    """Context manager and decorator: in this thread every op is computed by its plain implementation.
 
-    `plain(False)` allows the quick forms again. A backward pass uses the form of its forward pass.
+    `plain(False)` allows the quick implementations again. A backward pass uses the implementation of its forward pass.
     """
 
     def __init__(self, on: bool = True) -> None:
@@ -180,19 +181,19 @@ class plain(ContextDecorator):  # noqa: N801  (reads as a statement: `with plain
 
 
 def is_plain() -> bool:
-    """Whether this thread uses plain forms only."""
+    """Whether this thread uses plain implementations only."""
     return _mode.plain
 
 
-# -- which form --------------------------------------------------------------------------------------------------------
+# -- which implementation ----------------------------------------------------------------------------------------------
 
 
-class _Asked(Exception):  # noqa: N818  (not an error: carries the call from `serve` to `explain`)
+class _Asked(Exception):  # noqa: N818  (not an error: carries the call from `dispatch` to `explain`)
     pass
 
 
 def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
-    """Which form of an op would take this call, and why the others would not, a line for each. Nothing is computed.
+    """Which implementation of an op is selected for this call, and why the others are not. Nothing is computed.
 
     Args:
         op: a function of `handloom.autograd.ops`, or its name.
@@ -208,17 +209,19 @@ def explain(op: str | Callable[..., Any], *inputs: Any, **options: Any) -> str:
     except _Asked as asked:
         plainly, operands, options = asked.args
     else:
-        return f"{function.__name__}\n  plain     serves: it is the only form, or there is nothing to compute"
+        return f"{function.__name__}\n  plain     selected: the only implementation, or there is nothing to compute"
     finally:
         _mode.asked = False
     arrays = [array_of(operand) for operand in operands]
     lines = [f"{function.__name__}({', '.join(f'{a.dtype}{list(a.shape)}' for a in arrays)})"]
-    served = False
-    for known in [*QUICK.get(plainly, ()), Form("plain", plainly, lambda arrays, options: None)]:
-        reason = known.why_not(arrays, options)
+    selected = False
+    for known in [*QUICK.get(plainly, ()), Implementation("plain", plainly, lambda arrays, options: None)]:
+        reason = known.unsupported_reason(arrays, options)
         if _mode.plain and known.name != "plain":
             reason = "plain() or HANDLOOM_PLAIN=1 leaves it out"
-        said = f"no: {reason}" if reason else "not needed, since a quicker form serves" if served else "serves"
-        served = served or reason is None
+        said = (
+            f"no: {reason}" if reason else "not needed: a quicker one is selected" if selected else "selected"
+        )
+        selected = selected or reason is None
         lines.append(f"  {known.name:9} {said}")
     return "\n".join(lines)

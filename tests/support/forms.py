@@ -1,4 +1,4 @@
-"""Compares the forms of an op: its quick forms with its plain one (`with plain():`) on the same inputs."""
+"""Compares the forms of an op: its quick implementations with its plain one (`with plain():`) on the same inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from handloom.autograd import Tensor, grad, ops, plain
 from handloom.autograd.backend import to_device
 from handloom.autograd.catalogue import CATALOGUE, OpSpec, Sample
-from handloom.autograd.ops.registry import QUICK, Form
+from handloom.autograd.ops.registry import QUICK, Implementation
 from tests.support.derivatives import as_tuple
 
 #: How much values and gradients, and second derivatives, may differ, in units in the last place (ulps) of the array's
@@ -23,8 +23,8 @@ ULPS, SECOND_ULPS = {"float16": 8, "float32": 100, "float64": 100}, 4000
 SERVED_BY = {"linear_relu": "linear_activation"}
 
 
-def quick_forms() -> dict[str, list[Form]]:
-    """The quick forms by the op's name, which that of its plain form contains: LayerNorm, linear_activation_plain."""
+def quick_implementations() -> dict[str, list[Implementation]]:
+    """The quick implementations by the op's name, taken from the plain one's: LayerNorm, linear_activation_plain."""
     return {
         re.sub("(?<=[a-z])(?=[A-Z])", "_", plain.__name__).lower().removesuffix("_plain"): forms
         for plain, forms in QUICK.items()
@@ -32,8 +32,8 @@ def quick_forms() -> dict[str, list[Form]]:
 
 
 def names_with(*forms: str) -> list[str]:
-    """The ops of the catalogue that have one of these quick forms."""
-    quick = quick_forms()
+    """The ops of the catalogue that have one of these quick implementations."""
+    quick = quick_implementations()
     return [name for name in CATALOGUE if {f.name for f in quick.get(SERVED_BY.get(name, name), ())} & set(forms)]
 
 
@@ -54,7 +54,7 @@ def samples_of(name: str, dtype: Any, count: int) -> Iterator[Sample]:
 
 
 def compare_forms(spec: OpSpec, sample: Sample, device: str = "cpu") -> None:
-    """Compare value, gradient and (in float64) second derivative of the quick form with those of the plain one.
+    """Compare value, gradient and (in float64) second derivative of the quick and the plain implementation.
 
     Raises AssertionError with the sample and the numbers.
     """
@@ -66,7 +66,7 @@ def compare_forms(spec: OpSpec, sample: Sample, device: str = "cpu") -> None:
             close(a, b, order, f"{spec.name}, {what}: {sample}")
     found = {what: a for what, _, a in quick}
     for what, order, a in quick:
-        if what.startswith("recorded "):  # computed by the plain form, with the mask that the quick one drew
+        if what.startswith("recorded "):  # computed by the plain implementation, with the mask that the quick one drew
             close(found[what.removeprefix("recorded ")], a, order, f"{spec.name}, {what}: {sample}")
 
 
@@ -79,7 +79,12 @@ def close(a: np.ndarray, b: np.ndarray, order: int, what: str) -> None:
 
 def examine_forms(module: str, count: int = 40) -> None:
     """Compare the forms of all ops with a form in this module; it must notice a mutant planted there."""
-    own = {op for op, forms in quick_forms().items() for f in forms if f.compute.__module__.endswith(f".{module}")}
+    own = {
+        op
+        for op, forms in quick_implementations().items()
+        for f in forms
+        if f.compute.__module__.endswith(f".{module}")
+    }
     assert own, module
     for name in CATALOGUE:
         if SERVED_BY.get(name, name) in own:
@@ -93,7 +98,7 @@ def compare_on_device(spec: OpSpec, sample: Sample) -> None:
 
 
 def computed(spec: OpSpec, sample: Sample, on: bool, device: str) -> list[tuple[str, int, np.ndarray]]:
-    """Outputs, gradients and second derivatives as (what, order, array); by plain forms if `on`."""
+    """Outputs, gradients and second derivatives as (what, order, array); by plain implementations if `on`."""
     rng = np.random.default_rng(7)
     args = [to_device(a, device) if isinstance(a, np.ndarray) else a for a in sample.args]
     kwargs = {k: to_device(v, device) if isinstance(v, np.ndarray) else v for k, v in sample.kwargs.items()}

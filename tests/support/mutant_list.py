@@ -200,7 +200,7 @@ MUTANTS = (
 )
 
 # Planted in one form of an op, quick or plain, and noticed by the comparison of forms alone, without references and
-# difference quotients: these, and those above in a file of quick forms. What only rounds worse is for other tests.
+# difference quotients: these, and those above in a file of quick implementations. What only rounds worse is for other tests.
 OF_FORMS = (
     M("quick", partial(examine_forms, "normalization"), "fast.normalization:Normalization.normalized", "+ self.eps", "+ 2 * self.eps"),
     M("quick", partial(examine_forms, "linear"), "fast.linear:LinearOnCPU.finish", "y += bias", "pass"),

@@ -44,7 +44,7 @@ EXPONENT_COLUMNS = {
 
 
 class Products(Observer):
-    """Multiply-adds of matrix products in plain forms, by their operands' shapes: (m, k) by (k, n) takes m k n."""
+    """Counts the multiply-adds of matrix products, with plain implementations: (m, k) by (k, n) takes m k n."""
 
     count = 0
 
@@ -87,9 +87,7 @@ def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -
     """
     x = Tensor(np.random.default_rng(0).standard_normal((1, tokens, features), dtype=np.float32), requires_grad=True)
     standard, blocked = (
-        TransformerEncoder(
-            [TransformerEncoderLayer(features, heads, wide, 0.0, method=method) for _ in range(layers)]
-        )
+        TransformerEncoder([TransformerEncoderLayer(features, heads, wide, 0.0, method=method) for _ in range(layers)])
         for method in ("standard", "blocked")
     )
     sizes = dict(zip(SIZES, (tokens, features, heads, layers), strict=True))

@@ -1,4 +1,4 @@
-"""Compiled loops (Numba, the extra `fast`): they equal the plain forms, whatever the threads, and nobody needs them."""
+"""Compiled loops (Numba, the extra `fast`) equal the plain implementations, whatever the threads, and are optional."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_compiled_equals_plain(name: str, for_small_arrays_too: None) -> None:
     served = 0
     for sample in samples_of(name, np.float32, 25):
         told = explain(CATALOGUE[name].function, *sample.args, **sample.kwargs)
-        served += "  compiled  serves" in told
+        served += "  compiled  selected" in told
         compare_forms(CATALOGUE[name], sample)
     assert served > 5
 
@@ -60,7 +60,7 @@ def test_the_numbers_do_not_depend_on_the_threads(threads: Any) -> None:
         y = ops.residual_layer_norm(y, x, weight, weight, 0.2, generator=Generator(1))
         hidden = ops.linear_activation(y, matrix, None, activation="relu", dropout=0.2, generator=Generator(3))
         loss = ops.linear_cross_entropy(hidden @ matrix, matrix, None, np.arange(600) % 300)
-        assert "  compiled  serves" in explain("residual_layer_norm", y, x, weight, weight)
+        assert "  compiled  selected" in explain("residual_layer_norm", y, x, weight, weight)
         loss.backward()
         return [loss.data, x.grad, weight.grad, matrix.grad]
 
@@ -90,7 +90,7 @@ def test_adam_gives_numpys_bits(optimizer: type[Adam], rows: bool, monkeypatch: 
             own.step()
         return b"".join(x.tobytes() for x in (parameter.data, *own.state_dict()["moments"].values()))
 
-    assert compiled.why_not([start], {}) is None
+    assert compiled.unsupported_reason([start], {}) is None
     quick = updated()
     monkeypatch.setattr(compiled, "MIN_ARRAY_SIZE", 1 << 30)
     assert quick == updated()
@@ -151,10 +151,10 @@ def test_explain_says_why_a_loop_does_not_serve(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(compiled, "missing", lambda: "Numba is not installed: pip install numba")
     assert explain("layer_norm", x, w, w).splitlines()[1:3] == [
         "  compiled  no: Numba is not installed: pip install numba",
-        "  cpu       serves",
+        "  cpu       selected",
     ]
     monkeypatch.setattr(compiled, "missing", lambda: None)
-    assert explain("layer_norm", x, w, w).splitlines()[1] == "  compiled  serves"
+    assert explain("layer_norm", x, w, w).splitlines()[1] == "  compiled  selected"
     assert "float32" in explain("layer_norm", x.astype(float), w, w).splitlines()[1]
     assert "no array has 16,384 numbers" in explain("layer_norm", x[:3], w, w).splitlines()[1]
 

@@ -1,4 +1,4 @@
-"""Each row of the table of conventions in docs/autograd.md, by the text of its first cell; by quick and plain forms."""
+"""Each row of the table of conventions in docs/autograd.md, by the text of its first cell; by quick and plain implementations."""
 
 from __future__ import annotations
 

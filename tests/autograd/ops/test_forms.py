@@ -1,4 +1,4 @@
-"""Compares each quick form of an op with its plain one on the catalogue's inputs: values and derivatives."""
+"""Compares each quick implementation of an op with its plain one on the catalogue's inputs: values and derivatives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.forms import (
     compare_on_device,
     computed,
     names_with,
-    quick_forms,
+    quick_implementations,
     samples_of,
 )
 
@@ -37,7 +37,7 @@ def test_quick_equals_plain(name: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", names_with("in place", "cpu", "blocked", "standard"))
 def test_quick_forms_round_about_as_well_as_plain_ones(name: str) -> None:
-    """Of all float32 samples, the worst error: at most twice the plain form's in outputs, three times in gradients."""
+    """Of all float32 samples, the worst error: at most twice the plain implementation's in outputs, three times in gradients."""
     spec, worst = CATALOGUE[name], {order: np.zeros(2) for order in range(3)}
     for single in samples_of(name, np.float32, 40):
         if single.kwargs.get("dropout") and single.kwargs.get("method") == "blocked":
@@ -62,7 +62,7 @@ def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
     """A condition that never holds would leave its form untested."""
     from handloom.autograd.backend import to_device
 
-    served: dict[str, set[str]] = {name: set() for name in quick_forms()}
+    served: dict[str, set[str]] = {name: set() for name in quick_implementations()}
     for name in names_with(*ORDER):
         for sample in samples_of(name, np.float32, 25):
             for device in ("cpu", "cuda"):
@@ -71,9 +71,12 @@ def test_every_form_serves_some_input_of_the_catalogue(fake_cupy: Any) -> None:
                 told = explained(CATALOGUE[name].function, args, kwargs)
                 if len(told) == 2:  # there is nothing to compute
                     continue
-                serving = {line[2:11].strip() for line in told[1:] if line.endswith("  serves")}
+                serving = {line[2:11].strip() for line in told[1:] if line.endswith("  selected")}
                 served[SERVED_BY.get(name, name)] |= serving
-    for name, forms in quick_forms().items():  # compiled ones take large arrays: tests/autograd/fast/test_compiled.py
+    for (
+        name,
+        forms,
+    ) in quick_implementations().items():  # compiled ones take large arrays: tests/autograd/fast/test_compiled.py
         missing = {known.name for known in forms} - served[name] - {"fused", "compiled"}
         assert not missing, (name, missing)
 
@@ -95,17 +98,17 @@ def test_explain_says_which_form_serves_and_why_the_others_do_not() -> None:
     assert generator.get_state() == before  # nothing was computed
     assert without_compiled(told) == [
         "residual_layer_norm(float32[2, 3], float32[2, 3], float32[3], float32[3])",
-        "  cpu       serves",
+        "  cpu       selected",
         "  device    no: the arrays are on the CPU",
-        "  plain     not needed, since a quicker form serves",
+        "  plain     not needed: a quicker one is selected",
     ]
     with plain():
         assert without_compiled(explain(ops.layer_norm, x, weight, weight))[1:] == [
             "  cpu       no: plain() or HANDLOOM_PLAIN=1 leaves it out",
             "  device    no: plain() or HANDLOOM_PLAIN=1 leaves it out",
-            "  plain     serves",
+            "  plain     selected",
         ]
-    assert "only form" in explain("exp", x)
+    assert "only implementation" in explain("exp", x)
     with pytest.raises(ValueError, match="is not a probability"):
         explain("dropout", x, 2.0)
     assert isinstance(ops.layer_norm(x, weight, weight), Tensor)  # and computes again
@@ -116,7 +119,7 @@ def test_explain_names_the_reason_on_a_device(fake_cupy: Any) -> None:
     told = without_compiled(explain("layer_norm", x, w, w))
     assert told[1] == "  cpu       no: the arrays are on a device"
     assert "float16 or float32" in told[2]
-    assert told[3] == "  plain     serves"
+    assert told[3] == "  plain     selected"
 
 
 def test_plain_is_a_matter_of_the_thread_and_ends_with_its_block() -> None:
@@ -181,4 +184,4 @@ def test_a_checkpoint_is_computed_again_by_the_forms_of_the_first_time() -> None
 
 
 def test_the_catalogue_has_inputs_for_each_op_with_forms() -> None:
-    assert set(quick_forms()) <= set(CATALOGUE)
+    assert set(quick_implementations()) <= set(CATALOGUE)

@@ -1,4 +1,4 @@
-"""The six reports' models make the same training steps by the ops' quick forms and by the plain ones."""
+"""The six reports' models make the same training steps by the ops' quick implementations and by the plain ones."""
 
 from __future__ import annotations
 

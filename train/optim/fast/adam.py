@@ -14,10 +14,10 @@ from .. import optimizers
 
 @replaces(optimizers.adam)
 def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
-    """For large contiguous float32 arrays where Numba is installed; others are left to the plain form."""
+    """For large contiguous float32 arrays where Numba is installed; others are left to the plain implementation."""
     rows = g.rows if isinstance(g, RowGradient) else g
     arrays = [w, rows, m, v]
-    if compiled.why_not(arrays, {}) or not all(array.flags.c_contiguous for array in arrays):
+    if compiled.unsupported_reason(arrays, {}) or not all(array.flags.c_contiguous for array in arrays):
         optimizers.adam.__wrapped__(w, g, m, v, numbers)  # type: ignore[attr-defined]
         return
     loops, scalars = compiled.loops(), [np.float32(number) for number in numbers]
