@@ -37,7 +37,7 @@ def worker(preset_name: str, data: str, steps: int) -> None:
     from handloom.train.allocator import keep_freed_memory
     from handloom.train.data.batches import TokenBatches
     from handloom.train.data.translation import load_translation_data
-    from handloom.train.distributed import find_ranks
+    from handloom.train.distributed import find_process_group
     from handloom.train.optim.optimizers import Adam
     from handloom.train.optim.schedules import noam
     from handloom.train.runs.folder import RunFolder
@@ -45,9 +45,9 @@ def worker(preset_name: str, data: str, steps: int) -> None:
     from handloom.train.trainer import Trainer
     from handloom.train.validation import Validation
 
-    ranks, preset = find_ranks(), translation_preset(preset_name, data)
+    group, preset = find_process_group(), translation_preset(preset_name, data)
     pairs = load_translation_data("embedded", train_size=8000).train
-    tokenizer = ranks.from_first(lambda: BPETokenizer.train([t for pair in pairs for t in pair], preset.vocab_size))
+    tokenizer = group.from_first(lambda: BPETokenizer.train([t for pair in pairs for t in pair], preset.vocab_size))
     batches = TokenBatches(
         tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
         tokenizer.encode_batch([target for _, target in pairs]),
@@ -68,16 +68,16 @@ def worker(preset_name: str, data: str, steps: int) -> None:
         tokens = start = 0.0
         for number, step in enumerate(trainer._updates(), 1):
             if number == WARM_UP + 1:
-                ranks.sum([0.0])  # a barrier
+                group.sum([0.0])  # a barrier
                 start = time.perf_counter()
             if number > WARM_UP + steps:
                 break
             trainer.update(number, step)
             ((counted, _),) = trainer.updates.read().steps
             tokens += counted if number > WARM_UP else 0
-            trainer.progress.advance(ranks.size, len(batches))
-        seconds = max(ranks.gather(time.perf_counter() - start))
-    if ranks.first:
+            trainer.progress.advance(group.size, len(batches))
+        seconds = max(group.gather(time.perf_counter() - start))
+    if group.first:
         figures = {"tokens_per_second": tokens / seconds, "seconds": seconds, "parameters": model.parameter_count()}
         print(json.dumps(figures))
 

@@ -53,7 +53,7 @@ class HandloomOnDevice:
         from benchmarks.train_step_models import build, loss
         from handloom.autograd import default_generator
         from handloom.train.device_updates import DeviceUpdates, choose_updates
-        from handloom.train.distributed import find_ranks
+        from handloom.train.distributed import find_process_group
         from handloom.train.optim.optimizers import Adam
         from handloom.train.updates import MicroBatch, UpdateOptions
 
@@ -62,7 +62,7 @@ class HandloomOnDevice:
         self.model = build(size).to(device)
         optimizer = Adam(self.model.parameters(), LEARNING_RATE, betas=BETAS, eps=EPS)
         options = UpdateOptions(clip_norm=CLIP_NORM, precision="fp16" if half else "fp32", graphs=graphs)
-        updates = choose_updates(self.model, optimizer, options, find_ranks(), [default_generator])
+        updates = choose_updates(self.model, optimizer, options, find_process_group(), [default_generator])
         assert isinstance(updates, DeviceUpdates)
         self.updates, self.loss = updates, math.nan
         self.compute = lambda batch: (loss(self.model, size, **batch), size.tokens)

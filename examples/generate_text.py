@@ -28,7 +28,7 @@ from handloom.train.cli.generation import show_continuations, strategy_of
 from handloom.train.cli.options import share
 from handloom.train.cli.training import preset_of, set_values
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
-from handloom.train.distributed import find_ranks, in_turn
+from handloom.train.distributed import find_process_group, in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.language_models import (
@@ -124,12 +124,12 @@ def train(arguments: argparse.Namespace) -> None:
         baseline = dataclasses.replace(baseline, steps=arguments.steps)
 
     def make_task(run: RunFolder, known: Writer | None) -> LanguageModelling:
-        resume, ranks = arguments.resume is not None, find_ranks()
+        resume, group = arguments.resume is not None, find_process_group()
         learn = partial(learn_tokens, data, arguments.tokenizer, preset.vocab_size)
-        tokenizer = ranks.from_first(lambda: choose_tokenizer(run, resume, known, learn))
+        tokenizer = group.from_first(lambda: choose_tokenizer(run, resume, known, learn))
         text, plain = tokenize(data, tokenizer), None
         if arguments.augment:  # the same tokens, so that losses can be compared
-            text, plain = tokenize(ranks.from_first(lambda: augmented(data, arguments)), tokenizer), text
+            text, plain = tokenize(group.from_first(lambda: augmented(data, arguments)), tokenizer), text
         return LanguageModelling(text, plain=plain, preset=preset, name=TASK)
 
     def test(writer: Writer, task: LanguageModelling) -> tuple[dict[str, Any], None]:

@@ -26,7 +26,7 @@ from handloom.train.data.cleaning import clean_pairs
 from handloom.train.data.files import Pair, read_lines
 from handloom.train.data.pairs import TranslationData
 from handloom.train.data.translation import DATA_NAMES, load_translation_data
-from handloom.train.distributed import find_ranks, in_turn
+from handloom.train.distributed import find_process_group, in_turn
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import markdown_table
 from handloom.train.tables.pairs import BATCH_COLUMNS, BATCH_SCORES, batch_rows, batch_samples
@@ -67,7 +67,7 @@ def main() -> None:
     data = in_turn(lambda: load_translation_data(arguments.data, source=source, target=target))
     print(data.summary(), *data.notes, sep="\n")
     preset = preset_of(arguments, translation_preset(arguments.preset, data.name))
-    pairs = find_ranks().from_first(lambda: training_pairs(data, arguments))
+    pairs = find_process_group().from_first(lambda: training_pairs(data, arguments))
     learnt = Translation(pairs, data.valid, preset=preset, name=task(source, target))
     sentences = [source for source, _ in data.test[: preset.test_size]]
 

@@ -15,7 +15,7 @@ from ..autograd.ops.registry import unsupported_reason
 from ..autograd.quick import PLAIN
 from ..errors import InputError
 from ..nn import Module, MultiHeadAttention
-from .distributed import Ranks
+from .distributed import ProcessGroup
 from .optim.averaging import ExponentialAverage
 from .optim.loss_scaling import LossScaler, float_constants
 from .optim.optimizers import Optimizer, flat_form
@@ -30,7 +30,7 @@ class DeviceUpdates:
 
     Args:
         flat: all parameters in flat arrays, a FlatAdam (`optim/fast/flat_adam.py`).
-        model, optimizer, options, ranks: as of `Updates`. `name_overflows` costs three launches for each parameter.
+        model, optimizer, options, group: as of `Updates`. `name_overflows` costs three launches for each parameter.
         generators: the generators from which the passes draw.
     """
 
@@ -42,10 +42,10 @@ class DeviceUpdates:
         model: Module,
         optimizer: Optimizer,
         options: UpdateOptions,
-        ranks: Ranks,
+        group: ProcessGroup,
         generators: Sequence[Generator] = (),
     ):
-        self.flat, self.optimizer, self.options, self.ranks = flat, optimizer, options, ranks
+        self.flat, self.optimizer, self.options, self.group = flat, optimizer, options, group
         self.generators = generators
         self.scaler = LossScaler() if options.precision == "fp16" else None
         self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
@@ -66,7 +66,7 @@ class DeviceUpdates:
 
     def update(self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute, lr: float) -> None:
         """As `Updates.update`."""
-        flat, alone, clip_norm = self.flat, len(batches) * self.ranks.size == 1, self.options.clip_norm
+        flat, alone, clip_norm = self.flat, len(batches) * self.group.size == 1, self.options.clip_norm
         run: Callable[..., dict[str, Any]] = self.graphs or (lambda name, function, given: function(given))
         found = []
         for micro in batches:
@@ -80,9 +80,9 @@ class DeviceUpdates:
             if not is_array(count):  # on the device: checked by `read`
                 check_counted(count, f"Batch {micro.position + 1} of epoch {micro.epoch + 1}")
         self.steps.append(found)
-        if self.ranks.size > 1:
-            self.tokens.fill(*self.ranks.sum([sum(batch["count"] for batch in found)]))
-            self.ranks.finish_sum(self.ranks.start_sum(flat.gradient))
+        if self.group.size > 1:
+            self.tokens.fill(*self.group.sum([sum(batch["count"] for batch in found)]))
+            self.group.finish_sum(self.group.start_sum(flat.gradient))
         self.optimizer.lr = lr
         name = "update", alone, clip_norm, flat.interval, flat.least
         run(name, partial(self._apply, alone, clip_norm), np.array([lr], np.float32))
@@ -149,7 +149,7 @@ class DeviceUpdates:
                 tokens += count
                 for name, value in known.items():
                     sums[name] = sums.get(name, 0.0) + value * count
-            tokens, *totals = self.ranks.sum([tokens, *sums.values()])
+            tokens, *totals = self.group.sum([tokens, *sums.values()])
             steps.append((tokens, {name: total / tokens for name, total in zip(sums, totals, strict=True)}))
         self.steps = []
         self.failed = state["failed"] > 0
@@ -174,7 +174,11 @@ class DeviceUpdates:
 
 
 def choose_updates(
-    model: Module, optimizer: Optimizer, options: UpdateOptions, ranks: Ranks, generators: Sequence[Generator] = ()
+    model: Module,
+    optimizer: Optimizer,
+    options: UpdateOptions,
+    group: ProcessGroup,
+    generators: Sequence[Generator] = (),
 ) -> Updates | DeviceUpdates:
     """Updates that stay on the device, if the model is on one and Adam or AdamW trains all of it; else `Updates`.
 
@@ -182,8 +186,8 @@ def choose_updates(
     """
     every = {id(parameter) for parameter in optimizer.parameters} == set(map(id, model.parameters()))
     device = optimizer.parameters[0].device
-    if options.graphs and (device == "cpu" or ranks.size > 1 or PLAIN):
-        where = "with HANDLOOM_PLAIN=1" if PLAIN else f"with {ranks.size} processes"
+    if options.graphs and (device == "cpu" or group.size > 1 or PLAIN):
+        where = "with HANDLOOM_PLAIN=1" if PLAIN else f"with {group.size} processes"
         where = "on the CPU" if device == "cpu" else where
         raise InputError(f"There are no CUDA graphs {where}: leave out --graphs, or train on --device cuda, alone.")
     if options.graphs and any(isinstance(module, MultiHeadAttention) for module in model.modules()):
@@ -194,10 +198,10 @@ def choose_updates(
     if every and device != "cpu":
         flat = flat_form(optimizer, half=options.precision == "fp16", constants=float_constants(model))
         if flat is not None:
-            return DeviceUpdates(flat, model, optimizer, options, ranks, generators)
+            return DeviceUpdates(flat, model, optimizer, options, group, generators)
     if options.graphs:
         raise InputError(
             "CUDA graphs need Adam or AdamW over all parameters, with one learning rate and weight decay: leave out "
             "--graphs, or choose --optimizer adam."
         )
-    return Updates(model, optimizer, options, ranks)
+    return Updates(model, optimizer, options, group)

@@ -1,8 +1,8 @@
 """Several processes train one model, each on its share of the batches: `mpirun -n 4 python examples/...`.
 
 Every process (rank) holds the whole model. The gradients are summed over the ranks, so that all make the same update
-and stay equal. `Ranks` is a single process; `MpiRanks`, with the same interface, communicates through mpi4py, and sums
-the gradients of GPUs with NCCL (`NcclSums`).
+and stay equal. `ProcessGroup` is a single process. `MpiProcessGroup` has the same interface: it communicates through
+mpi4py, and sums the gradients of GPUs with NCCL (`NcclSums`).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _LAUNCHED = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RA
 _LOCAL = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 
 
-class Ranks:
-    """One process alone, and the interface of several.
+class ProcessGroup:
+    """A group of one process, and the interface of larger groups.
 
     Attributes:
         rank: this process's number, from 0. Rank 0 alone writes files.
         size: how many there are.
-        speaks: whether this process shows what happens: of those that mpirun started the first one does.
+        prints: whether this process prints progress; only rank 0 does.
     """
 
-    rank, size, speaks = 0, 1, True
+    rank, size, prints = 0, 1, True
 
     @property
     def first(self) -> bool:
@@ -76,13 +76,13 @@ class Ranks:
         """End all processes of the job: the others may be waiting for this one."""
 
 
-class MpiRanks(Ranks):
+class MpiProcessGroup(ProcessGroup):
     """The processes of an MPI communicator (mpi4py). An error that nobody catches ends the whole job."""
 
     def __init__(self, communicator: Any):
         self.communicator = communicator
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
-        self.speaks = self.rank == 0
+        self.prints = self.rank == 0
         self._nccl: NcclSums | None = None
         self._show = sys.excepthook
         sys.excepthook = self._fail
@@ -195,30 +195,30 @@ class NcclSums:
         self._cupy.cuda.get_current_stream().wait_event(event)
 
 
-def alone() -> Ranks:
+def alone() -> ProcessGroup:
     """A single rank, even under mpirun: this process trains and writes by itself."""
-    ranks = Ranks()
-    ranks.speaks = find_ranks().speaks
-    return ranks
+    group = ProcessGroup()
+    group.prints = find_process_group().prints
+    return group
 
 
 def in_turn(make: Callable[[], Any]) -> Any:
     """`make()`: first in the first process, then in the others, which find what it has downloaded."""
-    ranks = find_ranks()
-    made = make() if ranks.first else None
-    ranks.gather(None)
-    return made if ranks.first else make()
+    group = find_process_group()
+    made = make() if group.first else None
+    group.gather(None)
+    return made if group.first else make()
 
 
 @cache
-def find_ranks() -> Ranks:
+def find_process_group() -> ProcessGroup:
     """The processes that mpirun started together with this one, or this process alone.
 
     Raises:
         InputError: mpirun started this process, but mpi4py is not there.
     """
     if not any(name in os.environ for name in _LAUNCHED):
-        return Ranks()
+        return ProcessGroup()
     try:
         from mpi4py import MPI
     except ImportError as error:
@@ -226,13 +226,13 @@ def find_ranks() -> Ranks:
             f"mpirun started this process, but mpi4py can't be imported ({error}). Install it with pip install "
             "mpi4py mpich; it must match the MPI that mpirun belongs to."
         ) from None
-    return Ranks() if MPI.COMM_WORLD.Get_size() == 1 else MpiRanks(MPI.COMM_WORLD)
+    return ProcessGroup() if MPI.COMM_WORLD.Get_size() == 1 else MpiProcessGroup(MPI.COMM_WORLD)
 
 
 def local_device(device: str) -> str:
     """The device of this process: "cuda" is the GPU of its number on the machine; one that is named stays."""
     number = next((os.environ[name] for name in _LOCAL if name in os.environ), "0")
-    return f"cuda:{number}" if device == "cuda" and find_ranks().size > 1 else device
+    return f"cuda:{number}" if device == "cuda" and find_process_group().size > 1 else device
 
 
 class GradientSum:
@@ -244,12 +244,12 @@ class GradientSum:
 
     Args:
         parameters: in the order of the model.
-        ranks: the processes.
+        group: the processes.
         bucket_bytes: a bucket is closed when it holds this much.
     """
 
-    def __init__(self, parameters: Sequence[Any], ranks: Ranks, bucket_bytes: int = 1 << 22):
-        self.ranks = ranks
+    def __init__(self, parameters: Sequence[Any], group: ProcessGroup, bucket_bytes: int = 1 << 22):
+        self.group = group
         self.buckets: list[list[Any]] = []
         size = 0
         for parameter in reversed(list(parameters)):
@@ -275,14 +275,14 @@ class GradientSum:
             self._missing[number].discard(id(parameter))
             while len(self._requests) < len(self.buckets) and not self._missing[len(self._requests)]:
                 self._start()
-        self.ranks.progress(self._requests)
+        self.group.progress(self._requests)
 
     def finish(self) -> None:
         """Wait for all sums. Every parameter that had a gradient on some rank then holds the sum."""
         while len(self._requests) < len(self.buckets):
             self._start()  # buckets with parameters that the loss did not use
         for bucket, flat, request in zip(self.buckets, self._flat, self._requests, strict=True):
-            self.ranks.finish_sum(request)
+            self.group.finish_sum(request)
             used = flat[-len(bucket) :] > 0
             start = 0
             for parameter, any_rank in zip(bucket, used.tolist(), strict=True):
@@ -303,4 +303,4 @@ class GradientSum:
             flat[start:stop] = 0 if parameter.grad is None else parameter.grad.reshape(-1)
             flat[len(flat) - len(bucket) + number] = parameter.grad is not None
             start = stop
-        self._requests.append(self.ranks.start_sum(flat))
+        self._requests.append(self.group.start_sum(flat))

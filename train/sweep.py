@@ -30,7 +30,7 @@ from ..errors import InputError
 from ..files import write_text
 from .cli.command_line import run_main
 from .cli.options import OptionParser
-from .distributed import find_ranks
+from .distributed import find_process_group
 from .report import compare, summary
 from .runs.checkpoints import make_folder
 from .runs.folder import RunFolder, read_metrics
@@ -109,7 +109,7 @@ def _note(name: str, row: Mapping[str, Any] | None) -> None:
 @contextmanager
 def _executor() -> Iterator[Any]:
     """A function like `map`, over the other processes if mpirun started several; None in those others."""
-    if find_ranks().size == 1:
+    if find_process_group().size == 1:
         yield map
         return
     from mpi4py import MPI
@@ -149,7 +149,7 @@ def main() -> None:
     cells = grid_cells(arguments.grid, arguments.change)
     if not Path(arguments.script[0]).is_file():
         raise InputError(f"The script {arguments.script[0]} does not exist. Put -- before it, its options after it.")
-    with folder_lock(make_folder(arguments.out)) if find_ranks().first else nullcontext():
+    with folder_lock(make_folder(arguments.out)) if find_process_group().first else nullcontext():
         rows, failed = run_sweep(arguments.out, cells, arguments.script)
         if rows:
             options = list(dict.fromkeys(name for cell in cells.values() for name in cell))

@@ -17,7 +17,7 @@ from ..files import parse_json
 from ..nn import Module
 from .allocator import keep_freed_memory
 from .device_updates import choose_updates
-from .distributed import Ranks, find_ranks
+from .distributed import ProcessGroup, find_process_group
 from .optim.optimizers import Optimizer, layer_norms
 from .optim.schedules import Plateau, Schedule
 from .runs.checkpoints import check_shapes, load_checkpoint, read_config, save_checkpoint
@@ -88,7 +88,7 @@ class Trainer:
         updates: how each is made.
         record: how often to log, and what.
         observe: called with the trainer after each update; it may wait, and an exception that it raises ends training.
-        ranks: the processes that train together; None for those that mpirun started.
+        group: the processes that train together; None for those that mpirun started.
     """
 
     def __init__(
@@ -106,13 +106,13 @@ class Trainer:
         updates: UpdateOptions | None = None,
         record: Record | None = None,
         observe: Callable[[Trainer], None] | None = None,
-        ranks: Ranks | None = None,
+        group: ProcessGroup | None = None,
     ):
         self.model, self.loss, self.optimizer, self.schedule = model, loss, optimizer, schedule
         self.train_batches, self.run, self.config, self.steps = train_batches, run, config, steps
         self.validation = replace(validation, batches=list(validation.batches))
         self.options, self.record, self.observe = updates or UpdateOptions(), record or Record(), observe
-        self.ranks = find_ranks() if ranks is None else ranks
+        self.group = find_process_group() if group is None else group
         self.saves = SavedStates(run.saves_path, self.record.keep)
         use_device(optimizer.parameters[0].device)
         self.clock = TrainingClock()
@@ -120,7 +120,7 @@ class Trainer:
         layers = [value for module in model.modules() for value in vars(module).values()]
         found = [default_generator, *(value for value in layers if isinstance(value, Generator))]
         self.generators = list({id(generator): generator for generator in found}.values())
-        self.updates = choose_updates(model, optimizer, self.options, self.ranks, self.generators)
+        self.updates = choose_updates(model, optimizer, self.options, self.group, self.generators)
         self.ema, self.scaler = self.updates.ema, self.updates.scaler
 
     # -- the loop ------------------------------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ class Trainer:
         """
         keep_freed_memory()
         now = self.progress
-        now.seed, weights = self.ranks.from_first(lambda: (now.seed, self._weights()))
-        if not self.ranks.first:
+        now.seed, weights = self.group.from_first(lambda: (now.seed, self._weights()))
+        if not self.group.first:
             self._set_weights(weights)
         with StopSignals() as signals, self._display() as display:
             if now.step == 0:
@@ -147,7 +147,7 @@ class Trainer:
             self.clock.start()
             for batches in self._updates():
                 self.update(now.step + 1, batches)
-                now.advance(len(batches) * self.ranks.size, len(self.train_batches))
+                now.advance(len(batches) * self.group.size, len(self.train_batches))
                 display.step()
                 if now.step % self.record.every == 0 or now.step == self.steps:
                     self._log(display, batches[0].epoch)
@@ -171,12 +171,12 @@ class Trainer:
             display.draw()
             if signal := self._received(signals):
                 raise self._stopped(signal)
-        self.model.load_state_dict(self.ranks.from_first(lambda: load_checkpoint(self.run.path).tensors))
+        self.model.load_state_dict(self.group.from_first(lambda: load_checkpoint(self.run.path).tensors))
         return math.inf if self.progress.best is None else self.progress.best
 
     def _received(self, signals: StopSignals) -> int:
         """The signal that a rank has received to stop, 0 for none."""
-        return int(max(self.ranks.gather(signals.received or 0)))
+        return int(max(self.group.gather(signals.received or 0)))
 
     def _stopped(self, signal: int) -> TrainingStopped:
         message = f"stopped after step {self.progress.step:,} of {self.steps:,}, all saved."
@@ -223,8 +223,8 @@ class Trainer:
 
     def _micro_batches(self) -> Iterator[MicroBatch]:
         """This rank's batches, every nth for n ranks, from the run's position in the data on, epoch after epoch."""
-        every = self.ranks.size
-        epoch, position = self.progress.epoch, self.progress.batch + self.ranks.rank
+        every = self.group.size
+        epoch, position = self.progress.epoch, self.progress.batch + self.group.rank
         while True:
             for batch in self.train_batches.epoch(epoch, position, every):
                 yield MicroBatch(epoch, position, batch)
@@ -243,7 +243,7 @@ class Trainer:
 
     def validate(self) -> dict[str, float]:
         """See `Validation.measure`."""
-        return self.validation.measure(self.model, self.loss, self.ranks)
+        return self.validation.measure(self.model, self.loss, self.group)
 
     def _validate(self, display: Display, epoch: int, averaged: int = 0) -> None:
         now, monitor, higher = self.progress, self.validation.monitor, self.validation.higher_is_better
@@ -260,7 +260,7 @@ class Trainer:
                     f"There is no metric {monitor!r} to decide by; a validation gives {', '.join(values)}."
                 )
             better = now.is_better(values[monitor], higher)
-            if self.ranks.first:
+            if self.group.first:
                 row = {"step": now.step, "epoch": epoch, **values}
                 self.run.log({**row, "averaged": averaged} if averaged else row)
                 if better:
@@ -271,7 +271,7 @@ class Trainer:
         average = self.validation.average if self.ema is None else 0
         if average > 1 and not averaged:
             now.snapshots = [*now.snapshots, now.step][-average:]
-        self.ranks.check_equal(self._weights)
+        self.group.check_equal(self._weights)
         display.validation(
             now.step, f"mean of the last {averaged} weights" if averaged else f"epoch {epoch + 1}", values
         )
@@ -283,7 +283,7 @@ class Trainer:
         """
         steps = self.progress.snapshots
         if len(steps) > 1:
-            self._set_weights(self.ranks.from_first(lambda: self.saves.mean_weights(steps)))
+            self._set_weights(self.group.from_first(lambda: self.saves.mean_weights(steps)))
             self._validate(display, self.progress.epoch, averaged=len(steps))
 
     # -- the record ----------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ class Trainer:
     def save(self) -> None:
         """Save the run. Raises InputError if it can't be written; the earlier saves are untouched."""
         self._read()
-        if self.ranks.first:
+        if self.group.first:
             self.saves.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
 
     def load(self) -> list[str]:
@@ -300,7 +300,7 @@ class Trainer:
         Returns a sentence about each newer save that is damaged. Raises InputError if no save can be used, or it is of
         another model, optimiser or other data.
         """
-        saved = self.ranks.from_first(self.saves.load)
+        saved = self.group.from_first(self.saves.load)
         own = {name: parameter.shape for name, parameter in self.model.named_parameters()}
         check_shapes(own, {name: array.shape for name, array in saved.weights.items()}, self.saves.folder)
         self.load_state_dict(saved.state)
@@ -343,7 +343,7 @@ class Trainer:
                 part.load_state_dict(state[name])
         except ValueError as error:
             raise InputError(f"The save of {self.run.path} does not fit: {error}.") from None
-        if self.ranks.first:
+        if self.group.first:
             self.run.rewind(state["files"], self.progress.step)
             self.clock.processor = max(self.run.processor_seconds()[1], default=0.0)
 
@@ -375,8 +375,8 @@ class Trainer:
 
     def _display(self) -> Display:
         names = self.record.label, self.record.unit
-        speaks, first = self.ranks.speaks, self.ranks.first
-        return Display(self.run, self.steps, self.progress.step, *names, shows=speaks, draws=first)
+        prints, first = self.group.prints, self.group.first
+        return Display(self.run, self.steps, self.progress.step, *names, shows=prints, draws=first)
 
     def _log(self, display: Display, epoch: int) -> None:
         reading = self._read()
@@ -392,7 +392,7 @@ class Trainer:
             norms = layer_norms(self.model.named_parameters(), reading.norm)
             row["gradient_norms"] = {name: jsonable(norm) for name, norm in norms.items()}
         with self.clock.paused():
-            if self.ranks.first:
+            if self.group.first:
                 times = {"tokens_per_second": tokens / seconds, "processor_seconds": round(self.clock.processor, 3)}
                 self.run.log(row, times)
             display.row(row, tokens / seconds, self.progress.best)

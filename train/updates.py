@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from ..errors import InputError
 from ..nn import Module
-from .distributed import GradientSum, Ranks
+from .distributed import GradientSum, ProcessGroup
 from .optim.averaging import ExponentialAverage
 from .optim.loss_scaling import FullPrecision, HalfPrecision, first_overflow
 from .optim.optimizers import Optimizer, clip_grad_norm
@@ -87,7 +87,7 @@ class Updates:
         model: the model that is trained.
         optimizer: holds the parameters to update.
         options: see `UpdateOptions`.
-        ranks: the processes that train together.
+        group: the processes that train together.
 
     Attributes:
         scaler: the loss scale of fp16; None in fp32.
@@ -95,12 +95,12 @@ class Updates:
         failed: as of `Reading`.
     """
 
-    def __init__(self, model: Module, optimizer: Optimizer, options: UpdateOptions, ranks: Ranks):
-        self.model, self.optimizer, self.options, self.ranks = model, optimizer, options, ranks
+    def __init__(self, model: Module, optimizer: Optimizer, options: UpdateOptions, group: ProcessGroup):
+        self.model, self.optimizer, self.options, self.group = model, optimizer, options, group
         self.precision = HalfPrecision(model) if options.precision == "fp16" else FullPrecision()
         self.scaler = self.precision.scaler
         self.ema = None if options.ema is None else ExponentialAverage(model.parameters(), options.ema)
-        self.gradient_sum = GradientSum(optimizer.parameters, ranks) if ranks.size > 1 else None
+        self.gradient_sum = GradientSum(optimizer.parameters, group) if group.size > 1 else None
         self.norm, self.failed = math.nan, False
         self.overflowed: str | None = None
         self.steps: list[tuple[float, dict[str, float]]] = []
@@ -134,7 +134,7 @@ class Updates:
 
         Returns the sums over tokens by name, the number of tokens, and the factor that gives the gradient of the mean.
         """
-        alone = len(batches) * self.ranks.size == 1
+        alone = len(batches) * self.group.size == 1
         tokens, sums = 0.0, {"loss": 0.0}
         self.precision.cast()
         for batch in batches:
@@ -155,7 +155,7 @@ class Updates:
             if not self.precision.immediate:
                 self.gradient_sum.begin()
             self.gradient_sum.finish()
-        tokens, *values = self.ranks.sum([tokens, *sums.values()])
+        tokens, *values = self.group.sum([tokens, *sums.values()])
         factor = (1.0 if alone else TOKEN_UNIT / tokens) / self.precision.scale
         return dict(zip(sums, values, strict=True)), tokens, factor
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd import no_grad
 from ..nn import Module
-from .distributed import Ranks
+from .distributed import ProcessGroup
 from .runs.progress import add_means, means_of
 from .updates import check_counted
 
@@ -34,20 +34,20 @@ class Validation:
     patience: int | None = None
     average: int = 5
 
-    def measure(self, model: Module, loss: Callable[..., tuple[Any, ...]], ranks: Ranks) -> dict[str, float]:
+    def measure(self, model: Module, loss: Callable[..., tuple[Any, ...]], group: ProcessGroup) -> dict[str, float]:
         """Means over the tokens of all batches, without dropout: `valid_loss` in nats, the further means of the loss as
         `valid_NAME`, and `metrics`. Each rank takes a share of the batches and gets the means over all.
         """
         model.eval()
         sums = {"tokens": 0.0, "loss": 0.0}
         with no_grad():
-            for batch in list(self.batches)[ranks.rank :: ranks.size]:
+            for batch in list(self.batches)[group.rank :: group.size]:
                 value, count, *more = loss(model, batch)
                 check_counted(count, "A validation batch")
                 add_means(sums, count, {"loss": value.item(), **(more[0] if more else {})})
-            further = ranks.from_first(lambda: self.metrics(model) if self.metrics else {})
+            further = group.from_first(lambda: self.metrics(model) if self.metrics else {})
         total: dict[str, float] = {}
-        for own in ranks.gather(sums):  # a rank may have had no batch
+        for own in group.gather(sums):  # a rank may have had no batch
             for name, number in own.items():
                 total[name] = total.get(name, 0.0) + number
         return {f"valid_{name}": mean for name, mean in means_of(total).items()} | further

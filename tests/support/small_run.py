@@ -18,7 +18,7 @@ from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.train.cli.command_line import run_main
 from handloom.train.data.batches import TokenBatches
 from handloom.train.data.prefetch import PrefetchedBatches
-from handloom.train.distributed import find_ranks
+from handloom.train.distributed import find_process_group
 from handloom.train.optim.optimizers import Adam
 from handloom.train.optim.schedules import noam
 from handloom.train.runs.folder import RunFolder
@@ -76,8 +76,8 @@ def small_trainer(
 def small_run(folder: Path, *, resume: bool = False, stop_at: int | None = None, **options: Any) -> Trainer:
     """Start a run in `folder`, or resume it."""
     if not resume:
-        find_ranks().from_first(lambda: RunFolder.create(folder, {}).path)
-    with RunFolder.resume(folder) if find_ranks().first else RunFolder.open(folder) as run:
+        find_process_group().from_first(lambda: RunFolder.create(folder, {}).path)
+    with RunFolder.resume(folder) if find_process_group().first else RunFolder.open(folder) as run:
         trainer = small_trainer(run, **options)
         if resume:
             trainer.load()

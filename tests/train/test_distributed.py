@@ -21,10 +21,10 @@ from handloom.errors import InputError
 from handloom.train import distributed
 from handloom.train.distributed import (
     GradientSum,
-    MpiRanks,
+    MpiProcessGroup,
     NcclSums,
-    Ranks,
-    find_ranks,
+    ProcessGroup,
+    find_process_group,
     local_device,
     wait_until_read,
 )
@@ -55,9 +55,9 @@ run_main(main, several_processes=True)
 """
 
 
-def command(ranks: int, folder: Path, *arguments: str, **options: object) -> list[str]:
+def command(group: int, folder: Path, *arguments: str, **options: object) -> list[str]:
     own = [sys.executable, str(SCRIPT), str(folder), "--options", json.dumps(options), *arguments]
-    return [str(MPIRUN), "-n", str(ranks), *own] if ranks > 1 else own
+    return [str(MPIRUN), "-n", str(group), *own] if group > 1 else own
 
 
 def start(line: list[str]) -> subprocess.Popen:
@@ -67,9 +67,9 @@ def start(line: list[str]) -> subprocess.Popen:
 
 
 def launch(
-    ranks: int, folder: Path, *arguments: str, check: bool = True, **options: object
+    group: int, folder: Path, *arguments: str, check: bool = True, **options: object
 ) -> subprocess.CompletedProcess:
-    done = run(command(ranks, folder, *arguments, **options))
+    done = run(command(group, folder, *arguments, **options))
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -162,10 +162,10 @@ class TestTwoProcesses:
 
     def test_an_error_in_one_process_ends_the_job_and_is_told(self, tmp_path) -> None:
         code = (
-            "from handloom.train.distributed import find_ranks\n"
-            "ranks = find_ranks()\n"
-            "if ranks.rank == 1: raise ZeroDivisionError('here')\n"
-            "ranks.sum([1.0])\n"
+            "from handloom.train.distributed import find_process_group\n"
+            "group = find_process_group()\n"
+            "if group.rank == 1: raise ZeroDivisionError('here')\n"
+            "group.sum([1.0])\n"
         )
         done = run([str(MPIRUN), "-n", "2", sys.executable, "-c", code])
         assert done.returncode != 0
@@ -228,28 +228,28 @@ class Exchange:
 
 @pytest.fixture
 def exchange(monkeypatch) -> Exchange:
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # MpiRanks replaces it
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # MpiProcessGroup replaces it
     return Exchange()
 
 
 class TestOneProcess:
     def test_alone(self) -> None:
-        ranks = find_ranks()
-        assert (ranks.rank, ranks.size, ranks.first) == (0, 1, True)
-        assert ranks.sum([1.5, 2]) == [1.5, 2]
-        assert ranks.from_first(lambda: 3) == 3
-        assert ranks.gather(4) == [4]
+        group = find_process_group()
+        assert (group.rank, group.size, group.first) == (0, 1, True)
+        assert group.sum([1.5, 2]) == [1.5, 2]
+        assert group.from_first(lambda: 3) == 3
+        assert group.gather(4) == [4]
         assert local_device("cuda") == "cuda"
 
     def test_mpirun_without_mpi4py(self, monkeypatch) -> None:
         monkeypatch.setenv("PMI_RANK", "0")
         monkeypatch.setitem(sys.modules, "mpi4py", None)
         with pytest.raises(InputError, match=r"pip install mpi4py mpich"):
-            find_ranks.__wrapped__()
+            find_process_group.__wrapped__()
 
     def test_a_gpu_for_each_process_of_a_machine(self, monkeypatch, exchange) -> None:
         monkeypatch.setenv("MPI_LOCALRANKID", "3")
-        monkeypatch.setattr(distributed, "find_ranks", lambda: MpiRanks(exchange))
+        monkeypatch.setattr(distributed, "find_process_group", lambda: MpiProcessGroup(exchange))
         assert local_device("cuda") == "cuda:3"
         assert local_device("cuda:1") == "cuda:1"
         assert local_device("cpu") == "cpu"
@@ -257,12 +257,12 @@ class TestOneProcess:
     def test_unequal_weights_are_noticed(self, exchange) -> None:
         weights = {"w": np.ones(3, np.float32)}
         exchange.other = distributed.digest(weights)
-        MpiRanks(exchange).check_equal(lambda: weights)
+        MpiProcessGroup(exchange).check_equal(lambda: weights)
         with pytest.raises(RuntimeError, match="weights of rank 1 differ from those of rank 0"):
-            MpiRanks(exchange).check_equal(lambda: {"w": np.nextafter(weights["w"], 2)})
+            MpiProcessGroup(exchange).check_equal(lambda: {"w": np.nextafter(weights["w"], 2)})
 
 
-class Doubling(Ranks):
+class Doubling(ProcessGroup):
     """Two ranks with the same gradients; records when each sum begins and ends."""
 
     size = 2
@@ -282,23 +282,23 @@ class Doubling(Ranks):
 class TestGradientSum:
     def test_sums_begin_while_the_pass_goes_on(self) -> None:
         weights = [Parameter(np.full((4, 4), 0.5, np.float32)) for _ in range(4)]
-        ranks = Doubling()
-        total = GradientSum(weights, ranks, bucket_bytes=100)
+        group = Doubling()
+        total = GradientSum(weights, group, bucket_bytes=100)
         assert [len(bucket) for bucket in total.buckets] == [2, 2]
         h = Tensor(np.ones((2, 4), np.float32))
         for number, weight in enumerate(weights):
             h = h @ weight
             if number == 1:
-                h.register_hook(lambda gradient: ranks.events.append("half way"))
+                h.register_hook(lambda gradient: group.events.append("half way"))
         (h * 1).sum().backward(retain_graph=True)
         plain = [weight.grad for weight in weights]
         for weight in weights:
             weight.grad = None
-        ranks.events.clear()
+        group.events.clear()
         total.begin()
         backward(h.sum(), ready=total.ready)
         total.finish()
-        assert ranks.events == ["start 34", "half way", "start 34", "finish 34", "finish 34"]
+        assert group.events == ["start 34", "half way", "start 34", "finish 34", "finish 34"]
         for weight, gradient in zip(weights, plain, strict=True):
             np.testing.assert_array_equal(weight.grad, 2 * gradient)
 
@@ -366,5 +366,3 @@ def test_nccl_sums_run_on_their_own_stream(monkeypatch) -> None:
         (1000, 1000, 12, 7, 0, 77),
         ("current", "waits for", "event of own"),
     ]
-
-

@@ -24,7 +24,7 @@ from ...autograd.backend import DeviceError, GraphError
 from ...autograd.quick import libraries
 from ...errors import InputError, printable, remedy
 from ...models.shipped import MODELS
-from ..distributed import find_ranks
+from ..distributed import find_process_group
 from ..runs.checkpoints import make_folder
 from ..runs.folder import RunFolder
 from ..runs.locks import FolderInUseError
@@ -60,9 +60,7 @@ def add_training_options(
         metavar="RUN",
         uses=("resume",),
     )
-    add(
-        "--stop-at", type=positive, metavar="STEP", help="save and stop after update STEP, as Ctrl-C does", uses=go_on
-    )
+    add("--stop-at", type=positive, metavar="STEP", help="save and stop after update STEP, as Ctrl-C does", uses=go_on)
 
 
 def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:
@@ -158,7 +156,7 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
         made.append(RunFolder.resume(arguments.resume) if arguments.resume else _new_run(arguments, name, full))
         return made[0].path
 
-    path = find_ranks().from_first(make)  # which alone locks the folder
+    path = find_process_group().from_first(make)  # which alone locks the folder
     for said in other_libraries(made[0].config, now) if arguments.resume and made else []:
         print(said)
     watch(arguments, path)
@@ -192,7 +190,7 @@ def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
 
 def watch(arguments: Any, run: Path) -> None:
     """With --explore: show the run in the browser, by a process of its own, for which this one waits at its end."""
-    if getattr(arguments, "explore", False) and find_ranks().first:
+    if getattr(arguments, "explore", False) and find_process_group().first:
         explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
 
         def wait() -> None:
@@ -218,9 +216,9 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
         _check_streams()
-        if find_ranks().size > 1 and not several_processes:
+        if find_process_group().size > 1 and not several_processes:
             raise InputError("This program runs in one process: start it without mpirun.")
-        if not find_ranks().first:
+        if not find_process_group().first:
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
         try:
             main()
@@ -231,7 +229,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
     except GraphError as error:
         _fail(f"{error}: leave out --graphs")
     except TrainingStopped as stop:
-        if find_ranks().first:
+        if find_process_group().first:
             print(f"\n{stop}", file=sys.stderr)
         sys.exit(stop.exit_code)
     except MemoryError as error:
@@ -239,9 +237,9 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
         _fail(f"there is not enough memory{reason}. Take a smaller preset, or close other programs.")
     except KeyboardInterrupt as stop:
         code = 143 if isinstance(stop, Terminated) else 130
-        if find_ranks().first:
+        if find_process_group().first:
             print(f"\nstopped{f'. {stop}' if str(stop) else ''}", file=sys.stderr)
-        find_ranks().abort(code)  # the others may be waiting for this one
+        find_process_group().abort(code)  # the others may be waiting for this one
         sys.exit(code)
     except BrokenPipeError:
         # Whoever read the output has gone, as `head` does. Python would complain once more while it flushes at exit.
@@ -284,13 +282,13 @@ def _terminate(number: int, frame: Any) -> NoReturn:
 
 
 def _fail(error: object) -> NoReturn:
-    ranks = find_ranks()
-    if ranks.first:
+    group = find_process_group()
+    if group.first:
         print_error(error)
     else:
         time.sleep(1)  # where all ranks meet the same error the first one reports it, and ends this one
-        print(f"error on rank {ranks.rank} of {ranks.size}: {printable(str(error))}", file=sys.stderr)
-    ranks.abort(2)
+        print(f"error on rank {group.rank} of {group.size}: {printable(str(error))}", file=sys.stderr)
+    group.abort(2)
     sys.exit(2)
 
 

@@ -12,7 +12,7 @@ from ...autograd.backend import check_device
 from ...models.hyperparameters import Preset
 from ...models.presets import PRESET_NAMES
 from ...models.shipped import model_path
-from ..distributed import alone, find_ranks
+from ..distributed import alone, find_process_group
 from ..runs.folder import RunFolder
 from ..tables.cells import run_cells
 from ..tasks.task import AnyTrained, Task, train_model
@@ -137,13 +137,13 @@ def train_and_report(
     kind: Any = task.trained if isinstance(task, Task) else trained
     teacher = kind.load(arguments.teacher, [task_name]) if arguments.teacher else None
     init = kind.load(arguments.init, [task_name], **(init_options or {})) if arguments.init else None
-    options, ranks = run_options(arguments), find_ranks()
+    options, group = run_options(arguments), find_process_group()
     with start_run(arguments, name, data) as run:
         manual_seed(arguments.seed)
         task = task if isinstance(task, Task) else task(run, init or teacher)
         begun = time.perf_counter()
         model = train_model(task, run, **options, teacher=teacher, init=init)
-        row, outputs = test(model, task) if ranks.first else ({}, None)
+        row, outputs = test(model, task) if group.first else ({}, None)
         seconds, others = time.perf_counter() - begun, cells(task)
         rows = [{"parameters": model.model.parameter_count(), **row}]
         if others and not arguments.resume:  # a table of one model alone is the same whenever it is made
@@ -151,12 +151,12 @@ def train_and_report(
 
         def make(own: RunFolder, cell: Task[Any, AnyTrained] | AnyTrained, resume: bool) -> Mapping[str, Any]:
             manual_seed(arguments.seed)
-            by_itself = {**options, "stop_at": None, "resume": resume, "ranks": alone()}
+            by_itself = {**options, "stop_at": None, "resume": resume, "group": alone()}
             other = train_model(cell, own, **by_itself) if isinstance(cell, Task) else cell
             return {"parameters": other.model.parameter_count(), **test(other, task)[0]}
 
         rows += run_cells(run, others, make)
-        if ranks.first:
+        if group.first:
             text = report(model, task, run, rows, outputs)
             seconds = time.perf_counter() - start
             print(f"\n{run.path} holds the model, tables, samples and pictures; {seconds:.0f} s in all\n\n{text}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...models.hyperparameters import Preset
-from ..distributed import Ranks, find_ranks
+from ..distributed import ProcessGroup, find_process_group
 from ..runs.folder import SAVES, RunFolder, jsonable, read_metrics, whole_rows
 from ..runs.saves import SavedStates
 from ..runs.stopping import TrainingStopped
@@ -31,7 +31,7 @@ def finish_cells(
     *,
     over: Callable[..., Any] = map,
     note: Callable[[str, Row | None], None] = lambda name, row: None,
-    ranks: Ranks | None = None,
+    group: ProcessGroup | None = None,
 ) -> list[Row]:
     """Make the cells that `folder` does not have yet, and return the rows of all finished ones, in their order.
 
@@ -42,19 +42,19 @@ def finish_cells(
         make: (name, options) -> the cell's row, anything JSON can hold; None if it failed.
         over: a function like `map`, which may call `make` in other processes.
         note: called in this one with each cell's name and row as it comes.
-        ranks: the processes that call this function together, of which the first writes; None for this one alone.
+        group: the processes that call this function together, of which the first writes; None for this one alone.
 
     Each row holds "cell", its name, too.
     """
-    file, ranks = folder / FINISHED, ranks or Ranks()
-    known = ranks.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
+    file, group = folder / FINISHED, group or ProcessGroup()
+    known = group.from_first(lambda: read_metrics(file, "cell") if file.exists() else [])
     rows = {row["cell"]: row for row in known}
     waiting = [name for name in cells if name not in rows]
     for name, row in zip(waiting, over(make, waiting, [cells[name] for name in waiting]), strict=True):
         note(name, row)
         if row is not None:
             rows[name] = {"cell": name, **{key: jsonable(value) for key, value in row.items()}}
-            if ranks.first:
+            if group.first:
                 whole = len(whole_rows(file))  # a row that was cut short is overwritten
                 with open(file, "r+b" if file.exists() else "wb") as stream:
                     stream.seek(whole)
@@ -83,8 +83,8 @@ def run_cells(
 
     Raises TrainingStopped as `make`, with a message that says how to go on with the table.
     """
-    ranks = find_ranks()
-    known = {row["cell"] for row in ranks.from_first(run.cells)}
+    group = find_process_group()
+    known = {row["cell"] for row in group.from_first(run.cells)}
     numbers = {name: number for number, name in enumerate(cells, 1)}
     for name in numbers.keys() & known:
         say(f"{name}: made before")
@@ -101,23 +101,23 @@ def run_cells(
                 raise TrainingStopped(message, stop.step, stop.signal) from None
         return {**figures, "seconds": None if resume else round(time.perf_counter() - start, 1)}
 
-    return finish_cells(run.path, cells, cell, over=partial(_share_out, ranks), ranks=ranks)
+    return finish_cells(run.path, cells, cell, over=partial(_share_out, group), group=group)
 
 
 def _share_out(
-    ranks: Ranks, make: Callable[[str, Any], Row], names: Sequence[str], options: Sequence[Any]
+    group: ProcessGroup, make: Callable[[str, Any], Row], names: Sequence[str], options: Sequence[Any]
 ) -> Iterator[Row | None]:
-    """`map(make, names, options)`: of each `ranks.size` cells in a row every rank makes one, and all get all.
+    """`map(make, names, options)`: of each `group.size` cells in a row every rank makes one, and all get all.
 
     Raises TrainingStopped when a rank was stopped in its cell, once the rows of the other ranks are given.
     """
-    for start in range(0, len(names), ranks.size):
-        own, row, stopped = start + ranks.rank, None, None
+    for start in range(0, len(names), group.size):
+        own, row, stopped = start + group.rank, None, None
         try:
             row = make(names[own], options[own]) if own < len(names) else None
         except TrainingStopped as stop:
             stopped = str(stop), stop.step, stop.signal  # an exception of several arguments can't be sent
-        found = ranks.gather((row, stopped))
+        found = group.gather((row, stopped))
         yield from (row for row, _ in found[: len(names) - start])
         for _, stop_of_a_rank in found:
             if stop_of_a_rank is not None:
@@ -153,8 +153,7 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
     return "\n".join(
         "| "
         + " | ".join(
-            cell.rjust(width) if n else cell.ljust(width)
-            for cell, width, n in zip(line, widths, numbers, strict=True)
+            cell.rjust(width) if n else cell.ljust(width) for cell, width, n in zip(line, widths, numbers, strict=True)
         )
         + " |"
         for line in [*lines, *body]

@@ -11,7 +11,7 @@ import numpy as np
 from ...models import Strategy
 from ..data.files import Pair
 from ..data.pairs import TranslationData
-from ..distributed import Ranks
+from ..distributed import ProcessGroup
 from ..tasks.metrics import bleu
 from ..tasks.translation import Translator, translation_batches, translation_loss
 from ..validation import Validation
@@ -43,7 +43,7 @@ def mean_loss(translator: Translator, pairs: Sequence[Pair]) -> float:
     batches = translation_batches(
         pairs, translator.tokenizer, tokens_per_batch=max(2048, limit), max_length=limit, seed=0, shuffle=False
     )
-    return Validation(batches.epoch(0)).measure(translator.model, loss, Ranks())["valid_loss"]
+    return Validation(batches.epoch(0)).measure(translator.model, loss, ProcessGroup())["valid_loss"]
 
 
 def figures(

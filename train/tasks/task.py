@@ -18,7 +18,7 @@ from ...models.hyperparameters import Preset
 from ...nn import Module
 from ...tokenizer import Tokenizer, load_tokenizer
 from ..data.prefetch import PrefetchedBatches
-from ..distributed import Ranks, find_ranks, local_device
+from ..distributed import ProcessGroup, find_process_group, local_device
 from ..runs.folder import RunFolder
 from ..trainer import Batches, Loss, Trainer
 from .loading import TrainedModel, trained_config
@@ -110,7 +110,7 @@ def train_model(
     teacher: AnyTrained | None = None,
     init: AnyTrained | None = None,
     observe: Callable[[Trainer], None] | None = None,
-    ranks: Ranks | None = None,
+    group: ProcessGroup | None = None,
     say: Callable[[str], None] = print,
 ) -> AnyTrained:
     """Train a tokenizer and a model and leave both in the run's folder.
@@ -123,20 +123,20 @@ def train_model(
         teacher: a model to learn from as well; its tokenizer becomes this one's.
         init: a model to begin with, which is changed; its sizes and its tokenizer count, not the preset's.
         observe: of `Trainer`.
-        ranks: the processes that train together; None finds those that mpirun started.
+        group: the processes that train together; None finds those that mpirun started.
         say: receives a line of text about each stage.
 
     Raises InputError for data, a preset, a teacher or an init that can't be used, DeviceError for a device that isn't
     there, TrainingStopped as `Trainer.fit`.
     """
-    ranks = find_ranks() if ranks is None else ranks
+    group = find_process_group() if group is None else group
     if init is not None:
         task.check(init, "The model of --init")
         task = task.limited_to(init)
     if teacher is not None:
         task.check(teacher, "The teacher")
     preset = task.preset
-    tokenizer = ranks.from_first(lambda: choose_tokenizer(run, resume, init or teacher, task.make_tokenizer))
+    tokenizer = group.from_first(lambda: choose_tokenizer(run, resume, init or teacher, task.make_tokenizer))
     batches = task.batches(tokenizer, seed)
     for note in filter(None, batches.notes):
         say(note)
@@ -145,7 +145,7 @@ def train_model(
     if teacher is not None:
         teacher.model.to(local_device(device)).eval()
     steps = preset.steps or getattr(preset, "epochs", 1) * len(batches.train)
-    say(_summary(task, model, tokenizer, batches, steps, ranks))
+    say(_summary(task, model, tokenizer, batches, steps, group))
     trainer = Trainer(
         model,
         task.loss(tokenizer, None if teacher is None else teacher.model),
@@ -154,12 +154,12 @@ def train_model(
         PrefetchedBatches(batches.train, preset.prefetch) if preset.prefetch else batches.train,
         make_validation(preset, batches.valid, len(batches.train), steps),
         run,
-        config=ranks.from_first(lambda: trained_config(task.name, run.tokenizer_path, config, **task.saved(config))),
+        config=group.from_first(lambda: trained_config(task.name, run.tokenizer_path, config, **task.saved(config))),
         steps=steps,
         updates=update_options(preset),
         record=make_record(preset, config.dropout, task.unit),
         observe=observe,
-        ranks=ranks,
+        group=group,
     )
     go_on(trainer, resume=resume, stop_at=stop_at, say=say)
     best = trainer.fit(stop_at)
@@ -175,7 +175,7 @@ def choose_tokenizer(
 ) -> Tokenizer:
     """The tokenizer of a run that goes on, or of a model that is known, or else a new one; saved in the run's folder.
 
-    Of several processes the first alone may call it (`Ranks.from_first`).
+    Of several processes the first alone may call it (`ProcessGroup.from_first`).
     """
     if resume:
         return load_tokenizer(run.tokenizer_path)
@@ -201,10 +201,10 @@ def go_on(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[
 
 
 def _summary(
-    task: Task[Any, Any], model: Module, tokenizer: Tokenizer, batches: TaskBatches, steps: int, ranks: Ranks
+    task: Task[Any, Any], model: Module, tokenizer: Tokenizer, batches: TaskBatches, steps: int, group: ProcessGroup
 ) -> str:
     """The model and what it will see, in a line."""
-    together = task.preset.accumulate * ranks.size
+    together = task.preset.accumulate * group.size
     at_most = "" if task.preset.patience is None else "at most "
     return (
         f"{task.trained.what}: {model.parameter_count():,} parameters, {tokenizer.vocab_size:,} tokens; "

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from handloom.errors import InputError
-from handloom.train.distributed import Ranks
+from handloom.train.distributed import ProcessGroup
 from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.saves import SavedStates
 from handloom.train.runs.stopping import TrainingStopped
@@ -68,7 +68,7 @@ def test_a_cell_that_was_stopped_is_resumed(tmp_path) -> None:
     assert row == {"cell": "one", "square": 9, "seconds": None}, "the seconds of the first part are not known"
 
 
-class OneOfThree(Ranks):
+class OneOfThree(ProcessGroup):
     """One of three ranks; the other two have made their cells already."""
 
     rank, size = 1, 3
@@ -88,16 +88,16 @@ def test_of_each_size_cells_in_a_row_a_rank_makes_its_own() -> None:
         made.append(name)
         return {"square": options**2}
 
-    ranks = OneOfThree([[({"square": 0}, None), ({"square": 4}, None)], [({"square": 9}, None), (None, None)]])
-    rows = list(_share_out(ranks, make, "abcd", range(4)))
+    group = OneOfThree([[({"square": 0}, None), ({"square": 4}, None)], [({"square": 9}, None), (None, None)]])
+    rows = list(_share_out(group, make, "abcd", range(4)))
     assert rows == [{"square": n**2} for n in range(4)]
     assert made == ["b"], "the second time there is none for it"
 
 
 def test_a_rank_that_was_stopped_stops_all_once_the_rows_of_the_others_are_kept() -> None:
     stopped = "stopped at step 5 of c, all saved. Go on: --resume run", 5, 2
-    ranks, rows = OneOfThree([[({"square": 0}, None), (None, stopped)]]), []
-    found = _share_out(ranks, lambda name, options: {"square": options**2}, "abcdef", range(6))
+    group, rows = OneOfThree([[({"square": 0}, None), (None, stopped)]]), []
+    found = _share_out(group, lambda name, options: {"square": options**2}, "abcdef", range(6))
     with pytest.raises(TrainingStopped, match="step 5 of c") as stop:
         rows.extend(found)
     assert rows == [{"square": 0}, {"square": 1}, None]

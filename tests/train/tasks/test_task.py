@@ -12,7 +12,7 @@ import pytest
 from handloom.autograd import manual_seed
 from handloom.models.presets import CLASSIFIER_PRESETS, LANGUAGE_MODEL_PRESETS, SMOKE
 from handloom.train.data.running_text import TextData
-from handloom.train.distributed import Ranks
+from handloom.train.distributed import ProcessGroup
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tasks import task as task_module
 from handloom.train.tasks.classification import Classification
@@ -116,7 +116,7 @@ def test_no_tokens_are_learnt_beside_a_teacher(
 def test_the_first_process_alone_writes_the_tokenizer(
     make: Callable[..., Task[Any, Any]], tmp_path: Path, monkeypatch
 ) -> None:
-    class Second(Ranks):
+    class Second(ProcessGroup):
         """Rank 1 of two; what comes from rank 0 is at hand."""
 
         rank, size = 1, 2
@@ -134,7 +134,7 @@ def test_the_first_process_alone_writes_the_tokenizer(
     learnt = task.make_tokenizer()
     run = RunFolder.create(tmp_path / "run", {})
     with pytest.raises(InterruptedError):
-        train_model(task, run, seed=0, ranks=Second(), say=lambda text: None)
+        train_model(task, run, seed=0, group=Second(), say=lambda text: None)
     assert not run.tokenizer_path.exists()
 
 
