@@ -105,7 +105,11 @@ def relu(x: Value) -> Value:
 
 
 def softmax(x: Value) -> Value:
-    """p_i = exp(x_i) / sum_j exp(x_j) along the last axis: dx = p (g - sum_j g_j p_j)."""
+    """p_i = exp(x_i) / sum_j exp(x_j) along the last axis: dx = p (g - sum_j g_j p_j).
+
+    By the quotient rule dp_j/dx_i = p_j (1 - p_i) if j = i, and -p_j p_i otherwise. Multiplied by g_j and summed over
+    j, this gives dx_i = p_i g_i - p_i sum_j g_j p_j.
+    """
     e = np.exp(x.data - x.data.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
     return Value(p, (x,), lambda g: (p * (g - (g * p).sum(axis=-1, keepdims=True)),))

@@ -48,7 +48,7 @@ except ModuleNotFoundError:  # the text can be imported and read; nothing calls 
 
 
 #: Of each job, so that threads that begin at different times still end together. Jobs have it compiled in, and Numba
-#: doesn't see it change: see docs/autograd.md.
+#: doesn't see it change: see docs/autograd_reference.md.
 PARTS = 8
 _PATIENCE = 10_000  # times that a helper looks for work and lets others run before it sleeps: some 10 ms
 
