@@ -12,8 +12,8 @@ translate: $(STAMPS)/run
 	$(BIN)/python examples/translate_de_en.py --out runs/translate --overwrite
 
 # All tests may take 12 minutes of processor time with the other libraries (`time make test ORACLES=1`, user + sys); a
-# test that would go beyond looks for what it can share, shrink or do without.
-# Tests that want real data skip unless HANDLOOM_DATA names its folder, or it lies beside the checkout.
+# new test that would exceed this must share, shrink or drop something.
+# Tests that want real data skip unless HANDLOOM_DATA names its folder, or it is next to the checkout.
 ifneq ($(wildcard ../shared/data),)
 test: export HANDLOOM_DATA ?= $(abspath ../shared/data)
 endif
@@ -52,7 +52,7 @@ dist: $(STAMPS)
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tests/support/installed.py dist
 
-# The explorer as a folder of files, in which the shipped model runs in the browser; beside the documentation, if that is built.
+# The explorer as a folder of files, in which the shipped model runs in the browser; next to the documentation, if that is built.
 site: $(STAMPS)/run
 	$(BIN)/python -m handloom.explorer --export build/docs/explorer_live
 	@echo "serve it: $(BIN)/python -m http.server -d build/docs/explorer_live"

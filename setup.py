@@ -1,6 +1,6 @@
 """Builds in a temporary folder: `pip install .` leaves nothing in the checkout, and no old file in build/ is installed.
 
-All else stands in pyproject.toml.
+Everything else is in pyproject.toml.
 """
 
 import atexit

@@ -218,7 +218,7 @@ def cuda_graphs() -> Any:
 
 
 class _Capture(threading.local):
-    held: list[Array] | None = None  # the arrays that the graph being captured needs beside its own
+    held: list[Array] | None = None  # the arrays that the graph being captured needs in addition to its own
 
 
 _capture = _Capture()

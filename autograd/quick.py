@@ -18,7 +18,7 @@ from ..errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Elements processed at a time by what goes over arrays more than once: a few such arrays fit into a core's cache. A
+#: Elements processed at a time by loops over several arrays: a few arrays of this size fit into a core's cache. A
 #: constant, since some sums over rows are taken by pieces: with another length their last bits would change.
 PIECE = 1 << 17
 

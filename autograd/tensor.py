@@ -172,7 +172,7 @@ class Tensor(Operators, NumPyHabits):
         """Set whether a leaf requires a gradient. Raises RuntimeError on a recorded result."""
         if not self.is_leaf:
             raise RuntimeError(
-                "requires_grad_: only a leaf can be told so; use detach() to cut a result from its graph"
+                "requires_grad can only be set on a leaf; use detach() to cut a result from its graph"
             )
         if requires_grad:
             _check_differentiable(self.dtype)

@@ -76,7 +76,7 @@ def merges_of(model: Path) -> list[tuple[str, str]]:
 
 
 def compare_training(run: Measure, files: Sequence[Path], vocab_size: int, repeat: int, folder: Path) -> Result:
-    """Train with both, by turns. The models are left in the folder."""
+    """Train with both alternately, and leave the models in the folder."""
     runs: dict[str, list[Result]] = {}
     for _ in range(repeat):
         for name, workers in TRAINERS:
@@ -114,7 +114,7 @@ def ratios(seconds: dict[str, list[float]], processor: dict[str, list[float]], w
 
 
 def compare_encoding(run: Measure, files: Sequence[Path], model: Path, repeat: int) -> Result:
-    """Encode all lines with both, by turns, with the same model."""
+    """Encode all lines with both alternately, with the same model."""
     runs: dict[str, list[Result]] = {}
     for _ in range(repeat):
         for name, workers in ENCODERS:
@@ -231,7 +231,7 @@ def main() -> None:
         files = unpacked(arguments.files or default_corpus(folder), folder)
         results: Result = {
             "machine": {**machine(), **versions("handloom", "numpy", "regex", "tokenizers")},
-            "how": f"medians of {arguments.repeat}, the two sides by turns, each measurement in a process of its own",
+            "how": f"medians of {arguments.repeat}, the two sides alternately, each measurement in a separate process",
             "load average before": os.getloadavg()[0],
         }
         report(results)

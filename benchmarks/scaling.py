@@ -124,7 +124,7 @@ def main() -> None:
     if arguments.json:
         result = {
             "machine": machine() | blas() | versions("handloom", "numpy", "mpi4py", "mpich"),
-            "how": f"medians of {arguments.repeats} jobs of {arguments.steps} steps, by turns; one BLAS thread each",
+            "how": f"medians of {arguments.repeats} jobs of {arguments.steps} steps, alternately; one BLAS thread each",
             "load average before": os.getloadavg()[0],
             "preset": f"{arguments.preset} ({arguments.data})",
             "parameters": figures["parameters"],

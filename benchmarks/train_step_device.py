@@ -1,4 +1,4 @@
-"""A training step on a GPU beside PyTorch's: run by `python -m benchmarks.train_step --device cuda`.
+"""Compares a training step on a GPU with PyTorch's: run by `python -m benchmarks.train_step --device cuda`.
 
 handloom in fp16 (float32 weights, loss scale and clipping on the device) and in fp32, with CUDA graphs and without,
 beside PyTorch with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled. Same

@@ -59,7 +59,7 @@ def outlines(tex: str) -> str:
         SEGMENTS[int(code)] + " ".join(f"{x:.2f}" for x in points * np.resize([1, -1], len(points)) if code != CLOSE)
         for points, code in path.iter_segments(simplify=False)
     )
-    width, height, depth = parsed.width, parsed.height + 1, parsed.depth + 1  # some room for what leans over
+    width, height, depth = parsed.width, parsed.height + 1, parsed.depth + 1  # margin for slanted letters
     return (
         f'<svg class="formula" role="img" aria-label="{escape(tex.strip())}" fill="currentColor" '
         f'viewBox="0 {depth - height:.2f} {width:.2f} {height:.2f}" '

@@ -1,4 +1,4 @@
-"""The explored model, of any kind, and one pass of it over one text with all its attention calls."""
+"""The explored model, and one pass over a text with all attention calls."""
 
 from __future__ import annotations
 

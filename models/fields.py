@@ -4,7 +4,7 @@
     clip_norm: Rate | None
     positions: Annotated[str, Choices(POSITIONS)]
 
-`check_fields` holds an object against such annotations, `parse_value` reads one value from text. Values of files and
+`check_fields` checks an object against these annotations, `parse_value` reads one value from text. Values of files and
 command lines meet the same bounds in this way.
 """
 
@@ -86,7 +86,7 @@ Pattern = Annotated[str, Parsed(lambda text: with_pattern(text, None), "full, lo
 
 @dataclass(frozen=True)
 class Flag:
-    """A command-line option for a field, beside --set.
+    """A command-line option for a field, in addition to --set.
 
     Attributes:
         metavar: what --help calls its value; by default the field's name.

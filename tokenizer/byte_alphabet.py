@@ -2,7 +2,7 @@
 
 A token is a string of bytes and need not be valid UTF-8, but JSON holds text. GPT-2's tokenizer (Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2, and the code released with it) therefore gives each
-byte a character of its own: a byte that is a visible character of Latin-1 stands for itself, and the other 68 (white
+byte a character of its own: a byte that is a visible character of Latin-1 represents itself, and the other 68 (white
 space, control characters, the soft hyphen) take the characters from U+0100 on: the blank is `Ġ`, the line feed `Ċ`.
 """
 
@@ -21,7 +21,7 @@ BYTES_IN_ID_ORDER: list[int] = sorted(range(256), key=BYTE_TO_CHARACTER.__getite
 
 
 class _ByteTable(dict[int, str]):
-    """A table for `str.translate`; a character that stands for no byte becomes one that Latin-1 can't encode."""
+    """A table for `str.translate`; a character that represents no byte becomes one that Latin-1 can't encode."""
 
     def __missing__(self, code: int) -> str:
         return "\uffff"
@@ -36,7 +36,7 @@ def bytes_to_text(token: bytes) -> str:
 
 
 def text_to_bytes(text: str) -> bytes:
-    """The bytes that `text`, a token of a vocabulary file, stands for.
+    """The bytes that `text`, a token of a vocabulary file, represents.
 
     Raises:
         UnicodeEncodeError: a character is not one of the 256.

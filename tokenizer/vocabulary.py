@@ -105,7 +105,7 @@ def most_common(
     room = None if vocab_size is None else vocab_size - len(special_tokens)
     if room is not None and room < 1:
         raise InputError(
-            f"vocab_size={vocab_size} has no room beside the {len(special_tokens)} special tokens. Ask for more."
+            f"vocab_size={vocab_size} is too small for the {len(special_tokens)} special tokens. Increase it."
         )
     units = sorted(counts, key=lambda unit: (-counts[unit], unit))
     return [unit for unit in units if counts[unit] >= min_frequency and unit not in special_tokens][:room]

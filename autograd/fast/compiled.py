@@ -1,8 +1,8 @@
-"""Compiled loops beside NumPy's calls: whether they can be had (Numba, the extra `fast`), and for which arrays.
+"""Compiled loops (Numba, the extra `fast`): whether they are available, and for which arrays.
 
 Between its matrix products a training step is held up by memory: NumPy's calls each go over the arrays once. A compiled
 loop (`loops.py`) does the same in one pass. Numba compiles a loop when it is first called, 0.3 to 1 second each, and
-keeps the machine code beside the source, or in the user's cache folder where that can't be written.
+keeps the machine code next to the source, or in the user's cache folder where that can't be written.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..backend import array_module
 MIN_ARRAY_SIZE = 1 << 14
 
 
-def allowed(variable: str, without: str, beside: str) -> bool:
-    """Whether this variable of the environment, 1 if it isn't set, allows a library that is used where it is installed.
+def allowed(variable: str, without: str, with_it: str) -> bool:
+    """Whether this environment variable, 1 if unset, allows an optional library that is installed.
 
     Raises InputError unless it is 1, 0 or empty.
     """
     value = os.environ.get(variable, "")
     if value not in ("1", "0", ""):
-        raise InputError(f"{variable} is {value!r}: set it to 0 for {without}, to 1 for {beside}.")
+        raise InputError(f"{variable} is {value!r}: set it to 0 for {without}, to 1 for {with_it}.")
     return value != "0"
 
 
@@ -37,14 +37,14 @@ _allowed = allowed("HANDLOOM_COMPILED", "NumPy's calls only", "loops too")
 
 @functools.cache
 def missing() -> str | None:
-    """Why there are no compiled loops here; None if there are."""
+    """Why compiled loops are not available; None if they are."""
     if not _allowed:
         return "HANDLOOM_COMPILED=0 leaves it out"
     return None if find_spec("numba") else "Numba is not installed: pip install numba"
 
 
 def library() -> str | None:
-    """What compiles the loops, with its version, for the record of a run; None without loops."""
+    """Name and version of the compiler, for a run's record; None without compiled loops."""
     from importlib.metadata import version  # slow to import, and needed once
 
     return None if missing() else f"numba {version('numba')}"

@@ -1,4 +1,4 @@
-"""Products of matrices by Intel's MKL, where it is installed beside NumPy's own OpenBLAS (the extra `mkl`).
+"""Matrix products by Intel's MKL, if it is installed (the extra `mkl`) and NumPy uses OpenBLAS.
 
 A training step spends most of its time in the products of its linear layers, which MKL computes 5 to 20 % faster than
 OpenBLAS on an Intel Sapphire Rapids (docs/log.md). It is called on one thread, since the ops divide their work

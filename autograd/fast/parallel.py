@@ -6,7 +6,7 @@ them only in matrix products: everything between the products (softmax, dropout,
 on all of them too, on numbers that are still in the cache.
 
 The number of threads is BLAS's own (`OPENBLAS_NUM_THREADS` and the like decide it) unless `set_num_threads` says
-otherwise. Where the BLAS can't be told to use one thread, the ops run in one part and leave the threads to it.
+otherwise. If the BLAS can't be limited to one thread, the ops run in one part, and the BLAS uses the threads.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def gradcheck(
             to rounding, for functions that are analytic and whose ops accept complex arrays.
         seed: of the random output gradient, and of which entries are compared in a large input.
         max_entries: maximum number of entries compared per input, drawn at random.
-        rtol: the relative difference that is allowed beside rounding.
+        rtol: the relative difference that is allowed in addition to rounding.
         name: for the report; the function's by default.
         choose: function from the gradient of an input to the flat indices to compare, instead of random ones.
         redraw: move entries that are at a kink; otherwise they are left out.

@@ -25,7 +25,7 @@ def function_at(where: str) -> FunctionType:
 
 
 def source_of(function: Any) -> str:
-    """The source of a function; of a lambda, that of the whole statement in which it stands."""
+    """The source of a function; for a lambda, of the whole statement that contains it."""
     if function.__name__ != "<lambda>":
         return textwrap.dedent(inspect.getsource(function))
     lines, first = inspect.getsource(sys.modules[function.__module__]), function.__code__.co_firstlineno

@@ -78,7 +78,7 @@ class EntryCheck:
                 return f"everything is off by the factor {ratio:.6g}: a missing scale?"
             return (
                 f"everything is off by the factor {'-' if ratio < 0 else ''}{size}: a constant is missing, or a sum "
-                f"over an axis of {whole} stands where a mean belongs (or the reverse: look at broadcast inputs)"
+                f"over an axis of {whole} is used instead of a mean (or the reverse: look at broadcast inputs)"
             )
         wrong = self.excess[usable] > 1
         if not wrong.all():

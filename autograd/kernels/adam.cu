@@ -16,7 +16,7 @@ struct State {
 // What changes from step to step. It lies on the device so that a captured graph reads it anew.
 struct Settings {
     float learning_rate;
-    float average;  // what is missing to the gradient of the mean loss, beside undoing the loss scale
+    float average;  // the factor to the gradient of the mean loss, without the loss scale
 };
 
 #define PARTS 32

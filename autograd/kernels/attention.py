@@ -28,7 +28,7 @@ _FAR = 1 << 30  # beyond any distance between positions
 
 @dataclass(frozen=True)
 class AttentionOptions:
-    """What is asked of the kernels besides query, key and value; see `ops.attention` for the meaning."""
+    """The options of a kernel call; see `ops.attention`."""
 
     scale: float
     mask: Any = None  # four axes
@@ -71,7 +71,7 @@ class AttentionKernels:
         )
 
     def mask_tiles(self, query: Any, value: Any, options: AttentionOptions) -> Any:
-        """For each tile of the call's mask, 32 x 32 pairs, whether any of it is true; None without a mask."""
+        """For each 32 x 32 tile of the mask, whether any element is true; None without a mask."""
         if options.mask is None:
             return None
         batch, heads, rows, columns = options.mask.shape

@@ -49,7 +49,7 @@ __device__ __forceinline__ int place_of(int row, int chunk) {
 }
 
 // Starts the copy of rows first .. first + ROWS - 1 of a matrix (length x width, rows `stride` apart) into a tile of
-// width D; rows and columns beyond the matrix become zero, whatever stands there. `aligned`: every row starts and ends at a
+// width D; rows and columns beyond the matrix become zero, whatever the memory contains. `aligned`: every row starts and ends at a
 // multiple of 16 bytes. A thread copies the same chunks of every DOWN-th row: DOWN is a multiple of 8, so that where a chunk
 // lies differs by a constant from row to row, and of the addresses a pointer alone needs to be moved.
 template <int ROWS>
@@ -133,7 +133,7 @@ __device__ __forceinline__ void store_rows(element* matrix, long long stride, in
 
 #if HALF
 
-// What ldmatrix is told: where a row begins. A lane forms it once, for the first chunk or the second of a pair; the pair
+// The argument of ldmatrix: the address of a row. A lane forms it once, for the first chunk or the second of a pair; the pair
 // `chunk` further right (an even number) is an exclusive or away, and a constant. Rows 16 further down are a constant away.
 template <int WIDTH>
 __device__ __forceinline__ unsigned further(unsigned address, int chunk) {

@@ -1,4 +1,4 @@
-"""Launching the kernels of a training step beside attention: each function takes and returns device arrays.
+"""Launches the kernels of a training step, except attention's. Functions take and return device arrays.
 
 Arrays are contiguous, float16 or float32; sums are float32. Dropout is named by `DropoutKey`: its mask is never stored.
 """

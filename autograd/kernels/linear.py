@@ -123,7 +123,7 @@ class LinearCrossEntropyOnDevice(QuickImplementation):
         return loss
 
     def compute(self, x, weight, bias):
-        """The rows' losses and, if their sum is to be differentiated, dx, dW and db of it."""
+        """The loss of each row and, if their sum is to be differentiated, its gradients dx, dW and db."""
         xp, rows, (classes, features) = array_module(x), contiguous_rows(x), weight.shape
         count, weight = len(rows), xp.ascontiguousarray(weight)
         step = min(self.block_rows or max(BLOCK_BYTES // max(classes * x.itemsize, 1), 1), MAX_ROWS, max(count, 1))

@@ -67,7 +67,7 @@ class _Observer(Observer):
         for position, array in enumerate(arrays):
             if _has_nan(array):
                 raise AnomalyError(
-                    f"{call.name}: its input {position} of shape {array.shape} contains NaN already: it stands in "
+                    f"{call.name}: its input {position} of shape {array.shape} contains NaN already: it is in "
                     f"the data or the weights, or was computed outside detect_anomaly()\n{line}"
                 )
         with np.errstate(all="ignore"):

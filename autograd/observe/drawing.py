@@ -25,7 +25,7 @@ class _Edge(NamedTuple):
 def draw_graph(tensor: Tensor, path: str | Path | None = None, *, module: Any = None) -> str:
     """The graph behind `tensor` in Graphviz's DOT language: leaves on top, one box per call, shapes on the arrows.
 
-    Beneath the name of a call of an op with several forms stands the one that served (`ops.explain` tells why).
+    If an op has several implementations, the selected one is shown under its name (see `explain`).
 
     Args:
         tensor: a recorded result whose graph has not been freed. Inputs without a gradient are left out.

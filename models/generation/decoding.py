@@ -2,7 +2,7 @@
 
 A model that can generate has a method `start(...)` which returns a DecodingState: `start(source, source_lengths)` of
 an encoder-decoder runs the encoder, `start(rows)` of a language model has nothing to compute. All that changes during
-generation is in the state; the model and its layers hold none of it.
+generation is in the state, nothing in the model and its layers.
 """
 
 from __future__ import annotations

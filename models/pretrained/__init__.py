@@ -1,4 +1,4 @@
-"""Pre-trained models: loading folders of Hugging Face's `transformers`, and saving models as such folders.
+"""Pre-trained models: loading and saving folders of Hugging Face's `transformers`.
 
 __init__.py           load and save
 loading.py            from a folder to a model: all is checked before memory is allocated

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face's layout: config.json, safetensors in one file or several, JSON files beside them.
+"""Folders in Hugging Face's layout: config.json, one or more safetensors files, further JSON files.
 
 Shapes and dtypes are read from the headers of the files and checked before any weight is read.
 Nothing is ever unpickled.
@@ -104,7 +104,7 @@ def _sharded(folder: Path) -> dict[str, Stored]:
         raise InputError(f"{folder / INDEX} has no weight_map. Fetch it again.")
     for name in sorted(set(weight_map.values())):
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise InputError(f"{folder / INDEX} points to {name!r}, not to a safetensors file beside it.")
+            raise InputError(f"{folder / INDEX} points to {name!r}, not to a safetensors file in the same folder.")
         if not (folder / name).is_file():
             raise InputError(f"{folder} lacks {name}, which its {INDEX} names. Fetch it into the folder.")
     files = {name: _header(folder / name) for name in sorted(set(weight_map.values()))}

@@ -139,7 +139,7 @@ def config_there(c: Seq2SeqConfig, model: Seq2SeqTransformer) -> dict[str, Any]:
 
 
 def unread(c: Seq2SeqConfig, state: dict[str, Any]) -> dict[str, np.ndarray]:
-    """What Pegasus' files hold beside the parameters: positions, and a table that untied models do not use."""
+    """What Pegasus' files contain in addition to the parameters: positions, and a table unused by untied models."""
     if not c.norm_first:
         return {}
     table = state["source_embedding.weight"]

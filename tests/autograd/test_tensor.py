@@ -67,7 +67,7 @@ def test_requires_grad_of_leaves_and_results() -> None:
     y = x * 2
     assert x.is_leaf
     assert not y.is_leaf
-    with pytest.raises(RuntimeError, match=r"only a leaf can be told so; use detach\(\)"):
+    with pytest.raises(RuntimeError, match=r"requires_grad can only be set on a leaf; use detach\(\)"):
         y.requires_grad_(False)
     x.requires_grad_(False)
     assert not (x * 2).requires_grad

@@ -194,7 +194,7 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
             print(f"{score}{translator.tokenizer.decode(hypothesis.ids)}")
         if least > -math.inf and translator.mean_log_probability(likely[0], alpha) < least:
             sys.stdout.flush()
-            note = "note: the model hardly knows such text; the translation is a guess"
+            note = "note: this text is unlike the training data; the translation is a guess"
             print(f"{note}: {printable(short(text))}", file=sys.stderr)
         best = hypotheses[0].ids
         if arguments.show_attention:

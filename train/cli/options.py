@@ -21,7 +21,7 @@ class OptionParser(Parser):
     """A parser that distinguishes what was typed from defaults.
 
     Attributes:
-        uses: the option's name in the parsed arguments -> for what it counts; without it the option is refused there.
+        uses: the option's name in the parsed arguments -> where it has an effect; elsewhere it is refused.
             Filled by `group`; empty for a program that does one thing only.
         texts: what a trained model takes, such as "German sentences".
         shipped: the model of `models.shipped` that is used where texts are given without --checkpoint; "" for none.
@@ -140,7 +140,7 @@ def plain(value: Any) -> Any:
 
 
 def _typed(option: argparse.Action, value: Any) -> list[str]:
-    """A command line that gives the option this value; nothing for what no command line can give."""
+    """Command-line arguments that give the option this value; none if no command line can."""
     (name,) = option.option_strings
     if value is True:
         return [name]

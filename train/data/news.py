@@ -130,7 +130,7 @@ def _split(found: list[Article], name: str, description: str, descriptions: bool
             f"{name}: all articles are of the category {next(iter(counts))[:60]!r}; there is nothing to classify. Give "
             "articles of two or more."
         )
-    # The split keeps pairs together: a number stands for the article beside its headline.
+    # The split keeps pairs together: the article is represented by a number.
     pairs = [(str(number), article.headline) for number, article in enumerate(usable)]
     parts = [[usable[int(number)] for number, _ in part] for part in split_by_sentence(pairs, side=1)]
     known = {article.category for article in parts[0]}

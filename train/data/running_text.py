@@ -112,7 +112,7 @@ def load_wikitext2(seed: int) -> TextData:
     """WikiText-2, raw: the official parts, or what HANDLOOM_DATA holds of them (Merity et al. 2016, arXiv 1609.07843).
 
     Without a training part (files `wikitext2/wiki.{train,valid,test}.raw.gz`) the beginning of the validation part
-    stands in for it, and a note says so.
+    replaces it, and a note says so.
     """
     description = "WikiText-2 (Merity et al. 2016, arXiv 1609.07843), raw text of Wikipedia, CC BY-SA."
     paths = [find_local(f"wikitext2/wiki.{part}.raw.gz") for part in ("train", "valid", "test")]

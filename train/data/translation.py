@@ -27,8 +27,8 @@ def load_translation_data(
 ) -> TranslationData:
     """Load a data set for translation from `source` to `target`.
 
-    Own files are split by `split_by_sentence` on the target side, unless held-out files stand beside them:
-    PATH.valid.de and PATH.valid.en (or corpus.valid.tsv beside corpus.tsv), and the same with `test`. The named sets
+    Own files are split by `split_by_sentence` on the target side, unless there are held-out files next to them:
+    PATH.valid.de and PATH.valid.en (or corpus.valid.tsv next to corpus.tsv), and the same with `test`. The named sets
     have their official parts or, tatoeba, the same kind of split. No split depends on `seed`, so scores of runs with
     different seeds can be compared; only the embedded grammar makes other sentences of another seed.
 

@@ -140,7 +140,7 @@ class HalfPrecision(FullPrecision):
 
 @contextmanager
 def holding(pairs: Sequence[tuple[Tensor, Any]]) -> Iterator[None]:
-    """Within the block each tensor holds the array beside it, such as its float16 copy; afterwards its own again."""
+    """Within the block each tensor holds the array paired with it, such as its float16 copy."""
     own = [tensor.data for tensor, _ in pairs]
     for tensor, array in pairs:
         tensor.data = array

@@ -1,4 +1,4 @@
-"""The time that training takes, without what is done beside it."""
+"""The training time, without validations, saves and pictures."""
 
 from __future__ import annotations
 

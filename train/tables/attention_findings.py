@@ -75,7 +75,7 @@ def head_rows(
 
     Args:
         found: for each text the weights (heads, tokens, tokens) of each layer by its name, and its tokens, of which the
-            first stands for the whole text.
+            first represents the whole text.
         first_only: of the tokens that look only the first, off which a classifier reads the class. The rows then name
             the words that it looks at most, of those that occur in several texts.
 

@@ -1,4 +1,4 @@
-"""Tables of language models: beside their baselines, with other heads, with other learning rates."""
+"""Tables of language models: baselines, numbers of heads, learning rates."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def figures(writer: Writer, text: TokenizedText) -> dict[str, Any]:
 def table_cells(
     name: str, task: LanguageModelling, baseline: LanguageModelPreset
 ) -> dict[str, LanguageModelling | Writer]:
-    """Name of the cell -> what to train beside the task's own model, or a model that needs no training.
+    """Name of the cell -> what to train in addition to the task's model, or a model that needs no training.
 
     Args:
         name: one of `TABLES`; "sizes" has no cells, but that of the text before it was augmented.
@@ -134,7 +134,7 @@ def _cell(first: float, second: int) -> str:
 def beside_the_report(name: str, rows: Sequence[Row], task: LanguageModelling) -> list[Row]:
     """The rows of a table with the report's figures: for the cells that are its own, or as rows of their own.
 
-    Its models of characters have their parameters beside ours, which may be smaller.
+    Its character models are listed with their numbers of parameters; ours may be smaller.
     """
     stated: Mapping[str, Sequence[float]] = {}
     keys: tuple[str, ...] = ("report_loss", "report_accuracy")

@@ -106,7 +106,7 @@ def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -
 
 
 def cost_rows(features: int, heads: int, wide: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows for `COST_COLUMNS`, of layers of these sizes and of such in which one size is another, and for
+    """Rows for `COST_COLUMNS`, for layers of these sizes and with one size changed, and for
     `EXPONENT_COLUMNS`: by which power of each size a cost grows, counted and by the formula, fitted to four sizes.
 
     The feed-forward network grows with the features.

@@ -1,4 +1,4 @@
-"""Tables of the news report, its figures beside ours: epochs, sample predictions and headlines, heads and layers."""
+"""Tables that compare with the news report: epochs, sample predictions and headlines, heads and layers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def epoch_rows(metrics: Sequence[dict[str, Any]], report: bool = True) -> list[d
     Args:
         metrics: the run's rows. The training values are means over some updates each, and count here by how many of
             these were made between the two validations.
-        report: the report's figures stand beside the last validation of an epoch, or in a row of their own.
+        report: the report's figures, shown with the last validation of an epoch or in a separate row.
     """
     logged, rows, logged_to, validated_to = [], [], 0, 0
     for row in metrics:

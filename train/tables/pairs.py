@@ -1,4 +1,4 @@
-"""Tables of the German-English and the paraphrase report, their figures beside ours: samples, memory."""
+"""Tables that compare with the German-English and the paraphrase report: samples, memory."""
 
 from __future__ import annotations
 

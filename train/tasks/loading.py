@@ -25,7 +25,7 @@ from .foreign import is_foreign
 
 
 class Trained(NamedTuple):
-    """A model in evaluation mode, its tokenizer, and the configuration that stands beside the weights."""
+    """A model in evaluation mode, its tokenizer, and the configuration saved with the weights."""
 
     model: Any
     tokenizer: Tokenizer
@@ -36,7 +36,7 @@ class TrainedModel(ABC):
     """A trained model and its tokenizer.
 
     Attributes:
-        what: such a model in words, for messages.
+        what: a description of the model, for messages.
         kinds: the "kind" in a run's configuration -> the classes of the model and of its configuration; the first is
             what `models.pretrained` must load.
         searches: whether a folder of transformers says how to generate; otherwise the caller does.
@@ -82,7 +82,7 @@ class TrainedModel(ABC):
 
 
 def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) -> dict[str, Any]:
-    """What a run saves beside its weights, for `load_trained`.
+    """What a run saves in addition to its weights, for `load_trained`.
 
     Args:
         task: what the model is trained for, such as "translation from de to en"; empty if that needs no check.

@@ -1,7 +1,7 @@
 """Scores of generated texts with their signature, scores of classifiers, and tables of samples.
 
 BLEU (Papineni et al. 2002) and chrF (Popovic 2015) are computed by sacrebleu (Post 2018) on untokenised, cased text.
-The signature beside each score says how; two figures can be compared only if their signatures agree.
+The signature of each score says how; two scores can be compared only if their signatures agree.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Score:
 
 @dataclass(frozen=True)
 class ScoredTranslation:
-    """One translation beside its reference; `score` is its sentence BLEU, `index` its index in the set."""
+    """A translation and its reference; `score` is its sentence BLEU, `index` its index in the set."""
 
     source: str
     reference: str

@@ -1,4 +1,4 @@
-"""Training objectives beside plain cross-entropy: class weights, knowledge distillation."""
+"""Training objectives other than plain cross-entropy: class weights, knowledge distillation."""
 
 from __future__ import annotations
 

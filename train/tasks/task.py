@@ -91,7 +91,7 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
         """How much a step takes that is made of so many batches."""
 
     def saved(self, config: Any) -> dict[str, Any]:
-        """What loading needs beside the model's configuration."""
+        """What loading needs in addition to the model's configuration."""
         return {}
 
     def with_preset(self, **changes: Any) -> Self:

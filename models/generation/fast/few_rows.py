@@ -77,7 +77,7 @@ def _gemm(context, function, m, n, k, a, lda, b, ldb, c, ldc):
 
 @inlined
 def _add_bias(product, bias, y, relu):
-    """y = product + bias, or the ReLU of it."""
+    """y = product + bias, or its ReLU."""
     for j in range(y.size):
         t = product[j] + bias[j]
         y[j] = np.float32(0) if relu and t < 0 else t  # NaN stays
@@ -102,7 +102,7 @@ def _blocks(arguments, part):
 
 
 def multiply(x: np.ndarray, blocks: np.ndarray, bias: np.ndarray, y: np.ndarray, relu: bool = False) -> None:
-    """y = x @ W^T + bias, or the ReLU of it, for W^T cut into blocks.
+    """y = x @ W^T + bias, or its ReLU, for W^T cut into blocks.
 
     Args:
         x: (rows, inner), at most MAX_BLOCK_ROWS rows, contiguous; inner is a multiple of 8.

@@ -1,4 +1,4 @@
-"""Pictures that nobody took: scenes, each told by five captions in other words, from a small grammar."""
+"""Invented pictures: a small grammar describes each scene by five different captions."""
 
 from __future__ import annotations
 

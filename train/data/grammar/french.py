@@ -112,7 +112,7 @@ _ENDINGS = {"present": ("e", "e", "ons", "ent"), "future": ("erai", "era", "eron
 
 
 def starts_with_vowel(word: str) -> bool:
-    """Whether a word elides what stands before it; every h of this lexicon is mute."""
+    """Whether a word elides the word before it; every h of this lexicon is mute."""
     return word[0].lower() in "aeiouyéèêâîôh"
 
 

@@ -1,4 +1,4 @@
-"""What is only for speed: Adam's update in compiled loops, and on a device all of it on flat arrays.
+"""Quick implementations of Adam: compiled loops on a CPU, flat arrays on a device.
 
 Importing it registers both.
 """

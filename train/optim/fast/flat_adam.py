@@ -122,7 +122,7 @@ class FlatAdam:
 
         Args:
             lr: learning rate.
-            average: what the gradient is to be multiplied by, beside undoing the loss scale.
+            average: the factor of the gradient, in addition to 1 / loss scale.
             max_norm: bound on its norm.
         """
         self.settings[...] = self.xp.asarray(np.array([lr, average], np.float32))
@@ -179,7 +179,7 @@ class FlatAdam:
 
 @replaces(optimizers.flat_form)
 def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: Any) -> FlatAdam | None:
-    """A FlatAdam that goes on where `optimizer` stands and shares its moments; `options` are FlatAdam's.
+    """A FlatAdam that continues from the state of `optimizer` and shares its moments; `options` are FlatAdam's.
 
     None if it can't: for other optimisers than Adam and AdamW, for learning rates or weight decays of groups, and for
     parameters that are not float32 on one device.
