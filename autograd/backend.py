@@ -1,4 +1,4 @@
-"""NumPy or CuPy: the namespace of an array, its device, transfers between devices, and what NumPy multiplies with.
+"""NumPy or CuPy: an array's namespace and device, transfers between devices, and the BLAS under NumPy.
 
 An op calls `xp = array_module(x)` on its first line and needs no other knowledge of devices. For a Tensor it returns
 handloom's own ops, which have NumPy's names: so one backward rule, written in the functions that all three share,
@@ -34,7 +34,7 @@ class DeviceError(RuntimeError):
 
 
 class DeviceWarning(UserWarning):
-    """A device can be used, but something uses a slower method there; the message says what, and why."""
+    """A device can be used, but an operation uses a slower method there; the message says which, and why."""
 
 
 def register_namespace(kind: type, namespace: ModuleType) -> None:
@@ -126,7 +126,7 @@ def use_device(device: str) -> None:
 
 
 def check_device(device: str) -> None:
-    """Raise DeviceError, which names the cure, unless "cpu", "cuda" or "cuda:N" can be used here.
+    """Raise DeviceError, which names the remedy, unless "cpu", "cuda" or "cuda:N" can be used here.
 
     The first check of a GPU runs a kernel on it.
     """
@@ -143,7 +143,7 @@ def check_device(device: str) -> None:
 
 
 def import_cupy() -> Any:
-    """The module cupy, with a usable GPU; DeviceError says which of the two is missing, and the cure."""
+    """The module cupy. Raises DeviceError, which names the remedy, if CuPy or a usable GPU is missing."""
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:
@@ -186,7 +186,7 @@ extern "C" __global__ void trial(__half* x) { x[0] = __float2half_rn(1.0f); }
 
 @cache
 def _try_kernel(cupy: Any, device: int) -> None:
-    """Load cuBLAS, compile and launch a kernel; DeviceError says why that fails, and the cure. Does not wait."""
+    """Load cuBLAS, compile and launch a kernel, without waiting. DeviceError names cause and remedy of a failure."""
     try:
         with cupy.cuda.Device(device):
             cupy.cuda.device.get_cublas_handle()
@@ -213,7 +213,7 @@ class GraphError(RuntimeError):
 
 @replaceable
 def cuda_graphs() -> Any:
-    """A `Graphs` of `kernels/graphs.py`, which launches computations of fixed shapes as one each."""
+    """A `Graphs` object (`kernels/graphs.py`), which launches a computation of fixed shapes as one CUDA graph."""
     raise GraphError("HANDLOOM_PLAIN=1 leaves CUDA graphs out")
 
 
@@ -226,7 +226,7 @@ _capture = _Capture()
 
 @contextlib.contextmanager
 def capturing(held: list[Array]) -> Iterator[None]:
-    """Within the block this thread captures a graph: `constant` appends to `held` what the graph has to keep."""
+    """Within the block this thread captures a graph; `constant` appends the arrays that the graph must keep to `held`."""
     _capture.held = held
     try:
         yield
@@ -240,7 +240,7 @@ def is_capturing() -> bool:
 
 
 def constant(xp: Any, array: Any) -> Array:
-    """`array` on the device of `xp`, for values that never change or follow from shapes alone: a graph keeps them."""
+    """`array` on the device of `xp`, for values that are constant or depend on shapes only: a graph keeps them."""
     if _capture.held is None or not isinstance(array, np.ndarray):
         return xp.asarray(array)
     with xp.cuda.Stream.null:  # which is not captured: the copy is made now

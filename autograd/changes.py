@@ -1,4 +1,4 @@
-"""In-place changes: which memory was written to, and when, so that a graph that needs it raises an error.
+"""Records of in-place changes: which memory was written to, and when. A graph that needs it then raises an error.
 
 Changes are tracked by memory, not by tensor. Views, `detach()`, `Tensor(x.data)` and a bare `x.data` given to an op all
 have the leaf's memory, which their addresses show. A change is one call of `note`; while no call of the graph is older

@@ -160,7 +160,7 @@ def _glance(array: Any) -> tuple[Any, Any, Any]:
 
 
 def _alike(first: list[Any], second: list[Any]) -> bool:
-    """Whether samples are of the same arrays, up to the order of sums."""
+    """Whether two samples come from the same arrays, up to rounding."""
     if [glance[:2] for glance in first] != [glance[:2] for glance in second]:
         return False
     for (_, _, a), (_, _, b) in zip(first, second, strict=True):

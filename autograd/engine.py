@@ -21,7 +21,7 @@ from .tensor import Tensor
 
 
 class _Gradient:
-    """A gradient that is being collected. `owned`: nobody else can hold the buffer, so it may be added to in place."""
+    """A gradient that is being accumulated. `owned`: no one else holds the buffer, so it may be changed in place."""
 
     __slots__ = ("owned", "value")
 
@@ -157,7 +157,7 @@ class _Pass:
             node.release()
 
     def _collected(self, inputs: Sequence[Origin | None]) -> list[Any]:
-        """For each input the gradient that is being collected for it, if it may be added to in place; else None."""
+        """For each input the gradient accumulated so far, if it may be changed in place; else None."""
         found: list[Any] = []
         for origin in inputs:
             if origin is None or isinstance(origin, Leaf):
@@ -181,7 +181,7 @@ class _Pass:
 
 
 def _is_unshared(value: Any, incoming: list[Any], outgoing: list[Any]) -> bool:
-    """Whether a backward rule made this array just now and for one input only: it may be added to in place."""
+    """Whether a backward rule has just created this array for one input only, so that it may be changed in place."""
     if isinstance(value, Tensor) or value.base is not None:
         return False
     if isinstance(value, np.ndarray) and not value.flags.writeable:
@@ -343,7 +343,7 @@ def grad(
 
 
 class Alias(Function):
-    """The same values as a new result: a point of the graph where a backward pass can stop."""
+    """The same values as a new result, at which a backward pass can stop."""
 
     def forward(self, x):
         return x[...]
@@ -353,7 +353,7 @@ class Alias(Function):
 
 
 def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
-    """The backward rule of a fused op whose gradient is to be recorded: the gradient of its composed form."""
+    """The recorded backward rule of a fused op: the gradient of its `composed` function."""
     # Through aliases, newer than every input: the pass stops at them. One input may be computed from another, or be
     # the same tensor, and each gets only its own part.
     tensors = [Alias()(tensor) for tensor in node.saved]
@@ -368,7 +368,7 @@ def _backward_composed(node: Function, *gradients: Any) -> tuple[Any, ...]:
 def inner_gradients(
     outputs: Sequence[Tensor], gradients: Sequence[Any], own: Sequence[Tensor], held: Sequence[Tensor], oldest: int
 ) -> tuple[Any, ...] | None:
-    """For a backward rule that goes back through calls which it records itself, those from number `oldest` on.
+    """The gradients for a backward rule that records calls of its own, through the calls from number `oldest` on.
 
     Returns arrays, or None where there is no gradient: of the leaves that the rule made (`own`), then of others that
     its calls use (`held`). The outer pass calls their hooks, with the complete gradients. Returns None if the calls

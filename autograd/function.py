@@ -70,11 +70,11 @@ class Function:
         raise NotImplementedError
 
     def save(self, *values: Any) -> None:
-        """Hold inputs and outputs (the very arrays) for the backward rule."""
+        """Save inputs and outputs (the same array objects) for the backward rule."""
         self._saved = values
 
     def keep(self, *values: Any) -> None:
-        """Hold values that carry no gradient of their own for the backward rule."""
+        """Save values without a gradient of their own for the backward rule."""
         self._kept = values
 
     @property
@@ -173,13 +173,13 @@ class Function:
         return result
 
     def _cuts_graph(self, array: Any) -> bool:
-        """False for a result that by its nature has no gradient, such as an index or a comparison."""
+        """False for a result that can have no gradient, such as an index or a comparison."""
         if array.dtype.kind not in "iub":
             raise TypeError(f"{self.name}: a result of {array.dtype} can't carry a gradient; detach() the inputs")
         return False
 
     def _restore(self, value: Any) -> Any:
-        """A saved value as a Tensor that still knows its origin, for a backward pass that is recorded."""
+        """A saved value as a Tensor with its origin, for a recorded backward pass."""
         if id(value) not in self._identities or not hasattr(value, "dtype"):
             return value
         position = self._identities.index(id(value))
@@ -335,7 +335,7 @@ def _stacked(value: Any) -> Any:
 
 
 def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
-    """Give an array that two different tensors share (x and Tensor(x.data)) a second identity.
+    """Give an array that two tensors share (x and Tensor(x.data)) a second identity.
 
     Saved values are traced to their origin by identity, and only one of the two may have a gradient.
     """
@@ -347,13 +347,13 @@ def _tell_apart(arrays: list[Any], origins: list[Origin | None]) -> None:
 
 
 def _weaken(arrays: list[Any]) -> None:
-    """Make NumPy's scalars as weak as Python's: float32 * np.sqrt(2.0) and float32 / mask.sum() stay float32."""
+    """Make NumPy's scalars weakly typed like Python's: float32 * np.sqrt(2.0) and float32 / mask.sum() stay float32."""
     if any(is_array(array) and array.dtype.kind in "fc" for array in arrays):
         arrays[:] = [array.item() if isinstance(array, np.generic) else array for array in arrays]
 
 
 def _explain(name: str, error: Exception, arrays: list[Any]) -> Exception:
-    """The same kind of error, naming the op and its operands."""
+    """The same type of error, with a message that names the op and its operands."""
     operands = ", ".join(f"{a.dtype}{list(a.shape)}" if hasattr(a, "shape") else repr(a) for a in arrays)
     devices = {device_of(a) for a in arrays if is_array(a)}
     if len(devices) > 1:

@@ -1,4 +1,4 @@
-"""NumPy's functions and methods on tensors besides arithmetic: supported, or refused with the right way to write it.
+"""NumPy's functions and methods on tensors except arithmetic: supported, or refused with an alternative.
 
 One rule covers NumPy's own functions: they take a tensor without a gradient as an array, and raise where a gradient
 would be lost.
@@ -206,7 +206,7 @@ def _as_arrays(value: Any, wanted: list[bool]) -> Any:
 
 
 def _is_discrete(result: Any) -> bool:
-    """Whether a function's result has no gradient by its nature: shapes, comparisons, indices, text."""
+    """Whether a function's result can have no gradient: shapes, comparisons, indices, text."""
     if isinstance(result, list | tuple):
         return all(map(_is_discrete, result))
     if is_array(result) or isinstance(result, np.generic):

@@ -1,4 +1,4 @@
-"""Where a tensor came from: the edges of the graph of recorded calls; and whether calls are recorded."""
+"""The origin of a tensor: the edges of the graph of recorded calls; and whether calls are recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ leaf_lock = threading.Lock()
 
 
 class Origin:
-    """Where a tensor that needs a gradient came from: one output of a call, or (in the class below) a leaf.
+    """The origin of a tensor that requires a gradient: an output of a call, or a leaf (`Leaf`).
 
     A call keeps its inputs' origins, not the tensors: a value that no backward rule saved can be freed.
     """

@@ -49,7 +49,7 @@ def replaceable(plain: F) -> F:
 
 
 def replaces(plain: Callable[..., Any]) -> Callable[[F], F]:
-    """Decorator: from now on this function computes what the `replaceable` one is called for."""
+    """Decorator: calls of the `replaceable` function run this one from now on."""
 
     def enter(quick: F) -> F:
         target: Any = plain
@@ -61,7 +61,7 @@ def replaces(plain: Callable[..., Any]) -> Callable[[F], F]:
 
 @replaceable
 def parallel_for(xp: Any, count: int, body: Callable[[int, int], None], cost: float) -> None:
-    """Call body(start, stop) for parts of range(count) that cover it: here for the whole, in `fast` on several threads.
+    """Call body(start, stop) for parts that cover range(count): here in one part, in `fast` on several threads.
 
     Args:
         xp: the arrays' module; what a device computes stays in one part.
@@ -73,7 +73,7 @@ def parallel_for(xp: Any, count: int, body: Callable[[int, int], None], cost: fl
 
 @replaceable
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Within the block NumPy's linear algebra library uses one thread; here it is left alone."""
+    """Within the block NumPy's linear algebra library uses one thread; this plain version changes nothing."""
     return nullcontext()
 
 

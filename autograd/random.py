@@ -22,7 +22,7 @@ _LARGE, _LANES = 1 << 16, 4
 
 
 class _Words(np.random.bit_generator.ISeedSequence):
-    """Random words, (3,) uint64, as a seed; NumPy's SeedSequence, which mixes any numbers, takes ten times as long."""
+    """Random words (3,) uint64 as a seed. NumPy's SeedSequence would take ten times as long."""
 
     def __init__(self, words: np.ndarray):
         self.words = words
@@ -112,7 +112,7 @@ class Generator:
         return drawn
 
     def next_call(self, x: Array) -> tuple[Array, int]:
-        """What a kernel computes its random bits from: a seed, (1,) uint64 on x's device, and the number of this call.
+        """The inputs of a kernel's random bits: a seed (1,) uint64 on x's device, and the number of this call.
 
         The first call draws the seed.
         """
@@ -171,7 +171,7 @@ def keep_mask(streams: Sequence[np.random.SFC64], shape: tuple[int, ...], drop: 
 
 
 class ReplayedMask:
-    """Replaces a Generator where a call is repeated in another form: returns the dropout mask that was drawn before."""
+    """Replaces a Generator when a call is repeated by another implementation: returns the mask drawn before."""
 
     def __init__(self, mask: Array | None, scale: float):
         self.mask, self.scale = mask, scale
@@ -182,7 +182,7 @@ class ReplayedMask:
 
 
 class _Methods(np.random.Generator):
-    """A NumPy generator of which each method makes one draw from a `Generator`."""
+    """A NumPy generator whose methods each make one draw from a `Generator`."""
 
     def __init__(self, generator: Generator):
         super().__init__(generator._bits)
@@ -228,7 +228,7 @@ class Draws:
 
 
 class _Log:
-    """While a block runs in this thread: the states at which its draws start, repeated if `repeats`, else recorded."""
+    """The states at which the draws of a block in this thread start: repeated if `repeats`, else recorded."""
 
     def __init__(self, states: list[Any], repeats: bool):
         self.states, self.repeats, self.index = states, repeats, 0
@@ -274,5 +274,5 @@ default_generator = Generator(0)
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the default generator: initial weights and dropout follow from it."""
+    """Seed the default generator, which draws initial weights and dropout masks."""
     default_generator.set_state(Generator(seed).get_state())

@@ -1,4 +1,4 @@
-"""The gradient of a table of which few rows were used."""
+"""The gradient of a table when only few of its rows were used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .backend import Array
 
 
 class RowGradient:
-    """A gradient of `shape` (rows, features) that is zero but for the rows `ids`, which are sorted and all different.
+    """A gradient of `shape` (rows, features) that is zero except in the rows `ids`, which are sorted and distinct.
 
     An embedding of some hundred tokens uses as many of a table's 50,000 rows: filling an array of the table's size with
     zeros, adding it up and reading it again would cost more than the rest of the op. The engine adds such gradients up,
@@ -52,7 +52,7 @@ class RowGradient:
 
 
 def sum_rows(ids: Array, rows: Array, shape: tuple[int, ...]) -> RowGradient:
-    """For any ids (n,), the sum of the rows (n, features) of equal ids, which sorting brings together: no scatter."""
+    """Sum the rows (n, features) that have equal ids (n,). Sorting brings them together; no scatter is needed."""
     if not ids.size:
         return RowGradient(ids, rows, shape)
     order = np.argsort(ids, kind="stable")

@@ -1,4 +1,4 @@
-"""Tensor: one array, and where it came from.
+"""Tensor: an array and its origin.
 
 Values, not views: an operation never changes an array that another tensor may see. Indexing and broadcasting are
 NumPy's; so are the dtypes, with Python scalars weak (float32 * 2.0 is float32).
@@ -119,7 +119,7 @@ class Tensor(Operators, NumPyHabits):
 
     @property
     def origin(self) -> Origin:
-        """Where the value came from; made on first use for a leaf. Only for tensors that require a gradient."""
+        """The origin of the value, for tensors that require a gradient; for a leaf it is created on first use."""
         with leaf_lock:  # threads that first use a parameter at the same time must agree on one
             origin = self._origin
             if origin is None:
@@ -295,12 +295,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def array_of(value: Any) -> Any:
-    """The array of a Tensor, anything else as it is: for masks and indices, through which no gradient flows."""
+    """The array of a Tensor; other values unchanged. For masks and indices, through which no gradient flows."""
     return value.data if isinstance(value, Tensor) else value
 
 
 def bind(ops: ModuleType, engine: ModuleType) -> None:
-    """Give Tensor's methods the ops and the engine, which are written with Tensor themselves.
+    """Pass the ops and the engine, which import Tensor, to Tensor's methods.
 
     `autograd/__init__.py` calls this before any Tensor can be made.
     """

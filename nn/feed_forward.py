@@ -9,7 +9,7 @@ from .linear import Linear
 
 
 def feed_forward(x: Tensor, linear1: Linear, linear2: Linear, dropout: Dropout, activation: str) -> Tensor:
-    """linear2(dropout(activation(linear1(x)))), each position by itself: (..., d_model) to the same shape.
+    """linear2(dropout(activation(linear1(x)))), for each position separately: (..., d_model) to the same shape.
 
     Source: arXiv 1706.03762, section 3.3; gated activations: arXiv 2002.05202.
     """

@@ -33,7 +33,7 @@ class Linear(Module):
         return ops.linear(x, self.weight, self.bias)
 
     def cross_entropy(self, x: Tensor, target: Any, **options: Any) -> Tensor:
-        """ops.cross_entropy(self(x), target, **options), never holding all logits; see `ops.linear_cross_entropy`."""
+        """ops.cross_entropy(self(x), target, **options), without storing all logits; see `ops.linear_cross_entropy`."""
         return ops.linear_cross_entropy(x, self.weight, self.bias, target, **options)
 
     def extra_repr(self) -> str:

@@ -128,7 +128,7 @@ class Module:
     # -- display -------------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """The module's options, printed between the brackets before its submodules."""
+        """The module's options, for its printed form."""
         return ""
 
     def __repr__(self) -> str:

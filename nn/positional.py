@@ -74,7 +74,7 @@ class LearnedPositions(_AddedPositions):
 
 
 class PositionScores(Module):
-    """How the scores of self-attention depend on positions. This base class changes nothing."""
+    """Base class of position encodings in self-attention's scores; it changes nothing itself."""
 
     def rotate(self, query: Tensor, key: Tensor, offset: int) -> tuple[Tensor, Tensor]:
         """Rotate new queries and keys (batch, heads, length, head_dim); the first one has the position `offset`."""
@@ -213,7 +213,7 @@ class NoPositions(Module):
 
 
 def embedding_positions(kind: str, d_model: int, max_length: int, *, halves: bool = False) -> tuple[Module, str]:
-    """For one of `POSITIONS`: the module that is added to the embeddings, and the kind of positions in attention.
+    """The module added to the embeddings, and the kind of positions in attention, for one of `POSITIONS`.
 
     `halves` is the layout of `sinusoidal_table`. Raises ValueError for an unknown kind.
     """

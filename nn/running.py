@@ -1,4 +1,4 @@
-"""Which modules are running at the moment: for tools that record what a model does."""
+"""The names of the running modules, for tools that record what a model does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .module import Module
 
 @contextmanager
 def running_modules(model: Module) -> Iterator[list[str]]:
-    """Yields a list that holds, inside the `with` block, the names of the modules whose `forward` is running.
+    """Context manager: yields a list that always contains the names of the modules whose `forward` is running.
 
     Outermost first, "" for the model itself; a module with several names goes by the first. A direct call of another
     method, such as `norm.after`, does not show. Costs nothing outside the block.

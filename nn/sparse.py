@@ -12,7 +12,7 @@ from .positional import PositionScores
 
 
 class SparsePattern(PositionScores):
-    """Self-attention that sees only some positions; `inner` is how its scores depend on positions.
+    """Self-attention to only some positions; `inner` is the position encoding of its scores.
 
     "local" sees positions at most `size` away (Beltagy et al. 2020, arXiv 2004.05150, section 3.1). "strided" sees
     those less than `size` away and every `size`-th one beyond them, the two patterns of Child et al. 2019 (arXiv
@@ -48,7 +48,7 @@ class SparsePattern(PositionScores):
 
 
 def with_pattern(pattern: str, inner: PositionScores | None) -> PositionScores | None:
-    """`inner` restricted to a pattern: "full", "local:16" or "strided:16". A local size may be 0, a stride not.
+    """`inner` restricted to a pattern: "full", "local:16" or "strided:16". A local size may be 0, a stride may not.
 
     Raises ValueError for another pattern.
     """

@@ -1,4 +1,4 @@
-"""Encoder and decoder layers, and stacks of them. Parameter names are PyTorch's.
+"""Encoder and decoder layers and their stacks. Parameter names are PyTorch's.
 
 Post-norm (`norm_first=False`) is norm(x + sublayer(x)), as in the original; pre-norm is x + sublayer(norm(x)).
 """

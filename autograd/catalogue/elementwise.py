@@ -125,7 +125,7 @@ def _hypot(d: Draw) -> Sample:
 
 @spec("round", **STEP)
 def _round(d: Draw) -> Sample:
-    """Away from the jumps, which are half-way between two results."""
+    """Inputs away from the jumps, which are half-way between two results."""
     decimals = d.integer(-1, 2)
     whole = d.rng.integers(-8, 8, d.shape())
     return Sample((np.asarray((whole + d.rng.uniform(-0.3, 0.3, whole.shape)) / 10**decimals, d.dtype), decimals))

@@ -1,4 +1,4 @@
-"""Everything that is only for speed on a CPU: threads, compiled loops, MKL, and the quick implementations of ops.
+"""Faster implementations for a CPU: threads, compiled loops, MKL, and the quick implementations of ops.
 
 Importing it registers them all.
 """

@@ -1,4 +1,4 @@
-"""Attention that holds all weights, in one op on several threads: replaces `attention_plain` of attention.py.
+"""Standard attention, which stores all weights, in one op on several threads: replaces `attention_plain`.
 
 It also takes arrays on a device that the fused kernels can't take.
 """
@@ -21,7 +21,7 @@ from .parallel import parallel_for, pieces
 
 
 def standard(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: neither another method nor the weights are asked for."""
+    """The condition: no other method and no weights are requested."""
     if options["method"] not in ("auto", "standard"):
         return f"method {options['method']!r} is asked for"
     return None if options["return_weights"] is False else "it keeps the weights without a gradient"
@@ -80,7 +80,7 @@ class StandardAttention(QuickImplementation):
         return out
 
     def weigh(self, xp, scores, terms, factor, weights, keep_mask):
-        """From products to weights times `factor`, for some batch rows; returns them as they are after dropout."""
+        """Compute the weights times `factor` from the products, for some batch rows; returns them after dropout."""
         wide = scores.dtype
         scores *= wide.type(self.scale)
         for term in terms:

@@ -65,7 +65,7 @@ def unsupported_reason(arrays: list[Any], options: dict[str, Any]) -> str | None
 
 @functools.cache
 def loops() -> Any:
-    """The module of compiled loops, imported when it is first needed: Numba's own import takes a third of a second."""
+    """The module of compiled loops, imported on first use because importing Numba takes a third of a second."""
     from . import loops
 
     return loops

@@ -1,4 +1,4 @@
-"""The large ops of a training step with compiled loops between their products, in place of NumPy's passes.
+"""The large ops of a training step, with compiled loops instead of NumPy calls between matrix products.
 
 The products, the threads and the formulas are those of the forms from which these derive; the loops, each a text to
 read, are in loops.py. They serve large float32 arrays where Numba is installed (the extra `fast`). What each gains is
@@ -28,7 +28,7 @@ from .parallel import PIECE, parallel_for
 
 
 class CompiledNormalization(Normalization):
-    """The rows of a part take one pass forward and two backward, where NumPy's calls take about ten each."""
+    """Takes one pass over the rows forward and two backward; NumPy's calls take about ten each."""
 
     def in_one_pass(self, x, residual, weight, bias, keep_mask=None, scale=1.0, total=None):
         """Layer norm of residual + x * mask * scale, shaped like x; keeps x_hat and r."""
@@ -111,7 +111,7 @@ def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | N
 
 @implements(linear_cross_entropy_plain, "compiled", without_class_weights)
 class LinearCrossEntropyCompiled(LinearCrossEntropyOnCPU):
-    """A row of logits stays in the cache from bias to gradient: over memory go one reading and one writing."""
+    """A row of logits stays in the cache from bias to gradient: memory is read once and written once."""
 
     def softmax(self, z, target, bias, terms, losses, factor, start, stop):
         own, each, total_each, count = terms
@@ -129,7 +129,7 @@ def relu_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(linear_activation_plain, "compiled", relu_compiled)
 class LinearReLUCompiled(LinearReLUOnCPU):
-    """Bias, ReLU and dropout in one pass over the product, and so for their gradient. Gives NumPy's bits."""
+    """Bias, ReLU and dropout in one pass over the product, and the same for their gradient. Bit-equal to NumPy."""
 
     def finish(self, y, bias, start, stop):
         keep_mask = None if self.mask is None else self.mask[start:stop]
@@ -146,7 +146,7 @@ def standard_compiled(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(attention_plain, "compiled", standard_compiled)
 class StandardAttentionCompiled(StandardAttention):
-    """The softmax over the keys goes along heads x queries numbers, as there, in one loop."""
+    """The softmax over the keys in one compiled loop, with the memory layout of `StandardAttention`."""
 
     def weigh(self, xp, scores, terms, factor, weights, keep_mask):
         one = scores.dtype.type

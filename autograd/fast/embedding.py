@@ -1,4 +1,4 @@
-"""The gradient of an embedding as rows, for NumPy arrays: replaces that of `Embedding` in embedding.py.
+"""The gradient of an embedding, stored as rows, for NumPy arrays. Replaces that of `Embedding` in embedding.py.
 
 The gradients are sorted by id, so that those of equal ids can be summed without a scatter. Of a table of which few rows
 were used, the gradient holds only these rows (`RowGradient`).

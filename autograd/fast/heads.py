@@ -1,4 +1,4 @@
-"""Merging heads without a copy, or with one on several threads: replaces `MergeHeads` of heads.py.
+"""Merging heads without a copy, or by a copy on several threads. Replaces `MergeHeads` of heads.py.
 
 Attention's quick implementations allocate their output, and the gradients of query, key and value, with `empty_heads`.
 The parts are then views of one array, and merging them returns that array.
@@ -19,7 +19,7 @@ from .parallel import parallel_for
 
 
 def side_by_side(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """The condition: the parts lie in memory as `empty_heads` lays them out."""
+    """The condition: the parts have the memory layout of `empty_heads`."""
     return "the parts are not views of one array, side by side" if whole_of(arrays) is None else None
 
 

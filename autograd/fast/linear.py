@@ -41,7 +41,7 @@ class LinearOnCPU(Linear):
         return out
 
     def finish(self, y, bias, start, stop):
-        """Add the bias to rows start to stop of the product, y, while they are in the cache; subclasses do more."""
+        """Add the bias to rows start to stop of the product y while they are in the cache; subclasses extend this."""
         if bias is not None:
             y += bias
 

@@ -105,7 +105,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         parallel_for(np, len(z), softmax, cost=CROSS_ENTROPY * z.shape[1])
 
     def softmax(self, z, target, bias, terms, losses, factor, start, stop):
-        """What follows the product, for rows start to stop of a block."""
+        """The steps after the product, for rows start to stop of a block."""
         own, each, total_each, count = terms
         for piece in pieces(start, stop, z.shape[1] // 4):
             y, a = z[piece], own[piece]
@@ -148,7 +148,7 @@ class LinearCrossEntropyOnCPU(QuickImplementation):
         return d_parts.sum(axis=0) * factor
 
     def spread(self, dx, real, x):
-        """dx of all rows, with zeros for padding, from that of the rows `real`."""
+        """dx of all rows, from dx of the rows `real`; zeros for padding."""
         if len(real) < len(self.target):
             every = np.zeros((len(self.target), x.shape[-1]), dx.dtype)
             every[real] = dx

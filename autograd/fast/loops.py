@@ -1,4 +1,4 @@
-"""The passes between the matrix products of a training step, each one explicit loop that Numba compiles.
+"""The steps between the matrix products of a training step, each as a loop that Numba compiles.
 
 Arrays are float32 and contiguous; rows `start` to `stop` are computed, so that several threads can share an array
 (`nogil`: Python's lock is released). A mask or a bias that is None costs nothing: Numba compiles a version for each
@@ -210,7 +210,7 @@ def largest_numbers(flat, stride, columns, values, ids, start, stop):
 
 @exact
 def _all_below(some, least):
-    """Whether none of LANES numbers is larger, or a NaN. Counted: a loop that may end early isn't vectorised."""
+    """Whether none of LANES numbers is larger, or a NaN. Counts them: a loop with an early exit isn't vectorised."""
     below = np.int32(0)
     for j in range(LANES):
         below += np.int32(some[j] <= least)
@@ -219,7 +219,7 @@ def _all_below(some, least):
 
 @exact
 def _insert(number, column, best, where):
-    """Put the number of a column to the largest of those before it, sorted; a NaN to the first place, for good."""
+    """Insert the number of a column into the sorted largest ones so far; a NaN stays in the first place."""
     if number != number:
         best[0] = number
     elif best[0] == best[0]:

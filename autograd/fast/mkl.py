@@ -39,7 +39,7 @@ _allowed = allowed("HANDLOOM_MKL", "NumPy's products only", "MKL's too")
 
 
 def _file() -> Path | None:
-    """The library that the package `mkl` has installed."""
+    """The path of the library installed by the package `mkl`."""
     from importlib import metadata  # slow to import, and needed once
 
     try:
@@ -89,7 +89,7 @@ def _loaded() -> tuple[Any, str | None]:
 
 
 def missing() -> str | None:
-    """Why there is no MKL here; None if there is."""
+    """Why MKL is not available; None if it is."""
     return _load()[1]
 
 
@@ -109,7 +109,7 @@ def _gemm(dtype: Any) -> Any:
 
 @functools.cache
 def address(name: str) -> int:
-    """Where a function of MKL lies, for compiled code that calls it; 0 without MKL."""
+    """The address of a function of MKL, for compiled code; 0 without MKL."""
     library, _ = _load()
     return 0 if library is None else ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
@@ -150,7 +150,7 @@ def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def multiplies_bytes() -> bool:
-    """Whether MKL has a product of 8-bit integers, and is right with the largest.
+    """Whether MKL has a product of 8-bit integers that is exact even for the largest values.
 
     Processors without instructions for it add pairs of such products in 16 bits, which are too few.
     """
@@ -161,7 +161,7 @@ def multiplies_bytes() -> bool:
 
 
 def _multiplied(gemm: Any, a: np.ndarray, b: np.ndarray, out: np.ndarray, old: float) -> bool:
-    """Let MKL compute a @ b + old * out; False if these are no matrices to it."""
+    """Let MKL compute a @ b + old * out; False if it doesn't support these matrices."""
     (m, k), n, size = a.shape, b.shape[1], out.itemsize
     if min(m, n, k) < 2 or not a.dtype == b.dtype == out.dtype:
         return False

@@ -85,7 +85,7 @@ def _serve(inbox: SimpleQueue[_Job]) -> None:
 
 
 def _inboxes(count: int) -> list[SimpleQueue[_Job]]:
-    """The queues of so many workers. A queue each: one for all wakes only one of several that wait."""
+    """The queues of this many workers. Each has its own, since a shared queue wakes only one waiting worker."""
     while len(_workers) < count:
         inbox: SimpleQueue[_Job] = SimpleQueue()
         threading.Thread(target=_serve, args=(inbox,), name="handloom", daemon=True).start()
@@ -103,7 +103,7 @@ _blas_threads = 0  # its own number, while it is limited
 
 
 def set_num_threads(count: int | None) -> None:
-    """Let the large ops use `count` threads, or None for as many as BLAS uses.
+    """Set the number of threads of large ops; None means as many as BLAS uses.
 
     Raises ValueError for a count below 1.
     """
@@ -208,14 +208,14 @@ def parallel_jobs(xp: Any, jobs: Sequence[tuple[int, Body, float]]) -> None:
 
 
 def pieces(start: int, stop: int, width: int) -> Iterator[slice]:
-    """Slices of start..stop, each so many rows of `width` numbers that several arrays of them stay in the cache."""
+    """Slices of start..stop with as many rows of `width` numbers as fit into the cache for several arrays."""
     length = max(PIECE // max(width, 1), 1)
     for first in range(start, stop, length):
         yield slice(first, min(first + length, stop))
 
 
 def _forget_workers() -> None:
-    """In a forked child the threads are gone; new ones are started when an op asks for them."""
+    """Reset the workers in a forked child, which has no threads; new ones start when an op needs them."""
     global _limits_lock, _blas_threads
     _workers.clear()
     _limits.clear()

@@ -1,4 +1,4 @@
-"""Gradient checks: every derivative of handloom is checked with these functions, and yours can be."""
+"""Gradient checks, for handloom's own ops and for yours."""
 
 from .check import assert_gradients, gradcheck, gradgradcheck
 from .report import EntryCheck, GradcheckReport

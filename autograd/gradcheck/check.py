@@ -1,4 +1,4 @@
-"""gradcheck: the backward pass against the derivative of the forward pass.
+"""gradcheck: compares the backward pass with the derivative of the forward pass.
 
 The function's outputs are contracted with a random output gradient v, so that the whole vector-Jacobian product is
 checked. (A plain sum of the outputs hides every mistake that is constant over an axis or cancels in a total.)

@@ -1,4 +1,4 @@
-"""Derivatives from values alone: central differences that notice kinks, and the complex step."""
+"""Numeric derivatives: central differences that detect kinks, and the complex step."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class EntryCheck:
 
     @property
     def relative_error(self) -> float:
-        """Of the worst entry: the difference over the larger of the two (or of 1e-6: below, rounding is all)."""
+        """Of the worst entry: the difference divided by the larger value, or by 1e-6 if both are smaller."""
         if self.positions.size == 0:
             return 0.0
         analytic, numeric = self.analytic[self.worst], self.numeric[self.worst]
@@ -111,7 +111,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 @dataclass
 class GradcheckReport:
-    """True if the gradients are right; printed, it says which entry of which input is not."""
+    """True if the gradients are right; printed, it shows which entry of which input is wrong."""
 
     name: str
     method: str

@@ -1,4 +1,4 @@
-"""Launching the attention kernels: which variant, how large the blocks, which arguments.
+"""Launches the attention kernels: selects the variant, the block sizes and the arguments.
 
 The arrays may be views: batch, head and row strides are passed on, so that heads split off a fused projection need no
 copy. The last axis must be contiguous. Any head_dim up to 128 is padded to the next multiple of 32 inside the kernel.
@@ -44,7 +44,7 @@ class AttentionOptions:
 
     @property
     def extras(self) -> bool:
-        """Whether every pair needs more than its distance: the kernels have a leaner variant for the rest."""
+        """Whether pairs need more than their distance; otherwise a leaner variant of the kernels is used."""
         return any(x is not None for x in (self.mask, self.bias, self.slopes)) or self.dropout > 0 or self.scale <= 0
 
 
@@ -222,7 +222,7 @@ def forward_constants(half: int, padded: int, extras: int) -> dict[str, int]:
 
 
 def backward_constants(half: int, padded: int, extras: int) -> list[dict[str, int]]:
-    """The constants of attention_backward.cu: the fastest, and if need be such as fit into 99 KiB (RTX 30, 40, 50)."""
+    """The constants of attention_backward.cu: the fastest, or those that fit into 99 KiB (RTX 30, 40, 50)."""
     if not half:
         blocks = [(1, 4, 32, 1) if padded <= 96 else (1, 4, 16, 1), (1, 2, 16, 1)]
     elif padded <= 64:

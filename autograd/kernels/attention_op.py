@@ -75,7 +75,7 @@ def kernels_can(arrays: list[Any], options: dict[str, Any]) -> str | None:
 
 @implements(attention_plain, "fused", kernels_can)
 def fused_attention(*operands: Any, **options: Any) -> Any:
-    """The output, and the weights that are asked for."""
+    """The output, and the requested weights."""
     return with_weights(FusedAttention, operands, options)
 
 
@@ -129,7 +129,7 @@ class FusedAttention(BlockedAttention):
         return self.kept[1] * np.float32(np.log(2))
 
     def call(self, query: Any, bias: Any) -> AttentionOptions:
-        """The call as the kernels take it."""
+        """The options of a kernel call."""
         mask_spec, xp = self.mask_spec, array_module(query)
         full = (*query.shape[:2], *self.lengths)
         lengths, slopes = mask_spec.key_lengths, mask_spec.slopes

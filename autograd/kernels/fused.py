@@ -28,7 +28,7 @@ _BLOCKS = 264
 
 
 class DropoutKey(NamedTuple):
-    """One call of dropout: its seed on the device, (1,) uint64, its number, the threshold (probability times 65536)."""
+    """What determines a dropout mask: seed (1,) uint64 on the device, number of the call, threshold (65536 p)."""
 
     seed: Array
     call: int
@@ -36,7 +36,7 @@ class DropoutKey(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """What the kept elements are multiplied by."""
+        """The factor of the kept elements."""
         return 65536 / (65536 - self.threshold) if self.threshold < 65536 else 0.0
 
     def arguments(self) -> tuple[Any, ...]:
@@ -122,7 +122,7 @@ def layer_norm_backward(
 
 
 def _fits_a_warp(width: int) -> bool:
-    """Whether a warp takes a row: every row begins at a multiple of 16 bytes, and a lane holds at most four eights."""
+    """Whether a warp can process a row: rows begin at multiples of 16 bytes, and a lane holds at most 32 elements."""
     return width % 8 == 0 and width <= WIDEST_OF_A_WARP
 
 
@@ -142,7 +142,7 @@ def column_sums(x: Array) -> Array:
 
 
 def _tickets(x: Array, least: int = _BLOCKS) -> Array:
-    """Words by which blocks of a launch find out which is the last: `least` or more; zero between launches.
+    """Counters that identify the last block of a launch: `least` or more; zero between launches.
 
     One array for a device: its kernels may run on one stream after the other, not on two at once.
     """
@@ -192,7 +192,7 @@ def bias_activation_dropout_backward(
 
 
 def _aligned(x: Array) -> Array:
-    """x, or a copy of it where it is a view that starts between two multiples of 16 bytes."""
+    """x, or a copy if x is a view that does not start at a multiple of 16 bytes."""
     return x if x.data.ptr % 16 == 0 else x.copy()
 
 

@@ -35,7 +35,7 @@ Compute = Callable[[Any], dict[str, Any]]
 
 @replaces(cuda_graphs)
 class Graphs:
-    """Graphs of computations by name and by the form of the batch; see above.
+    """CUDA graphs of computations, by name and by the shapes of the batch; see the module's docstring.
 
     All graphs share one pool of memory, since one runs after the other; only their results last until the next launch
     of the same graph, and a call returns copies of these.

@@ -51,7 +51,7 @@ class LinearOnDevice(Linear):
 
 
 def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Array | None:
-    """x @ y as an array of this shape, that no other one is a view of; None once it is added to `total`, if given."""
+    """x @ y as a new array of this shape; or None, after adding it to `total`, if given."""
     if total is None or not total.flags.c_contiguous or total.dtype != x.dtype:
         out = array_module(x).empty(shape, x.dtype)
         product(x, y, out=out.reshape(len(x), y.shape[1]))
@@ -61,7 +61,7 @@ def added(total: Array | None, x: Array, y: Array, shape: tuple[int, ...]) -> Ar
 
 
 def by_kernels_activated(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """What the kernel of activations computes."""
+    """The condition: an activation that the kernel computes."""
     known = options["activation"] in fused.ACTIVATIONS
     return by_kernels(arrays, options) if known else f"the kernel has no {options['activation']}"
 

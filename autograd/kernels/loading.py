@@ -1,4 +1,4 @@
-"""From a `.cu` file to a kernel on the device.
+"""Loads a `.cu` file and compiles it to a kernel on the device.
 
 CuPy compiles a source once and keeps the result under a key made of the source's text and the options, not of the files
 it includes: so the project's own headers are put into the text here.
@@ -20,7 +20,7 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MULTILI
 
 
 def read_source(file: str | Path) -> str:
-    """The text of a kernel file, by its name in this folder or by path, with every `#include "x.cuh"` put in once.
+    """The text of a kernel file, by its name in this folder or by path, with every `#include "x.cuh"` inserted once.
 
     Raises FileNotFoundError for a file that does not exist.
     """

@@ -53,7 +53,7 @@ def mask_again(drop: DropoutKey | None, shape: tuple[int, ...], like: Array) -> 
 
 
 def by_kernels_in_rows(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """Rows that layer norm's kernels hold in shared memory."""
+    """The condition: rows that fit into shared memory."""
     x, weight, bias = (array.shape for array in arrays[-3:])
     refused = by_kernels(arrays, options)
     if refused is None and not (x[-1:] == weight == bias and 0 < x[-1] <= fused.WIDEST_ROW and 0 not in x):
@@ -139,7 +139,7 @@ class DropoutAddOnDevice(QuickImplementation):
 
 
 def by_kernels_without_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:
-    """What the kernels of cross-entropy compute."""
+    """The condition: arrays and options that the kernels of cross-entropy support."""
     weighted = options.get("weight", options.get("class_weight")) is not None
     if weighted or options["reduction"] == "none" or not arrays[0].size:
         return "the kernel takes no class weights, no reduction 'none' and no empty array"

@@ -1,4 +1,4 @@
-"""Random bits by counter on the CPU: the same numbers as `philox.cuh` gives on a device.
+"""Counter-based random bits on the CPU, equal to those of `philox.cuh` on a device.
 
 Philox4x32-10. (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.)
 """

@@ -1,4 +1,4 @@
-"""Products of float16 and float32 matrices by cuBLAS, bound directly: of two, of stacks of them, and sums in float32.
+"""Products of float16 and float32 matrices, or stacks of matrices, by direct calls of cuBLAS; sums in float32.
 
 CuPy multiplies a stack of float16 matrices in float32, which takes copies and is slow, has no product that is added to
 an array of another type, and refuses every product while a stream is captured. Here `cublasGemmEx` and
@@ -100,7 +100,7 @@ def product(x: Array, y: Array, out: Array | None = None, *, add: bool = False) 
 
 
 def _multiplies(x: Array, y: Array) -> bool:
-    """Whether cuBLAS takes these arrays."""
+    """Whether cuBLAS supports these arrays."""
     on_device = is_array(x) and is_array(y) and not isinstance(y, np.ndarray)
     alike = on_device and x.dtype == y.dtype and x.dtype in _TYPES and min(x.ndim, y.ndim) > 1
     return alike and x.shape[-1] == y.shape[-2] and 0 not in (*x.shape, *y.shape) and load_cublas() is not None

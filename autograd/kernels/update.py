@@ -1,4 +1,4 @@
-"""The update of all parameters on the device, in three launches: the gradient's norm, what follows from it, Adam.
+"""The update of all parameters on the device in three launches: gradient norm, loss scale and step count, Adam.
 
 Parameters, gradients and moments each lie in one array. The loss scale of fp16 training, the step count, the learning
 rate and the decision to skip a step that overflowed lie on the device: nothing waits for it, and a captured graph finds
@@ -68,7 +68,7 @@ def prepare_update(
     interval: int = 1000,
     least: float = 1.0,
 ) -> None:
-    """Measure the flat `gradient` and decide: its multiplier or that the step is skipped, and the next loss scale.
+    """Compute the norm of the flat `gradient`, then its factor, whether the step is skipped, and the next loss scale.
 
     Args:
         state: see `new_state`; changed.

@@ -1,1 +1,1 @@
-"""What looks on: anomalies, recordings, drawings, and the methods of attention compared."""
+"""Observing computations: anomaly detection, recording, drawing, and a comparison of attention methods."""

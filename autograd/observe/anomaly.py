@@ -1,4 +1,4 @@
-"""detect_anomaly: which op made the first NaN or infinity, and which line of yours called it."""
+"""detect_anomaly: finds the op that produced the first NaN or infinity, and the line of your code that called it."""
 
 from __future__ import annotations
 

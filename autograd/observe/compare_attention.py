@@ -73,7 +73,7 @@ class Row:
 
 
 def methods_on(device: str) -> tuple[list[str], str]:
-    """The methods that a device can run, and why not the others. Raises DeviceError for one that can't be used."""
+    """The methods that a device can run, and why the others can't run. Raises DeviceError for an unusable device."""
     use_device(device)
     if device == "cpu":
         missing: str | None = "needs a GPU: --device cuda"

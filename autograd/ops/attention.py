@@ -75,7 +75,7 @@ class MaskSpec:
     slopes: Any = None  # (heads,): ALiBi adds -slope |distance|
 
     def as_mask(self, xp: Any = np) -> Any:
-        """All but ALiBi as one boolean array that broadcasts to (batch, heads, query, key); None if all may attend."""
+        """All but ALiBi, as one boolean array that broadcasts to (batch, heads, query, key); None for no mask."""
         parts = [] if self.mask is None else [self.mask]
         if self.key_lengths is not None:
             parts.append((xp.arange(self.key_length) < self.key_lengths[:, None])[:, None, None, :])

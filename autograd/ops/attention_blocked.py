@@ -43,7 +43,7 @@ Block = tuple[slice, Any, slice, slice]
 
 
 def can_skip(mask_spec: MaskSpec, block: Block) -> bool:
-    """Whether no query of the block may attend to any of its keys; masks and lengths on a device are not looked at."""
+    """Whether no query of the block may attend to any of its keys; masks and lengths on a device are ignored."""
     rows, _, _, k = block
     nearest, farthest = _distances(mask_spec, block)
     return bool(
@@ -121,7 +121,7 @@ def blocked_attention(*operands: Any, **options: Any) -> Any:
 
 
 def with_weights(kind: Any, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """A call of the Function class `kind`, and the weights that `return_weights` asks for, without a gradient."""
+    """A call of the Function class `kind`, and the weights requested by `return_weights`, without a gradient."""
     call, heads = kind(**options), options["return_weights"]
     call._options = {**options, "return_weights": False}
     out = call(*operands)

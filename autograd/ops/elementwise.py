@@ -152,7 +152,7 @@ class Elementwise(Function):
 def elementwise(
     name: str, value: Any, saved: str, gradient: Any, reference: Callable[..., Any], text: str
 ) -> Callable[[Any], Tensor]:
-    """A row of the table of a file: the public function y = f(x), elementwise, from its rule.
+    """Make the public elementwise function y = f(x) from its forward and backward rule.
 
     Args:
         name: of the call in a graph; the function's is the same in small letters.

@@ -1,4 +1,4 @@
-"""Reading and writing elements by NumPy's indices; the backward of one is the other."""
+"""Reading and writing elements with NumPy's indices. Each is the backward rule of the other."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def linear_cross_entropy_plain(
     x: Any, weight: Any, bias: Any = None, *, target: Any, class_weight: Any, ignore_index: int, reduction: str,
     label_smoothing: float, block_rows: int | None = None, record: bool = False,
 ) -> Tensor:  # fmt: skip
-    """cross_entropy(x W^T + b, target), all logits at once."""
+    """cross_entropy(x W^T + b, target), computing all logits at once."""
     logits = linear(widened(x), widened(weight), widened(bias))  # float16 might overflow
     loss = cross_entropy(
         logits, target, weight=class_weight, ignore_index=ignore_index, reduction=reduction,

@@ -1,4 +1,4 @@
-"""Cross-entropy, in nats; padding counts neither in the sum nor in the divisor of the mean."""
+"""Cross-entropy, in nats. Padding affects neither the sum nor the divisor of the mean."""
 
 from __future__ import annotations
 

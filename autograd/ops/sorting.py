@@ -1,4 +1,4 @@
-"""Sorting along an axis. Indices have no gradient; that of a value goes to the element from which it came."""
+"""Sorting along an axis. Indices have no gradient; the gradient of a value goes to the element it was taken from."""
 
 from __future__ import annotations
 

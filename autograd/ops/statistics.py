@@ -95,7 +95,7 @@ def _std_reference(x: np.ndarray, axis: Axis = None, keepdims: bool = False, ddo
 
 @declare(_std_reference)
 def std(x: Any, axis: Axis = None, keepdims: bool = False, ddof: int = 0) -> Tensor:
-    """Standard deviation over `axis`; the gradient where it is 0 is 0. NaN or infinite unless n > ddof."""
+    """Standard deviation over `axis`; its gradient is 0 where it is 0. NaN or infinite unless n > ddof."""
     return Std(axis_of(x, axis), keepdims, ddof)(x)
 
 
