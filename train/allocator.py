@@ -1,4 +1,4 @@
-"""malloc for large arrays: memory is taken from the operating system once, not at every step."""
+"""Tunes malloc for large arrays, so that memory is allocated from the operating system once, not at every step."""
 
 from __future__ import annotations
 

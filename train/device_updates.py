@@ -1,4 +1,4 @@
-"""Updates on a device that never wait for it (flat arrays, device seeds, CUDA graphs), and the choice of updates."""
+"""Updates that never wait for the device (flat arrays, device seeds, CUDA graphs), and the choice of updates."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DeviceUpdates:
         flat.mark_changed()
 
     def _pass(self, compute: Compute, alone: bool, given: tuple[Any, Any]) -> dict[str, Any]:
-        """Add a batch's gradient to those before; returns its number of tokens, as `count`, and the means over them.
+        """Add the gradient of a batch; returns its number of tokens, as `count`, and its mean losses.
 
         With several batches an update, it is the gradient of the batch's summed loss.
         """
@@ -108,7 +108,7 @@ class DeviceUpdates:
         return {"count": count, "loss": loss.data, **(more[0] if more else {})}
 
     def _apply(self, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:
-        """The update, from the gradient and token count that the passes have left on the device."""
+        """The update, from the gradient and token count that are on the device after the passes."""
         flat, xp = self.flat, self.flat.xp
         flat.settings[:1] = xp.asarray(lr)
         flat.settings[1:] = 1.0 if alone else np.float32(TOKEN_UNIT) / self.tokens
@@ -180,7 +180,7 @@ def choose_updates(
     group: ProcessGroup,
     generators: Sequence[Generator] = (),
 ) -> Updates | DeviceUpdates:
-    """Updates that stay on the device, if the model is on one and Adam or AdamW trains all of it; else `Updates`.
+    """DeviceUpdates if the model is on a device and Adam or AdamW trains all parameters; else `Updates`.
 
     Raises InputError if graphs are asked for and can't be used.
     """

@@ -49,7 +49,7 @@ class ProcessGroup:
         return list(values)
 
     def from_first(self, make: Callable[[], Any]) -> Any:
-        """What `make()` returns on rank 0, on every rank. Only rank 0 calls it; its errors end the job."""
+        """Call `make()` on rank 0 and return its result on every rank. An error ends the job."""
         return make()
 
     def gather(self, value: Any) -> list[Any]:
@@ -77,7 +77,7 @@ class ProcessGroup:
 
 
 class MpiProcessGroup(ProcessGroup):
-    """The processes of an MPI communicator (mpi4py). An error that nobody catches ends the whole job."""
+    """The processes of an MPI communicator (mpi4py). An uncaught error ends the whole job."""
 
     def __init__(self, communicator: Any):
         self.communicator = communicator
@@ -191,7 +191,7 @@ class NcclSums:
         return self._stream.record()
 
     def finish(self, event: Any) -> None:
-        """What the current stream does next waits for the sum; the host goes on."""
+        """Let the current stream wait for the sum; the host continues."""
         self._cupy.cuda.get_current_stream().wait_event(event)
 
 
@@ -203,7 +203,7 @@ def alone() -> ProcessGroup:
 
 
 def in_turn(make: Callable[[], Any]) -> Any:
-    """`make()`: first in the first process, then in the others, which find what it has downloaded."""
+    """`make()`, called first on rank 0, then on the others, which find its downloaded files."""
     group = find_process_group()
     made = make() if group.first else None
     group.gather(None)
@@ -230,7 +230,7 @@ def find_process_group() -> ProcessGroup:
 
 
 def local_device(device: str) -> str:
-    """The device of this process: "cuda" is the GPU of its number on the machine; one that is named stays."""
+    """The device of this process: "cuda" selects the GPU with the process's local number; "cuda:N" is unchanged."""
     number = next((os.environ[name] for name in _LOCAL if name in os.environ), "0")
     return f"cuda:{number}" if device == "cuda" and find_process_group().size > 1 else device
 
@@ -264,7 +264,7 @@ class GradientSum:
         self._requests: list[Any] = []
 
     def begin(self) -> None:
-        """A backward pass whose gradients are to be summed follows."""
+        """Prepare for a backward pass whose gradients are summed."""
         self._missing = [{id(parameter) for parameter in bucket} for bucket in self.buckets]
         self._requests = []
 

@@ -1,4 +1,4 @@
-"""Takes a trained model out of handloom: a folder that Hugging Face's `transformers` reads."""
+"""Exports a trained model to a folder that Hugging Face's `transformers` reads."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def cell_command(script: Sequence[str], folder: Path, options: Mapping[str, str]
 
 
 def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, str]) -> dict[str, Any] | None:
-    """Run a cell in a process of its own, its output in NAME.log: its options and its best; None if it failed."""
+    """Run a cell in a separate process that logs to NAME.log; returns its options and best value, None if it failed."""
     # It runs as a single process, even if mpirun started this one.
     launcher = ("PMI", "OMPI", "MPI_", "MV2")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(launcher)}
@@ -86,7 +86,7 @@ def run_cell(script: Sequence[str], out: Path, name: str, options: Mapping[str, 
 
 
 def run_sweep(out: Path, cells: Mapping[str, Mapping[str, str]], script: Sequence[str]) -> tuple[list[dict], list[str]]:
-    """Run the cells that `out` does not have yet, see `finish_cells`.
+    """Run the cells that are not yet finished in `out`, see `finish_cells`.
 
     Returns the rows of all finished cells, best first, and the names of those that failed; in all but the first of
     several processes, empty lists.

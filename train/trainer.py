@@ -32,7 +32,7 @@ from .validation import Validation
 
 
 class Batches(Protocol):
-    """Training data: `epoch(k)` gives the batches of epoch k, in an order that depends on k and a seed alone.
+    """Training data: `epoch(k)` yields the batches of epoch k, in an order that depends only on k and a seed.
 
     All epochs have the same number of batches. With `start` and `every` it gives batches start, start + every, ....
     A method `fingerprint() -> str` is optional: a resumed run compares it to check that the data are the same.
@@ -51,7 +51,7 @@ Loss = Callable[[Module, Any], tuple[Tensor, float] | tuple[Tensor, float, dict[
 
 @dataclass(frozen=True)
 class Record:
-    """What a run logs while it is trained.
+    """What a run logs during training.
 
     Attributes:
         every: steps between two rows of metrics.jsonl.
@@ -175,7 +175,7 @@ class Trainer:
         return math.inf if self.progress.best is None else self.progress.best
 
     def _received(self, signals: StopSignals) -> int:
-        """The signal that a rank has received to stop, 0 for none."""
+        """The stop signal that some rank has received, 0 for none."""
         return int(max(self.group.gather(signals.received or 0)))
 
     def _stopped(self, signal: int) -> TrainingStopped:
@@ -195,7 +195,7 @@ class Trainer:
             generator.set_state(Generator([self.progress.seed, micro.epoch, micro.position, number]).get_state())
 
     def _read(self) -> Reading:
-        """Add what has happened since the last reading to the progress, and return it; waits for a device."""
+        """Read the results since the last call, add them to the progress and return them; waits for the device."""
         reading = self.updates.read()
         if reading.failed:
             raise self._failure(self.progress.step, reading)
@@ -295,7 +295,7 @@ class Trainer:
             self.saves.save(self.progress.step, self._weights(), self.state_dict(), self.progress.snapshots)
 
     def load(self) -> list[str]:
-        """Go on from the run's newest save that is whole; the log forgets what came after it.
+        """Continue from the newest undamaged save; later rows of the log are removed.
 
         Returns a sentence about each newer save that is damaged. Raises InputError if no save can be used, or it is of
         another model, optimiser or other data.
@@ -308,12 +308,12 @@ class Trainer:
         return saved.damaged
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything on which the run depends except the weights."""
+        """Everything that the run depends on, except the weights."""
         state = {name: part.state_dict() for name, part in self._parts().items()}
         return {**state, "data": self._fingerprint(), "config": self._description(), "files": self.run.sizes()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a `state_dict`. Raises InputError if it is of other data or parts."""
+        """Restore a `state_dict`. Raises InputError if it belongs to other data or parts."""
         parts = self._parts()
         if parts.keys() | {"data", "config", "files"} != state.keys():
             raise InputError(f"The save of {self.run.path} is of another setup: it holds {', '.join(sorted(state))}.")

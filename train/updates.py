@@ -1,4 +1,4 @@
-"""An update of the weights: passes, sum of the gradients of all ranks, clipping, optimiser, average of the weights.
+"""An update of the weights: passes, sum of all ranks' gradients, clipping, optimiser, weight averaging.
 
 `Updates` reads the loss and the gradient's norm of every step. On a device `device_updates.DeviceUpdates` is used
 instead, which has the same methods and does not wait for the device.
@@ -65,7 +65,7 @@ def check_counted(count: float, what: str) -> None:
 
 
 class Reading(NamedTuple):
-    """What has happened since the last reading.
+    """The results since the last reading.
 
     Attributes:
         norm: norm of the last gradient, before clipping.
@@ -81,7 +81,7 @@ class Reading(NamedTuple):
 
 
 class Updates:
-    """Updates whose loss and gradient norm are known at once.
+    """Updates whose loss and gradient norm are available immediately.
 
     Args:
         model: the model that is trained.
@@ -130,7 +130,7 @@ class Updates:
     def _gradients(
         self, batches: Sequence[MicroBatch], prepare: Prepare, compute: Compute
     ) -> tuple[dict[str, float], float, float]:
-        """Compute the gradient of the batches of all ranks into the parameters, up to a factor.
+        """Compute the gradient of all ranks' batches into the parameters, up to a factor.
 
         Returns the sums over tokens by name, the number of tokens, and the factor that gives the gradient of the mean.
         """
@@ -160,7 +160,7 @@ class Updates:
         return dict(zip(sums, values, strict=True)), tokens, factor
 
     def read(self) -> Reading:
-        """What has happened since the last call."""
+        """The results since the last call."""
         steps, self.steps = self.steps, []
         return Reading(self.norm, steps, self.overflowed, self.failed)
 

@@ -1,4 +1,4 @@
-"""Validation of a training run: when, on which batches, and by which metric weights are compared."""
+"""Validation of a training run: when, on which batches, and the metric that selects the best weights."""
 
 from __future__ import annotations
 

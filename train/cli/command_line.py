@@ -1,4 +1,4 @@
-"""What the examples' command lines have in common."""
+"""Shared code of the examples' command lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_THE_PROCESS = ("out", "overwrite", "stop_at", "explore")
 def add_training_options(
     parser: OptionParser, *, data: str, presets: Sequence[str], preset: str, draws: bool = True
 ) -> None:
-    """The options that every example that trains has.
+    """Add the options of every example that trains.
 
     `data` describes --data, `preset` is the default of --preset; `draws` says whether using a model takes a --seed.
     """
@@ -64,7 +64,7 @@ def add_training_options(
 
 
 def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | None = None) -> Any:
-    """Parse; with --resume the options are those of the run, and `out` is its folder.
+    """Parse the command line; with --resume the run's options are used, and `out` is its folder.
 
     The result also has `given`, the names of the options on the command line, `options`, what a new run keeps of them,
     and `typed`, a command line that gives these. Raises InputError if the run can't be resumed, OptionError
@@ -98,7 +98,7 @@ def parse_training_arguments(parser: OptionParser, arguments: Sequence[str] | No
 
 
 def _text_waits() -> bool:
-    """Whether standard input is a file or a pipe with something in it: texts, where no option says what to do.
+    """Whether standard input is a file or a non-empty pipe, which then contains texts to process.
 
     Of a pipe the first line is waited for.
     """
@@ -110,7 +110,7 @@ def _text_waits() -> bool:
 
 
 def _program() -> str:
-    """The file name of the running example, also where it was started as `handloom train NAME`."""
+    """The file name of the running example, even if it was started as `handloom train NAME`."""
     return f"{Path(sys.argv[0].split(' ')[-1]).stem}.py"
 
 
@@ -166,7 +166,7 @@ def _run_folder(arguments: Any, name: str, data: Any) -> RunFolder:
 
 
 def other_libraries(config: dict[str, Any], now: dict[str, str | None]) -> Iterator[str]:
-    """What to say where a run began with other libraries than it goes on with, which are named as in its record."""
+    """A message if a resumed run started with other library versions; empty if not."""
     names = {"compiled_loops": ("loops compiled by {}", "no compiled loops"), "mkl": ("{}", "NumPy's products")}
     for key, (with_it, without) in names.items():
         if key in config and config[key] != now[key]:  # a run from before this was recorded has no such key
@@ -189,7 +189,7 @@ def _new_run(arguments: Any, name: str, config: dict[str, Any]) -> RunFolder:
 
 
 def watch(arguments: Any, run: Path) -> None:
-    """With --explore: show the run in the browser, by a process of its own, for which this one waits at its end."""
+    """With --explore: show the run in the browser, in a separate process; this process waits for it at its end."""
     if getattr(arguments, "explore", False) and find_process_group().first:
         explorer = subprocess.Popen([sys.executable, "-m", f"{__name__.partition('.')[0]}.explorer", str(run)])
 
@@ -201,11 +201,11 @@ def watch(arguments: Any, run: Path) -> None:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: the process ends as it does by Ctrl-C."""
+    """Raised on SIGTERM: the process ends as after Ctrl-C."""
 
 
 def run_main(main: Callable[[], None], *, several_processes: bool = False) -> None:
-    """Call `main`; what can't be used or done ends it with one line on standard error and exit code 2.
+    """Call `main`. An InputError ends the program with one line on standard error and exit code 2.
 
     Unless `main` is made for `several_processes`, it refuses to run as one of those that mpirun started. Of several
     processes only the first prints, and an error in one ends them all.
@@ -257,7 +257,7 @@ def run_main(main: Callable[[], None], *, several_processes: bool = False) -> No
 
 
 def _check_streams() -> None:
-    """Refuse to go on where output is closed: nothing could be said, and files would get the streams' numbers."""
+    """End the program if standard output or error is closed, since opened files would get the streams' numbers."""
     if sys.stdin is None:
         empty = os.open(os.devnull, os.O_RDONLY)
         sys.stdin = open(empty, encoding="utf-8", closefd=False)  # noqa: SIM115 - until the process ends
@@ -270,7 +270,7 @@ def _check_streams() -> None:
 
 
 def _unraisable(unraisable: Any) -> None:
-    """For sys.unraisablehook: a KeyboardInterrupt in a destructor or a callback would be printed and forgotten."""
+    """For sys.unraisablehook: a KeyboardInterrupt in a destructor or a callback would only be printed."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         os.write(2, b"\nstopped\n")
         os._exit(130)
@@ -302,14 +302,14 @@ def free_run_folder(name: str, parent: str = "runs") -> Path:
 
 
 def check_text(text: str, name: str) -> None:
-    """Raise InputError, which calls the text by its `name`, unless it is one that a terminal of UTF-8 can have sent."""
+    """Raise InputError, which names the text `name`, unless it is valid UTF-8."""
     if any("\ud800" <= letter <= "\udfff" for letter in text):  # what Python makes of bytes in other encodings
         raise InputError(f"{name} is not UTF-8 text. Set the terminal to UTF-8, or convert the text first.")
 
 
 @contextmanager
 def results_folder(path: Path | None, name: str) -> Iterator[Path]:
-    """A folder for results that are no run: `path`, or else a new one under runs/; taken back if nothing came into it.
+    """A folder for results of a command that trains nothing: `path`, or a new one in runs/; removed if it stays empty.
 
     Raises InputError if it has files in it, or can't be made.
     """
@@ -328,7 +328,7 @@ def results_folder(path: Path | None, name: str) -> Iterator[Path]:
 
 
 def sentences_from(arguments: list[str], prompt: str) -> Iterator[str]:
-    """The texts given as arguments, or else the lines of standard input; in a terminal a prompt asks for them.
+    """The texts given as arguments, or else the lines of standard input, with a prompt in a terminal.
 
     A blank line of a file or a pipe is "", so that what is written has as many lines. Raises InputError for a blank
     argument, or if standard input is not UTF-8 text.

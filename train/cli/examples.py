@@ -1,4 +1,4 @@
-"""What the examples share: the command line, using a model of an earlier run, and training one with its table."""
+"""Shared code of the examples: the command line, using a trained model, and training with tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def example_parser(
     shipped: str = "",
     choose: Callable[[str, str], Preset] | None = None,
 ) -> OptionParser:
-    """A parser with every option that examples have in common; more can be added.
+    """A parser with the options common to all examples; more can be added.
 
     Args:
         doc: the script's docstring, shown by --help.
@@ -73,7 +73,7 @@ def example_parser(
 
 
 def parse_example(parser: OptionParser) -> Any:
-    """Parse, with --resume as `parse_training_arguments`.
+    """Parse the command line; --resume works as in `parse_training_arguments`.
 
     Raises OptionError for options that don't go together, InputError for a value that can't be used.
     """
@@ -111,7 +111,7 @@ def train_and_report(
     cells: Callable[[Any], Mapping[str, Task[Any, AnyTrained] | AnyTrained]] = lambda task: {},
     init_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Train in a new run folder, or the one to resume; then each cell of a table, if there is one; and report.
+    """Train in a new or resumed run folder, then train each cell of a requested table, and report.
 
     Of several processes all train the run's model together. Of the cells each process trains some, by itself; the
     first one alone writes and reports.

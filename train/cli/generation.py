@@ -37,7 +37,7 @@ TOGETHER = 2000  # lines of a file that are translated at a time
 
 
 def add_generation_options(parser: OptionParser, *, translates: bool = True) -> None:
-    """The options that every example that generates has: for one that turns one text into another, by beam search
+    """Add the options of every example that generates: for one that turns one text into another, by beam search
     unless --sample is given; or else for one that writes, by sampling unless --beam is given.
 
     What a model writes at the end of its training obeys them too, except for the number of texts and, where it writes,
@@ -85,7 +85,7 @@ def add_generation_options(parser: OptionParser, *, translates: bool = True) -> 
 
 
 def check_generation_options(parser: OptionParser, arguments: argparse.Namespace) -> None:
-    """Raise OptionError if options of `add_generation_options` don't fit together, or one has no effect."""
+    """Raise OptionError if options of `add_generation_options` conflict, or one has no effect."""
     given = arguments.given
     if getattr(arguments, "max_length", None) is not None and arguments.min_length > arguments.max_length:
         parser.error(f"--min-length {arguments.min_length} is above --max-length {arguments.max_length}")
@@ -114,7 +114,7 @@ def check_generation_options(parser: OptionParser, arguments: argparse.Namespace
 
 
 def check_lengths(strategy: Strategy, most: int) -> None:
-    """Raise InputError if the strategy asks for more tokens than a model can write."""
+    """Raise InputError if the strategy requests more tokens than the model can generate."""
     if strategy.rules.min_length > most:
         raise InputError(f"--min-length {strategy.rules.min_length}: this model generates at most {most} tokens.")
 
@@ -174,7 +174,7 @@ def show_translations(translator: Translator, arguments: argparse.Namespace, tex
 
 
 def show_hypotheses(translator: Translator, texts: list[str], arguments: argparse.Namespace) -> None:
-    """Print the translator's output for each text, with scores if several are asked for."""
+    """Print the translator's output for each text, with scores if several outputs are requested."""
     strategy = strategy_of(arguments)
     progress, scores = len(texts) > 1 or strategy.width > 20, strategy.n_best > 1
     least = min_log_probability(arguments.checkpoint)
@@ -208,7 +208,7 @@ def show_hypotheses(translator: Translator, texts: list[str], arguments: argpars
 
 
 def ask(prompt: str) -> Iterator[str]:
-    """The lines that someone types after `prompt`, until Ctrl-D; blank ones are passed over.
+    """Yield the lines typed after `prompt`, until Ctrl-D; blank lines are skipped.
 
     Raises InputError for a line that is not UTF-8 text.
     """
@@ -227,7 +227,7 @@ def ask(prompt: str) -> Iterator[str]:
 
 
 def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespace) -> None:
-    """Print the continuation of a prompt as the model generates it, or the best ones that a search found."""
+    """Print the continuation of a prompt while the model generates it, or the best ones found by a search."""
     strategy = strategy_of(arguments)
     if strategy.sampling:
         for draw in range(strategy.n_best):
@@ -242,7 +242,7 @@ def show_continuations(writer: Writer, prompt: str, arguments: argparse.Namespac
 
 
 def attention_text(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> str:
-    """Attention weights (target, source) as lines of shades for a terminal, each with the token of largest weight."""
+    """Attention weights (target, source) as shaded lines for a terminal, each with the token of the largest weight."""
     width = max(map(len, target))
     shades = np.minimum((weights * len(SHADES)).astype(int), len(SHADES) - 1)
     lines = []

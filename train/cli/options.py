@@ -18,7 +18,7 @@ _RESUME = "resume a stopped or killed run exactly where it stopped; its saved op
 
 
 class OptionParser(Parser):
-    """A parser that distinguishes what was typed from defaults.
+    """A parser that distinguishes typed values from defaults.
 
     Attributes:
         uses: the option's name in the parsed arguments -> where it has an effect; elsewhere it is refused.
@@ -55,7 +55,7 @@ class OptionParser(Parser):
         return super().format_help()
 
     def given(self, arguments: Sequence[str] | None = None) -> dict[str, Any]:
-        """The options of `group` that are on the command line, by name: no defaults, unless they were typed."""
+        """The options of `group` that were typed on the command line, by name; no defaults."""
         defaults = {option: option.default for option in self._options.values()}
         for option in defaults:
             option.default = argparse.SUPPRESS
@@ -76,7 +76,7 @@ class OptionParser(Parser):
         self.error(f"{listed(useless)} need{s} a trained model: add --checkpoint RUN")
 
     def stored(self, options: Any, origin: str) -> dict[str, Any]:
-        """The options of a run, as config.json has them, parsed like a command line.
+        """The options of a run, as stored in config.json, parsed like a command line.
 
         Options without a use for training are left out. Raises InputError, which names `origin`, for a value that
         can't have been given, or an option that doesn't exist.
@@ -100,20 +100,20 @@ class OptionParser(Parser):
         return parsed
 
     def typed(self, options: Mapping[str, Any]) -> list[str]:
-        """The words of a command line that gives these options, as config.json has them; defaults are left out."""
+        """The command-line arguments that give these options, as stored in config.json; defaults are omitted."""
         own = ((self._options[name], value) for name, value in options.items())
         return [
             word for option, value in own if not _same(plain(option.default), value) for word in _typed(option, value)
         ]
 
     def spelled(self, name: str) -> str:
-        """The option as it is typed; what has no name of its own by what --help calls it."""
+        """The option as typed; a positional argument by its name in --help."""
         option = self._options[name]
         return option.option_strings[0] if option.option_strings else f"{option.metavar}"
 
 
 class OfKind:
-    """A type for argparse: what an annotation of `models.fields` allows, but for None: then the option is left out."""
+    """A type for argparse: parses the values that an annotation of `models.fields` allows, except None."""
 
     def __init__(self, kind: Any):
         self.kind = without_none(kind)
@@ -135,7 +135,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A parsed value as JSON holds it."""
+    """A parsed value as a JSON value."""
     return str(value) if isinstance(value, Path) else value
 
 

@@ -1,4 +1,4 @@
-"""What the examples on pairs of texts have in common: training, use, tables, pictures."""
+"""Shared code of the examples on pairs of texts: using a trained model, pictures."""
 
 from __future__ import annotations
 

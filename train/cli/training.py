@@ -1,4 +1,4 @@
-"""Training options, made from the fields of a preset: a flag for each that has one, --set for all of them."""
+"""Training options, generated from the fields of a preset: flags for some fields, --set for all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODEL_FIELDS = {
 def add_preset_options(
     parser: OptionParser, preset: type[Preset], choose: Callable[[str, str], Preset] | None = None
 ) -> None:
-    """--set for the fields of this kind of preset, a flag for each that has one, --teacher and --init.
+    """Add --set for the fields of this kind of preset, the fields' own flags, --teacher and --init.
 
     --help shows the values of the preset that `choose` returns for --preset and --data, as they are typed with it.
     """
@@ -80,14 +80,14 @@ def add_preset_options(
 
 
 def _typed(option: str, default: str) -> str:
-    """The value of an option on the command line, before it is parsed."""
+    """The text of an option's value, before it is parsed."""
     words = " ".join(sys.argv[1:])
     found = re.search(rf"(?:^| )--{option}[= ](\S+)", words)
     return found[1] if found else default
 
 
 def _plain(value: Any) -> str:
-    """A preset's value as --set takes it."""
+    """A preset's value in the syntax of --set."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -99,7 +99,7 @@ def option_of(name: str) -> str:
 
 
 def run_options(arguments: Any) -> dict[str, Any]:
-    """What `tasks.task.train_model` takes of the parsed options."""
+    """The parsed options that `tasks.task.train_model` takes."""
     own = {name: getattr(arguments, name) for name in ("seed", "device", "stop_at")}
     return {**own, "resume": arguments.resume is not None}
 
@@ -133,7 +133,7 @@ def _resumes(arguments: Any) -> bool:
 
 
 def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
-    """Values that can have no effect: each name, whether it has none here, and why."""
+    """For each option that may have no effect: its name, whether it has none here, and why."""
     for name in ("betas", "eps"):
         yield name, made.optimizer == "sgd", "sgd does not use it, only Adam does. Leave it out"
     yield "average", made.ema is not None, "--ema averages the weights already. Leave out one of them"
@@ -153,7 +153,7 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
 
 
 def set_values(arguments: Any, preset: AnyPreset) -> AnyPreset:
-    """The preset with the changes of --set, and of --positions where there is one.
+    """The preset with the changes of --set and, if given, --positions.
 
     Raises InputError as `changed`, or for a change that has no effect with the other options.
     """
@@ -179,7 +179,7 @@ def set_values(arguments: Any, preset: AnyPreset) -> AnyPreset:
 
 
 def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
-    """A preset with some values changed, each given as NAME=VALUE; "none" where there may be none.
+    """A preset with some values changed, each given as NAME=VALUE; "none" where None is allowed.
 
     Raises InputError for an unknown name, a name given twice, or a value that its field does not allow.
     """
@@ -199,6 +199,6 @@ def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:
 
 
 def _default(flag: Flag, default: Any) -> Any:
-    """What an option is that was not given: it changes nothing."""
+    """The default of an option that was not given."""
     return None if flag.preset else default
 

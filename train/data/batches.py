@@ -1,4 +1,4 @@
-"""Sentence pairs into padded batches: by a token budget, like lengths together, in an order that can be repeated.
+"""Groups sentence pairs of similar length into padded batches by a token budget, in a reproducible order.
 
 A batch holds pairs of nearly equal length, so that little of it is padding, and as many pairs as fit into
 `tokens_per_batch` (Vaswani et al. 2017, section 5.1, batch by approximate length in the same way). All arrays are NumPy
@@ -44,7 +44,7 @@ class Batch:
 
     @property
     def target_tokens(self) -> Any:
-        """Tokens that the loss counts: those of `target_output` without padding; an array where the batch is on a
+        """The number of tokens in `target_output` without padding; an array if the batch is on a
         device."""
         return self.target_lengths.sum()
 
@@ -76,7 +76,7 @@ class TokenSequences:
 
     @classmethod
     def from_lists(cls, sequences: Sequence[Sequence[int]]) -> TokenSequences:
-        """From one list of token ids per sentence."""
+        """Make a TokenSequences from one list of token ids per sentence."""
         offsets = np.zeros(len(sequences) + 1, dtype=np.int64)
         np.cumsum([len(sequence) for sequence in sequences], out=offsets[1:])
         tokens = np.fromiter(itertools.chain.from_iterable(sequences), dtype=np.int32, count=int(offsets[-1]))
@@ -208,11 +208,11 @@ class TokenBatches:
         return batches
 
     def epoch(self, epoch: int, start: int = 0, every: int = 1) -> Iterator[Batch]:
-        """Yield batches start, start + every, ... of one epoch: to resume inside it, to share it with others."""
+        """Yield batches start, start + every, ... of an epoch, to resume within it or to divide it among processes."""
         return map(self.batch, self.plan(epoch)[start::every])
 
     def fingerprint(self) -> str:
-        """A checksum of what the batches are made from; of very long texts it reads the lengths and every nth token."""
+        """A checksum of the batches' data; for very long texts, of the lengths and every nth token."""
         options: tuple[Any, ...] = self.tokens_per_batch, self.seed, self.shuffle, self.curriculum, self.max_length
         options += (self.pad_to,) if self.pad_to > 1 else ()
         total = hashlib.sha256(repr(options).encode())
@@ -255,7 +255,7 @@ class TokenBatches:
 def source_batches(
     source_ids: Sequence[Sequence[int]] | TokenSequences, *, tokens_per_batch: int, pad_id: int
 ) -> Iterator[SourceBatch]:
-    """Sentences to translate, longest first; `indices` say where each row's result belongs.
+    """Batches of sentences to translate, longest first; `indices` are their positions in the input.
 
     A sentence longer than `tokens_per_batch` makes a batch of its own.
     """
@@ -270,7 +270,7 @@ def source_batches(
 def join_neighbours(
     source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequence[int]], length: int
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Pairs as documents, their sources and their targets: of neighbouring pairs as many in one as fit.
+    """Join as many neighbouring pairs as fit into documents of their sources and of their targets.
 
     Args:
         source_ids, target_ids: token ids without special tokens.
@@ -297,7 +297,7 @@ def fit_lengths(
     eos_id: int | None = None,
     texts: Sequence[str] | None = None,
 ) -> list[list[int]]:
-    """Hold sentences to the model's limit before they are translated.
+    """Apply the model's maximum length to sentences before translation.
 
     Args:
         source_ids: token ids of the sentences, special tokens included.
@@ -334,7 +334,7 @@ def _as_sequences(sequences: Sequence[Sequence[int]] | TokenSequences) -> TokenS
 
 
 def _cut(lengths: np.ndarray, budget: int) -> list[int]:
-    """Where to cut ascending lengths so that each piece times its longest, its last, stays within the budget."""
+    """Where to divide ascending lengths so that each part's count times its longest length stays within the budget."""
     cuts = [0]
     while cuts[-1] < len(lengths):
         rest = lengths[cuts[-1] : cuts[-1] + budget]

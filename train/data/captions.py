@@ -20,7 +20,7 @@ _COCO = "coco_captions/captions_val2017.tsv.gz"
 
 @dataclass(frozen=True)
 class Captions:
-    """Groups of captions, one a picture; no picture, and no caption, is in two parts; `notes` say what was left out."""
+    """Groups of captions, one per picture. No picture or caption is in two parts; `notes` list what was left out."""
 
     train: list[list[str]]
     valid: list[list[str]]
@@ -64,7 +64,7 @@ def load_captions(name_or_path: str, *, seed: int = 0) -> Captions:
 
 
 def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
-    """The captions of each picture with two different ones or more, and how many pictures have fewer.
+    """The captions of each picture that has two or more different ones, and the number of other pictures.
 
     Raises InputError with the line that can't be used.
     """
@@ -80,7 +80,7 @@ def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
 
 
 def caption_pairs(groups: list[list[str]]) -> list[Pair]:
-    """Pairs of each caption and the next of its picture, the last and the first: each is once on either side."""
+    """Pairs of each caption with the next of its picture, cyclically, so that each is once source and once target."""
     return [pair for group in groups for pair in zip(group, [*group[1:], group[0]], strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Clean-up of sentence pairs, with counts of what was dropped and why; and texts in Title Case."""
+"""Removes unsuitable sentence pairs and counts the reasons; converts texts to Title Case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIRST_LETTER = re.compile(r"(?<!\w)(?<!\w['’])[^\W\d_]")
 
 @dataclass
 class Cleaned:
-    """Pairs that were kept, in their order, and how many were dropped for each reason."""
+    """The pairs that were kept, in order, and the number dropped for each reason."""
 
     pairs: list[Pair]
     dropped: dict[str, int] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Cleaned:
 def clean_pairs(
     pairs: Iterable[Pair], *, max_words: int = 200, max_ratio: float = 3.0, min_letters: float = 0.5
 ) -> Cleaned:
-    """Drop pairs that would teach a model nothing or wrong things; of several reasons the first is counted.
+    """Drop pairs that are useless or harmful for training; if several reasons apply, the first is counted.
 
     Args:
         max_words: a side with more words is too long.
@@ -76,7 +76,7 @@ def _letters(text: str) -> float:
 
 
 def title_case(text: str) -> str:
-    """The text with the first letter of every word in upper case, as many papers write headlines; the rest stays.
+    """The text with the first letter of every word in upper case, as in many headlines.
 
     >>> title_case("they don't say what the GOP's e-mails cost")
     "They Don't Say What The GOP's E-Mails Cost"

@@ -1,4 +1,4 @@
-"""Files of named data sets: from the folder named by HANDLOOM_DATA, from the cache, or from the net, with checksums."""
+"""Files of named data sets: from the folder HANDLOOM_DATA, from the cache, or downloaded, with checksums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EMBEDDED_WORKS = "--data embedded works without any download."
 
 
 def data_folder() -> Path | None:
-    """The folder named by the environment variable HANDLOOM_DATA, where people keep data sets; None if it isn't set.
+    """The folder of data sets named by the environment variable HANDLOOM_DATA; None if it isn't set.
 
     Raises:
         InputError: the variable names something that is not a folder.
@@ -45,7 +45,7 @@ def unverified(name: str, content: bytes) -> str:
 
 
 def fetch(base_url: str, folder: str, name: str, sha256: str | None, *, all_names: Sequence[str] = ()) -> Path:
-    """A file of a data set: `$HANDLOOM_DATA/folder/name` if it is there, else from the cache, else from the net.
+    """A file of a data set: `$HANDLOOM_DATA/folder/name` if it exists, else from the cache, else downloaded.
 
     A download shows its progress, is tried three times, and enters the cache whole and checked or not at all.
 

@@ -76,14 +76,14 @@ def iter_lines(path: str | Path, longest: int = LONGEST_LINE) -> Iterator[str]:
 
 
 def read_on(stream: BinaryIO) -> None:
-    """Read a stream to its end, where a compressed file has its checksum: damage is found there; at most 1 GB."""
+    """Read a stream to its end (at most 1 GB): a compressed file has a checksum there, which detects damage."""
     for _ in range(1000):
         if not stream.read(1 << 20):
             return
 
 
 def decode_lines(stream: Iterable[bytes], name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
-    """As `iter_lines`, for a binary stream that is open already; `name` stands for it in messages."""
+    """As `iter_lines`, for an open binary stream; messages call it `name`."""
     offset = 0
     for number, raw in enumerate(stream, start=1):  # a binary stream splits at b"\n" only
         if len(raw) > longest:
@@ -165,7 +165,7 @@ def read_parallel_files(source_path: str | Path, target_path: str | Path) -> Par
 def read_tsv(
     path: str | Path, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
 ) -> ParallelText:
-    """Read a tab-separated table of sentence pairs, one pair a row; there is no quoting.
+    """Read a tab-separated table of sentence pairs, one pair per row, without quoting.
 
     Args:
         path: the table, plain or gzipped.
@@ -183,7 +183,7 @@ def read_tsv(
 def parse_tsv(
     rows: list[str], name: str, source: str = "de", target: str = "en", *, columns: tuple[str, ...] | None = None
 ) -> ParallelText:
-    """As `read_tsv`, for rows read already; `name` stands for their file in messages."""
+    """As `read_tsv`, for rows already read; messages call their file `name`."""
     header = _header(rows[0], source, target) if columns is None else None
     columns = columns or header or (source, target)
     first = 2 if header else 1
@@ -264,7 +264,7 @@ def _row(path: str, number: int, row: str, columns: tuple[str, ...], source: str
 
 @contextmanager
 def _open_binary(path: Path) -> Iterator[BinaryIO]:
-    """Open for reading, unpacking gzip; turn what can go wrong while opening and reading into `InputError`."""
+    """Open for reading, decompressing gzip; errors in opening and reading become `InputError`."""
     try:
         with open_file(path) as file:
             packed = file.read(2) == _GZIP_MAGIC

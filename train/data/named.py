@@ -58,7 +58,7 @@ def load_embedded(source: str, target: str, *, seed: int, **_: Any) -> Translati
 
 
 def _embedded_french(source: str, target: str, seed: int) -> TranslationData:
-    """20,000 pairs of the small English-French grammar, and 500 and 500 other ones to validate and test with."""
+    """20,000 training pairs of the small English-French grammar, and 500 others each for validation and test."""
     from .grammar.french import french_pairs
 
     found: dict[str, str] = {}

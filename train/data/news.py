@@ -24,7 +24,7 @@ _ARTICLES = ("news_category/news_v3_head10k.jsonl.gz", "news_category/news_v2_20
 
 @dataclass(frozen=True)
 class News:
-    """Articles for training, validation and test, no headline in two parts; `notes` say what was left out."""
+    """Articles for training, validation and test. No headline is in two parts; `notes` list what was left out."""
 
     train: list[Article]
     valid: list[Article]

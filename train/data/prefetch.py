@@ -12,7 +12,7 @@ _END = object()
 
 
 def prefetch(items: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """The same items in the same order; a thread makes up to `depth` of them ahead.
+    """Yield the same items in the same order; a thread computes up to `depth` of them ahead.
 
     An exception in making an item is raised here, when it is the item's turn. When the consumer stops early (closes the
     generator, or drops it) the thread ends. Raises ValueError for a depth below 1.
@@ -60,7 +60,7 @@ def _consume(items: Iterable[T], depth: int) -> Iterator[T]:
 
 
 class PrefetchedBatches:
-    """Training data (`trainer.Batches`) whose batches a thread makes ahead.
+    """Training data (`trainer.Batches`) whose batches a thread computes ahead.
 
     Args:
         batches: the data; all other attributes, such as `fingerprint`, are theirs.

@@ -59,7 +59,7 @@ class TextData:
 
 
 def load_text_data(name_or_path: str, *, seed: int = 0) -> TextData:
-    """One of `TEXT_NAMES`, several of them with a + between, or a UTF-8 text file of your own, gzipped or not.
+    """Load one of `TEXT_NAMES`, several joined by +, or your own UTF-8 text file, gzipped or not.
 
     A text without official parts gives its first 90 % for training, the next 5 % for validation and the last 5 % for
     test; of Gutenberg, each book does. `seed` is that of the embedded grammar.
@@ -132,7 +132,7 @@ def load_wikitext2(seed: int) -> TextData:
 
 
 def read_text(path: str | Path) -> str:
-    """The whole text of a UTF-8 file, gzipped or not, whose lines may have 256 MiB. (text8 is one line of 100 MB.)
+    """The whole text of a UTF-8 file, gzipped or not, with lines of up to 256 MiB. (text8 is one line of 100 MB.)
 
     Raises InputError as `iter_lines`, or if it is blank.
     """
@@ -150,14 +150,14 @@ def _gutenberg_book(number: int, name: str) -> str:
 
 
 def without_licence(text: str) -> str:
-    """An e-text without what Project Gutenberg writes before and after it."""
+    """An e-text without Project Gutenberg's header and footer."""
     start, end = text.find("*** START OF"), text.find("*** END OF")
     text = text[text.find("\n", start) + 1 :] if start >= 0 else text
     return text[: text.find("*** END OF")].strip() + "\n" if end >= 0 else text
 
 
 def _one_after_another(texts: list[TextData]) -> TextData:
-    """The same parts of several texts joined."""
+    """Join the corresponding parts of several texts."""
     parts = ["\n\n".join(getattr(text, part) for text in texts) for part in ("train", "valid", "test")]
     notes = tuple(note for text in texts for note in text.notes)
     joined = ("+".join(text.name for text in texts), " ".join(text.description for text in texts))

@@ -53,7 +53,7 @@ class ExponentialAverage:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Within the block the parameters hold the average; afterwards their own weights again."""
+        """Within the block the parameters hold the average; afterwards their weights are restored."""
         self._swap()
         try:
             yield

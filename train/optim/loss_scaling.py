@@ -54,7 +54,7 @@ class LossScaler:
 
 
 class FullPrecision:
-    """Passes in float32: the model as it is.
+    """Passes in float32, with the model's own weights.
 
     Attributes:
         scaler: the loss scale of fp16 training, or None.
@@ -67,11 +67,11 @@ class FullPrecision:
 
     @property
     def scale(self) -> float:
-        """The factor by which the gradients of `backward` are too large."""
+        """The factor that the gradients of `backward` contain."""
         return 1.0
 
     def cast(self) -> None:
-        """Cast the weights, which have changed; called before the passes of each update."""
+        """Cast the changed weights; called before the passes of each update."""
 
     def passes(self) -> AbstractContextManager[None]:
         """Context manager for the forward and the backward pass of a batch."""
@@ -111,7 +111,7 @@ class HalfPrecision(FullPrecision):
 
     @contextmanager
     def passes(self) -> Iterator[None]:
-        """Within the block the tensors hold the copies; gradients that arrive there end up in float32, added up."""
+        """Within the block the tensors hold the float16 copies; their gradients are added up in float32."""
         gradients = [parameter.grad for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None

@@ -61,20 +61,20 @@ class Optimizer:
         ]  # moment, parameter
 
     def common_decay(self) -> float | None:
-        """The weight decay of all matrices, if no group has a rate or a decay of its own; else None."""
+        """The weight decay of all matrices, if no group has its own rate or decay; else None."""
         decay = max(self._decays)
         usual = [decay if parameter.ndim > 1 else 0.0 for parameter in self.parameters]
         return decay if set(self._lr_scales) == {1.0} and self._decays == usual else None
 
     def share_moment(self, name: str, arrays: list[Any]) -> None:
-        """From now on keep a moment in these arrays, one for each of `parameters`; its values are copied there."""
+        """Store a moment in these arrays from now on, one for each of `parameters`; its values are copied there."""
         row = self._state[self.moments.index(name)]
         for own, shared in zip(row, arrays, strict=True):
             shared[...] = own
         row[:] = arrays
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
+        """Set all gradients to None."""
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -120,7 +120,7 @@ class Optimizer:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the parameters on which the next step depends: step count and moments, by index."""
+        """Everything except the parameters that the next step depends on: step count and moments, by index."""
         moments = {
             f"{name}.{i}": to_device(moment, "cpu")
             for name, row in zip(self.moments, self._state, strict=True)
@@ -246,7 +246,7 @@ def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
 
 @replaceable
 def flat_form(optimizer: Optimizer, **options: Any) -> Any:
-    """See `fast/flat_adam.py`: all parameters in flat arrays on a device. Here there is none."""
+    """See `fast/flat_adam.py`: all parameters in flat arrays on a device. This optimiser has none."""
     return None
 
 
@@ -311,7 +311,7 @@ def _rescale(gradients: Sequence[Any], scale: float) -> None:
 
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:
-    """The Euclidean norm of each layer's gradient, rescaled so that their joint norm is `norm`, that before clipping.
+    """The Euclidean norm of each layer's gradient, rescaled so that their joint norm is `norm` (before clipping).
 
     A layer is named by the beginning of its parameters' names, down to the first number: "encoder.layers.0".
     """

@@ -47,7 +47,7 @@ def cosine(lr: float, warmup: int, steps: int, floor: float = 0.1) -> Schedule:
 
 
 class Plateau:
-    """A rate that falls by `factor` whenever the monitored metric has not got better for `patience` validations.
+    """A rate that is multiplied by `factor` when the monitored metric has not improved for `patience` validations.
 
     The Trainer calls `observe` after each validation. Its state is saved with the run.
 

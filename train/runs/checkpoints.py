@@ -28,7 +28,7 @@ MODEL_FILE = "model.safetensors"
 
 
 class LoadedCheckpoint(NamedTuple):
-    """What `load_checkpoint` gives: arrays by name, and the configuration they were saved with."""
+    """The result of `load_checkpoint`: arrays by name, and their configuration."""
 
     tensors: dict[str, np.ndarray]
     config: dict[str, Any]
@@ -80,7 +80,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: str | Path, *, file_name: str = MODEL_FILE) -> LoadedCheckpoint:
-    """Load what `save_checkpoint` saved; bit for bit the same arrays, dtypes and shapes.
+    """Load a file of `save_checkpoint`, with bit-equal arrays, dtypes and shapes.
 
     Args:
         folder: the folder, or the safetensors file itself.
@@ -155,7 +155,7 @@ def _path(folder: str | Path, file_name: str) -> Path:
 
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
-    """The safetensors file, known to be a checkpoint; what goes wrong while it is read becomes an InputError."""
+    """Open a safetensors file that must be a checkpoint; errors become InputError."""
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
@@ -179,7 +179,7 @@ def _open(path: Path) -> Iterator[Any]:
 def check_shapes(
     expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: str | Path
 ) -> None:
-    """Compare the shapes a model needs with those a checkpoint holds, before anything is loaded.
+    """Compare the shapes that a model needs with those in a checkpoint, before anything is loaded.
 
     Args:
         expected: name -> shape, of the model.

@@ -29,7 +29,7 @@ class TrainingClock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """What happens in the `with` block does not count."""
+        """The time of the `with` block is not counted."""
         self._stop()
         try:
             yield

@@ -19,7 +19,7 @@ _BAR = "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{
 
 
 def _terminal_width() -> int:
-    """Columns of the terminal on standard error; 0 if it is none, or doesn't know its width."""
+    """The width of the terminal on standard error; 0 if it is no terminal or its width is unknown."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError, AttributeError):  # no terminal; closed; replaced
@@ -64,11 +64,11 @@ class Display:
         self.bar.close()
 
     def step(self) -> None:
-        """One more update was made."""
+        """Called after each update."""
         self.bar.update()
 
     def row(self, row: Mapping[str, Any], speed: float, best: float | None) -> None:
-        """A row of the log: shown behind the bar."""
+        """Called with each row of the log, which is shown after the bar."""
         parts = [f"loss {row['loss']:.3f}"]
         if best is not None:
             parts.append(f"best {best:.3f}")
@@ -82,7 +82,7 @@ class Display:
         self.bar.set_postfix_str(", ".join(parts))
 
     def validation(self, step: int, what: str, values: Mapping[str, float]) -> None:
-        """A validation: a line where there is no bar; the picture, if that takes less than a twentieth of the time.
+        """Called after a validation: prints a line if there is no bar; may redraw the picture.
 
         Not after the last step: the end draws it.
         """

@@ -39,7 +39,7 @@ _NUMBERS = {
 
 
 class RunFolder:
-    """A run's folder. Make a new one with `create`, go on with an old one with `resume`, look into one with `open`.
+    """A run's folder: `create` makes a new one, `resume` continues one, `open` reads one.
 
     `metrics.jsonl` holds only numbers that the same seed gives again, so two runs can be compared byte for byte;
     tokens per second and processor seconds go to `timings.jsonl`.
@@ -199,7 +199,7 @@ class RunFolder:
         return [row["step"] for row in rows], [row["processor_seconds"] for row in rows]
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of metrics.jsonl so far, by file name; both logs are synced to disk. What `rewind` goes back to.
+        """Bytes of metrics.jsonl so far, by file name; both logs are synced to disk. `rewind` restores these sizes.
 
         Raises:
             InputError: the disk is full.
@@ -235,7 +235,7 @@ class RunFolder:
         return self.path / "table.md"
 
     def picture(self, name: str) -> Path:
-        """Where one of the other pictures belongs, such as "accuracy", "confusion", "copied" or "encoder_heads"."""
+        """The path of another picture, such as "accuracy", "confusion", "copied" or "encoder_heads"."""
         if f"{name}.png" not in FILES:
             raise ValueError(f"a run has no picture {name!r}")
         return self.path / f"{name}.png"
@@ -286,12 +286,12 @@ class RunFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close the files and release the lock; a new run that failed is taken away again, unless it `stays`."""
+        """Close the files and release the lock; a new run that failed is removed unless it `stays`."""
         self.close()
         self._end(failed=kind is not None and not issubclass(kind, TrainingStopped) and not self.stays)
 
     def _end(self, *, failed: bool) -> None:
-        """Release the lock; if this run `failed`, what it wrote goes, and the older run gets its name back."""
+        """Release the lock; if this run `failed`, delete its files and restore the older run's name."""
         try:
             if failed and self._created:
                 for name in (*FILES, *_EARLY):
@@ -347,14 +347,14 @@ def read_metrics(path: str | Path, needs: Literal["step", "cell", ""] = "") -> l
 
 
 def jsonable(value: Any) -> Any:
-    """A number as JSON has it: of Python's kinds, None for NaN and infinities."""
+    """A number as JSON supports it: a Python number, None for NaN and infinities."""
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def whole_rows(path: Path) -> bytes:
-    """What a log holds, but for a last row that was cut short by a crash, or while the run was copied."""
+    """The content of a log without an incomplete last row, left by a crash or by copying a running run."""
     data = read_bytes(path) if path.exists() else b""
     return data[: data.rfind(b"\n") + 1]
 
@@ -372,7 +372,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a config.json of handloom's is in the folder, and no link to one."""
+    """Whether the folder contains a config.json of handloom that is not a link."""
     try:
         return not is_link(folder / CONFIG) and read_json(folder / CONFIG).get("format") == FORMAT
     except InputError:

@@ -1,4 +1,4 @@
-"""One process writes into a folder at a time."""
+"""Locks that allow only one process to write into a folder."""
 
 from __future__ import annotations
 

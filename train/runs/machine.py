@@ -1,4 +1,4 @@
-"""Where figures come from: processor, linear algebra library, versions, and the revision of the code."""
+"""The origin of measurements: processor, linear algebra library, versions, and the revision of the code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def cpu_fields() -> dict[str, str]:
-    """What /proc/cpuinfo says of the first core; nothing where there is no such file."""
+    """The fields of /proc/cpuinfo for the first core; empty if the file doesn't exist."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -25,7 +25,7 @@ def cpu_fields() -> dict[str, str]:
 
 
 def processor() -> str:
-    """The processor's name, with family and model: virtual machines often hide the former."""
+    """The processor's name, family and model; virtual machines often hide the name."""
     named = cpu_fields()
     name = named.get("model name", platform.processor())
     if "cpu family" in named:
@@ -60,7 +60,7 @@ def versions(*names: str) -> dict[str, str]:
 
 
 def revision() -> str:
-    """The commit that this code is of, with -dirty for files that differ from it; the version where it is installed."""
+    """The commit of this code, with -dirty if files differ from it; the version if it is installed."""
     try:
         top, commit = (
             subprocess.check_output(["git", *words.split()], cwd=PACKAGE, text=True, stderr=subprocess.DEVNULL).strip()

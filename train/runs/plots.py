@@ -1,4 +1,4 @@
-"""Pictures of a run: the losses over the steps, and what a sentence attends to.
+"""Pictures of a run: losses over the steps, and attention weights.
 
 matplotlib is used through its object-oriented interface on the Agg canvas: no display is needed, and the global state
 of pyplot, which a user's own script may hold, is left alone.
@@ -223,7 +223,7 @@ def plot_lines(
     y_label: str,
     log_x: bool = False,
 ) -> None:
-    """Draw lines that are to be compared, each with its name in the legend.
+    """Draw several lines for comparison, each with its name in the legend.
 
     Args:
         lines: name -> (x, y); points that are not finite are left out.
@@ -262,7 +262,7 @@ def plot_lines(
 
 
 def _few_ticks(panel: Axes) -> None:
-    """Ticks of a logarithmic x axis, with labels that don't overlap: decades, or where there are few of them more."""
+    """Ticks of a logarithmic x axis with labels that don't overlap: decades, or more if there are few decades."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     low, high = panel.get_xlim()
@@ -318,7 +318,7 @@ def _line(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], lis
 
 
 def _dots(line: tuple[list[float], list[float]]) -> str:
-    """A marker for lines of a few points, which would otherwise hardly show, or not at all."""
+    """A marker for lines of a few points, which would otherwise be hard to see."""
     return "." if len(line[0]) < 10 else ""
 
 

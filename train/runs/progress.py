@@ -10,13 +10,13 @@ from typing import Any
 
 
 def add_means(sums: dict[str, float], tokens: float, means: Mapping[str, Any]) -> None:
-    """Add a batch's means over its tokens to the sums over all tokens; `sums["tokens"]` counts them."""
+    """Add a batch's mean values per token to the sums over all tokens; `sums["tokens"]` counts them."""
     for name, mean in {**means, "tokens": 1.0}.items():
         sums[name] = sums.get(name, 0.0) + float(mean) * tokens
 
 
 def means_of(sums: Mapping[str, float]) -> dict[str, float]:
-    """The means whose sums `add_means` made."""
+    """The means, from the sums of `add_means`."""
     return {name: total / sums["tokens"] for name, total in sums.items() if name != "tokens"}
 
 
@@ -57,7 +57,7 @@ class Progress:
         add_means(self.log_sums, tokens, means)
 
     def log_means(self) -> tuple[float, dict[str, float]]:
-        """The tokens and the means since the last call; the sums start anew."""
+        """The number of tokens and the means since the last call; resets the sums."""
         tokens, means = self.log_sums.get("tokens", 0.0), means_of(self.log_sums) or {"loss": math.nan}
         self.log_sums = {}
         return tokens, means

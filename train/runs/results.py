@@ -1,4 +1,4 @@
-"""The results of a run as a file that others can check: what was measured, and all that it depends on."""
+"""Writes the results of a run with everything that they depend on, so that others can check them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = ("numpy", "numba", "mkl", "cupy-cuda12x", "cupy-cuda13x")
 
 
 def checksum(data: Any) -> str:
-    """SHA-256 of the texts that `data` has to train on, to validate and to test."""
+    """SHA-256 of the texts in the training, validation and test parts of `data`."""
     parts = [getattr(data, part) for part in ("train", "valid", "test")]
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"), default=dataclasses.astuple)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -23,7 +23,7 @@ _NAME = re.compile(r"(state|weights)-(\d{8,})\.safetensors")
 
 
 class SavedState(NamedTuple):
-    """A save that was loaded; `damaged` names newer ones that could not be read, newest first."""
+    """A loaded save; `damaged` names newer ones that could not be read, newest first."""
 
     step: int
     weights: dict[str, np.ndarray]
@@ -47,7 +47,7 @@ class SavedStates:
     def save(
         self, step: int, weights: Mapping[str, np.ndarray], state: Mapping[str, Any], snapshots: Sequence[int] = ()
     ) -> None:
-        """Save; after that, remove saves that are no longer needed.
+        """Write a save, then remove saves that are no longer needed.
 
         Args:
             weights: the parameters by name.
@@ -119,7 +119,7 @@ class SavedStates:
         return {name: array / len(steps) for name, array in total.items()}
 
     def files(self) -> list[Path]:
-        """The files of all saves, states first, and of writes that were cut short; none behind a link."""
+        """The files of all saves, states first, and of interrupted writes; files behind links are excluded."""
         if is_link(self.folder):
             return []
         return [*self._files("state").values(), *self._files("weights").values(), *self._unfinished()]
@@ -155,7 +155,7 @@ class SavedStates:
 
 
 def check_kinds(own: Any, found: Any, name: str) -> None:
-    """Compare a state that was loaded with one of the same parts; raise InputError if they differ in kind.
+    """Compare a loaded state with the current one; raise InputError if they differ in type.
 
     Dictionaries must have the same keys, values the same type, and counts must not be negative. Where the own value is
     None or an empty dictionary, numbers are expected. Arrays are left to the parts that load them.

@@ -24,7 +24,7 @@ class TrainingStopped(Exception):  # noqa: N818 - it is no error
 
     @property
     def exit_code(self) -> int:
-        """What a process should end with: 0 for a planned stop, else 128 and the signal's number, as shells have it."""
+        """The exit code of the process: 0 for a planned stop, else 128 plus the signal's number, as in shells."""
         return 0 if self.signal is None else 128 + self.signal
 
 

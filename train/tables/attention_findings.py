@@ -1,4 +1,4 @@
-"""What attention heads look at, measured over many texts: the news report's section 12.
+"""Measures what attention heads attend to over many texts, as in section 12 of the news report.
 
 Shares of attention are hints at what a head does, no explanation of what the model decides (Jain and Wallace 2019,
 arXiv 1902.10186). The kinds of heads that are looked for are those of Clark et al. 2019, arXiv 1906.04341.
@@ -71,7 +71,7 @@ def kind_of(token: str) -> str:
 def head_rows(
     found: Iterable[tuple[Mapping[str, np.ndarray], Sequence[str]]], *, first_only: bool = False
 ) -> list[dict[str, Any]]:
-    """A row for each head of self-attention, its mean shares over all tokens that look, and one of even attention.
+    """A row for each head of self-attention with its mean shares over all queries, and a row for uniform attention.
 
     Args:
         found: for each text the weights (heads, tokens, tokens) of each layer by its name, and its tokens, of which the
@@ -133,7 +133,7 @@ def draw_head_rows(rows: Sequence[Mapping[str, Any]], out_png: str | Path, title
 
 
 def alignment_rows(translator: Translator, pairs: Mapping[str, Sequence[tuple[str, str]]]) -> list[dict[str, Any]]:
-    """How often each head of cross-attention looks most at the source's word when the same word is written.
+    """How often each head of cross-attention attends most to a source word while the same word is generated.
 
     Args:
         pairs: column of `ALIGNMENT_COLUMNS` -> (source, target).

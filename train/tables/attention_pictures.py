@@ -1,4 +1,4 @@
-"""Attention weights of a translation: a picture for every attention layer, and alignments of words."""
+"""Attention weights of a translation: a picture of every attention layer, and word alignments."""
 
 from __future__ import annotations
 

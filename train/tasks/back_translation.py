@@ -1,4 +1,4 @@
-"""Back-translation: text in the target language becomes training pairs, translated by a model of the other direction.
+"""Back-translation: a model of the other direction turns text in the target language into training pairs.
 
 The synthetic side is the source, so that the model still learns to write real sentences. Source: Sennrich et al. 2016,
 arXiv 1511.06709.
@@ -32,7 +32,7 @@ def back_translate(translator: Translator, sentences: Sequence[str], *, beam: in
 def round_trips(
     text: str, forth: Translator, back: Translator, *, share: float = 1.0, seed: int = 0
 ) -> tuple[str, str]:
-    """More text for training a language model: sentences of `text` translated into another language and back.
+    """Augment the training text of a language model: sentences translated into another language and back.
 
     Args:
         forth, back: into the other language, and from there.

@@ -1,4 +1,4 @@
-"""`handloom.load`: a trained model by one name, whatever made it."""
+"""`handloom.load`: loads any trained model by its name or folder."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def load(name: str | Path, task: Task | None = None) -> Any:
 
 
 def _of_run(path: Path) -> tuple[str, bool]:
-    """The task of a run's model, and whether it does no other one."""
+    """The task of a run's model, and whether it supports no other task."""
     config = read_config(RunFolder.open(path).model_path)
     if "labels" in config:
         return "classify", True

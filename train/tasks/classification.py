@@ -39,7 +39,7 @@ class LabelledBatch(NamedTuple):
 
 
 class LabelledBatches:
-    """Texts in batches of `batch_size`, like lengths together, in an order that depends on (seed, epoch) alone.
+    """Batches of `batch_size` texts of similar length, in an order that depends only on (seed, epoch).
 
     Args:
         ids: token ids of each text.
@@ -75,7 +75,7 @@ class LabelledBatches:
         return -(-len(self.labels) // self.batch_size)
 
     def fingerprint(self) -> str:
-        """A checksum of what the batches are made from."""
+        """A checksum of the data in the batches."""
         options = self.batch_size, self.seed, self.shuffle, self.curriculum, self.pad_to
         total = hashlib.sha256(repr(options).encode())
         for array in (self.sequences.offsets, self.sequences.tokens, self.labels):
@@ -150,7 +150,7 @@ class Classifier(TrainedModel):
         return cls(found.model, found.tokenizer, found.labels)
 
     def probabilities(self, texts: Sequence[str], batch_size: int = 128) -> np.ndarray:
-        """(texts, classes): how likely each class is."""
+        """The probability of each class, (texts, classes)."""
         self.model.eval()
         ids = text_ids(self.tokenizer, texts, self.model.config.max_length)
         out = np.empty((len(texts), len(self.labels)), np.float32)
@@ -164,16 +164,16 @@ class Classifier(TrainedModel):
         return out
 
     def predict(self, texts: Sequence[str]) -> list[str]:
-        """The likeliest class of each text."""
+        """The most probable class of each text."""
         return [self.labels[i] for i in self.probabilities(texts).argmax(axis=1)]
 
     def classify(self, texts: Sequence[str]) -> list[dict[str, float]]:
-        """Each text's classes, the likeliest first, with their probabilities."""
+        """Each text's classes in order of probability, with their probabilities."""
         shares = self.probabilities(texts)
         return [{self.labels[i]: float(row[i]) for i in row.argsort()[::-1]} for row in shares]
 
     def best(self, text: str, most: int = 3) -> str:
-        """The likeliest classes of a text in a line, each with its share."""
+        """One line with the most probable classes of a text and their probabilities."""
         shares = self.probabilities([text])[0]
         return ", ".join(f"{self.labels[i]} {shares[i]:.0%}" for i in shares.argsort()[::-1][:most])
 
@@ -190,7 +190,7 @@ class Classifier(TrainedModel):
 
 
 def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> list[list[int]]:
-    """<bos> and the first tokens of each text, and <eos> if the tokenizer ends texts; `max_length` in all."""
+    """The ids of each text, at most `max_length`: <bos>, the first tokens, and <eos> if the tokenizer adds it."""
     if not tokenizer.ends:
         return [ids[:max_length] for ids in tokenizer.encode_batch(texts, add_bos=True)]
     return [[*ids[: max_length - 1], tokenizer.eos_id] for ids in tokenizer.encode_batch(texts, add_bos=True)]

@@ -10,7 +10,7 @@ from ...files import read_json
 
 
 def is_foreign(folder_or_name: str | Path) -> bool:
-    """Whether this is for `models.pretrained` to load: a folder with its config.json, or a name such as OWNER/MODEL.
+    """Whether `models.pretrained` must load this: a folder with its config.json, or a name such as OWNER/MODEL.
 
     What looks like a path (absolute, under `runs` or a folder that is there) is none of the Hub's names.
     """

@@ -53,7 +53,7 @@ class Windows(NamedTuple):
 
 
 class WindowBatches:
-    """Training data: windows of `length` tokens that tile the text, each epoch from another offset, in another order.
+    """Training data: windows of `length` tokens that tile the text, with a different offset and order in each epoch.
 
     Args:
         ids: (n,) the text.
@@ -81,7 +81,7 @@ class WindowBatches:
         return self.windows // self.batch_size
 
     def fingerprint(self) -> str:
-        """A checksum of what the batches are made from."""
+        """A checksum of the data in the batches."""
         options = self.length, self.batch_size, self.seed, self.curriculum
         return hashlib.sha256(repr(options).encode() + np.ascontiguousarray(self.ids).tobytes()).hexdigest()
 
@@ -104,7 +104,7 @@ class WindowBatches:
 
 
 def all_windows(ids: np.ndarray, length: int, batch_size: int) -> Iterator[Windows]:
-    """Windows that tile the text from its start, each token but the first predicted once; the last one is shorter."""
+    """Windows that tile the text from its start, so that each token except the first is predicted once."""
     full = (len(ids) - 1) // length
     tiles = ids[: full * length].reshape(full, length), ids[1 : full * length + 1].reshape(full, length)
     for start in range(0, full, batch_size):
@@ -131,7 +131,7 @@ def learn_tokens(data: TextData, kind: str, vocab_size: int) -> Tokenizer:
 
 
 def tokenize(data: TextData, tokenizer: Tokenizer, *, say: Callable[[str], None] = print) -> TokenizedText:
-    """Clean the texts (one form for each mark, see `clean_text`) and cut them into tokens.
+    """Clean the texts (see `clean_text`) and split them into tokens.
 
     `say` receives how many characters were left out. Raises InputError for a part with fewer than two tokens.
     """
@@ -147,7 +147,7 @@ def tokenize(data: TextData, tokenizer: Tokenizer, *, say: Callable[[str], None]
 
 
 def language_model_loss(label_smoothing: float = 0.0, teacher: Module | None = None) -> Loss:
-    """The Trainer's loss: cross-entropy in nats per token, and the share of tokens that were the likeliest.
+    """The Trainer's loss: cross-entropy in nats per token, and the share of tokens predicted correctly.
 
     Smoothing and the `teacher` (see `taught`) count in training only.
     """
@@ -215,7 +215,7 @@ class Writer(TrainedModel):
         seed: int = 0,
         strategy: Strategy | None = None,
     ) -> str:
-        """`prompt` and `tokens` more, drawn from the model's distribution at this temperature (0: the likeliest).
+        """`prompt` and `tokens` more tokens, sampled at this temperature (0: the most probable token).
 
         `strategy` replaces `temperature` and `seed`; its `min_length` and `max_length` are ignored. Raises InputError
         for a prompt without a token that the model knows.
@@ -226,7 +226,7 @@ class Writer(TrainedModel):
         return prompt + "".join(self.stream(prompt, tokens, strategy))
 
     def generate(self, prompts: Sequence[str], tokens: int = 200, **options: Any) -> list[str]:
-        """Each prompt and `tokens` more; options and errors of `write`."""
+        """Each prompt and `tokens` more tokens; options and errors as in `write`."""
         return [self.write(prompt, tokens, **options) for prompt in prompts]
 
     def stream(self, prompt: str, tokens: int, strategy: Strategy) -> Iterator[str]:
@@ -291,7 +291,7 @@ class Writer(TrainedModel):
         return tuple(self.tokenizer.special_ids.values())
 
     def _rules(self, strategy: Strategy, context: list[int], tokens: int) -> Rules:
-        """The strategy's, for exactly so many tokens after the context."""
+        """The strategy's rules, for exactly this many tokens after the context."""
         rules = dataclasses.replace(strategy.rules, prefix=[context], min_length=0, max_length=tokens)
         return dataclasses.replace(rules, forbidden=(*rules.forbidden, *self._special()))
 

@@ -77,7 +77,7 @@ class TrainedModel(ABC):
     def _of_pretrained(cls, found: Any) -> Self: ...
 
     def begin(self, config: Any) -> Any:
-        """The model itself, to train on."""
+        """The model itself, for further training."""
         return self.model.train()
 
 

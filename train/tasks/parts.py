@@ -1,4 +1,4 @@
-"""What a preset describes: the model on its device, optimiser, schedule, and options of the Trainer."""
+"""Makes the parts that a preset describes: model, optimiser, schedule, and options of the Trainer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def make_schedule(preset: Preset, steps: int) -> Schedule:
 
 
 def update_options(preset: Preset) -> UpdateOptions:
-    """How an update is made."""
+    """The options of an update."""
     return UpdateOptions(
         clip_norm=preset.clip_norm,
         accumulate=preset.accumulate,
@@ -80,7 +80,7 @@ def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: i
 
 
 def make_record(preset: Preset, dropout: float, unit: str) -> Record:
-    """What is written down. The picture says why the training loss differs from the validation loss."""
+    """What to log. The picture explains why training and validation loss differ."""
     smoothing = f", label smoothing {preset.label_smoothing}" if preset.label_smoothing else ""
     return Record(
         every=preset.log_every,

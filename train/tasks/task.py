@@ -1,4 +1,4 @@
-"""What all tasks share: training a model on a task, and loading and using the trained model and its tokenizer.
+"""Shared code of all tasks: training a model, and the interface of a task.
 
 A `Task` says what to train on: it trains a tokenizer, makes batches, names the model, its loss and its configuration.
 `train_model` does the rest, the same for every task, and returns a `TrainedModel`, whose `load` reads one from a run's
@@ -29,7 +29,7 @@ AnyTrained = TypeVar("AnyTrained", bound=TrainedModel)
 
 
 class TaskBatches(NamedTuple):
-    """Batches to train and to validate on, what of the data was left out, in sentences, and what they are, in words."""
+    """Training and validation batches, sentences on omitted data, and a description of the data."""
 
     train: Batches
     valid: Iterable[Any]
@@ -39,7 +39,7 @@ class TaskBatches(NamedTuple):
 
 @dataclass(kw_only=True)
 class Task(ABC, Generic[AnyPreset, AnyTrained]):
-    """What to train on.
+    """A task: its data, tokenizer, model and loss.
 
     Attributes:
         preset: sizes, and how to train.
@@ -56,11 +56,11 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
     unit: ClassVar[str] = "token"
 
     def check(self, other: AnyTrained, whose: str) -> None:
-        """Raise InputError if a model to begin with, or to learn from, does not fit; `whose` names it."""
+        """Raise InputError if an initial model, or a teacher, does not fit the task; `whose` names it."""
 
     @abstractmethod
     def limited_to(self, init: AnyTrained) -> Self:
-        """The task with texts no longer than a model takes that training begins with."""
+        """The task with texts limited to the maximum length of the initial model."""
 
     @abstractmethod
     def make_tokenizer(self) -> Tokenizer:
@@ -68,7 +68,7 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
 
     @abstractmethod
     def batches(self, tokenizer: Tokenizer, seed: int) -> TaskBatches:
-        """The data as batches, in an order that follows from `seed`."""
+        """The data as batches, in an order determined by `seed`."""
 
     @abstractmethod
     def config(self, tokenizer: Tokenizer) -> Any:
@@ -84,11 +84,11 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
 
     @abstractmethod
     def finish(self, model: Any, tokenizer: Tokenizer, init: AnyTrained | None) -> AnyTrained:
-        """What is used afterwards."""
+        """The object that uses the trained model."""
 
     @abstractmethod
     def step_words(self, batches: int) -> str:
-        """How much a step takes that is made of so many batches."""
+        """A description of the amount of data in a step of this many batches."""
 
     def saved(self, config: Any) -> dict[str, Any]:
         """What loading needs in addition to the model's configuration."""
@@ -173,7 +173,7 @@ def train_model(
 def choose_tokenizer(
     run: RunFolder, resume: bool, known: TrainedModel | None, make: Callable[[], Tokenizer]
 ) -> Tokenizer:
-    """The tokenizer of a run that goes on, or of a model that is known, or else a new one; saved in the run's folder.
+    """The tokenizer of a resumed run or of an initial model, or else a new one; saved in the run's folder.
 
     Of several processes the first alone may call it (`ProcessGroup.from_first`).
     """
@@ -185,7 +185,7 @@ def choose_tokenizer(
 
 
 def go_on(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[[str], None]) -> None:
-    """With `resume`, restore the run's last save; `say` receives what is found there.
+    """With `resume`, restore the run's last save; `say` receives a description of it.
 
     Raises InputError, before anything is changed, if the run is past the trainer's last step or past `stop_at`.
     """
@@ -203,7 +203,7 @@ def go_on(trainer: Trainer, *, resume: bool, stop_at: int | None, say: Callable[
 def _summary(
     task: Task[Any, Any], model: Module, tokenizer: Tokenizer, batches: TaskBatches, steps: int, group: ProcessGroup
 ) -> str:
-    """The model and what it will see, in a line."""
+    """One line on the model and its training data."""
     together = task.preset.accumulate * group.size
     at_most = "" if task.preset.patience is None else "at most "
     return (

@@ -57,7 +57,7 @@ def translation_loss(label_smoothing: float, pad_id: int, teacher: Module | None
 def translation_batches(
     pairs: Sequence[Pair], tokenizer: Tokenizer, *, tokens_per_batch: int, max_length: int, **options: Any
 ) -> TokenBatches:
-    """The pairs as batches; `options` are those of `TokenBatches`, seed and order."""
+    """The pairs as batches; `options` are those of `TokenBatches`, including seed and order."""
     return TokenBatches(
         tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
         tokenizer.encode_targets([target for _, target in pairs]),
@@ -85,7 +85,7 @@ class Translation(Task[TranslationPreset, Translator]):
         return self.with_preset(max_length=min(self.preset.max_length, known.max_length), title_case=known.title_case)
 
     def _pairs(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
-        """The pairs as the model is to read them."""
+        """The pairs in the form that the model reads."""
         return [(title_case(source), target) for source, target in pairs] if self.preset.title_case else pairs
 
     def make_tokenizer(self) -> Tokenizer:

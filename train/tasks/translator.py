@@ -1,4 +1,4 @@
-"""Using a trained model that turns one text into another; it loads without what only training needs."""
+"""Using a trained model that maps a text to a text, without importing training code."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Translator(TrainedModel):
         return cls(found.model, found.tokenizer, found.strategy)
 
     def source_ids(self, sentences: Sequence[str], too_long: TooLong = "error") -> list[list[int]]:
-        """Sentences as the encoder takes them: token ids and <eos>. Raises InputError for empty and too long ones."""
+        """Sentences as the encoder's input: token ids and <eos>. Raises InputError for empty and too long ones."""
         for number, sentence in enumerate(sentences, 1):
             if not sentence.strip():
                 raise InputError(f"Sentence {number} is empty. Leave out empty lines; there is nothing to translate.")
@@ -103,7 +103,7 @@ class Translator(TrainedModel):
 
     @staticmethod
     def mean_log_probability(found: Hypothesis, alpha: float = 1.0) -> float:
-        """Of a token (nats), <eos> included, in what a beam search with this length penalty found."""
+        """The mean log-probability of a token (nats), <eos> included, in the result of a beam search."""
         tokens = len(found.ids) + 1
         return found.score * length_penalty(tokens, alpha) / tokens
 
@@ -147,7 +147,7 @@ class Translator(TrainedModel):
     def attention_maps(
         self, sentence: str, target: Sequence[int] | None = None
     ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
-        """As `attention`, but all weights: of each attention layer by its name, (heads, query tokens, key tokens).
+        """All attention weights of a translation: by layer name, (heads, query tokens, key tokens).
 
         Queries and keys of the encoder are source tokens; those of the decoder's self-attention are the tokens that it
         has read, <bos> first, of which query t wrote target token t.
@@ -159,7 +159,7 @@ class Translator(TrainedModel):
         return {layer: weights[0][0] for layer, weights in maps.items()}, names[0], names[1]
 
     def copied(self, sentence: str, target: Sequence[int] | None = None) -> tuple[np.ndarray, list[str], list[str]]:
-        """What a model that copies has copied: probabilities, source tokens, target tokens, these two as `attention`.
+        """For a copying model, the copy probabilities, source tokens and target tokens.
 
         Of the probabilities (target tokens, source tokens), row t says how probably token t was copied, and from where.
         """
@@ -168,7 +168,7 @@ class Translator(TrainedModel):
         return shares, *(self.tokenizer.token_strings(ids[0].tolist()) for ids in (source, written))
 
     def _with_translation(self, sentence: str, target: Sequence[int] | None) -> tuple[np.ndarray, ...]:
-        """A batch of one sentence and its translation, the best one if None: source, decoder's inputs, and outputs."""
+        """A batch of one sentence and its translation (None: the best one): source, decoder inputs, outputs."""
         source = self.source_ids([sentence], too_long="truncate")
         if target is None:
             target = self.hypotheses([sentence], too_long="truncate")[0][0].ids
@@ -188,10 +188,10 @@ class Summarizer(Translator):
 
 
 class Paraphraser(Translator):
-    """A trained model that says a sentence in other words."""
+    """A trained model that paraphrases sentences."""
 
     what = "paraphraser"
 
     def paraphrase(self, sentences: Sequence[str], **options: Any) -> list[str]:
-        """Each sentence in other words; options and errors of `translate`."""
+        """A paraphrase of each sentence; options and errors of `translate`."""
         return self.translate(sentences, **options)

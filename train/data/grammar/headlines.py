@@ -1,4 +1,4 @@
-"""News that nobody wrote: articles with a category, a headline and a description, from a small grammar.
+"""Invented news: a small grammar generates articles with a category, a headline and a description.
 
 A description tells in the past tense, with place, day and source, what its headline says in the present. Some words are
 at home in several categories (a deal, a record, a season), and agents may turn up anywhere: one word alone seldom
@@ -25,7 +25,7 @@ class Article:
 
 
 class Desk(NamedTuple):
-    """What one category writes about: its share of the news, agents, (present, past) verbs, objects, follow-ups."""
+    """The vocabulary of a category: its share of the news, agents, (present, past) verbs, objects, follow-ups."""
 
     share: int
     agents: list[str]

@@ -1,4 +1,4 @@
-"""Choosing what to say: random clauses that make sense. How they are said is the business of `clauses`."""
+"""Chooses the content of random, meaningful clauses; `clauses` puts them into words."""
 
 from __future__ import annotations
 

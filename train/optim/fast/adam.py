@@ -1,4 +1,4 @@
-"""Adam's update as a compiled loop, which reads and writes each array once and gives the same bits."""
+"""Adam's update as a compiled loop, which reads and writes each array once; bit-equal to the plain one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import optimizers
 
 @replaces(optimizers.adam)
 def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
-    """For large contiguous float32 arrays where Numba is installed; others are left to the plain implementation."""
+    """Adam's update of large contiguous float32 arrays, if Numba is installed; else the plain implementation."""
     rows = g.rows if isinstance(g, RowGradient) else g
     arrays = [w, rows, m, v]
     if compiled.unsupported_reason(arrays, {}) or not all(array.flags.c_contiguous for array in arrays):

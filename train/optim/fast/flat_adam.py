@@ -1,4 +1,4 @@
-"""The whole update as one operation on flat arrays: fp16 or fp32 training on a device without waiting for it.
+"""The whole update as one operation on flat arrays, for fp16 or fp32 training that never waits for the device.
 
 Parameters become views of one array of float32 weights; their float16 copies, for the passes of fp16 training, and
 Adam's moments lie in others beside it. The loss scale, the number of updates and the decision to skip a step that
@@ -98,7 +98,7 @@ class FlatAdam:
         return [flat[a : a + p.size].reshape(p.shape) for p, a in zip(self.parameters, starts, strict=False)]
 
     def passes(self) -> AbstractContextManager[None]:
-        """The forward and backward passes belong into this block, where fp16 training has its float16 weights."""
+        """Context manager for the forward and backward passes: in fp16 training it provides the float16 weights."""
         return holding(self._halves)
 
     def backward(self, loss: Tensor, share: Any = 1.0) -> None:
@@ -118,7 +118,7 @@ class FlatAdam:
                     parameter.grad = None
 
     def step(self, lr: float, *, average: float = 1.0, max_norm: float | None = None) -> None:
-        """Update all parameters from the gradient and forget it; skip it if the gradient overflowed.
+        """Update all parameters from the gradient and set it to zero; skip the update if the gradient overflowed.
 
         Args:
             lr: learning rate.
@@ -130,7 +130,7 @@ class FlatAdam:
         self.mark_changed()
 
     def apply(self, max_norm: float | None = None) -> None:
-        """What of a step runs on the device, with the learning rate and average that `settings` holds."""
+        """The part of a step that runs on the device, with the learning rate and average in `settings`."""
         prepare_update(
             self.gradient, self.state, self.settings, max_norm=max_norm, interval=self.interval, least=self.least
         )
@@ -166,7 +166,7 @@ class FlatAdam:
         return ~finite
 
     def weights_changed(self) -> None:
-        """To be called when something else has written into the parameters."""
+        """Call this after other code has written into the parameters."""
         if self.half:
             self.copy[...] = self.weights.astype(self.copy.dtype)
         self.mark_changed()
