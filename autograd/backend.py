@@ -226,7 +226,7 @@ _capture = _Capture()
 
 @contextlib.contextmanager
 def capturing(held: list[Array]) -> Iterator[None]:
-    """Within the block this thread captures a graph; `constant` appends the arrays that the graph must keep to `held`."""
+    """Within the block this thread captures a graph; `constant` appends arrays that the graph must keep to `held`."""
     _capture.held = held
     try:
         yield

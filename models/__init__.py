@@ -1,4 +1,4 @@
-"""Whole models, and how to generate text with them."""
+"""Complete models, and text generation with them."""
 
 from .baselines import BigramLanguageModel, RandomLanguageModel, RecurrentConfig, RecurrentLanguageModel
 from .classifier import ClassifierConfig, TransformerClassifier

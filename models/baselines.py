@@ -18,7 +18,7 @@ RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru":
 
 
 class RandomLanguageModel(Module):
-    """Every token is as likely as any other: log(vocab_size) nats a token, whatever the text."""
+    """Predicts all tokens with equal probability: log(vocab_size) nats per token for any text."""
 
     def __init__(self, vocab_size: int):
         self.vocab_size = vocab_size
@@ -32,7 +32,7 @@ class RandomLanguageModel(Module):
 
 
 class BigramLanguageModel(Module):
-    """The next token depends on the last one alone: `logits.weight` (vocab_size, vocab_size), a row per last token."""
+    """Predicts the next token from the last one: `logits.weight` (vocab_size, vocab_size), a row per last token."""
 
     def __init__(self, vocab_size: int):
         self.vocab_size = vocab_size
@@ -62,7 +62,7 @@ class BigramLanguageModel(Module):
 
 @dataclasses.dataclass(frozen=True)
 class RecurrentConfig:
-    """What a RecurrentLanguageModel is built from: `kind` "rnn", "lstm" or "gru", and its sizes.
+    """The configuration of a RecurrentLanguageModel: `kind` "rnn", "lstm" or "gru", and its sizes.
 
     Without an `embedding` the first layer reads one-hot tokens: its product with one is a row of a table, to which the
     biases of the input are merged.

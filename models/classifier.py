@@ -21,14 +21,14 @@ from ..nn import (
 from .fields import Activation, Choices, Count, Depth, Fraction, Length, Pattern, Positions, Size, Whole, check_fields
 from .options import ModelOptions
 
-#: What the class is read off: the first token's state, the mean of all, or the largest value of each feature.
+#: Pooling before the output layer: the first token's state, the mean of all, or the maximum of each feature.
 POOLINGS = ("first", "mean", "max")
 POOLERS = {"none": None, "tanh": ops.tanh, "relu": ops.relu}
 
 
 @dataclasses.dataclass(frozen=True)
 class ClassifierConfig(ModelOptions):
-    """What a TransformerClassifier is built from.
+    """The configuration of a TransformerClassifier.
 
     Args:
         vocab_size, classes: numbers of token ids and of classes.
@@ -132,7 +132,7 @@ class TransformerClassifier(Module):
         return self.output(self.dropout(pooled))
 
     def _pooled(self, x: Tensor, lengths: Any) -> Tensor:
-        """(batch, d_model) of (batch, length, d_model): what the class is read off; padding doesn't count."""
+        """Pool (batch, length, d_model) to (batch, d_model), ignoring padding."""
         if self.config.pooling == "first":
             return x[:, 0]
         xp = array_module(x.data)

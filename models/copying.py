@@ -1,4 +1,4 @@
-"""Copying from the source: the next token is drawn from the vocabulary, or from the source by where the decoder looks.
+"""Pointer-generator: the next token comes from the vocabulary, or is copied from the source according to attention.
 
 With p = s(z), s the sigmoid and z the gate, with the decoder's own distribution v = softmax(l) and its attention a over
 the source's tokens x, the pointer-generator's probability of a token w is
@@ -67,7 +67,7 @@ def _first_of_each(source: Any, uncopied: int | None, dtype: Any) -> Any:
 
 
 def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
-    """How often the decoder looks where it has looked before: the sum of min(a_i, what a_i came to in earlier steps).
+    """How much the decoder attends again to the same tokens: the sum of min(a_i, sum of a_i in earlier steps).
 
     Args:
         weights: a, (batch, length, source_length).
@@ -87,7 +87,7 @@ def coverage_loss(weights: Tensor, counted: Any) -> Tensor:
 def copied_shares(
     logits: Tensor, gate: Tensor, weights: Tensor, source: Any, written: Any, uncopied: int | None = None
 ) -> Any:
-    """How probably each written token was copied, and from where: (batch, length, source_length), an array.
+    """The probability that each generated token was copied from each source token, (batch, length, source_length).
 
     Arguments as in `copy_logits`; `written` (batch, length) ids. A row sums to the probability that the token was
     copied at all, given that it was written: (1 - p) c(w) / P(w).

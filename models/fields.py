@@ -1,4 +1,4 @@
-"""What the fields of a configuration may hold: kinds, bounds and choices, said once, where a field is declared.
+"""The types, bounds and choices of configuration fields, declared once with each field.
 
     layers: Depth
     clip_norm: Rate | None
@@ -30,7 +30,7 @@ _SHORT.maxstring = 60
 
 @dataclass(frozen=True)
 class Bounds:
-    """A number from `low` to `high`; with `above` or `below` the end itself is out."""
+    """A number from `low` to `high`; `above` and `below` exclude the bound itself."""
 
     low: float
     high: float = math.inf
@@ -60,7 +60,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What `check` takes without a ValueError; `words` says which that is."""
+    """A value that `check` accepts without a ValueError; `words` describes these values."""
 
     check: Callable[[Any], Any]
     words: str
@@ -102,7 +102,7 @@ class Flag:
 
 
 def setting(default: Any = MISSING, *, help: str, flag: Flag | None = None) -> Any:
-    """A field of a dataclass: what it is for, in words, and the option that sets it. A subclass that gives the field
+    """A field of a dataclass with its help text and the option that sets it. A subclass that gives the field
     another default has the same words and option.
     """
     return field(default=default, metadata={"help": help, "flag": flag})
@@ -128,14 +128,14 @@ _hints: Callable[[Any], dict[str, Any]] = cache(partial(typing.get_type_hints, i
 
 
 def check_fields(owner: Any) -> None:
-    """Raise ValueError, naming the field, unless every field of a dataclass instance holds what it may."""
+    """Raise ValueError, naming the field, unless every field of a dataclass instance has an allowed value."""
     for name, kind in field_kinds(type(owner)).items():
         if not fits(kind, value := getattr(owner, name)):
             raise ValueError(f"{name} is {short(value)}, it must be {described(kind)}")
 
 
 def fits(kind: Any, value: Any) -> bool:
-    """Whether an annotation allows a value. Python's kinds and NumPy's scalars count alike; True is no number."""
+    """Whether an annotation allows a value. NumPy's scalars count like Python's; True is not a number."""
     alternatives, optional = _alternatives(kind)
     if value is None or kind is Any:
         return optional or kind is Any
@@ -162,7 +162,7 @@ def fits(kind: Any, value: Any) -> bool:
 
 
 def parse_value(kind: Any, text: str) -> Any:
-    """The value that a text means, "none" where there may be none. Raises ValueError unless `kind` allows it."""
+    """Parse a value from text; "none" means None where `kind` allows it. Raises ValueError for other values."""
     if _alternatives(kind)[1] and text.lower() == "none":
         return None
     plain, _ = plain_kind(kind)
@@ -212,7 +212,7 @@ def plain_kind(kind: Any) -> tuple[Any, Any]:
 
 
 def short(value: Any) -> str:
-    """A value as it is written in Python, abridged if it is long or deep."""
+    """The repr of a value, abridged if it is long or deep."""
     return _SHORT.repr(value)
 
 

@@ -1,4 +1,4 @@
-"""What a training run is made of, one dataclass a task: the sizes of the model, and how it is trained.
+"""Hyperparameters of a training run, one dataclass per task: the model's sizes and the training options.
 
 A field's annotation says which values it takes, its `setting` what it is for and whether the command line has a flag
 for it. `--set`, the flags, their help and their errors are generated from the fields (`train.cli.training`).
@@ -47,7 +47,7 @@ Betas = tuple[Fraction, Fraction]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preset:
-    """What the runs of all tasks have in common: the Transformer's sizes and options, and how it is trained.
+    """The hyperparameters that all tasks share: the Transformer's sizes and options, and training options.
 
     Raises ValueError for a value that its field does not allow, see `fields`.
     """
@@ -137,7 +137,7 @@ class Preset:
         check_fields(self)
 
     def _shared(self, *names: str) -> dict[str, Any]:
-        """What a model's configuration takes by the same names as this preset has it."""
+        """The fields that this preset and the model's configuration share."""
         sizes = ("d_model", "nhead", "dim_feedforward", "dropout")
         kinds = ("norm_first", "activation", "norm", "bias", "positions", "pattern")
         return {name: getattr(self, name) for name in (*sizes, *kinds, *names)}
@@ -162,7 +162,7 @@ class TranslationPreset(Preset):
     test_size: Count | None = setting(None, help="number of test texts to evaluate; none for all")
 
     def model_config(self, vocab_size: int, pad_id: int) -> Seq2SeqConfig:
-        """The model for a vocabulary of `vocab_size` tokens (it may be smaller than what was asked for)."""
+        """The model for a vocabulary of `vocab_size` tokens, which may be smaller than the preset's."""
         return Seq2SeqConfig(
             source_vocab_size=vocab_size,
             target_vocab_size=vocab_size,
@@ -239,7 +239,7 @@ class ClassifierPreset(Preset):
     weighted: bool = setting(True, help="weight each class by its inverse frequency, capped at 10")
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
-        """The model for so many words and classes."""
+        """The model for this number of words and classes."""
         return ClassifierConfig(
             vocab_size, classes, pad_id=pad_id, **self._shared("layers", "max_length", "pooling", "token_dropout")
         )

@@ -28,7 +28,7 @@ from .options import ModelOptions
 
 @dataclasses.dataclass(frozen=True)
 class LanguageModelConfig(ModelOptions):
-    """What a LanguageModel is built from.
+    """The configuration of a LanguageModel.
 
     Args:
         vocab_size: number of token ids.

@@ -1,4 +1,4 @@
-"""Named presets: the values of `hyperparameters` for each report, small, for a laptop, and as the report has them."""
+"""Named presets of each report's hyperparameters: tiny, for a laptop, and with the report's values."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ EN_FR_PRESETS = {
 
 
 def _sized(presets: dict[str, Any], name: str, data: str) -> Any:
-    """The preset of this name, or that of this name and these data, where there is one."""
+    """The preset for this name and data set, if there is one, else the one for this name."""
     return presets.get(f"{name} {data}", presets[name])
 
 

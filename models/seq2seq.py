@@ -32,7 +32,7 @@ from .options import ModelOptions
 
 @dataclasses.dataclass(frozen=True)
 class Seq2SeqConfig(ModelOptions):
-    """What a Seq2SeqTransformer is built from.
+    """The configuration of a Seq2SeqTransformer.
 
     Args:
         source_vocab_size, target_vocab_size: numbers of token ids.
@@ -188,7 +188,7 @@ class Seq2SeqTransformer(Module):
     def _to_mix(
         self, target: Any, memory: Tensor, memory_lengths: Any, cross_weights: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The logits of the vocabulary, the gate and the attention that `copying` makes a mixture of."""
+        """The logits of the vocabulary, the gate and the attention that `copying` mixes."""
         last: list[Tensor] = []
         x = self._decoded(target, memory, memory_lengths, cross_weights, last)
         return self.output(x), self.copy_gate(x), last[0].mean(axis=1)
@@ -234,7 +234,7 @@ class Seq2SeqTransformer(Module):
         return value + coverage * coverage_loss(weights, labels != pad_id) if coverage else value
 
     def copied(self, source: Any, target: Any, written: Any) -> Any:
-        """How probably each of `written` (batch, target_length) was copied from each source token, an array.
+        """The probability that each token of `written` (batch, target_length) was copied from each source token.
 
         `source` and `target` are those of `forward`, which predicts `written`; see `copying.copied_shares`.
         """

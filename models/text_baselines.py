@@ -1,4 +1,4 @@
-"""Baselines from counts of words: naive Bayes, TF-IDF regression, the nearest text, word-for-word translation.
+"""Baselines from word counts: naive Bayes, TF-IDF regression, the nearest text, word-for-word translation.
 
 A neural model is worth its cost only where it beats these. All are NumPy alone and take seconds.
 """
@@ -115,13 +115,13 @@ class NaiveBayes:
         self._prior = np.log(np.maximum(np.bincount(labels, minlength=classes), 1e-9) / len(labels))
 
     def choose(self, texts: Sequence[str], labels: np.ndarray) -> NaiveBayes:
-        """Take the `alpha` of `ALPHAS` with the best accuracy on these texts, which should be held out."""
+        """Choose the `alpha` from `ALPHAS` with the best accuracy on these texts, which should be held out."""
         scores = [np.mean(self.predict(texts, alpha) == labels) for alpha in self.ALPHAS]
         self.alpha = self.ALPHAS[int(np.argmax(scores))]
         return self
 
     def predict(self, texts: Sequence[str], alpha: float | None = None) -> np.ndarray:
-        """(texts,): the likeliest class of each text, with another `alpha` than its own if given."""
+        """(texts,): the most probable class of each text; `alpha` replaces the model's own."""
         alpha = self.alpha if alpha is None else alpha
         totals = self._counts.sum(axis=0) + alpha * len(self.vocabulary)
         bags = self.vocabulary.counts(texts)
@@ -185,7 +185,7 @@ class TfIdfRegression:
         weights[rows] -= self.RATE * gradient / np.sqrt(squares[rows])
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """(texts,): the likeliest class of each text."""
+        """(texts,): the most probable class of each text."""
         return self._scores(self.vocabulary.tf_idf(texts), self.weights).argmax(axis=1)
 
 
@@ -207,7 +207,7 @@ def nearest(texts: Sequence[str], among: Sequence[str]) -> np.ndarray:
 
 
 class WordForWord:
-    """Translate each word by the target word that IBM's model 1 finds likeliest; unknown words are copied.
+    """Replace each word by its most probable translation in IBM model 1; unknown words are copied.
 
     Args:
         pairs: (source, target) sentences.

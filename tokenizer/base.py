@@ -53,7 +53,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        """A printable string for each id, for display only: joined, they need not give the text.
+        """A printable string for each id, for display only; joined, the strings need not equal the text.
 
         Raises:
             InputError: an id is not in `range(vocab_size)`.
@@ -77,7 +77,7 @@ class Tokenizer(ABC):
         """
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
-        """The ids of `text`, with `bos_id` before and `eos_id` after them if asked for."""
+        """The ids of `text`, with `bos_id` before and `eos_id` after them if requested."""
         ids = self._encode(text)
         if add_bos:
             ids = [self.bos_id, *ids]

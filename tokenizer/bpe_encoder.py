@@ -1,4 +1,4 @@
-"""Applying merges to one word: the pair that was learned first is merged first, and of equal pairs the leftmost.
+"""Applies merges to one word: the pair learned first is merged first, from left to right.
 
 Three algorithms with the same result. A usual word has a dozen bytes, and the fastest way is to search a short list for
 the smallest rank. Its time grows with the square of the length, so a longer word goes through a heap, which also serves
@@ -54,7 +54,7 @@ class BPEEncoder:
         return self._encode_by_heap(word, 0.0, Random(0))
 
     def encode_with_dropout(self, word: bytes, dropout: float, generator: Random) -> list[int]:
-        """The ids of a word if each merge, each time it is possible, is left out with the probability `dropout`.
+        """The ids of a word if each possible merge is skipped with probability `dropout`.
 
         BPE-dropout: Provilkov, Emelianenko and Voita 2020, algorithm 1.
         """

@@ -1,4 +1,4 @@
-"""Byte-pair encoding as the paper describes it: a trainer to read, and the reference to test the fast one against.
+"""Byte-pair encoding as in the paper: a readable trainer, and the reference for tests of the fast one.
 
 Training (Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2)
 starts with every word as a sequence of bytes and repeats: count all pairs of neighbours, make the most frequent pair a

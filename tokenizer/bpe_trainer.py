@@ -114,7 +114,7 @@ class _TrackedPairs:
         self._level = np.iinfo(np.int64).max  # pairs with at least this count are sorted; it falls step by step
 
     def most_frequent(self) -> Iterator[Pair]:
-        """The pairs with the highest counts, equal counts by smaller ids first. Not all that are tracked."""
+        """Some of the tracked pairs with the highest counts; equal counts by ascending ids."""
         chosen = np.flatnonzero(self._counts >= self._level)
         if not chosen.size:
             cut = max(len(self._counts) - _CANDIDATES, 0)
@@ -125,7 +125,7 @@ class _TrackedPairs:
         return zip(left.tolist(), right.tolist(), strict=True)
 
     def take(self, left: Ints, right: Ints) -> list[Ints]:
-        """The positions of each of these pairs, some of them out of date. The pairs are no longer tracked."""
+        """The positions of each of these pairs, which may be out of date; stops tracking the pairs."""
         codes = pack(left, right)
         self._counts[np.searchsorted(self._codes, codes)] = 0
         return [self._positions.pop(code) for code in codes.tolist()]

@@ -1,4 +1,4 @@
-"""A printable character for each of the 256 bytes: how byte-level BPE writes its tokens down.
+"""A printable character for each of the 256 bytes, with which vocabulary files write byte-level tokens.
 
 A token is a string of bytes and need not be valid UTF-8, but JSON holds text. GPT-2's tokenizer (Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2, and the code released with it) therefore gives each
@@ -31,7 +31,7 @@ _BYTE_TABLE = _ByteTable({ord(character): chr(byte) for character, byte in CHARA
 
 
 def bytes_to_text(token: bytes) -> str:
-    """The token as a vocabulary file writes it: a character for each byte."""
+    """The token in the notation of vocabulary files: a character for each byte."""
     return "".join([BYTE_TO_CHARACTER[byte] for byte in token])
 
 

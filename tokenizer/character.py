@@ -96,7 +96,7 @@ class CharacterTokenizer(VocabularyTokenizer):
         min_frequency: int = 1,
         alphabet: str | None = DEFAULT_ALPHABET,
     ) -> Self:
-        """Take the characters of the cleaned texts: all, or the most frequent ones that fit `vocab_size`.
+        """Make a tokenizer from the characters of the cleaned texts: all, or the most frequent that fit `vocab_size`.
 
         Raises:
             InputError: there is no text, or `vocab_size` is too small for a character.

@@ -55,7 +55,7 @@ class ChunkCounts:
         self.size += sum(map(len, islice(reversed(self._long), len(self._long) - known)))
 
     def take(self) -> dict[bytes, int]:
-        """The counts so far. This ends the use of the object: go on with a new one."""
+        """The counts so far. The object can't be used afterwards."""
         result = dict(self._long)
         if self._short:
             numbers, counts = np.concatenate(self._short), np.concatenate(self._counts)
@@ -70,5 +70,5 @@ class ChunkCounts:
 
 
 def _first_of_equals(ordered: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Where each different number begins in sorted numbers."""
+    """The start of each distinct number in sorted numbers."""
     return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]

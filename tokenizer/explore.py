@@ -1,4 +1,4 @@
-"""Figures about a BPE tokenizer: its compression, token lengths and merges, and how it splits a text."""
+"""Statistics of a BPE tokenizer: compression, token lengths, merges, and how it splits a text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BACKGROUNDS = (217, 229, 157, 153, 183, 223)
 
 @dataclass(frozen=True)
 class Compression:
-    """What a vocabulary size does to a text.
+    """The compression of a text by one vocabulary size.
 
     Attributes:
         vocab_size: number of tokens.
@@ -43,7 +43,7 @@ class MergeTree:
 
 
 def with_fewer_tokens(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer:
-    """The tokenizer as it was when its training had made `vocab_size` tokens."""
+    """The tokenizer with its first `vocab_size` tokens only."""
     vocab = {token: id for token, id in tokenizer.vocab.items() if id < vocab_size}
     merges = [pair for pair in tokenizer.merges if tokenizer.vocab[pair[0] + pair[1]] < vocab_size]
     return BPETokenizer(vocab, merges, added_tokens=tokenizer.added_tokens, pattern=tokenizer.pattern)

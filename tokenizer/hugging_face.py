@@ -1,4 +1,4 @@
-"""Other projects' tokenizers, run by Hugging Face's package `tokenizers`: they are loaded, not trained."""
+"""Tokenizers of other projects, run by Hugging Face's package `tokenizers`; they can be loaded, not trained."""
 
 from __future__ import annotations
 

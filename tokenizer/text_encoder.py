@@ -1,4 +1,4 @@
-"""From a text to ids with a cache of the words seen before, which are most of a text."""
+"""Encodes texts with a cache of words, since most words of a text have occurred before."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ GONE = -2  # merged into the token before it
 
 
 class Replaced(NamedTuple):
-    """What surrounds k replaced pairs; each field is an array of length k.
+    """The neighbours of k replaced pairs; each field is an array of length k.
 
     Attributes:
         position: index of the merged token in the array.

@@ -66,7 +66,7 @@ class VocabularyTokenizer(Tokenizer):
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
-        """The arguments of the class besides the vocabulary, in a form that JSON can hold."""
+        """The arguments of the class except the vocabulary, as JSON values."""
 
     def save(self, path: str | Path) -> None:
         special = len(self.special_ids)

@@ -20,7 +20,7 @@ _PUNCTUATION = re.compile(r"(?!(?<=\w)'(?=\w))[^\w\s]|_")
 
 
 def preprocess(text: str, *, lowercase: bool = True, punctuation: bool = False) -> str:
-    """A text as the news classifier reads it, words separated by single blanks.
+    """Preprocess a text for the news classifier; words are separated by single blanks.
 
     In this order: lower case; URLs removed; HTML tags removed and entities replaced by their characters; punctuation
     removed (unless `punctuation`); white space reduced to single blanks.
@@ -74,7 +74,7 @@ class WordTokenizer(VocabularyTokenizer):
         lowercase: bool = True,
         punctuation: bool = False,
     ) -> Self:
-        """Take the words of `texts`: all, or the most frequent ones that fit `vocab_size`.
+        """Make a tokenizer from the words of `texts`: all, or the most frequent ones that fit `vocab_size`.
 
         Raises:
             InputError: there is no text, or `vocab_size` is too small for a word.

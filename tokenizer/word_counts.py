@@ -1,4 +1,4 @@
-"""How often each word of a corpus occurs: all that BPE training needs of the text.
+"""Counts the words of a corpus; BPE training needs nothing else of the text.
 
 A plain loop runs the pre-tokenizer's expression over the whole text, and that takes longer than the rest of training
 together. Here the text is first split at blanks, which is far cheaper, and equal chunks are counted together; the

@@ -22,7 +22,7 @@ class Affine:
         self.xp, self.dtype = array_module(weight), weight.dtype
 
     def buffer(self, rows: int) -> Any:
-        """An array for the results of up to this many rows."""
+        """An array for the results of at most this many rows."""
         return self.xp.empty((rows, self.out_features), self.dtype)
 
     def __call__(self, x: Any, buffer: Any = None, relu: bool = False) -> Any:

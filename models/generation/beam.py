@@ -1,4 +1,4 @@
-"""Beam search: several partial sequences of each sentence side by side."""
+"""Beam search: keeps several partial sequences of each sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Candidate = tuple[float, int, int]
 
 
 class BeamStep(NamedTuple):
-    """What one step of a beam search did with one sentence; reported before `select` changes the state.
+    """The result of one step of a beam search for one sentence, reported before `select` changes the state.
 
     Attributes:
         sentence: the row of the state in which it began.

@@ -1,4 +1,4 @@
-"""Decoding with a cache: each step computes the new tokens alone, on plain arrays, without an autograd graph.
+"""Decoding with a cache: each step computes only the new tokens, on plain arrays, without an autograd graph.
 
 The arithmetic is that of the layers in `nn`; tests compare the two.
 """

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: of many sequences drawn from a model, the one that is most like all the others.
+"""Minimum Bayes risk: selects the sampled sequence that is most similar to the others.
 
 The likeliest sequence of a model that is unsure is often a bad one: short, or a common phrase. Draw n sequences, treat
 them as n opinions of what the output should be, and take the one with the highest mean similarity to the others:
@@ -18,12 +18,12 @@ import numpy as np
 
 from .rules import Hypothesis
 
-#: The ids of a sequence -> what two sequences are compared by, such as the words that the ids stand for.
+#: The ids of a sequence -> the units that are compared, such as the words that the ids represent.
 Compared = Callable[[list[int]], Sequence[Hashable]]
 
 
 def by_consensus(drawn: Sequence[Hypothesis], compared: Compared | None = None) -> list[Hypothesis]:
-    """The different sequences among those drawn for one text, the one most like the others first.
+    """The distinct sequences sampled for one text, the one most similar to the others first.
 
     Scores become mean similarities to the other draws, 0 to 1. A sequence that was drawn twice is like its twin. They
     are compared by their ids if `compared` is None.

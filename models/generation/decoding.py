@@ -16,7 +16,7 @@ from ...autograd.backend import array_module, to_device
 
 
 class DecodingState(Protocol):
-    """`rows` sequences of equal length that a model generates side by side.
+    """`rows` sequences of equal length that a model generates together.
 
     All sequences are at the same position: where some have a longer prompt, the search feeds its tokens one by one.
     Several sequences may belong to one sentence (beams); these have consecutive rows.
@@ -47,7 +47,7 @@ class DecodingState(Protocol):
         ...
 
     def select(self, rows: np.ndarray, width: int = 1) -> None:
-        """Keep these sequences, in this order.
+        """Keep only these sequences, in this order.
 
         Args:
             rows: host integers. Rows that are left out are dropped; a row may occur several times.

@@ -1,4 +1,4 @@
-"""Generating token by token, the likeliest or one drawn at random; also as a stream."""
+"""Generation token by token, greedy or by sampling; also as a stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DecodingStep(NamedTuple):
 
 
 def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
-    """The Choice of greedy search: the largest logit, of equal ones the smallest id."""
+    """The Choice of greedy search: the largest logit; ties go to the smallest id."""
     if array_module(logits) is not np:
         return logits.argmax(axis=1)
     chosen = np.empty(len(logits), np.int64)
@@ -42,7 +42,7 @@ def likeliest(logits: Any, sequences: np.ndarray, wanted: np.ndarray) -> Any:
 
 
 def greedy_search(state: DecodingState, rules: Rules, *, scores: bool = True) -> list[Hypothesis]:
-    """The likeliest token at each step: one Hypothesis for each row of the state.
+    """Greedy search: the most probable token at each step. Returns a Hypothesis for each row of the state.
 
     Without `scores` they are NaN, which saves the sum over the vocabulary.
     """
@@ -63,7 +63,7 @@ def stream(state: DecodingState, rules: Rules, choose: Choice = likeliest) -> It
 
 
 def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> list[Hypothesis]:
-    """Extend every sequence with the tokens of `choose` until all have ended; those that have leave the batch.
+    """Extend every sequence with the tokens of `choose` until all have ended; ended ones leave the batch.
 
     Raises ValueError if a logit is NaN.
     """
@@ -78,7 +78,7 @@ def decode(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool =
 
 
 def steps(state: DecodingState, rules: Rules, choose: Choice, *, scores: bool = True) -> Iterator[DecodingStep]:
-    """The generation step by step; the first steps are the part of the prefix that all sequences have.
+    """Yield the generation step by step; the first steps are the prefix that all sequences share.
 
     Without `scores` the log-probabilities are NaN.
     """

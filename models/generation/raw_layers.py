@@ -51,13 +51,13 @@ def normalised(x: Any, weight: Any, bias: Any, eps: float) -> Any:
 
 @replaceable
 def attend_few(output: Affine, q: Any, keys: Any, values: Any, bias: Any) -> Any:
-    """The results of `attend` for few queries in a decoder with this output layer; None: `attend` computes them."""
+    """A faster `attend` for few queries in a decoder with this output layer; None to use `attend`."""
     return None
 
 
 @replaceable
 def screen_of(output: Affine) -> Any:
-    """What finds the few logits that matter without computing all; None: all are computed."""
+    """A `Screen` that computes only the largest logits; None to compute all."""
     return None
 
 
@@ -101,7 +101,7 @@ def attend(
 
 
 def _by_group(x: Any, shared: Any) -> Any:
-    """x (batch, heads, n, a) @ shared (batch, kv_heads, a, b), each head of which serves a group of heads of x."""
+    """x (batch, heads, n, a) @ shared (batch, kv_heads, a, b), each head of which a group of heads of x shares."""
     (batch, heads), kv_heads = x.shape[:2], shared.shape[1]
     if heads == kv_heads:
         return x @ shared
@@ -217,5 +217,5 @@ class RawDecoder:
 
     @functools.cached_property
     def screen(self) -> Any:
-        """What finds the largest logits without computing all, where that can be had and pays; else None."""
+        """A `Screen` of the output layer, if it is supported and faster; else None."""
         return screen_of(self.output)

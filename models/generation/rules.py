@@ -1,4 +1,4 @@
-"""Rules for every strategy: how a sequence begins and ends, how long it may be, what it may not repeat."""
+"""Rules for all strategies: the beginning, end, length and repetitions of a sequence."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Rules:
 
     @property
     def ruled_out(self) -> tuple[int, ...] | None:
-        """All tokens that these rules may ever rule out; None if they can be any, or if rules change logits."""
+        """All tokens that these rules may rule out; None if any token may be, or if the rules change logits."""
         if self.no_repeat_ngram or self.repetition_penalty != 1.0:
             return None
         return (*self.forbidden, *self.ends) if self.min_length or self.min_total else self.forbidden
@@ -83,7 +83,7 @@ class Rules:
 
 
 class SearchProgress:
-    """The tokens of the sequences that are still being generated, and what the rules say about the next token.
+    """The tokens of the unfinished sequences, and the rules for their next tokens.
 
     Attributes:
         history: (rows, capacity) host integers; the first `length` columns are prefix and generated tokens.

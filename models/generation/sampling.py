@@ -95,7 +95,7 @@ def sample(
     top_p: float = 1.0,
     seed: int | Sequence[Any] = 0,
 ) -> list[Hypothesis]:
-    """Sequences drawn at random, one for each row of the state; arguments as in `Sampler`.
+    """Sample a sequence for each row of the state; arguments as in `Sampler`.
 
     The score of a hypothesis is its log-probability under the model, without temperature, top-k and top-p.
     """

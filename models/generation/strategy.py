@@ -19,7 +19,7 @@ from .sampling import sample
 
 @dataclass(frozen=True)
 class Strategy:
-    """How to generate. Each field is explained where it is used.
+    """The options of a generation. Each field is explained where it is used.
 
     Args:
         beam, alpha, coverage, n_best: of `beam_search`; a beam of 1 (and n_best 1) is greedy search.

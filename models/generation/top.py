@@ -1,4 +1,4 @@
-"""The largest logits of a row and the logarithm of the sum of all, for vocabularies of tens of thousands of tokens.
+"""The largest logits and the log-sum-exp of each row, for vocabularies of tens of thousands of tokens.
 
 Both need care to be fast: at 128 sequences and 50,000 tokens, sorting takes longer than the whole model.
 """
@@ -59,7 +59,7 @@ def shifted(logits: Any, dtype: Any, xp: Any) -> Any:
 
 @replaceable
 def top_k(logits: Any, k: int) -> tuple[Any, Any]:
-    """The k largest of each row, largest first, equal ones by smaller id.
+    """The k largest logits of each row, in descending order; ties by ascending id.
 
     Returns values (rows, k) and ids (rows, k) of logits (rows, vocab_size), k at most vocab_size. Raises ValueError for
     NaN, and for a k of 0.

@@ -37,7 +37,7 @@ def config_here(config: dict[str, Any]) -> ClassifierConfig:
 
 
 def classes_of(config: dict[str, Any]) -> int:
-    """The number of classes: two unless the file says more."""
+    """The number of classes: two unless the file names another number."""
     refuse(config, problem_type=config.get("problem_type") and "single_label_classification")
     return len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels", 2))
 

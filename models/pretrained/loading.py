@@ -1,4 +1,4 @@
-"""From a folder to a model."""
+"""Loads a model from a folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHOWN = 3  # problems of the weights that a message names
 
 
 class Pretrained(NamedTuple):
-    """The content of a folder.
+    """A loaded model with its tokenizer and generation options.
 
     Attributes:
         model: a Seq2SeqTransformer, LanguageModel or TransformerClassifier in evaluation mode.

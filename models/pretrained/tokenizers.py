@@ -108,7 +108,7 @@ def _text(token: Any) -> str:
 
 
 def _template_of(processor: Mapping[str, Any] | None) -> list[str | bool]:
-    """What a tokenizer.json's post_processor makes of a text: special tokens, and False for the text; [] for nothing.
+    """The template of a tokenizer.json's post_processor: special tokens, and False for the text; [] for none.
     """
     if processor is None:
         return []

@@ -1,4 +1,4 @@
-"""Models that come with handloom: they answer without training and without a network.
+"""Models included in handloom, usable without training or a network.
 
 Each is the folder of a run, its weights in half precision, with a card, README.md, that says what the model was trained
 on and with which command, what it scores, and what it can't do. `python -m benchmarks.shipped_model RUN` makes one.

@@ -275,8 +275,8 @@ class RunFolder:
 
     @property
     def stays(self) -> bool:
-        """Whether the run stays, and can go on, if it fails now. A new run does if it has logged or saved an update,
-        or has cells.
+        """Whether the run is kept, so that it can be resumed, if it fails now. A new run is kept if it has logged or
+        saved an update, or has cells.
         """
         if not self._created or self.model_path.exists() or self.metrics_path.exists():
             return True

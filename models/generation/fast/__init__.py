@@ -1,4 +1,4 @@
-"""What makes decoding quicker on a CPU, and nothing else.
+"""Faster implementations of decoding on a CPU.
 
 Products of few rows and attention of few queries on a team of threads, screening of the vocabulary, and compiled passes
 over rows.

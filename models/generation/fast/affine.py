@@ -142,7 +142,7 @@ def pack(layers: list[PackedAffine]) -> None:
 
 
 def in_loops(layers: list[PackedAffine]) -> bool:
-    """Whether `few_rows` can multiply these, and pays: with less than a million weights its helpers gain nothing."""
+    """Whether `few_rows` can multiply these and is faster: for less than a million weights its threads gain nothing."""
     arrays = [array for layer in layers for array in (layer.weight, layer.bias) if array is not None]
     return (
         array_module(*arrays) is np

@@ -17,7 +17,7 @@ MAX_BY_LOOP = 64  # a loop that keeps the largest numbers sorted is slow for mor
 
 
 def for_loops(logits: Any) -> bool:
-    """Whether the loops can be had for these rows."""
+    """Whether compiled loops are available for these rows."""
     if compiled.unsupported_reason([logits], {}) is not None:
         return False
     return logits.strides[0] >= 0 and logits.strides[1] == logits.itemsize

@@ -1,4 +1,4 @@
-"""Which logits can be the largest: bounds of all from weights of 8 bits, and the exact values of a few.
+"""Finds the largest logits: bounds of all logits from 8-bit weights, exact values of a few.
 
 Greedy search wants the largest logit only, yet with a vocabulary of tens of thousands of tokens the output layer is a
 third to a half of its time. Weights of 8 bits take a quarter of the memory, and processors multiply several times as
@@ -41,7 +41,7 @@ _SMALLEST = np.float32(1e-15)  # of units and lengths: products of two are far f
 
 
 class Screen:
-    """An output layer x W^T + b of which only the logits that can be the largest are computed.
+    """An output layer x W^T + b that computes only the logits that can be the largest.
 
     Args:
         weight: (vocabulary, features) float32, contiguous; not copied, and must not change.
@@ -107,7 +107,7 @@ def _counts(vocabulary: int, may_ban: tuple[int, ...]) -> np.ndarray:
 
 
 def screen(weight: Any, bias: Any) -> Screen | None:
-    """A Screen of this output layer; None where it can't be had, or gains nothing."""
+    """A Screen of this output layer; None if it is not supported or gains nothing."""
     arrays = weight, bias
     if array_module(*arrays) is not np or any(a.dtype != np.float32 or not a.flags.c_contiguous for a in arrays):
         return None
@@ -219,7 +219,7 @@ def _bound(arguments, part):
 
 @job
 def _compute(arguments, part):
-    """The logits of some rows where they can be the largest, and whether these are few enough."""
+    """Compute the logits of some rows that can be the largest; returns whether these are few enough."""
     rows, features, vocabulary, gap, most = integers(arguments, 5)
     weight_at, bias_at, x_at, logits_at, lower_at, enough_at = integers(arguments + 5 * INTEGER, 6)
     weight, bias = floats(weight_at, (vocabulary, features)), floats(bias_at, vocabulary)

@@ -1,4 +1,4 @@
-"""Work for several threads that wait for it in compiled code.
+"""A team of threads that wait for work in compiled code.
 
 A decoding step has dozens of products, each of which takes one thread 50 microseconds to 10 milliseconds. Dividing them
 by `autograd.fast.parallel` costs up to half of what it gains: its threads sleep between jobs, which takes 40 to 300
@@ -104,7 +104,7 @@ def _store(context, address, value):
 
 @intrinsic
 def _add(context, address, value):
-    """Add to the integer at an address, which no other thread does meanwhile; what it was before."""
+    """Add to the integer at an address atomically; returns its previous value."""
 
     def write(context, builder, signature, arguments):
         place = _integer_at(builder, arguments[0])
@@ -250,7 +250,7 @@ class _Team:
         _lead(self.board, self.at, function, arguments)
 
     def close(self) -> None:
-        """End the helpers, before the code that they run is gone."""
+        """End the helpers before their code is freed."""
         self.closed = True
         self.board[_WANTED] = 0
         for helper in self.helpers:
@@ -263,7 +263,7 @@ _founding = threading.Lock()
 
 
 def run(function: Callable[[], Any], *arguments: int) -> None:
-    """Compute all parts of a `job` with these arguments, integers and addresses, on as many threads as ops use."""
+    """Compute all parts of a `job` with these integers and addresses as arguments, on as many threads as ops use."""
     numbers = np.array(arguments, np.int64)
     _found().run(function().address, numbers.ctypes.data, get_num_threads() - 1)
 
@@ -287,7 +287,7 @@ def _close() -> None:
 
 
 def _forget() -> None:
-    """In a forked child the helpers are gone."""
+    """Reset the team in a forked child, which has no threads."""
     global _team, _founding
     _team, _founding = None, threading.Lock()
 
