@@ -1,4 +1,4 @@
-"""Each row of the table of conventions in docs/autograd.md, by the text of its first cell; by quick and plain implementations."""
+"""Each row of the table of conventions in docs/autograd_reference.md, by quick and plain implementations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from handloom.autograd import Parameter, Tensor, checkpoint, grad, ops, plain
 from handloom.train.optim.optimizers import Adam
 
-DOCS = Path(__file__).parents[3] / "docs" / "autograd.md"
+DOCS = Path(__file__).parents[3] / "docs" / "autograd_reference.md"
 NAN, INF = np.nan, np.inf
 ROWS: dict[str, Callable[[], None]] = {}
 

@@ -37,7 +37,7 @@ def test_quick_equals_plain(name: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", names_with("in place", "cpu", "blocked", "standard"))
 def test_quick_forms_round_about_as_well_as_plain_ones(name: str) -> None:
-    """Of all float32 samples, the worst error: at most twice the plain implementation's in outputs, three times in gradients."""
+    """The largest errors of all float32 samples: at most twice those of the plain one, three times for gradients."""
     spec, worst = CATALOGUE[name], {order: np.zeros(2) for order in range(3)}
     for single in samples_of(name, np.float32, 40):
         if single.kwargs.get("dropout") and single.kwargs.get("method") == "blocked":

@@ -1,4 +1,4 @@
-"""Where formulas need care: zeros, infinities, tails, padding, float16 sums; by quick implementations and by plain ones."""
+"""Where formulas need care: zeros, infinities, tails, padding, float16 sums; by quick and plain implementations."""
 
 from __future__ import annotations
 
