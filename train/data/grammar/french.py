@@ -1,4 +1,4 @@
-"""English-French sentence pairs from a small grammar.
+"""English-French sentence pairs from a small grammar, with the words of french.txt.
 
 It holds to what makes French agree: gender and number of determiner, adjective, predicate and the participle after
 être; elision (l'arbre, j'admire, n'oublie, parce qu'il); contraction (au, aux, du, des); bel, vieil and nouvel before a
@@ -11,38 +11,33 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .tables import read_tables
+from .tables import read_tables, sections
 
 Pair = tuple[str, str]  # English, French
 
 
 class FrenchNoun(NamedTuple):
-    """A noun in both languages, singular and plural."""
+    """A noun: singular and plural of both languages."""
 
-    english: str
-    english_plural: str
-    french: str
-    french_plural: str
+    english: list[str]
+    french: list[str]
     feminine: bool
 
 
 class FrenchAdjective(NamedTuple):
-    """An adjective: French forms, and whether it stands before the noun.
+    """An adjective: French masculine, feminine and their plurals, and whether it comes before the noun.
 
     `before_vowel` is the masculine singular before a vowel (bel, vieil, nouvel) where it differs.
     """
 
     english: str
-    masculine: str
-    feminine: str
-    masculine_plural: str
-    feminine_plural: str
-    precedes: str = ""
-    before_vowel: str = ""
+    french: list[str]
+    precedes: bool
+    before_vowel: str
 
 
 class FrenchVerb(NamedTuple):
-    """A verb in both languages; French verbs end in -er and are regular, so the stem says all.
+    """A verb; French ones end in -er and are regular, so the stem says all.
 
     `with_etre` builds the past with être, whose participle agrees with the subject.
     """
@@ -54,20 +49,6 @@ class FrenchVerb(NamedTuple):
     with_etre: str = ""
 
 
-def _noun(english: str, french: str, english_plural: str = "", french_plural: str = "") -> FrenchNoun:
-    article, french = french.split(" ", 1)
-    plurals = english_plural or english + "s", french_plural or french + "s"
-    return FrenchNoun(english, plurals[0], french, plurals[1], article == "la")
-
-
-_TABLES = read_tables("french.txt")
-PEOPLE, ANIMALS, THINGS, PLACES = (
-    [_noun(*cells) for cells in _TABLES[name]] for name in ("people", "animals", "things", "places")
-)
-ADJECTIVES, MOODS = ([FrenchAdjective(*cells) for cells in _TABLES[name]] for name in ("adjectives", "moods"))
-TRANSITIVE, INTRANSITIVE = ([FrenchVerb(*cells) for cells in _TABLES[name]] for name in ("transitive", "intransitive"))
-
-
 class NounPhrase(NamedTuple):
     """A noun phrase in both languages, and what agrees with it. `person` is 1 or 3."""
 
@@ -77,42 +58,46 @@ class NounPhrase(NamedTuple):
     plural: bool
     person: int = 3
 
-
-class Tense(NamedTuple):
-    """A tense with the adverbs that go with it."""
-
-    name: str
-    adverbs: tuple[Pair, ...]
+    @property
+    def ending(self) -> int:
+        """The column of its verb's forms: je, il, nous, ils."""
+        return (self.person == 3) + 2 * self.plural
 
 
-PRESENT = Tense("present", (("every day", "chaque jour"), ("in the morning", "le matin"), ("in winter", "en hiver")))
-PAST = Tense("past", (("yesterday", "hier"), ("last week", "la semaine dernière"), ("last night", "la nuit dernière")))
-FUTURE = Tense("future", (("tomorrow", "demain"), ("next year", "l'année prochaine"), ("soon", "bientôt")))
+def _noun(english: str, french: str, english_plural: str = "", french_plural: str = "") -> FrenchNoun:
+    article, french = french.split(" ", 1)
+    return FrenchNoun(
+        [english, english_plural or english + "s"], [french, french_plural or french + "s"], article == "la"
+    )
 
-_DETERMINERS = {  # English singular, plural; French masculine, feminine, before a vowel (m, f), plural
-    "the": ("the", "the", "le ", "la ", "l'", "l'", "les "),
-    "a": ("a", "", "un ", "une ", "un ", "une ", "des "),
-    "this": ("this", "these", "ce ", "cette ", "cet ", "cette ", "ces "),
-    "my": ("my", "my", "mon ", "ma ", "mon ", "mon ", "mes "),
-    "our": ("our", "our", "notre ", "notre ", "notre ", "notre ", "nos "),
-}
+
+def _adjective(english: str, *cells: str) -> FrenchAdjective:
+    precedes, before_vowel = (*cells[4:], "", "")[:2]
+    return FrenchAdjective(english, list(cells[:4]), bool(precedes), before_vowel or cells[0])
+
+
+_TABLES = read_tables("french.txt")
+PEOPLE, ANIMALS, THINGS, PLACES = (
+    [_noun(*cells) for cells in _TABLES[name]] for name in ("people", "animals", "things", "places")
+)
+ADJECTIVES, MOODS = ([_adjective(*cells) for cells in _TABLES[name]] for name in ("adjectives", "moods"))
+TRANSITIVE, INTRANSITIVE = ([FrenchVerb(*cells) for cells in _TABLES[name]] for name in ("transitive", "intransitive"))
+ADVERBS = sections(_TABLES, "adverbs")  # by tense: present, past, future
+_TENSES = list(ADVERBS)
+_DETERMINERS = {english: forms for english, *forms in _TABLES["determiners"]}
+_FORMS = {name: forms for name, *forms in _TABLES["forms"]}
 _PRONOUNS = [  # those of unknown gender can't be the subject of être with a participle
     NounPhrase("I", "je", False, False, 1),
     NounPhrase("we", "nous", False, True, 1),
     NounPhrase("he", "il", False, False),
     NounPhrase("she", "elle", True, False),
 ]
-_ETRE = {
-    "present": ("suis", "est", "sommes", "sont"),
-    "past": ("étais", "était", "étions", "étaient"),
-    "future": ("serai", "sera", "serons", "seront"),
-}
-_AVOIR = ("ai", "a", "avons", "ont")
-_ENDINGS = {"present": ("e", "e", "ons", "ent"), "future": ("erai", "era", "erons", "eront")}
+_BE = {"present": ["is", "are"], "past": ["was", "were"], "future": ["will be", "will be"]}
+_LINKS = (("and", "et"), ("but", "mais"), ("because", "parce que"))
 
 
 def starts_with_vowel(word: str) -> bool:
-    """Whether a word elides the word before it; every h of this lexicon is mute."""
+    """Whether a word elides what comes before it; every h of this lexicon is mute."""
     return word[0].lower() in "aeiouyéèêâîôh"
 
 
@@ -133,55 +118,52 @@ def contract(preposition: str, phrase: str) -> str:
 
 def agree(adjective: FrenchAdjective, feminine: bool, plural: bool) -> str:
     """The form of the adjective."""
-    if plural:
-        return adjective.feminine_plural if feminine else adjective.masculine_plural
-    return adjective.feminine if feminine else adjective.masculine
+    return adjective.french[feminine + 2 * plural]
 
 
 def noun_phrase(
     noun: FrenchNoun, determiner: str, plural: bool = False, adjective: FrenchAdjective | None = None
 ) -> NounPhrase:
     """Determiner, adjective and noun, in the order and the forms of each language."""
-    french = noun.french_plural if plural else noun.french
-    precedes = bool(adjective and adjective.precedes)
-    if adjective is not None:
+    english, french = noun.english[plural], noun.french[plural]
+    plural_before, *articles = _DETERMINERS[determiner]
+    before = plural_before if plural else determiner
+    if adjective:
+        english = f"{adjective.english} {english}"
         form = agree(adjective, noun.feminine, plural)
-        if precedes and not plural and not noun.feminine and adjective.before_vowel and starts_with_vowel(french):
+        if adjective.precedes and not plural and not noun.feminine and starts_with_vowel(french):
             form = adjective.before_vowel
-        french = f"{form} {french}" if precedes else f"{french} {form}"
-    english_forms, forms = _DETERMINERS[determiner][:2], _DETERMINERS[determiner][2:]
-    if plural:
-        article = "de " if determiner == "a" and precedes else forms[4]
-    else:
-        article = forms[2 * starts_with_vowel(french) + noun.feminine]
-    english = f"{adjective.english} " if adjective else ""
-    english += noun.english_plural if plural else noun.english
-    before = english_forms[plural]
+        french = f"{form} {french}" if adjective.precedes else f"{french} {form}"
     if before == "a" and english[0] in "aeiou":
         before = "an"
-    return NounPhrase(f"{before} {english}".strip(), article + french, noun.feminine, plural)
+    article = articles[4 if plural else 2 * starts_with_vowel(french) + noun.feminine]
+    if article == "des" and adjective and adjective.precedes:
+        article = "de"
+    french = article + ("" if article.endswith("'") else " ") + french
+    return NounPhrase(f"{before} {english}".strip(), french, noun.feminine, plural)
 
 
-def verb_phrase(verb: FrenchVerb, tense: Tense, subject: NounPhrase, negated: bool) -> Pair:
-    """The verb of a clause in both languages, without its subject; French with ne ... pas where it is negated."""
-    ending = (subject.person == 3) + 2 * subject.plural
-    singular_third = subject.person == 3 and not subject.plural
-    if tense is PRESENT:
-        english = verb.third if singular_third else verb.english
-        if negated:
-            english = f"{'does' if singular_third else 'do'} not {verb.english}"
-    elif tense is PAST:
-        english = f"did not {verb.english}" if negated else verb.past
-    else:
+def negate(finite: str) -> str:
+    """ne ... pas around the verb that is conjugated."""
+    return elide("ne", finite) + " pas"
+
+
+def verb_phrase(verb: FrenchVerb, tense: str, subject: NounPhrase, negated: bool) -> Pair:
+    """The verb of a clause in both languages, without its subject."""
+    third, rest = subject.person == 3 and not subject.plural, ""
+    if tense == "future":
         english = f"will {'not ' * negated}{verb.english}"
-    if tense is PAST:
-        participle = verb.stem + "é"
-        if verb.with_etre:
-            participle += "e" * subject.feminine + "s" * subject.plural
-        finite, rest = (_ETRE["present"] if verb.with_etre else _AVOIR)[ending], " " + participle
+    elif negated:
+        english = f"{'did' if tense == 'past' else 'does' if third else 'do'} not {verb.english}"
     else:
-        finite, rest = verb.stem + _ENDINGS[tense.name][ending], ""
-    return english, (elide("ne", finite) + " pas" if negated else finite) + rest
+        english = verb.past if tense == "past" else verb.third if third else verb.english
+    if tense == "past":
+        finite, rest = _FORMS["être present" if verb.with_etre else "avoir"][subject.ending], f" {verb.stem}é"
+        if verb.with_etre:
+            rest += "e" * subject.feminine + "s" * subject.plural
+    else:
+        finite = verb.stem + _FORMS[tense][subject.ending]
+    return english, (negate(finite) if negated else finite) + rest
 
 
 def with_subject(subject: NounPhrase, verb: str) -> str:
@@ -193,108 +175,92 @@ class FrenchStories:
     """Draws clauses and sentences."""
 
     def __init__(self, rng: random.Random):
-        self.rng = rng
+        self.choice, self.random = rng.choice, rng.random
 
-    def person(self, pronouns: bool = True) -> NounPhrase:
+    def person(self) -> NounPhrase:
         """A subject: mostly a noun phrase, sometimes a pronoun."""
-        if pronouns and self.rng.random() < 0.25:
-            return self.rng.choice(_PRONOUNS)
-        noun = self.rng.choice(PEOPLE + ANIMALS)
-        mood = self.rng.choice(MOODS) if self.rng.random() < 0.25 else None
-        determiner = self.rng.choice(("the", "the", "a", "this", "my", "our"))
-        return noun_phrase(noun, determiner, self.rng.random() < 0.3, mood)
+        if self.random() < 0.25:
+            return self.choice(_PRONOUNS)
+        noun = self.choice(PEOPLE + ANIMALS)
+        mood = self.choice(MOODS) if self.random() < 0.25 else None
+        return noun_phrase(noun, self.choice(("the", "the", "a", "this", "my", "our")), self.random() < 0.3, mood)
 
     def thing(self) -> NounPhrase:
         """An object, sometimes with its owner: the teacher's book, le livre du professeur."""
-        if self.rng.random() < 0.15:
-            owner = noun_phrase(self.rng.choice(PEOPLE), "the")
-            noun = self.rng.choice(THINGS)
-            plain = noun_phrase(noun, "the")
-            english = f"{owner.english}'s {noun.english}"
-            return NounPhrase(english, f"{plain.french} {contract('de', owner.french)}", noun.feminine, False)
-        if self.rng.random() < 0.2:
-            return noun_phrase(self.rng.choice(PEOPLE + ANIMALS), self.rng.choice(("the", "a", "this")))
-        adjective = self.rng.choice(ADJECTIVES) if self.rng.random() < 0.5 else None
-        determiner = self.rng.choice(("the", "a", "this", "my", "our"))
-        return noun_phrase(self.rng.choice(THINGS), determiner, self.rng.random() < 0.3, adjective)
+        if self.random() < 0.15:
+            owner, thing = noun_phrase(self.choice(PEOPLE), "the"), self.choice(THINGS)
+            french = f"{noun_phrase(thing, 'the').french} {contract('de', owner.french)}"
+            return NounPhrase(f"{owner.english}'s {thing.english[0]}", french, thing.feminine, False)
+        if self.random() < 0.2:
+            return noun_phrase(self.choice(PEOPLE + ANIMALS), self.choice(("the", "a", "this")))
+        adjective = self.choice(ADJECTIVES) if self.random() < 0.5 else None
+        determiner = self.choice(("the", "a", "this", "my", "our"))
+        return noun_phrase(self.choice(THINGS), determiner, self.random() < 0.3, adjective)
 
     def place(self) -> Pair:
         """Where something happens."""
-        place = noun_phrase(self.rng.choice(PLACES), "the")
-        return self.rng.choice(
-            [
-                (f"near {place.english}", f"près {contract('de', place.french)}"),
-                (f"behind {place.english}", f"derrière {place.french}"),
-                (f"in front of {place.english}", f"devant {place.french}"),
-                (f"at {place.english}", contract("à", place.french)),
-            ]
-        )
+        english, french, *_ = noun_phrase(self.choice(PLACES), "the")
+        places = [("near", f"près {contract('de', french)}"), ("behind", f"derrière {french}")]
+        places += [("in front of", f"devant {french}"), ("at", contract("à", french))]
+        preposition, there = self.choice(places)
+        return f"{preposition} {english}", there
 
-    def clause(self, tense: Tense) -> Pair:
+    def clause(self, tense: str) -> Pair:
         """Subject and predicate."""
-        kind, negated = self.rng.random(), self.rng.random() < 0.2
+        kind, negated = self.random(), self.random() < 0.2
+        subject = self.person()
         if kind < 0.2:
-            subject, mood = self.person(), self.rng.choice(MOODS)
+            mood = self.choice(MOODS)
             while subject.person == 1:  # whose gender nobody knows
                 subject = self.person()
             return self.predicate(subject, mood, tense, negated)
-        subject = self.person()
         if kind < 0.7:
-            english, french = verb_phrase(self.rng.choice(TRANSITIVE), tense, subject, negated)
+            verb = verb_phrase(self.choice(TRANSITIVE), tense, subject, negated)
             thing = self.thing()
             if negated and thing.french.startswith(("un ", "une ", "des ", "de ")):
                 # After ne ... pas the indefinite article would become de: the definite one serves as well.
-                thing = noun_phrase(self.rng.choice(THINGS), "the")
-            english, french = f"{english} {thing.english}", f"{french} {thing.french}"
+                thing = noun_phrase(self.choice(THINGS), "the")
+            parts = [verb, thing[:2]]
         else:
-            verb = self.rng.choice(INTRANSITIVE)
-            while verb.with_etre and subject.person == 1:
-                verb = self.rng.choice(INTRANSITIVE)
-            english, french = verb_phrase(verb, tense, subject, negated)
-        if kind >= 0.7 or self.rng.random() < 0.3:
-            place = self.place()
-            english, french = f"{english} {place[0]}", f"{french} {place[1]}"
+            intransitive = self.choice(INTRANSITIVE)
+            while intransitive.with_etre and subject.person == 1:
+                intransitive = self.choice(INTRANSITIVE)
+            parts = [verb_phrase(intransitive, tense, subject, negated)]
+        if kind >= 0.7 or self.random() < 0.3:
+            parts.append(self.place())
+        english, french = (" ".join(words) for words in zip(*parts, strict=True))
         return f"{subject.english} {english}", with_subject(subject, french)
 
-    def predicate(self, subject: NounPhrase, mood: FrenchAdjective, tense: Tense, negated: bool) -> Pair:
+    def predicate(self, subject: NounPhrase, mood: FrenchAdjective, tense: str, negated: bool) -> Pair:
         """Somebody is, was (imparfait) or will be somehow; sometimes with a relative clause."""
-        relative = ("", "")
-        if subject not in _PRONOUNS and self.rng.random() < 0.5:
-            english, french = verb_phrase(
-                self.rng.choice(TRANSITIVE), PAST if tense is PAST else PRESENT, subject, False
-            )
+        english, french, *_ = subject
+        if subject not in _PRONOUNS and self.random() < 0.5:
+            verb = verb_phrase(self.choice(TRANSITIVE), "past" if tense == "past" else "present", subject, False)
             thing = self.thing()
-            relative = f" that {english} {thing.english}", f" qui {french} {thing.french}"
-        ending = 1 + 2 * subject.plural
-        forms = {"present": ("is", "are"), "past": ("was", "were"), "future": ("will be", "will be")}
-        be = forms[tense.name][subject.plural]
+            english += f" that {verb[0]} {thing.english}"
+            french += f" qui {verb[1]} {thing.french}"
+        be, finite = _BE[tense][subject.plural], _FORMS[f"être {tense}"][subject.ending]
         if negated:
-            be = "will not be" if tense is FUTURE else be + " not"
-        finite = _ETRE[tense.name][ending]
-        finite = elide("ne", finite) + " pas" if negated else finite
+            be, finite = "will not be" if tense == "future" else be + " not", negate(finite)
         form = agree(mood, subject.feminine, subject.plural)
-        return (
-            f"{subject.english}{relative[0]} {be} {mood.english}",
-            f"{subject.french}{relative[1]} {finite} {form}",
-        )
+        return f"{english} {be} {mood.english}", f"{french} {finite} {form}"
 
     def sentence(self) -> Pair:
         """A sentence of one clause, or of up to four."""
-        tense = self.rng.choice((PRESENT, PAST, FUTURE))
+        tense = self.choice(_TENSES)
         english, french = self.clause(tense)
-        if self.rng.random() < 0.35:
-            adverb = self.rng.choice(tense.adverbs)
-            if self.rng.random() < 0.5:
+        if self.random() < 0.35:
+            adverb = self.choice(ADVERBS[tense])
+            if self.random() < 0.5:
                 english, french = f"{adverb[0]}, {english}", f"{adverb[1]}, {french}"
             else:
                 english, french = f"{english} {adverb[0]}", f"{french} {adverb[1]}"
         joins = 0
-        while joins < 3 and self.rng.random() < 0.3:
+        while joins < 3 and self.random() < 0.3:
             joins += 1
-            more = self.clause(tense)
-            link = self.rng.choice((("and", "et"), ("but", "mais"), ("because", "parce que")))
-            english = f"{english}{',' * (link[0] == 'but')} {link[0]} {more[0]}"
-            french = f"{french}{',' * (link[0] == 'but')} {elide(link[1], more[1])}"
+            more, link = self.clause(tense), self.choice(_LINKS)
+            comma = "," * (link[0] == "but")
+            english, french = f"{english}{comma} {link[0]} {more[0]}", f"{french}{comma} {elide(link[1], more[1])}"
         return english[0].upper() + english[1:] + ".", french[0].upper() + french[1:] + "."
 
 

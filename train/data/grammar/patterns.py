@@ -4,39 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from . import words
 from .clauses import SUBJECT, Clause, after, command, final, main, purpose, question, shared
 from .phrases import NounPhrase, Phrase, Text, join, shows_accusative
 from .storyteller import PERSONS, Storyteller, reversible
-from .words import (
-    ACTIONS,
-    ADJECTIVES_OF,
-    ALL_NOUNS,
-    BE,
-    COMMAND_TIMES,
-    COMPARISONS,
-    DATIVE,
-    DETERMINERS,
-    FEELINGS,
-    HINDRANCES,
-    MODALS,
-    NOMINATIVE,
-    PRONOUNS,
-    STATES,
-    THINKING,
-    TIMES,
-    TRAITS,
-    TURNED,
-    WHO,
-    Noun,
-    Tense,
-    Verb,
-)
+from .words import Noun, Tense, Verb
 
-_ACTIONS_OF = {noun: [verb for verb in ACTIONS if noun in verb.subjects] for noun in ALL_NOUNS}
+_ACTIONS_OF = {noun: [verb for verb in words.ACTIONS if noun in verb.subjects] for noun in words.ALL_NOUNS}
 _PERSONAL = _ACTIONS_OF[PERSONS[0]]
-_WILLED = [verb for verb in _PERSONAL if verb.name not in TRAITS["unwilled"]]
-_STATEMENTS = ACTIONS * 3 + STATES * 3 + TURNED * 3
-_LOCATED = [verb for verb in ACTIONS if any(slot.case in ("goal", "place") for slot in verb.slots)]
+_WILLED = [verb for verb in _PERSONAL if verb.name not in words.TRAITS["unwilled"]]
+_STATEMENTS = words.ACTIONS * 3 + words.STATES * 3 + words.TURNED * 3
+_LOCATED = [verb for verb in words.ACTIONS if any(slot.case in ("goal", "place") for slot in verb.slots)]
 # Verbs with one object and no preposition, which can be asked for or be in a relative clause.
 _ONE_OBJECT = [
     verb
@@ -44,16 +22,17 @@ _ONE_OBJECT = [
     if [slot.case for slot in verb.slots if not slot.optional] in (["accusative"], ["dative"])
     and not verb.slots[0].preposition
 ]
-_GOING = [verb for verb in ACTIONS if [slot.case for slot in verb.slots] == ["goal"]]
+_GOING = [verb for verb in words.ACTIONS if [slot.case for slot in verb.slots] == ["goal"]]
 _AIMS = [
     verb for verb in _WILLED if verb.slots and verb.slots[0].case in ("accusative", "dative") and verb.name != "tragen"
 ]
 # What can have been done to a noun that is still there; and what can be done to a noun that was there before.
 _DONE_TO = {
-    noun: [verb for verb in _ONE_OBJECT if noun in verb.slots[0].nouns and verb.name != "essen"] for noun in ALL_NOUNS
+    noun: [verb for verb in _ONE_OBJECT if noun in verb.slots[0].nouns and verb.name != "essen"]
+    for noun in words.ALL_NOUNS
 }
-_FOUND = [verb for verb in _ONE_OBJECT if verb.name not in TRAITS["creating"]]
-_KNOW = next(verb for verb in THINKING if verb.name == "wissen")
+_FOUND = [verb for verb in _ONE_OBJECT if verb.name not in words.TRAITS["creating"]]
+_KNOW = next(verb for verb in words.THINKING if verb.name == "wissen")
 _DEGREES = [Text("", ""), Text("sehr", "very"), Text("ziemlich", "rather"), Text("wirklich", "really")]
 _UNGRADED = {"weiß", "schwarz", "rot", "blau", "grün", "golden", "kaputt", "geheim"}
 _NARRATIVE = [Tense.PAST, Tense.PAST, Tense.HABIT]
@@ -72,7 +51,7 @@ class Patterns(Storyteller):
     def statement(self) -> Text:
         """Der Pirat hat gestern den Schatz versteckt."""
         verb = self.pick(_STATEMENTS)
-        clause = self.event(verb) if verb in ACTIONS else self.clause(verb, negated=self.chance(0.15))
+        clause = self.event(verb) if verb in words.ACTIONS else self.clause(verb, negated=self.chance(0.15))
         # The subject comes first, or another part: time, place or object.
         if clause.time and clause.time.may_front and self.chance(0.4):
             return main(clause, clause.time)
@@ -80,44 +59,44 @@ class Patterns(Storyteller):
             return main(clause, clause.place)
         item = clause.objects[0] if clause.objects and not clause.negated else None
         if item and isinstance(item.phrase, NounPhrase) and item.definite and not item.preposition:
-            shows_case = item.case == DATIVE or shows_accusative(item.phrase)
+            shows_case = item.case == words.DATIVE or shows_accusative(item.phrase)
             if shows_case and self.chance(0.3):
                 return main(clause, item)
         return main(clause)
 
     def property(self) -> Text:
         """Die Suppe ist frisch. Der Wald war sehr dunkel."""
-        noun = self.pick([noun for noun in ALL_NOUNS if ADJECTIVES_OF[noun]])
-        determiner = DETERMINERS[self.pick(["definite", "definite", "this"])]
+        noun = self.pick([noun for noun in words.ALL_NOUNS if words.ADJECTIVES_OF[noun]])
+        determiner = words.DETERMINERS[self.pick(["definite", "definite", "this"])]
         subject = NounPhrase(noun, determiner, plural=self.chance(0.2))
-        adjective = self.pick(ADJECTIVES_OF[noun])
+        adjective = self.pick(words.ADJECTIVES_OF[noun])
         self.combinations.add(("adjective", adjective.german, noun.german))
         negated = self.chance(0.2)
         degree = self.pick(_DEGREES[:1] if adjective.german in _UNGRADED else _DEGREES[:2] if negated else _DEGREES)
         how = Text(join([degree.german, adjective.german]), join([degree.english, adjective.english]))
-        return main(Clause(BE, subject, self.pick([Tense.HABIT, Tense.PAST]), place=how, negated=negated))
+        return main(Clause(words.BE, subject, self.pick([Tense.HABIT, Tense.PAST]), place=how, negated=negated))
 
     def comparison(self) -> Text:
         """Der Esel ist klüger als der König."""
-        subject = self.topic(ACTIONS[0], plain=True)
-        other = self.noun_phrase(self.noun(ACTIONS[0].subjects), "definite", plain=True)
-        positive, comparative, english, english_comparative = self.pick(COMPARISONS)
+        subject = self.topic(words.ACTIONS[0], plain=True)
+        other = self.noun_phrase(self.noun(words.ACTIONS[0].subjects), "definite", plain=True)
+        positive, comparative, english, english_comparative = self.pick(words.COMPARISONS)
         if self.chance(0.6):
             how = Text(f"{comparative} als", f"{english_comparative} than")
         else:
             how = Text(f"so {positive} wie", f"as {english} as")
-        how = how.followed_by(Text(other.german(NOMINATIVE), other.english()), " ")
-        return main(Clause(BE, subject, negated=self.chance(0.25), place=how))
+        how = how.followed_by(Text(other.german(words.NOMINATIVE), other.english()), " ")
+        return main(Clause(words.BE, subject, negated=self.chance(0.25), place=how))
 
     def sequence(self) -> Text:
         """Der Bäcker steht auf und macht das Fenster auf."""
         tense = self.pick(_NARRATIVE)
         verb = self.pick(_PERSONAL)
-        subject = self.topic(THINKING[0])
+        subject = self.topic(words.THINKING[0])
         first = self.clause(verb, subject, tense=tense)
         second = self.clause(self._other_action(subject, verb), subject, tense=tense, bare=True)
         if self.chance(0.5):
-            first.time = self.pick([time for time in TIMES[tense] if time.may_front])
+            first.time = self.pick([time for time in words.TIMES[tense] if time.may_front])
         again = tense is Tense.PAST and verb.auxiliary == second.verb.auxiliary
         text = shared(second) if again else main(second, omit=SUBJECT)
         return main(first, first.time).followed_by(text, " und ", " and ")
@@ -133,7 +112,7 @@ class Patterns(Storyteller):
         return self._pick_but(_ACTIONS_OF[subject.noun] if isinstance(subject, NounPhrase) else _PERSONAL, verb)
 
     def _short_clause(self, tense: Tense, other_than: Verb | None = None) -> Clause:
-        verb = self._pick_but(ACTIONS, other_than)
+        verb = self._pick_but(words.ACTIONS, other_than)
         return self.clause(verb, self.topic(verb), tense=tense, bare=True)
 
     def _pick_but(self, verbs: list[Verb], unwanted: Verb | None) -> Verb:
@@ -145,7 +124,7 @@ class Patterns(Storyteller):
 
     def yes_no_question(self) -> Text:
         """Hast du den Schlüssel gefunden?"""
-        verb = self.pick(ACTIONS)
+        verb = self.pick(words.ACTIONS)
         clause = self.event(verb, self.topic(verb))
         if clause.negated or (clause.time and clause.time.negative):
             self.start()
@@ -154,14 +133,14 @@ class Patterns(Storyteller):
 
     def who_question(self) -> Text:
         """Wer hat den Kuchen gegessen?"""
-        return main(self.event(self.pick(_PERSONAL), WHO))._replace(end="?")
+        return main(self.event(self.pick(_PERSONAL), words.WHO))._replace(end="?")
 
     def object_question(self) -> Text:
         """Wem hat der Ritter geholfen? Was hat das Kind gefunden? Welchen Hut hat die Hexe gekauft?"""
         verb = self.pick(_ONE_OBJECT)
         slot = verb.slots[0]
         if self.chance(0.4):
-            clause = self.incident(verb, given=NounPhrase(self.noun(slot.nouns), DETERMINERS["which"]))
+            clause = self.incident(verb, given=NounPhrase(self.noun(slot.nouns), words.DETERMINERS["which"]))
             item = clause.objects[0]
             if not reversible(clause):
                 return question(clause, item, item)
@@ -179,7 +158,7 @@ class Patterns(Storyteller):
 
     def why_question(self) -> Text:
         """Warum weint das Mädchen? Wann ist die Tante angekommen?"""
-        verb = self.pick(ACTIONS)
+        verb = self.pick(words.ACTIONS)
         why, when = Text("warum", "why"), Text("wann", "when")
         word = self.pick([why, why, when])
         clause = self.incident(verb)
@@ -187,26 +166,26 @@ class Patterns(Storyteller):
 
     def command(self) -> Text:
         """Mach bitte das Fenster zu!"""
-        listener = PRONOUNS[self.pick([1, 1, 4])]
+        listener = words.PRONOUNS[self.pick([1, 1, 4])]
         clause = self.clause(self.pick(_WILLED), listener, negated=self.chance(0.2))
         if not clause.negated and not clause.manner and self.chance(0.4):
-            clause.time = self.pick(COMMAND_TIMES)
+            clause.time = self.pick(words.COMMAND_TIMES)
         return command(clause, please=self.chance(0.5))
 
     # --- subordinate clauses ------------------------------------------------------------------------------------------
 
     def reason(self) -> Text:
         """Die Hexe ist eingeschlafen, weil sie müde war. Sie hat gelacht, obwohl sie traurig war."""
-        while not (verb := self.pick(ACTIONS)).feelings:
+        while not (verb := self.pick(words.ACTIONS)).feelings:
             pass
         tense = self.pick(_NARRATIVE)
         clause = self.clause(verb, self.topic(verb, plain=True), tense=tense, negated=self.chance(0.2))
-        if self.chance(0.25) and verb.name not in TRAITS["unwilled"] and not clause.negated:
-            clause.modal = MODALS["wollen"]
-        hindrances = [feeling for feeling in HINDRANCES if feeling not in verb.feelings]
+        if self.chance(0.25) and verb.name not in words.TRAITS["unwilled"] and not clause.negated:
+            clause.modal = words.MODALS["wollen"]
+        hindrances = [feeling for feeling in words.HINDRANCES if feeling not in verb.feelings]
         because = self.chance(0.6)
         feeling = self.pick(verb.feelings if because != clause.negated else hindrances)
-        cause = Clause(BE, clause.subject.pronoun(), tense, place=Text(feeling, FEELINGS[feeling]))
+        cause = Clause(words.BE, clause.subject.pronoun(), tense, place=Text(feeling, words.FEELINGS[feeling]))
         conjunction = Text("weil", "because") if because else Text("obwohl", "although")
         return main(clause).followed_by(final(cause, conjunction))
 
@@ -224,15 +203,15 @@ class Patterns(Storyteller):
         """Bevor die Hexe einschläft, liest sie das Buch."""
         tense = self.pick(_NARRATIVE)
         verb = self.pick(_PERSONAL)
-        subject = self.topic(THINKING[0])
+        subject = self.topic(words.THINKING[0])
         first = self.clause(verb, subject, tense=tense, bare=True)
         then = self.clause(self._other_action(subject, verb), subject.pronoun(), tense=tense, bare=True)
         return after(final(first, Text("bevor", "before")), then)
 
     def thought(self) -> Text:
         """Ich glaube, dass das Gespenst im Turm wohnt."""
-        thinking = self.clause(self.pick(THINKING), self.topic(THINKING[0]))
-        content = final(self.event(self.pick(ACTIONS)), Text("dass", "that"))
+        thinking = self.clause(self.pick(words.THINKING), self.topic(words.THINKING[0]))
+        content = final(self.event(self.pick(words.ACTIONS)), Text("dass", "that"))
         asks = self.chance(0.2) and thinking.subject.person in (1, 4)
         return (question(thinking) if asks else main(thinking)).followed_by(content)
 
@@ -241,9 +220,9 @@ class Patterns(Storyteller):
         whether = Text("ob", "whether")
         word = self.pick([whether, whether, Text("warum", "why"), Text("", "")])  # none for "wer"
         verb = self.pick(_PERSONAL)
-        content = final(self.incident(verb, None if word.german else WHO), word)
+        content = final(self.incident(verb, None if word.german else words.WHO), word)
         if self.chance(0.5):
-            return question(Clause(_KNOW, PRONOUNS[self.pick([1, 4])])).followed_by(content)
+            return question(Clause(_KNOW, words.PRONOUNS[self.pick([1, 4])])).followed_by(content)
         return main(self.clause(_KNOW, self.topic(_KNOW), negated=True)).followed_by(content)
 
     def purpose(self) -> Text:
@@ -270,12 +249,12 @@ class Patterns(Storyteller):
             if not (clause.objects and reversible(clause)):
                 break
         word = "that" if "person" not in head.noun.classes else "whom" if done_to else "who"
-        case = clause.objects[0].case if done_to else NOMINATIVE
+        case = clause.objects[0].case if done_to else words.NOMINATIVE
         return final(clause, Text(head.relative_pronoun(case), word), clause.objects[0] if done_to else SUBJECT)
 
     def subject_with_relative(self) -> Text:
         """Die Hexe, die im Wald schläft, kennt den König."""
-        verb = self.pick(ACTIONS)
+        verb = self.pick(words.ACTIONS)
         subject = self.noun_phrase(self.noun(verb.subjects), self.pick(["definite", "definite", "definite_plural"]))
         tense = self.pick(_NARRATIVE)
         relative = self.relative(subject, verb, tense)
@@ -288,11 +267,11 @@ class Patterns(Storyteller):
         verb = self.pick(_FOUND)
         noun: Noun = self.noun([noun for noun in verb.slots[0].nouns if set(_DONE_TO[noun]) - {verb}])
         head = self.noun_phrase(noun, self.pick(["definite", "definite", "indefinite", "definite_plural"]))
-        sudden = verb.name in TRAITS["sudden"]
+        sudden = verb.name in words.TRAITS["sudden"]
         tense = Tense.PAST if sudden else self.pick([Tense.PAST, Tense.PAST, Tense.HABIT, Tense.FUTURE])
         clause = self.clause(verb, tense=tense, given=head, bare=True)
         relative = self.relative(head, verb, Tense.PAST if tense is Tense.FUTURE else tense)
-        clause.time = self.pick([time for time in TIMES[tense] if time.may_front]) if self.chance(0.3) else None
+        clause.time = self.pick([time for time in words.TIMES[tense] if time.may_front]) if self.chance(0.3) else None
         return main(clause, clause.time).followed_by(relative)
 
 

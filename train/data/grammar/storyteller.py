@@ -6,47 +6,25 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
+from . import words
 from .clauses import Clause
 from .phrases import TWO_WAY, Combination, Complement, NounPhrase, Phrase, Text, shows_accusative, two_way_phrase
-from .words import (
-    ACCUSATIVE,
-    ADJECTIVES_OF,
-    ALL_NOUNS,
-    DATIVE,
-    DETERMINED,
-    DETERMINERS,
-    MANNERS,
-    MODALS,
-    NOMINATIVE,
-    NOT_YET,
-    NUMBERS,
-    PRONOUNS,
-    STATES,
-    TIMES,
-    TRAITS,
-    TURNED,
-    Noun,
-    Pronoun,
-    Slot,
-    Tense,
-    Verb,
-    nouns_of,
-)
+from .words import Noun, Pronoun, Slot, Tense, Verb
 
 T = TypeVar("T")
 
-PREPOSITIONS_OF = {noun: [word for word in TWO_WAY if word in noun.classes] for noun in ALL_NOUNS}
-PERSONS = nouns_of("person")
+PREPOSITIONS_OF = {noun: [word for word in TWO_WAY if word in noun.classes] for noun in words.ALL_NOUNS}
+PERSONS = words.nouns_of("person")
 # Who or what is nobody's: beings, and rooms where nobody lives or tidies up.
-OWNERLESS = {noun for noun in nouns_of("person animal room") if not noun.classes & {"home", "tidy"}}
+OWNERLESS = {noun for noun in words.nouns_of("person animal room") if not noun.classes & {"home", "tidy"}}
 
-_SPEAKERS = [PRONOUNS[i] for i in (0, 0, 1, 2, 2, 3, 4, 5, 6, 6)]  # who can be the subject
-_MINE = [PRONOUNS[i].possessive for i in (0, 0, 1, 3, 4)]  # possessives that need no owner in the sentence
+_SPEAKERS = [words.PRONOUNS[i] for i in (0, 0, 1, 2, 2, 3, 4, 5, 6, 6)]  # who can be the subject
+_MINE = [words.PRONOUNS[i].possessive for i in (0, 0, 1, 3, 4)]  # possessives that need no owner in the sentence
 # The pronouns for an object, by its case and the person of the subject, since "ich sehe mich" is another story.
 # The accusative "sie" could be her or them and is left out.
 _OBJECT_PRONOUNS = {
-    (case, person): [PRONOUNS[i] for i in range(count) if i % 3 != person or i % 3 == 2]
-    for case, count in ((ACCUSATIVE, 5), (DATIVE, 7))
+    (case, person): [words.PRONOUNS[i] for i in range(count) if i % 3 != person or i % 3 == 2]
+    for case, count in ((words.ACCUSATIVE, 5), (words.DATIVE, 7))
     for person in range(3)
 }
 _TENSES = [Tense.HABIT] * 5 + [Tense.NOW] * 3 + [Tense.PAST] * 8
@@ -62,10 +40,10 @@ def is_person(phrase: Phrase) -> bool:
 def reversible(clause: Clause) -> bool:
     """Whether no ending tells subject from object, and both could be either: "die Katze, die die Maus sieht"."""
     subject, item = clause.subject, clause.objects[0]
-    if item.case != ACCUSATIVE or item.preposition or not isinstance(item.phrase, NounPhrase):
+    if item.case != words.ACCUSATIVE or item.preposition or not isinstance(item.phrase, NounPhrase):
         return False
     if isinstance(subject, Pronoun):
-        doubtful = subject.german(NOMINATIVE) == "sie"
+        doubtful = subject.german(words.NOMINATIVE) == "sie"
     else:
         doubtful = subject.noun in clause.verb.slots[0].nouns and not shows_accusative(subject)
     swappable = item.phrase.noun in clause.verb.subjects and not shows_accusative(item.phrase)
@@ -74,7 +52,7 @@ def reversible(clause: Clause) -> bool:
 
 def resists_negation(phrase: Phrase) -> bool:
     """Whether "nicht" in the clause would be wrong (kein Pirat) or ambiguous (alle Piraten)."""
-    unclear = [DETERMINERS[name] for name in ("no", "all", "every", "many")]
+    unclear = [words.DETERMINERS[name] for name in ("no", "all", "every", "many")]
     return isinstance(phrase, NounPhrase) and phrase.determiner in unclear
 
 
@@ -112,10 +90,10 @@ class Storyteller:
 
     def noun_phrase(self, noun: Noun, manner: str, subject: Pronoun | None = None, plain: bool = False) -> NounPhrase:
         """`manner` is a name of the table "determined"; `subject` is who "own" refers to; `plain`: no adjective."""
-        determiner = DETERMINERS.get(manner, DETERMINERS["definite"])
+        determiner = words.DETERMINERS.get(manner, words.DETERMINERS["definite"])
         phrase = NounPhrase(noun, determiner, plural=determiner.plural)
         if manner == "number":
-            phrase.determiner, phrase.plural = self.pick(NUMBERS), True
+            phrase.determiner, phrase.plural = self.pick(words.NUMBERS), True
         elif manner == "mine" and "kin" in noun.classes:
             phrase.determiner = self.pick(_MINE)
         elif manner == "own" and subject and ("kin" in noun.classes or not noun.classes & {"person", "animal", "room"}):
@@ -128,7 +106,7 @@ class Storyteller:
 
     def describe(self, phrase: NounPhrase) -> None:
         """Add an adjective that suits the noun."""
-        if choices := ADJECTIVES_OF[phrase.noun]:
+        if choices := words.ADJECTIVES_OF[phrase.noun]:
             phrase.adjective = self.pick(choices)
             self.combinations.add(("adjective", phrase.adjective.german, phrase.noun.german))
 
@@ -136,7 +114,7 @@ class Storyteller:
         """Someone who can do what the verb says."""
         if self.chance(0.25) and PERSONS[0] in verb.subjects:
             return self.pick(_SPEAKERS)
-        return self.noun_phrase(self.noun(verb.subjects), self.pick(DETERMINED[role]), plain=plain)
+        return self.noun_phrase(self.noun(verb.subjects), self.pick(words.DETERMINED[role]), plain=plain)
 
     def topic(self, verb: Verb, plain: bool = False) -> Phrase:
         """A subject that is known, so that a pronoun can take it up; `plain` where the sentence says how it is."""
@@ -159,7 +137,7 @@ class Storyteller:
         parts, `asked` is the slot that a question leaves open; negated clauses have no manner."""
         subject = subject or self.subject(verb)
         negated = negated and not resists_negation(subject)
-        clause = Clause(verb, subject, tense=tense, negated=negated, turned=verb in TURNED)
+        clause = Clause(verb, subject, tense=tense, negated=negated, turned=verb in words.TURNED)
         if isinstance(subject, NounPhrase):
             self.combinations.add(("subject", verb.name, subject.noun.german))
         for slot in verb.slots:
@@ -172,33 +150,35 @@ class Storyteller:
                 given = None
         if verb.manners and not bare and not negated and tense is not Tense.EXPERIENCE and self.chance(0.25):
             manner = self.pick(verb.manners)
-            clause.manner = Text(manner, MANNERS[manner])
+            clause.manner = Text(manner, words.MANNERS[manner])
         return clause
 
     def complement(self, clause: Clause, slot: Slot, given: NounPhrase | None) -> Complement:
         """The object for a slot."""
-        case = DATIVE if slot.case == "dative" else ACCUSATIVE
+        case = words.DATIVE if slot.case == "dative" else words.ACCUSATIVE
         phrase = given or self._object_phrase(clause, slot, case)
         if isinstance(phrase, NounPhrase):
             self.combinations.add(("object", clause.verb.name, phrase.noun.german))
         return Complement(case, phrase, slot.preposition, companion=slot.optional and bool(slot.preposition))
 
     def _object_phrase(self, clause: Clause, slot: Slot, case: int) -> Phrase:
-        owns = is_person(clause.subject) and clause.verb.name not in TRAITS["not own"]
+        owns = is_person(clause.subject) and clause.verb.name not in words.TRAITS["not own"]
         personal = "person" in slot.nouns[0].classes
         if personal and self.chance(0.2):
             return self.pick(_OBJECT_PRONOUNS[case, clause.subject.person % 3])
         noun = self.noun(slot.nouns)
         if slot.case == "instrument":
-            return NounPhrase(noun, DETERMINERS["instrument"])
-        if clause.negated and case == ACCUSATIVE and not slot.preposition and self.chance(0.4):
+            return NounPhrase(noun, words.DETERMINERS["instrument"])
+        if clause.negated and case == words.ACCUSATIVE and not slot.preposition and self.chance(0.4):
             clause.no_not = True
-            phrase = NounPhrase(noun, DETERMINERS["not a"], plural=clause.verb in STATES or self.chance(0.4))
+            phrase = NounPhrase(
+                noun, words.DETERMINERS["not a"], plural=clause.verb in words.STATES or self.chance(0.4)
+            )
             if self.chance(0.3):
                 self.describe(phrase)
             return phrase
         sure = clause.negated or clause.verb.particle
-        manner = self.pick(DETERMINED["person" if personal else "sure object" if sure else "object"])
+        manner = self.pick(words.DETERMINED["person" if personal else "sure object" if sure else "object"])
         if clause.negated and manner == "indefinite":
             manner = "definite"
         return self.noun_phrase(noun, manner, clause.subject.pronoun() if owns else None)
@@ -209,26 +189,28 @@ class Storyteller:
         self.combinations.add(("place", verb.name, noun.german))
         preposition = slot.preposition or self.pick(PREPOSITIONS_OF[noun])
         owner = subject.pronoun() if is_person(subject) else None
-        phrase = self.noun_phrase(noun, self.pick(DETERMINED["place"]), owner)
+        phrase = self.noun_phrase(noun, self.pick(words.DETERMINED["place"]), owner)
         return two_way_phrase(preposition, phrase, slot.case == "goal")
 
     def event(self, verb: Verb, subject: Phrase | None = None) -> Clause:
         """A clause with a tense, a modal perhaps, and the adverbial of time that goes with it."""
-        willed = verb.name not in TRAITS["unwilled"]
+        willed = verb.name not in words.TRAITS["unwilled"]
         if willed and self.chance(0.22):
             return self._modal_event(verb, subject)
         tense = self.pick(_TENSES)
-        if tense in (Tense.NOW, Tense.FUTURE, Tense.PLAN) and verb.name in TRAITS["sudden"]:
+        if tense in (Tense.NOW, Tense.FUTURE, Tense.PLAN) and verb.name in words.TRAITS["sudden"]:
             tense = Tense.PAST
         negated = self.chance(0.12) and tense is not Tense.EXPERIENCE
         not_yet = tense is Tense.EXPERIENCE and willed and self.chance(0.3)
         clause = self.clause(verb, subject, tense=tense, negated=negated or not_yet)
         must_say = tense in (Tense.NOW, Tense.PLAN, Tense.EXPERIENCE)
         if clause.negated and not_yet:
-            clause.time = NOT_YET
+            clause.time = words.NOT_YET
         elif must_say or self.chance(0.6):
             denied = clause.negated or resists_negation(clause.subject)
-            clause.time = self.pick([time for time in TIMES[tense] if time.negatable or not denied] or TIMES[tense][:1])
+            clause.time = self.pick(
+                [time for time in words.TIMES[tense] if time.negatable or not denied] or words.TIMES[tense][:1]
+            )
         return clause
 
     def incident(
@@ -236,17 +218,17 @@ class Storyteller:
     ) -> Clause:
         """A simple clause to ask about: past, future, or going on right now."""
         tense = self.pick(_ASKED)
-        if tense is Tense.NOW and verb.name in TRAITS["sudden"]:
+        if tense is Tense.NOW and verb.name in words.TRAITS["sudden"]:
             tense = Tense.PAST
         clause = self.clause(verb, subject or self.topic(verb), tense=tense, given=given, asked=asked, bare=True)
         if tense is Tense.NOW:
-            clause.time = TIMES[tense][0]
+            clause.time = words.TIMES[tense][0]
         return clause
 
     def _modal_event(self, verb: Verb, subject: Phrase | None) -> Clause:
         tense = Tense.PAST if self.chance(0.4) else Tense.HABIT
         clause = self.clause(verb, subject, tense=tense, negated=self.chance(0.2))
-        clause.modal = self.pick(list(MODALS.values()))
+        clause.modal = self.pick(list(words.MODALS.values()))
         if self.chance(0.4):
-            clause.time = self.pick(TIMES[Tense.PAST if tense is Tense.PAST else Tense.FUTURE])
+            clause.time = self.pick(words.TIMES[Tense.PAST if tense is Tense.PAST else Tense.FUTURE])
         return clause
