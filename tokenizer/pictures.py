@@ -126,15 +126,8 @@ def _draw_text(panel: Axes, tokens: Sequence[str], columns: int = 110) -> None:
         colour = _COLOURS[i % len(_COLOURS)]
         panel.add_patch(Rectangle((column, line + 0.05), len(token), 0.9, facecolor=colour))
         for offset, character in enumerate(token):
-            panel.text(
-                column + offset + 0.5,
-                line + 0.5,
-                character,
-                parse_math=False,
-                ha="center",
-                va="center",
-                family="monospace",
-            )
+            place = {"ha": "center", "va": "center", "in_layout": False}  # measuring all letters would take seconds
+            panel.text(column + offset + 0.5, line + 0.5, character, parse_math=False, family="monospace", **place)
         column += len(token)
     panel.set_xlim(0, columns)
     panel.set_ylim(max(min(line + 1, _LINES), 3), 0)

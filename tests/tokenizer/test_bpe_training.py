@@ -76,6 +76,7 @@ def test_the_trainers_agree_over_several_epochs_and_large_batches() -> None:
         )
         for _ in range(3000)
     }
+    assert merge_pair([1, 1, 1, 2, 1, 2], (1, 1), 9) == [9, 1, 2, 1, 2], "from left to right"
     fast = merges_of(train_fast, words, 256 + 3000)
     assert len(fast) == 3000
     assert fast == merges_of(train_reference, words, 256 + 3000)
@@ -88,12 +89,6 @@ def test_a_file_is_read_line_by_line_and_a_text_as_a_whole(tmp_path: Path) -> No
     for source in ([path], [text]):
         peer = train_peer(source, 300, ["<unk>"])
         assert BPETokenizer.train(source, 300, special_tokens=["<unk>"]).merges == peer_merges(peer)
-
-
-def test_merge_pair_goes_from_left_to_right() -> None:
-    assert merge_pair([1, 1, 1, 2, 1, 2], (1, 1), 9) == [9, 1, 2, 1, 2]
-    assert merge_pair([1, 2, 1, 2, 1], (1, 2), 9) == [9, 9, 1]
-    assert merge_pair([], (1, 2), 9) == []
 
 
 # Counting words

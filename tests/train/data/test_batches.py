@@ -102,14 +102,10 @@ def test_order_depends_on_seed_and_epoch_alone():
     assert members[0] != members[1], "batches have other members in another epoch, not just another order"
 
 
-def test_all_epochs_have_equally_many_batches():
-    batches = TokenBatches(*random_corpus(700), tokens_per_batch=300, seed=0, **SPECIAL)
-    assert {len(batches.plan(epoch)) for epoch in range(5)} == {len(batches)}
-
-
 def test_resuming_inside_an_epoch_gives_the_rest():
     batches = TokenBatches(*random_corpus(200), tokens_per_batch=200, seed=0, **SPECIAL)
     whole = [batch.indices.tolist() for batch in batches.epoch(1)]
+    assert len(whole) == len(batches) == len(batches.plan(0))
     rest = [batch.indices.tolist() for batch in batches.epoch(1, start=4)]
     assert rest == whole[4:]
     assert rest
@@ -144,29 +140,24 @@ def test_pairs_over_the_limit_are_dropped_and_counted():
     assert everything.note() == ""
 
 
-def test_all_pairs_over_the_limit():
-    with pytest.raises(InputError, match=r"All 2 sentence pairs are longer than the limit of 3 tokens.*Raise"):
-        TokenBatches([[5] * 4] * 2, [[5]] * 2, tokens_per_batch=100, seed=0, max_length=3, **SPECIAL)
-    with pytest.raises(InputError, match=r"^The one sentence pair is longer than the limit"):
-        TokenBatches([[5] * 4], [[5]], tokens_per_batch=100, seed=0, max_length=3, **SPECIAL)
-
-
-def test_a_pair_over_the_budget():
-    with pytest.raises(InputError, match=r"has 8 tokens, more than the budget of 7 .*Raise the tokens per batch"):
-        TokenBatches([[5]], [[5] * 7], tokens_per_batch=7, seed=0, **SPECIAL)
-
-
 @pytest.mark.parametrize(
     ("source_ids", "target_ids", "message"),
     [
         ([[5]], [[5], [6]], "got 1 and 2"),
         ([], [], "got 0 and 0"),
         ([[5], []], [[5], [5]], "source sequence 1 is empty"),
+        ([[5] * 4] * 2, [[5]] * 2, r"All 2 sentence pairs are longer than the limit of 3 tokens.*Raise"),
+        ([[5] * 4], [[5]], r"^The one sentence pair is longer than the limit"),
     ],
 )
 def test_lists_that_do_not_fit(source_ids, target_ids, message):
     with pytest.raises(ValueError, match=message):
-        TokenBatches(source_ids, target_ids, tokens_per_batch=9, seed=0, **SPECIAL)
+        TokenBatches(source_ids, target_ids, tokens_per_batch=9, seed=0, max_length=3, **SPECIAL)
+
+
+def test_a_pair_over_the_budget():
+    with pytest.raises(InputError, match=r"has 8 tokens, more than the budget of 7 .*Raise the tokens per batch"):
+        TokenBatches([[5]], [[5] * 7], tokens_per_batch=7, seed=0, **SPECIAL)
 
 
 def test_an_epoch_takes_few_calls_a_batch_however_many_pairs_it_has():
@@ -207,22 +198,15 @@ def test_source_batches_hold_every_sentence_once(source_ids, budget):
     assert widths == sorted(widths, reverse=True)
 
 
-class TestFitLengths:
-    def test_short_sentences_pass(self):
-        assert fit_lengths([[1, 2], [3]], 2) == [[1, 2], [3]]
-
-    def test_error_names_the_sentence(self):
-        with pytest.raises(InputError, match=r"Sentence 2 has 3 tokens; the model takes at most 2. Split it"):
-            fit_lengths([[1], [1, 2, 3]], 2)
-
-    def test_truncation_warns_and_keeps_the_end_token(self):
-        with pytest.warns(UserWarning, match=r"Sentence 2 has 4 tokens.* cut off .* 1 more were cut off too"):
-            fitted = fit_lengths([[1, EOS], [4, 5, 6, EOS], [7, 8, 9, EOS]], 3, too_long="truncate", eos_id=EOS)
-        assert fitted == [[1, EOS], [4, 5, EOS], [7, 8, EOS]]
-
-    def test_truncation_without_an_end_token(self):
-        with pytest.warns(UserWarning, match="its end is not translated"):
-            assert fit_lengths([[4, 5, 6]], 2, too_long="truncate") == [[4, 5]]
+def test_sentences_that_are_too_long_are_refused_or_cut_off_with_a_warning():
+    assert fit_lengths([[1, 2], [3]], 2) == [[1, 2], [3]]
+    with pytest.raises(InputError, match=r"Sentence 2 has 3 tokens; the model takes at most 2. Split it"):
+        fit_lengths([[1], [1, 2, 3]], 2)
+    with pytest.warns(UserWarning, match=r"Sentence 2 has 4 tokens.* cut off .* 1 more were cut off too"):
+        fitted = fit_lengths([[1, EOS], [4, 5, 6, EOS], [7, 8, 9, EOS]], 3, too_long="truncate", eos_id=EOS)
+    assert fitted == [[1, EOS], [4, 5, EOS], [7, 8, EOS]]
+    with pytest.warns(UserWarning, match="its end is not translated"):
+        assert fit_lengths([[4, 5, 6]], 2, too_long="truncate") == [[4, 5]]
 
 
 def test_neighbours_are_joined_to_documents() -> None:

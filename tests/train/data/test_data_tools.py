@@ -29,9 +29,7 @@ class TestCleaning:
         assert cleaned.pairs == good
         assert cleaned.dropped == {reason: 2 if reason == "with an empty side" else 1 for reason in bad}
         assert cleaned.note().startswith("Clean-up dropped 8 of 11 pairs: 2 with an empty side, 1 not translated")
-
-    def test_nothing_to_say(self) -> None:
-        assert clean_pairs([("Hund", "dog")]).note() == ""
+        assert clean_pairs(good).note() == ""
 
 
 @pytest.mark.parametrize(
@@ -48,9 +46,6 @@ def test_title_case(text: str, titled: str) -> None:
 
 
 class TestPrefetch:
-    def test_the_same_items_in_the_same_order(self) -> None:
-        assert list(prefetch(iter(range(100)), 3)) == list(range(100))
-
     def test_items_are_made_ahead_but_not_more_than_depth(self) -> None:
         made: list[int] = []
         fourth = threading.Event()
@@ -68,11 +63,12 @@ class TestPrefetch:
         items.close()
         assert len(made) == 4, "and there it stays until the next is taken"
 
-    def test_errors_come_through_in_their_place(self) -> None:
+    def test_items_and_errors_come_in_their_order(self) -> None:
         def items():
             yield 1
             raise InputError("the disk is gone")
 
+        assert list(prefetch(iter(range(100)), 3)) == list(range(100))
         found = prefetch(items())
         assert next(found) == 1
         with pytest.raises(InputError, match="the disk is gone"):

@@ -13,10 +13,8 @@ from handloom.train.data.grammar.headlines import DESKS, articles
 from handloom.train.data.news import load_news
 
 
-def test_embedded_articles_are_the_same_for_a_seed_and_well_formed() -> None:
-    first, again, other = (list(itertools.islice(articles(seed), 500)) for seed in (0, 0, 1))
-    assert first == again
-    assert first != other
+def test_embedded_articles_are_well_formed() -> None:
+    first = list(itertools.islice(articles(), 500))
     assert {article.category for article in first} == set(DESKS)
     for article in first:
         assert article.headline[0].isupper()
@@ -35,8 +33,7 @@ def test_no_headline_is_in_two_parts() -> None:
 
 def test_files_of_ones_own(tmp_path) -> None:
     rows = [
-        {"category": "AB"[i % 2], "headline": f"h{i}", "short_description": f"d{i}" if i % 4 else ""}
-        for i in range(80)
+        {"category": "AB"[i % 2], "headline": f"h{i}", "short_description": f"d{i}" if i % 4 else ""} for i in range(80)
     ]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "a.tsv").write_text("\n".join("\t".join(row.values()) for row in rows))
@@ -46,11 +43,6 @@ def test_files_of_ones_own(tmp_path) -> None:
     told = load_news(str(tmp_path / "a.tsv"), descriptions=True)
     assert sum(len(part) for part in (told.train, told.valid, told.test)) == 60
     assert "left out 20" in told.notes[0]
-
-
-def test_headlines_are_written_for_articles_of_one_category_too(tmp_path) -> None:
-    (tmp_path / "one.tsv").write_text("".join(f"A\theadline {i}\twhat happened {i}\n" for i in range(40)))
-    assert load_news(str(tmp_path / "one.tsv"), descriptions=True).categories == ["A"]
 
 
 def test_a_first_row_that_names_the_columns_is_no_article(tmp_path) -> None:
@@ -69,24 +61,29 @@ def test_headlines_do_not_need_categories(tmp_path) -> None:
     assert news.notes == ()
     with pytest.raises(InputError, match="too few articles for so many categories"):
         load_news(str(tmp_path / "a.tsv"), descriptions=True, categories=True)
+    (tmp_path / "one.tsv").write_text("".join(f"A\theadline {i}\twhat happened {i}\n" for i in range(40)))
+    assert load_news(str(tmp_path / "one.tsv"), descriptions=True).categories == ["A"]
 
 
-def test_what_is_refused(tmp_path) -> None:
-    def refused(text: str, match: str) -> None:
-        (tmp_path / "x.tsv").write_text(text)
-        with pytest.raises(InputError, match=match):
-            load_news(str(tmp_path / "x.tsv"), descriptions=False)
-
-    refused("A\n", "category")
-    refused('{"category": "A"}\n', "line 1.*headline")
-    refused('{"category": "A", "headline": 3}\n', "line 1")
-    refused("A\tone\nA\ttwo\n", "nothing to classify")
-    refused("A\tone\twhat\tmore\n", "line 1.*neither category<TAB>headline")
-    refused("[" * 10000 + "\n", "line 1")
-    refused('{"category": ' + "[" * 100000 + "\n", "line 1.*is neither")
-    refused('{"category": "A", "headline": "a\\u0000b"}\n', "line 1")
-    refused('{"category": "A", "headline": "a\\ud800b"}\n', "line 1")
-    refused("".join(f"category {i}\theadline {i}\n" for i in range(40)), "too few articles for so many categories")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A\n", "category"),
+        ('{"category": "A"}\n', "line 1.*headline"),
+        ('{"category": "A", "headline": 3}\n', "line 1"),
+        ("A\tone\nA\ttwo\n", "nothing to classify"),
+        ("A\tone\twhat\tmore\n", "line 1.*neither category<TAB>headline"),
+        ("[" * 10_000 + "\n", "line 1"),
+        ('{"category": ' + "[" * 100_000 + "\n", "line 1.*is neither"),
+        ('{"category": "A", "headline": "a\\u0000b"}\n', "line 1"),
+        ('{"category": "A", "headline": "a\\ud800b"}\n', "line 1"),
+    ],
+    ids=range(9),
+)
+def test_what_is_refused(tmp_path, text, said) -> None:
+    (tmp_path / "x.tsv").write_text(text)
+    with pytest.raises(InputError, match=said):
+        load_news(str(tmp_path / "x.tsv"), descriptions=False)
     with pytest.raises(InputError, match="neither a known set"):
         load_news("newz", descriptions=False)
 
@@ -97,6 +94,3 @@ def test_huffpost() -> None:
     assert len(headlines.categories) == 41
     assert len(told.train) > 20_000
     assert all(article.description for article in told.test)
-    both = load_news("news", descriptions=True, categories=True)
-    assert both.train == told.train
-    assert {article.category for article in both.test} <= set(both.categories)

@@ -120,7 +120,8 @@ def test_a_sentence_takes_few_calls():
         ({"train_size": 0, "valid_size": 0, "test_size": 1}, "must all occur in training"),
     ],
 )
-def test_impossible_sizes_are_refused(sizes, message):
+def test_impossible_sizes_are_refused(sizes, message, monkeypatch):
+    monkeypatch.setattr("handloom.train.data.grammar.corpus._PATIENCE", 500)
     with pytest.raises(ValueError, match=message):
         build_corpus(**sizes)
 
@@ -140,20 +141,6 @@ def test_a_german_sentence_has_one_translation(sample):
     translations = {}
     for sentence in sample:
         assert translations.setdefault(sentence.german, sentence.english) == sentence.english
-
-
-def test_articles_before_vowels(sample):
-    for sentence in sample:
-        for article, word in re.findall(r"\b([Aa]n?) (\w)", sentence.english):
-            assert (article.lower() == "an") == (word in "aeiou"), sentence.english
-
-
-def test_subordinate_clauses_end_with_their_verb(sample):
-    auxiliary = r"(hat|habe|hast|haben|habt|ist|bin|bist|sind|seid)"
-    clauses = re.compile(rf", (weil|obwohl|dass|ob) ([^,.?]* {auxiliary}\b[^,.?]*)[,.?]")
-    perfect = [match[2] for sentence in sample if (match := clauses.search(sentence.german))]
-    assert len(perfect) > 150
-    assert all(re.search(rf" {auxiliary}$", clause) for clause in perfect)
 
 
 def test_every_pattern_and_every_verb_is_drawn(sample):

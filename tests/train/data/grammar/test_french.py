@@ -10,13 +10,10 @@ import pytest
 
 from handloom.train.data.grammar.french import (
     ADJECTIVES,
-    FUTURE,
     INTRANSITIVE,
     MOODS,
-    PAST,
     PEOPLE,
     PLACES,
-    PRESENT,
     THINGS,
     TRANSITIVE,
     FrenchStories,
@@ -29,7 +26,7 @@ from handloom.train.data.grammar.french import (
     with_subject,
 )
 
-NOUNS = {noun.english: noun for noun in [*PEOPLE, *THINGS, *PLACES]}
+NOUNS = {noun.english[0]: noun for noun in [*PEOPLE, *THINGS, *PLACES]}
 QUALITIES = {adjective.english: adjective for adjective in [*ADJECTIVES, *MOODS]}
 VERBS = {verb.english: verb for verb in [*TRANSITIVE, *INTRANSITIVE]}
 
@@ -71,22 +68,17 @@ def test_contractions(phrase: str, with_a: str, with_de: str) -> None:
 def test_verbs_agree_and_are_negated() -> None:
     queen, men = noun_phrase(NOUNS["queen"], "the"), noun_phrase(NOUNS["man"], "the", True)
     arrive, forget = VERBS["arrive"], VERBS["forget"]
-    assert verb_phrase(arrive, PAST, queen, False) == ("arrived", "est arrivée")
-    assert verb_phrase(arrive, PAST, men, True) == ("did not arrive", "ne sont pas arrivés")
-    assert verb_phrase(forget, PAST, queen, True) == ("did not forget", "n'a pas oublié")
-    assert verb_phrase(forget, PRESENT, queen, True) == ("does not forget", "n'oublie pas")
-    assert verb_phrase(forget, PRESENT, men, False) == ("forget", "oublient")
-    assert verb_phrase(forget, FUTURE, men, True) == ("will not forget", "n'oublieront pas")
+    assert verb_phrase(arrive, "past", queen, False) == ("arrived", "est arrivée")
+    assert verb_phrase(arrive, "past", men, True) == ("did not arrive", "ne sont pas arrivés")
+    assert verb_phrase(forget, "past", queen, True) == ("did not forget", "n'a pas oublié")
+    assert verb_phrase(forget, "present", queen, True) == ("does not forget", "n'oublie pas")
+    assert verb_phrase(forget, "present", men, False) == ("forget", "oublient")
+    assert verb_phrase(forget, "future", men, True) == ("will not forget", "n'oublieront pas")
     assert agree(QUALITIES["happy"], True, True) == "heureuses"
     first = next(p for p in (FrenchStories(random.Random(n)).person() for n in range(200)) if p.english == "I")
     assert with_subject(first, "oublie la clé") == "j'oublie la clé"
     assert with_subject(first, "cherche la clé") == "je cherche la clé"
     assert elide("parce que", "elle chante") == "parce qu'elle chante"
-
-
-def test_the_same_seed_gives_the_same_pairs() -> None:
-    first, again, other = (list(itertools.islice(french_pairs(seed), 50)) for seed in (0, 0, 1))
-    assert first == again != other
 
 
 def test_no_sentence_breaks_a_rule() -> None:
