@@ -122,9 +122,9 @@ def test_files_keep_everything(nltk: object, tmp_path: Path) -> None:
     [
         ({"handloom_tokenizer": "character", "vocabulary": ["a"]}, "not a word tokenizer file"),
         ({"vocabulary": ["a"], "colour": 1}, "damaged word tokenizer file"),
-        ({"vocabulary": "ab"}, "tokenizer.json"),
-        ({"vocabulary": [1]}, "tokenizer.json"),
-        ({"vocabulary": ["a"], "special_tokens": 3}, "tokenizer.json"),
+        ({"vocabulary": "ab"}, "Restore|special_tokens|file"),
+        ({"vocabulary": [1]}, "Restore|special_tokens|file"),
+        ({"vocabulary": ["a"], "special_tokens": 3}, "Restore|special_tokens|file"),
         ({"vocabulary": ["a", "a"]}, "holds 'a' twice"),
     ],
 )
