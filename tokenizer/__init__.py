@@ -22,7 +22,6 @@ explore.py         figures about a BPE tokenizer; pictures.py draws them
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ..errors import InputError
 from ..files import read_json
@@ -33,7 +32,12 @@ from .hugging_face import HuggingFaceTokenizer
 from .sentencepiece import SentencePieceTokenizer
 from .word import WordTokenizer
 
-_CLASSES: tuple[Any, ...] = (CharacterTokenizer, WordTokenizer, SentencePieceTokenizer, HuggingFaceTokenizer)
+_CLASSES: tuple[type[Tokenizer], ...] = (
+    CharacterTokenizer,
+    WordTokenizer,
+    SentencePieceTokenizer,
+    HuggingFaceTokenizer,
+)
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
@@ -45,12 +49,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     kind = read_json(path).get("handloom_tokenizer")
     for tokenizer_class in _CLASSES:
         if kind == tokenizer_class.kind:
-            try:
-                return tokenizer_class.load(path)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                if isinstance(error, InputError):
-                    raise
-                raise InputError(f"{path} is a damaged {kind} tokenizer file ({error}). Restore a copy.") from None
+            return tokenizer_class.load(path)
     if kind in ("wordpiece", "fallback-bpe"):
         raise InputError(f"{path} was saved by handloom 0.1. Begin again from the model's folder (--init FOLDER).")
     return BPETokenizer.load(path)

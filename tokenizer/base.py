@@ -6,22 +6,27 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ..errors import InputError
+from ..files import read_json, write_json
 
 # Ids 0 to 3 of a tokenizer trained with the defaults: padding, a token that is not in the vocabulary, the beginning
 # and the end of a sequence.
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
+
+#: What reading the values of a damaged file can raise.
+DAMAGED = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 
 
 class Tokenizer(ABC):
     """Text to token ids and back.
 
     A subclass defines how a text without special tokens becomes ids (`_encode`), how ids become text (`decode`), what
-    each token looks like (`token_strings`), and how it is written to a file.
+    each token looks like (`token_strings`), and what its file holds (`_content` and `_from_content`).
 
     Attributes:
+        kind: the class's name in its files.
         special_ids: the special tokens' texts and ids. A special token has one of the four roles if its text is the
             role's name in angle brackets, in any case: `<bos>` and `<BOS>` both give `bos_id`.
         roles: special tokens whose text is another: role ("pad", "unk", "bos" or "eos") to text. Other projects'
@@ -29,6 +34,7 @@ class Tokenizer(ABC):
         begins, ends: whether `encode_whole` puts `bos_id` before and `eos_id` after the text.
     """
 
+    kind: str
     special_ids: dict[str, int]
     roles: Mapping[str, str] = {}
     begins: bool = False
@@ -60,21 +66,38 @@ class Tokenizer(ABC):
         """
 
     @abstractmethod
+    def _content(self) -> dict[str, Any]:
+        """What `_from_content` needs, in a form that JSON can hold."""
+
+    @classmethod
+    @abstractmethod
+    def _from_content(cls, data: dict[str, Any]) -> Self:
+        """The tokenizer whose file holds `data`; of damaged data it may raise any of `DAMAGED`."""
+
     def save(self, path: str | Path) -> None:
         """Write the tokenizer to one JSON file.
 
         Raises:
             InputError: the file can't be written.
         """
+        write_json(path, {"handloom_tokenizer": self.kind, **self._content()}, indent=1)
 
     @classmethod
-    @abstractmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote.
 
         Raises:
-            InputError: the file is missing, is not JSON, or holds another kind of tokenizer.
+            InputError: the file is missing, is not JSON, is damaged, or holds another kind of tokenizer.
         """
+        data = read_json(path)
+        if data.pop("handloom_tokenizer", None) != cls.kind:
+            raise InputError(f"{path} is not a {cls.kind} tokenizer file. load_tokenizer finds the right class.")
+        try:
+            return cls._from_content(data)
+        except DAMAGED as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path} is a damaged {cls.kind} tokenizer file ({error}). Restore a copy.") from None
 
     def encode(self, text: str, *, add_bos: bool = False, add_eos: bool = False) -> list[int]:
         """The ids of `text`, with `bos_id` before and `eos_id` after them if requested."""
@@ -137,14 +160,16 @@ class Tokenizer(ABC):
             f"hold <{role}>, or do without it."
         )
 
-    def _check_ids(self, ids: Sequence[int]) -> None:
-        """Raise an `InputError` that names the first id outside `range(vocab_size)`."""
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        """The ids as a list. Raises an `InputError` that names the first one outside `range(vocab_size)`."""
+        ids = list(ids)
         if ids and not (min(ids) >= 0 and max(ids) < self.vocab_size):
             wrong = next(id for id in ids if not 0 <= id < self.vocab_size)
             raise InputError(
                 f"Id {wrong} is not a token: this tokenizer's ids go from 0 to {self.vocab_size - 1}. The ids may come "
                 "from another tokenizer, or from a model with a larger output layer."
             )
+        return ids
 
 
 def check_special_tokens(special_tokens: Sequence[str]) -> tuple[str, ...]:

@@ -49,6 +49,8 @@ class BPETokenizer(Tokenizer):
         InputError: a byte or a merge's part is missing in the vocabulary, or ids are not 0, 1, 2, ...
     """
 
+    kind = "bpe"
+
     def __init__(
         self,
         vocab: Mapping[str, int],
@@ -226,9 +228,7 @@ class BPETokenizer(Tokenizer):
         Raises:
             InputError: an id is not in `range(vocab_size)`.
         """
-        ids = list(ids)
-        self._check_ids(ids)
-        return b"".join([self._token_bytes[id] for id in ids])
+        return b"".join([self._token_bytes[id] for id in self._checked(ids)])
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:
         return [printable(self.decode_bytes([id]).decode("utf-8", "backslashreplace")) for id in ids]
@@ -239,21 +239,15 @@ class BPETokenizer(Tokenizer):
         Raises:
             InputError: the file can't be written.
         """
-        data = self.to_json()
-        own = {"handloom_tokenizer": "bpe", "roles": dict(self.roles), "begins": self.begins}
-        write_json(path, {**own, **data} if self.roles else data, indent=1)
+        own = {"handloom_tokenizer": self.kind, "roles": dict(self.roles), "begins": self.begins}
+        write_json(path, {**own, **self.to_json()} if self.roles else self.to_json(), indent=1)
 
     def to_json(self) -> dict[str, Any]:
         """The content of a `tokenizer.json`."""
-        return bpe_to_json(
-            self.vocab,
-            self.merges,
-            self.added_tokens,
-            self._pre_tokenizer,
-            add_prefix_space=self.add_prefix_space,
-            ignore_merges=self.ignore_merges,
-            dropout=self.dropout,
-        )
+        names = ("vocab", "merges", "added_tokens", "add_prefix_space", "ignore_merges", "dropout")
+        return bpe_to_json(self._pre_tokenizer, **{name: getattr(self, name) for name in names})
+
+    _content = to_json
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -267,11 +261,15 @@ class BPETokenizer(Tokenizer):
         """
         data = read_json(path)
         try:
-            tokenizer = cls(**bpe_from_json(data))
-            tokenizer.roles, tokenizer.begins = data.get("roles", {}), data.get("begins", False)
-            return tokenizer
+            return cls._from_content(data)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
+
+    @classmethod
+    def _from_content(cls, data: dict[str, Any]) -> Self:
+        tokenizer = cls(**bpe_from_json(data))
+        tokenizer.roles, tokenizer.begins = data.get("roles", {}), data.get("begins", False)
+        return tokenizer
 
 
 @contextmanager

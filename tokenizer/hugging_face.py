@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Self
 
 from ..errors import InputError, printable
-from ..files import read_json, write_json
 from .base import Tokenizer
 
 
@@ -53,27 +51,20 @@ class HuggingFaceTokenizer(Tokenizer):
         return self._peer.encode(_valid(text)).ids
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        ids = list(ids)
-        self._check_ids(ids)
-        return self._peer.decode(ids, skip_special_tokens=skip_special_tokens)
+        return self._peer.decode(self._checked(ids), skip_special_tokens=skip_special_tokens)
 
     def decode_more(self, ids: Iterable[int]) -> str:
         # A decoder may drop the blank that a text begins with; here the ids do not begin the text.
         return self.decode([*self._anchor, *ids])[len(self.decode(self._anchor)) :]
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        ids = list(ids)
-        self._check_ids(ids)
-        return [printable(self._texts.get(id, "")) for id in ids]
+        return [printable(self._texts.get(id, "")) for id in self._checked(ids)]
 
-    def save(self, path: str | Path) -> None:
-        write_json(path, {"handloom_tokenizer": self.kind, "roles": self.roles, "data": self.data}, indent=1)
+    def _content(self) -> dict[str, Any]:
+        return {"roles": self.roles, "data": self.data}
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        data = read_json(path)
-        if data.get("handloom_tokenizer") != cls.kind:
-            raise InputError(f"{path} is not a {cls.kind} tokenizer file. load_tokenizer finds the right class.")
+    def _from_content(cls, data: dict[str, Any]) -> Self:
         return cls(data["data"], data["roles"])
 
 

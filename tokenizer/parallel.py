@@ -1,70 +1,31 @@
-"""Running functions in forked processes, which see this process's memory as it was at the fork."""
+"""Running a function on several arguments in forked processes."""
 
 from __future__ import annotations
 
-import marshal
-import os
+import multiprocessing
+import signal
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from concurrent.futures import ProcessPoolExecutor
+from typing import TypeVar
 
-from ..errors import InputError
+A = TypeVar("A")
+R = TypeVar("R")
 
 
-def run_all(jobs: Sequence[Callable[[], Any]]) -> list[Any]:
-    """The results of the functions, in order; all but the first run in child processes where the system can fork.
+def map_in_processes(function: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
+    """The function's results, in order; all but the first come from other processes where the system can fork.
 
-    A result must be of Python's basic types. A child runs only its function, so locks that other threads held at the
-    fork can't block it.
-
-    Raises:
-        InputError: a function raised it.
-        RuntimeError: a function raised something else in its child, which printed the traceback.
+    Raises what the function raises, and BrokenProcessPool if a process ends before its time.
     """
-    if len(jobs) < 2 or sys.platform != "linux":
-        return [job() for job in jobs]
-    children = [_start(job) for job in jobs[1:]]
-    try:
-        results = [jobs[0]()]
-    finally:
-        answers = [_finish(*child) for child in children]
-    for error, value in answers:
-        if error is not None:
-            raise InputError(error) if error else RuntimeError("A child process failed; see its traceback above.")
-        results.append(value)
-    return results
-
-
-def _start(job: Callable[[], Any]) -> tuple[int, int]:
-    """Start a child; return its process id and where its answer can be read."""
-    reader, writer = os.pipe()
+    if len(arguments) < 2 or sys.platform != "linux":
+        return [function(argument) for argument in arguments]
     with warnings.catch_warnings():
-        # Python warns where other threads run, such as those of NumPy's BLAS; the child does not use them.
+        # Python warns where other threads run, such as those of NumPy's BLAS; the processes do not use them.
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child:
-        os.close(writer)
-        return child, reader
-    answer: tuple[str | None, Any]
-    try:
-        try:
-            answer = (None, job())
-        except InputError as error:
-            answer = (str(error), None)
-        except BaseException as error:
-            if not isinstance(error, KeyboardInterrupt):  # Ctrl-C reaches the parent too, which reports it
-                traceback.print_exc()
-            answer = ("", None)
-        with os.fdopen(writer, "wb") as pipe:
-            marshal.dump(answer, pipe)
-    finally:
-        os._exit(0)  # without the parent's exit handlers and unwritten buffers
-
-
-def _finish(child: int, reader: int) -> tuple[str | None, Any]:
-    with os.fdopen(reader, "rb") as pipe:
-        data = pipe.read()
-    os.waitpid(child, 0)
-    return marshal.loads(data) if data else ("", None)
+        # Ctrl-C reaches all processes of a terminal; this one reports it, and the others just end.
+        others, fork = len(arguments) - 1, multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(others, fork, signal.signal, (signal.SIGINT, signal.SIG_DFL)) as pool:
+            rest = [pool.submit(function, argument) for argument in arguments[1:]]
+            return [function(arguments[0]), *(result.result() for result in rest)]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Self
 
 from ..errors import InputError, printable
-from ..files import read_json, write_json
+from .added_tokens import AddedToken, AddedTokenSplitter
 from .base import Tokenizer
 
 
@@ -39,6 +38,7 @@ class SentencePieceTokenizer(Tokenizer):
         if missing:
             raise InputError(f"The vocabulary lacks the special token {missing[0]!r}. Restore vocab.json.")
         self.special_ids = {token: self.vocab[token] for token in self.roles.values()}
+        self._splitter = AddedTokenSplitter(AddedToken(id, token) for token, id in self.special_ids.items())
         self._pieces = {id: piece for piece, id in self.vocab.items()}
         if sorted(self._pieces) != list(range(len(self.vocab))):
             raise InputError("The vocabulary's ids have a gap or a duplicate. Restore vocab.json from a copy.")
@@ -56,38 +56,23 @@ class SentencePieceTokenizer(Tokenizer):
     def _ids_of(self, text: str, model: Any) -> list[int]:
         # Special tokens in a text are found, as are codes such as >>fra<< at its start, which choose a target language.
         unknown, ids = self.unk_id, []
-        for part in self._split(text):
+        parts = self._splitter.split(text)
+        for i, part in enumerate(parts):
             if isinstance(part, int):
                 ids.append(part)
                 continue
+            if i:
+                part = part.lstrip()
+            if i < len(parts) - 1:
+                part = part.rstrip()
             code = part.find("<<") + 2 if part.startswith(">>") and "<<" in part else 0
             pieces = ([part[:code]] if code else []) + model.encode(part[code:], out_type=str)
             ids += [self.vocab.get(piece, unknown) for piece in pieces]
         return ids
 
-    def _split(self, text: str) -> list[str | int]:
-        parts: list[str | int] = [text]
-        for token, id in self.special_ids.items():
-            new: list[str | int] = []
-            for part in parts:
-                if isinstance(part, int):
-                    new.append(part)
-                    continue
-                pieces = part.split(token)
-                for number, piece in enumerate(pieces):
-                    if number:
-                        new.append(id)
-                        piece = piece.lstrip()
-                    new.append(piece.rstrip() if number < len(pieces) - 1 else piece)
-            parts = new
-        return [part for part in parts if part != ""]
-
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        ids = list(ids)
-        self._check_ids(ids)
         special = set(self.special_ids.values())
-        if skip_special_tokens:
-            ids = [id for id in ids if id not in special]
+        ids = [id for id in self._checked(ids) if not (skip_special_tokens and id in special)]
         texts: list[str] = []
         run: list[str] = []
         for id in [*ids, None]:
@@ -101,20 +86,14 @@ class SentencePieceTokenizer(Tokenizer):
         return "".join(texts).replace("\u2581", " ").strip()
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        ids = list(ids)
-        self._check_ids(ids)
-        return [printable(self._pieces[id]) for id in ids]
+        return [printable(self._pieces[id]) for id in self._checked(ids)]
 
-    def save(self, path: str | Path) -> None:
+    def _content(self) -> dict[str, Any]:
         models = {name: base64.b64encode(model).decode() for name, model in self.models.items()}
-        data = {"handloom_tokenizer": self.kind, "vocab": self.vocab, "roles": self.roles, **models}
-        write_json(path, data, indent=1)
+        return {"vocab": self.vocab, "roles": self.roles, **models}
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        data = read_json(path)
-        if data.get("handloom_tokenizer") != cls.kind:
-            raise InputError(f"{path} is not a {cls.kind} tokenizer file. load_tokenizer finds the right class.")
+    def _from_content(cls, data: dict[str, Any]) -> Self:
         source, target = (base64.b64decode(data[name]) for name in ("source", "target"))
         return cls(source, target, data["vocab"], data["roles"])
 

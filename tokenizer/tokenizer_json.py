@@ -15,26 +15,22 @@ _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": T
 
 
 def bpe_to_json(
+    pre_tokenizer: PreTokenizer,
+    *,
     vocab: Mapping[str, int],
     merges: Sequence[tuple[str, str]],
     added_tokens: Sequence[AddedToken],
-    pre_tokenizer: PreTokenizer,
-    *,
-    add_prefix_space: bool = False,
-    ignore_merges: bool = False,
-    dropout: float = 0.0,
+    add_prefix_space: bool,
+    ignore_merges: bool,
+    dropout: float,
 ) -> dict[str, Any]:
     """The content of a `tokenizer.json`."""
     byte_level = {**_BYTE_LEVEL, "add_prefix_space": add_prefix_space}
     if pre_tokenizer.pattern == "gpt2":
         cutting: dict[str, Any] = byte_level
     else:
-        split = {
-            "type": "Split",
-            "pattern": {"Regex": pre_tokenizer.expression},
-            "behavior": "Isolated",
-            "invert": False,
-        }
+        expression = {"Regex": pre_tokenizer.expression}
+        split = {"type": "Split", "pattern": expression, "behavior": "Isolated", "invert": False}
         cutting = {"type": "Sequence", "pretokenizers": [split, {**byte_level, "use_regex": False}]}
     return {
         "version": "1.0",

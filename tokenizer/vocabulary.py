@@ -5,11 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 from ..errors import InputError, printable
-from ..files import read_json, write_json
 from .base import Tokenizer, check_special_tokens
 
 
@@ -23,8 +21,6 @@ class VocabularyTokenizer(Tokenizer):
     Raises:
         InputError: a unit occurs twice, or is not a string.
     """
-
-    kind: str  # the name of the tokenizer in its file
 
     def __init__(self, vocabulary: Sequence[str], special_tokens: Sequence[str]) -> None:
         special = check_special_tokens(special_tokens)
@@ -54,42 +50,24 @@ class VocabularyTokenizer(Tokenizer):
         return [ids.get(unit, unknown) for unit in self.split(text)]
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        ids = list(ids)
-        self._check_ids(ids)
         skipped = set(self.special_ids.values()) if skip_special_tokens else set()
-        return self.join([self.vocabulary[id] for id in ids if id not in skipped])
+        return self.join([self.vocabulary[id] for id in self._checked(ids) if id not in skipped])
 
     def token_strings(self, ids: Iterable[int]) -> list[str]:
-        ids = list(ids)
-        self._check_ids(ids)
-        return [printable(self.vocabulary[id]) for id in ids]
+        return [printable(self.vocabulary[id]) for id in self._checked(ids)]
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
         """The arguments of the class except the vocabulary, as JSON values."""
 
-    def save(self, path: str | Path) -> None:
+    def _content(self) -> dict[str, Any]:
         special = len(self.special_ids)
-        write_json(
-            path,
-            {
-                "handloom_tokenizer": self.kind,
-                "special_tokens": self.vocabulary[:special],
-                "vocabulary": self.vocabulary[special:],
-                **self._settings(),
-            },
-            indent=1,
-        )
+        lists = {"special_tokens": self.vocabulary[:special], "vocabulary": self.vocabulary[special:]}
+        return {**lists, **self._settings()}
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        data = read_json(path)
-        if data.pop("handloom_tokenizer", None) != cls.kind:
-            raise InputError(f"{path} is not a {cls.kind} tokenizer file. load_tokenizer finds the right class.")
-        try:
-            return cls(**data)
-        except (TypeError, AttributeError) as error:
-            raise InputError(f"{path} is a damaged {cls.kind} tokenizer file: {error}. Restore a copy.") from None
+    def _from_content(cls, data: dict[str, Any]) -> Self:
+        return cls(**data)
 
 
 def most_common(

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import InputError
 from .chunk_counts import ChunkCounts
-from .parallel import run_all
+from .parallel import map_in_processes
 from .pre_tokenizer import WHITE_SPACE, PreTokenizer
 
 _BLOCK = 1 << 20  # bytes
@@ -57,10 +57,10 @@ def count_words(
     """
     paths, texts = _paths_and_texts(files_or_texts)
     if texts is None:
-        jobs = [partial(_count_files, segments, pre_tokenizer) for segments in _divide(paths, processes)]
+        count = partial(_count_files, pattern=pre_tokenizer.pattern)
+        words = _add({}, *map_in_processes(count, _divide(paths, processes)))
     else:
-        jobs = [partial(_count, _text_blocks(texts), pre_tokenizer)]
-    words = _add({}, *run_all(jobs))
+        words = _count(_text_blocks(texts), pre_tokenizer)
     if not words:
         raise InputError("There is no text to train on: the files or texts are empty. Check what was given.")
     return words
@@ -110,8 +110,8 @@ def _divide(paths: list[Path], processes: int) -> list[list[Segment]]:
     return divided
 
 
-def _count_files(segments: list[Segment], pre_tokenizer: PreTokenizer) -> dict[bytes, int]:
-    return _count(_file_blocks(segments), pre_tokenizer)
+def _count_files(segments: list[Segment], pattern: str) -> dict[bytes, int]:
+    return _count(_file_blocks(segments), PreTokenizer(pattern))
 
 
 def _file_blocks(segments: Iterable[Segment]) -> Iterator[bytes]:
