@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from .bpe import BPETokenizer
@@ -126,8 +126,9 @@ def _draw_text(panel: Axes, tokens: Sequence[str], columns: int = 110) -> None:
         colour = _COLOURS[i % len(_COLOURS)]
         panel.add_patch(Rectangle((column, line + 0.05), len(token), 0.9, facecolor=colour))
         for offset, character in enumerate(token):
-            place = {"ha": "center", "va": "center", "in_layout": False}  # measuring all letters would take seconds
-            panel.text(column + offset + 0.5, line + 0.5, character, parse_math=False, family="monospace", **place)
+            # Measuring all letters for the layout would take seconds.
+            where: dict[str, Any] = {"ha": "center", "va": "center", "in_layout": False}
+            panel.text(column + offset + 0.5, line + 0.5, character, parse_math=False, family="monospace", **where)
         column += len(token)
     panel.set_xlim(0, columns)
     panel.set_ylim(max(min(line + 1, _LINES), 3), 0)

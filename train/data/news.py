@@ -46,9 +46,7 @@ class News:
         )
 
 
-def load_news(
-    name_or_path: str, *, descriptions: bool, categories: bool | None = None, seed: int = 0
-) -> News:
+def load_news(name_or_path: str, *, descriptions: bool, categories: bool | None = None, seed: int = 0) -> News:
     """One of `NEWS_NAMES`, or a file of your own, split by headline (see `split_by_sentence`).
 
     "news" is the HuffPost set (Misra 2022, arXiv 2209.11429): all of it through the hub, or what HANDLOOM_DATA holds:
