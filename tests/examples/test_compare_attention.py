@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from ..support.examples import Example
+
 pytestmark = pytest.mark.slow
-
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "compare_attention.py"
-
-
-def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-    command = [sys.executable, "-W", "error", str(SCRIPT), *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
 
 
 def test_both_tables_and_a_picture(tmp_path) -> None:
-    done = run("--preset", "smoke", "--out", "results", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    out = Example("compare_attention.py", tmp_path).succeeds("--preset", "smoke", "--out", "results")
     tables = (tmp_path / "results" / "tables.md").read_text(encoding="utf-8")
-    assert tables in done.stdout
-    told = done.stdout[: done.stdout.index(tables)].splitlines()
+    assert tables in out
+    told = out[: out.index(tables)].splitlines()
     assert [line.split(":")[0] for line in told if line] == [
         "measured length 64", "measured length 256", "trained with standard attention", "trained with blocked attention"
     ], "a log is not silent for minutes"  # fmt: skip
@@ -41,10 +30,3 @@ def test_both_tables_and_a_picture(tmp_path) -> None:
     assert [(name, len(rows)) for name, rows in results["tables"].items()] == [("lengths", 4), ("training", 2)]
     assert results["seed"] == 0
     assert (tmp_path / "results" / "lengths.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_device_that_is_not_there(tmp_path) -> None:
-    done = run("--preset", "smoke", "--device", "cuda:9", folder=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
 
@@ -46,6 +45,7 @@ def test_writing_with_a_checkpoint(trained: Example) -> None:
     assert len(first) == len("This is a") + 50 + 1
     assert trained.succeeds("--checkpoint", "run", "--length", 50, stdin=b"This is a\n") == first
     assert trained.succeeds("--checkpoint", "run", "--length", 50, "--seed", 1, "This is a") != first
+    assert "no token" in trained.fails("--checkpoint", "run", "\u4e2d")
 
 
 def test_a_model_to_begin_with_is_tested_within_its_own_context(trained: Example) -> None:
@@ -98,23 +98,3 @@ def test_another_table_of_a_finished_run(trained: Example) -> None:
     assert names[2:] == [f"{n} head{'s' * (n > 1)} of {size}" for size in (4, 8, 16) for n in (1, 4, 8, 16)] + [
         "Transformer"
     ]
-
-
-def test_what_is_refused(trained: Example) -> None:
-    assert "shakespeare" in trained.fails("--data", "shakespear")
-    assert "add --checkpoint" in trained.fails("This is a")
-    assert "a number from 0 on" in trained.fails("--checkpoint", "run", "--temperature", "-1", "A")
-    assert "no token" in trained.fails("--checkpoint", "run", "\u4e2d")
-    assert "not a run" in trained.fails("--checkpoint", ".", "A")
-    assert "exists already" in trained.fails("--preset", "smoke", "--out", "run")
-    (trained.folder / "short.txt").write_text("short", encoding="utf-8")
-    assert "fewer than 100 characters" in trained.fails("--data", "short.txt", "--out", "short")
-    (trained.folder / "longer.txt").write_text("a b c " * 30, encoding="utf-8")
-    assert "fewer than a batch" in trained.fails("--data", "longer.txt", "--preset", "smoke", "--out", "longer")
-    assert not Path(trained.folder, "longer").exists()
-
-
-def test_help_names_every_option(trained: Example) -> None:
-    out = trained.succeeds("--help")
-    for option in ("--data", "--preset", "--out", "--seed", "--checkpoint", "--resume", "--table", "--temperature"):
-        assert option in out

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,20 +25,16 @@ from handloom.train.tasks.foreign import is_foreign
 from handloom.train.tasks.language_modelling import Writer
 from handloom.train.tasks.translation import Translator
 
+from ..support.examples import Example
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [f"Der {a} Hund sieht {b} Katze.\tThe {a} dog sees {b} cat." for a in "abcde" for b in "vwxyz"]
 SIZES = {"d_model": 16, "nhead": 2, "dim_feedforward": 24, "dropout": 0.0}
 
 
 def run(script: str, *arguments: object, folder: Path) -> str:
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-    environment.pop("HANDLOOM_DATA", None)
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / script), *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, env=environment, timeout=300)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode()
+    return Example(script, folder).succeeds(*arguments)
 
 
 @pytest.fixture(scope="module")

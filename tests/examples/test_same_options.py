@@ -6,13 +6,11 @@ import re
 
 import pytest
 
+from ..command_sweep import EXAMPLES, parser_of
 from ..support.examples import Example, small_data
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = (
-    "translate_de_en", "translate_en_fr", "paraphrase_coco", "summarize_news", "generate_text", "classify_news",
-)  # fmt: skip
 COMMON = """
 --data --preset --out --overwrite --seed --steps --device --resume --stop-at --set --optimizer --schedule --lr
 --weight-decay --accumulate --precision --graphs --pad-to --checkpoint-activations --ema --patience --monitor
@@ -28,8 +26,8 @@ EVERYTHING = """
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_same_flags(name: str, tmp_path) -> None:
-    known = set(re.findall(r"--[a-z-]+", Example(f"{name}.py", tmp_path).starts("--help")))
+def test_the_same_flags(name: str) -> None:
+    known = set(re.findall(r"--[a-z-]+", parser_of(name).format_help()))
     assert known >= set(COMMON.split())
     if name != "classify_news":  # which generates nothing
         assert known >= set(SEARCHING.split())
@@ -50,22 +48,6 @@ def test_everything_at_once(name: str, tmp_path) -> None:
     told = example.fails(*options, *(part for one in odd for part in ("--set", one)), "--out", "wrong")
     assert "This model can't be built: " in told
     assert not (tmp_path / "wrong").exists()
-
-
-def test_a_run_of_another_example_is_not_resumed(tmp_path) -> None:
-    writer = Example("summarize_news.py", tmp_path, pictures=False)
-    options = ["--data", small_data("classify_news", tmp_path), "--preset", "smoke", "--set", "max_length=96"]
-    writer.succeeds(*options, "--steps", 2, "--beam", 1, "--out", "run")
-    told = Example("paraphrase_coco.py", tmp_path).fails("--resume", "run")
-    assert "run is a run of summarize_news.py, not of paraphrase_coco.py: resume it with summarize_news.py" in told
-
-
-def test_numbers_out_of_range(tmp_path) -> None:
-    example = Example("classify_news.py", tmp_path)
-    assert "'nan': it must be a number above 0" in example.fails("--lr", "nan")
-    told = example.fails("--preset", "smoke", "--ema", 2, "--out", "run")
-    assert told.splitlines()[0] == "error: argument --ema: '2': it must be a number from 0 to below 1"
-    assert not (tmp_path / "run").exists()
 
 
 def test_augmentation_by_way_of_french(tmp_path) -> None:

@@ -52,12 +52,12 @@ for attempt in range(300):
     wanted = max(newest() + 2 * draw.randrange(3), 0)
     child = os.fork()
     if not child:
-        if kills < 25:
+        if kills < 12:
             SavedStates.save = save_and_wait
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
             small_run(folder, resume=folder.exists(), **options)
         os._exit(0)
-    if kills < 25:
+    if kills < 12:
         # Some saves later, at a random moment up to the next: a slow machine then has as many chances as a fast one.
         while newest() < wanted and not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             time.sleep(0.001)
@@ -78,15 +78,15 @@ print(json.dumps({"kills": kills, "steps": steps, "unfinished": sorted(files), "
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork and SIGKILL")
 def test_a_training_killed_at_random_moments_ends_like_one_that_was_not(tmp_path) -> None:
-    options = {"steps": 120, "validate_every": 2, "log_every": 1}
+    options = {"steps": 60, "validate_every": 2, "log_every": 1}
     command = [sys.executable, "-W", "error", "-c", KILLER, str(tmp_path / "killed"), json.dumps(options)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["status"] == 0
-    assert result["kills"] == 25
-    assert len(set(result["steps"])) > 5, "the kills should not all fall on the same save"
+    assert result["kills"] == 12
+    assert len(set(result["steps"])) > 4, "the kills should not all fall on the same save"
     assert result["steps"] == sorted(result["steps"]), "no kill may lose an earlier save"
     small_run(tmp_path / "straight", **options)
     logs = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("killed", "straight")]
@@ -127,9 +127,7 @@ def test_a_full_disk_ends_the_run_with_its_saves_intact(half_a_run, straight, mo
     """The nth fsync from step 11 on fails: of the weights, the state, the log, the best weights or the picture."""
     calls = iter(range(1, 1000))
     fsync = os.fsync
-    monkeypatch.setattr(
-        files.os, "fsync", lambda file: no_room() if next(calls) == at_write else fsync(file)
-    )
+    monkeypatch.setattr(files.os, "fsync", lambda file: no_room() if next(calls) == at_write else fsync(file))
     with pytest.raises(InputError, match="No space left on device"):
         small_run(half_a_run, resume=True)
     monkeypatch.undo()
@@ -205,11 +203,6 @@ class TestDamagedSaves:
         if (name, damage) != ("state", "missing"):  # then there is nothing to name
             assert len(saved.damaged) == 1
             assert "00000011" in saved.damaged[0] or "step 11" in saved.damaged[0]
-
-    def test_going_on_from_the_older_save_ends_the_same(self, half_a_run, straight) -> None:
-        (half_a_run / "checkpoints/state-00000011.safetensors").write_bytes(b"")
-        small_run(half_a_run, resume=True)
-        assert (half_a_run / "metrics.jsonl").read_bytes() == straight
 
     def test_no_save_left(self, half_a_run) -> None:
         for path in (half_a_run / "checkpoints").glob("state-*"):

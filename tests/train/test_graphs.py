@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from handloom.autograd.backend import GraphError
 from handloom.errors import InputError
 from handloom.nn import MultiHeadAttention
 from handloom.nn.transformer import checkpoint_activations
-from handloom.train.cli.command_line import run_main
 from handloom.train.device_updates import DeviceUpdates
 from handloom.train.optim.optimizers import SGD
 from handloom.train.runs.checkpoints import load_checkpoint
@@ -58,7 +56,7 @@ def train(folder: Path, prepare: Any = None, **options: Any) -> Trainer:
     return trainer
 
 
-def test_fifty_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) -> None:
+def test_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) -> None:
     """Dropout, two batches an update, clipping, a schedule, an average, overflows, batches of several shapes; and no
     update waits for the device."""
     import cupyx
@@ -75,17 +73,17 @@ def test_fifty_fp16_steps_are_those_without_graphs(tmp_path, cuda, monkeypatch) 
 
     monkeypatch.setattr(Trainer, "update", silent_update)
     options = {
-        "steps": 50, "dropout": 0.1, "precision": "fp16", "clip_norm": 0.5, "log_every": 5,
-        "validate_every": 50, "name_overflows": True, "prefetch": 2, "ema": 0.9, "data": SMALL,
+        "steps": 24, "dropout": 0.1, "precision": "fp16", "clip_norm": 0.5, "log_every": 5,
+        "validate_every": 24, "name_overflows": True, "prefetch": 2, "ema": 0.9, "data": SMALL,
     }  # fmt: skip
     train(tmp_path / "plain", short_interval, **options)
     trainer = train(tmp_path / "graphs", short_interval, graphs=True, **options)
     assert_same_run(tmp_path / "graphs", tmp_path / "plain")
     last = [row for row in rows(tmp_path / "graphs") if "loss" in row][-1]
-    assert 0 < last["skipped"] < 25
+    assert 0 < last["skipped"] < 14
     graphs = trainer.updates.graphs
     assert graphs.captured > 3, "of several shapes, and the update"
-    assert graphs.launched > 100, "of 100 passes and 50 updates"
+    assert graphs.launched > 40, "of 48 passes and 24 updates"
 
 
 @pytest.mark.parametrize("positions", ["relative", "rotary", "alibi", "learned"])
@@ -156,19 +154,6 @@ def test_what_can_not_be_captured_is_said(tmp_path, fake_cupy) -> None:
             trainer.update(2, batches)
 
 
-def test_at_the_command_line_it_is_one_line(capsys, monkeypatch) -> None:
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # which a command line replaces
-
-    def main() -> None:
-        raise GraphError("this computation can't be captured as a CUDA graph: matmul")
-
-    with pytest.raises(SystemExit) as stop:
-        run_main(main)
-    assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert said == "error: this computation can't be captured as a CUDA graph: matmul: leave out --graphs\n"
-
-
 def test_random_numbers_from_the_host_are_noticed(tmp_path, fake_cupy) -> None:
     own = Generator(1)
 
@@ -185,7 +170,7 @@ def test_random_numbers_from_the_host_are_noticed(tmp_path, fake_cupy) -> None:
 
 
 def test_a_learning_rate_frozen_in_the_graph_would_be_noticed(tmp_path, fake_cupy, monkeypatch) -> None:
-    """A test of the tests: with the rate as a number on the host the fifty steps would differ."""
+    """A test of the tests: with the rate as a number on the host the steps would differ."""
     apply = DeviceUpdates._apply
 
     def frozen(self: DeviceUpdates, alone: bool, clip_norm: float | None, lr: Any) -> dict[str, Any]:

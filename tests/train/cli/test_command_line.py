@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from handloom.arguments import OptionError, Parser, path, positive, whole
+from handloom.autograd.backend import GraphError
 from handloom.errors import InputError, remedy
 from handloom.train.cli.command_line import (
     Terminated,
@@ -26,6 +27,7 @@ from handloom.train.cli.command_line import (
     start_run,
 )
 from handloom.train.runs.saves import SavedStates
+from tests.support.examples import Example
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
@@ -127,6 +129,7 @@ def fail_with(error: BaseException) -> Any:
         (OptionError("No", "x --help lists"), "error: No\nusage: x --help lists\n"),
         (OSError(errno.EACCES, "Permission denied", "a"), "error: a: Permission denied. Check the permissions there"),
         (OSError(errno.ENAMETOOLONG, "Name too long", "a"), "error: a: Name too long. Choose another path.\n"),
+        (GraphError("it can't be captured"), "error: it can't be captured: leave out --graphs\n"),
         (MemoryError("big"), "error: there is not enough memory (big). Take a smaller preset, or close other"),
     ],
 )
@@ -171,8 +174,9 @@ def test_results_never_come_into_a_folder_with_other_files(tmp_path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run/tokenizer.json").write_text("precious")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="is not empty, and nothing in it is overwritten"), results_folder(
-        tmp_path / "run", "x"
+    with (
+        pytest.raises(InputError, match="is not empty, and nothing in it is overwritten"),
+        results_folder(tmp_path / "run", "x"),
     ):
         pass
     assert (tmp_path / "run/tokenizer.json").read_text() == "precious"
@@ -209,28 +213,25 @@ def test_an_unknown_option_is_one_line_with_the_most_similar_one(typed: str, hin
 
 
 ONE_LINE = {
-    "-m handloom.autograd.gradcheck": ("--seed -1", "--samples 0", "--op x", "--nothing"),
-    "-m handloom.autograd.observe.compare_attention": (
+    "handloom.autograd.gradcheck": ("--seed -1", "--samples 0", "--op x", "--nothing"),
+    "handloom.autograd.observe.compare_attention": (
         "--batch 999999999", "--length 999999999999", "--length 1000000 --heads 9999", "--dropout 2", "--method x",
     ),
-    "-m handloom.gpu_check": ("--nothing", "--out="),
-    "-m handloom.doctor": ("--nothing",),
-    "-m handloom.course": ("start", "check 99", "--nothing"),
-    "-m handloom.explorer": ("--port -1",),
-    "examples/train_by_hand.py": ("--steps -1", "--nothing"),
-    "examples/compare_attention.py": ("--batch 999999999999", "--lengths 999999999999", "--out="),
-    "examples/explore_tokenizer.py": ("--vocab-size -5", "--out="),
+    "handloom.gpu_check": ("--nothing", "--out="),
+    "handloom.doctor": ("--nothing",),
+    "handloom.course": ("start", "check 99", "--nothing"),
+    "handloom.explorer": ("--port -1",),
+    "train_by_hand.py": ("--steps -1", "--nothing"),
+    "compare_attention.py": ("--batch 999999999999", "--lengths 999999999999", "--out="),
+    "explore_tokenizer.py": ("--vocab-size -5", "--out="),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("program", ONE_LINE)
 def test_wrong_options_of_every_program_are_one_line(program: str) -> None:
     for typed in ONE_LINE[program]:
-        command = [sys.executable, *program.split(), *typed.split()]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100)
-        assert done.returncode == 2, typed
-        lines = done.stderr.splitlines()
-        assert (lines[0][:7], lines[1][:7], len(lines)) == ("error: ", "usage: ", 2), done.stderr
+        lines = Example(program, ROOT).fails(*typed.split()).splitlines()
+        assert (lines[0][:7], lines[1][:7], len(lines)) == ("error: ", "usage: ", 2), lines
 
 
 # Ctrl-C in the destructor of an object, where an exception can't be raised.
@@ -250,10 +251,10 @@ run_main(main)
 """
 
 
-def test_ctrl_c_in_a_destructor() -> None:
-    command = [sys.executable, "-c", IN_A_DESTRUCTOR]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nstopped\n")
+def test_ctrl_c_in_a_destructor(tmp_path) -> None:
+    (tmp_path / "program.py").write_text(IN_A_DESTRUCTOR)
+    done = Example(str(tmp_path / "program.py"), tmp_path).run()
+    assert (done.code, done.out, done.err) == (130, "", "\nstopped\n")
 
 
 def test_a_run_that_goes_on_with_other_libraries_says_so() -> None:
