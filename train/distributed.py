@@ -8,10 +8,8 @@ mpi4py, and sums the gradients of GPUs with NCCL (`NcclSums`).
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import time
-from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import TracebackType
@@ -131,32 +129,13 @@ class MpiProcessGroup(ProcessGroup):
     def abort(self, code: int) -> None:
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
-            wait_until_read(stream.fileno())
+        time.sleep(0.5)  # the launcher throws away what it has not read when the abort reaches it
         self.communicator.Abort(code)
 
     def _fail(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         self._show(kind, error, trace)
         print(f"rank {self.rank} of {self.size} failed; the job ends", file=sys.stderr)
         self.abort(1)
-
-
-def wait_until_read(descriptor: int, limit: float = 5.0) -> None:
-    """Wait until all that was written into a pipe has been read, `limit` seconds at most; return at once otherwise.
-
-    The launcher reads what its processes say through pipes. An abort reaches it by another way, and what it has not
-    read by then it throws away: the message that says why the job ends would be lost, one time in some thousands.
-    """
-    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-        return
-    import fcntl  # there are no such pipes where these two can't be imported
-    import termios
-
-    end, unread = time.monotonic() + limit, array("i", [0])
-    while time.monotonic() < end:
-        fcntl.ioctl(descriptor, termios.FIONREAD, unread)
-        if not unread[0]:
-            return
-        time.sleep(0.001)
 
 
 class NcclSums:

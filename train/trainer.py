@@ -25,7 +25,7 @@ from .runs.clock import TrainingClock
 from .runs.display import Display
 from .runs.folder import RunFolder, jsonable
 from .runs.progress import Progress
-from .runs.saves import SavedStates, check_kinds
+from .runs.saves import SavedStates
 from .runs.stopping import StopSignals, TrainingStopped
 from .updates import MicroBatch, Reading, UpdateOptions
 from .validation import Validation
@@ -317,9 +317,6 @@ class Trainer:
         parts = self._parts()
         if parts.keys() | {"data", "config", "files"} != state.keys():
             raise InputError(f"The save of {self.run.path} is of another setup: it holds {', '.join(sorted(state))}.")
-        own = {name: part.state_dict() for name, part in parts.items()}
-        sizes = {"metrics.jsonl": 0} if state["files"] else {}
-        check_kinds({**own, "data": "", "config": "", "files": sizes}, state, "state")
         if state["data"] != self._fingerprint():
             raise InputError(
                 f"The training data are not those that {self.run.path} was trained on: the files, the sizes asked for "

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import types
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from handloom.train.distributed import (
     ProcessGroup,
     find_process_group,
     local_device,
-    wait_until_read,
 )
 from handloom.train.runs.locks import folder_lock
 from handloom.train.runs.saves import SavedStates
@@ -88,39 +86,6 @@ def two_ranks(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("ranks") / "two"
     launch(2, folder, accumulate=1)
     return folder
-
-
-class TestWaitUntilRead:
-    """What a process says before it ends the job is in the launcher's hands by then."""
-
-    def test_it_waits_for_the_reader(self) -> None:
-        out, into = os.pipe()
-        events: list[str] = []
-        os.write(into, b"why the job ends")
-
-        def read() -> None:
-            events.append("read")  # before the bytes are taken, so never after the wait
-            os.read(out, 100)
-
-        reader = threading.Timer(0.05, read)
-        reader.start()
-        wait_until_read(into, limit=60)
-        events.append("waited")
-        reader.join()
-        assert events == ["read", "waited"]
-        os.close(out), os.close(into)
-
-    def test_a_reader_that_never_comes_is_not_waited_for_long(self) -> None:
-        out, into = os.pipe()
-        os.write(into, b"nobody listens")
-        wait_until_read(into, limit=0.01)
-        assert os.read(out, 100) == b"nobody listens"
-        os.close(out), os.close(into)
-
-    def test_a_file_is_left_alone(self, tmp_path) -> None:
-        with open(tmp_path / "file", "w") as file:
-            file.write("words")
-            wait_until_read(file.fileno())
 
 
 @needs_mpi

@@ -154,27 +154,6 @@ class SavedStates:
             path.unlink(missing_ok=True)
 
 
-def check_kinds(own: Any, found: Any, name: str) -> None:
-    """Compare a loaded state with the current one; raise InputError if they differ in type.
-
-    Dictionaries must have the same keys, values the same type, and counts must not be negative. Where the own value is
-    None or an empty dictionary, numbers are expected. Arrays are left to the parts that load them.
-    """
-    if isinstance(own, Mapping) and isinstance(found, Mapping):
-        plain = [{key for key in side if not isinstance(side[key], np.ndarray)} for side in (own, found)]
-        fits = not own or plain[0] == plain[1]
-        for key in plain[1] if fits else ():
-            check_kinds(own.get(key), found[key], f"{name}/{key}")
-    elif isinstance(own, list):
-        fits = isinstance(found, list) and all(type(item) is int for item in found)
-    elif own is None or isinstance(own, float):
-        fits = type(found) in (int, float) or (own is None and found is None)
-    else:
-        fits = type(found) is type(own) and (type(own) is not int or found >= 0)
-    if not fits:
-        raise InputError(f"The save can't be used: {name} is {str(found)[:40]!r}. Restore a copy.")
-
-
 def _flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:  # an empty one is a value like others
