@@ -48,14 +48,19 @@ class RunFolder:
     `with` block that the run is used in, or of the process. Reading needs no lock.
 
     Attributes:
-        path: the folder.
+        path: the folder; `metrics_path`, `model_path` and so on are the files in it.
         config: what `config.json` holds.
         replaced: the new name of the older run's folder, which `create` renamed; None if there was none.
     """
 
     def __init__(self, path: Path, config: dict[str, Any]):
-        self.path = path
-        self.config = config
+        self.path, self.config = path, config
+        self.metrics_path, self.timings_path = path / "metrics.jsonl", path / "timings.jsonl"
+        self.model_path, self.tokenizer_path, self.saves_path = path / MODEL_FILE, path / "tokenizer.json", path / SAVES
+        self.table_path, self.results_path, self.samples_path = (
+            path / name for name in ("table.md", "results.json", "samples.txt")
+        )
+        self.loss_picture, self.attention_picture = path / "loss.png", path / "attention.png"
         self.replaced: Path | None = None
         self._created = self._made_folder = False  # by this object, which may then take them back
         self._lock = contextlib.ExitStack()
@@ -143,38 +148,6 @@ class RunFolder:
             raise InputError(f"The options in {path / CONFIG} are no JSON object. Restore a copy.")
         return cls(path, config)
 
-    @property
-    def metrics_path(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def timings_path(self) -> Path:
-        return self.path / "timings.jsonl"
-
-    @property
-    def loss_picture(self) -> Path:
-        return self.path / "loss.png"
-
-    @property
-    def attention_picture(self) -> Path:
-        return self.path / "attention.png"
-
-    @property
-    def model_path(self) -> Path:
-        return self.path / MODEL_FILE
-
-    @property
-    def tokenizer_path(self) -> Path:
-        return self.path / "tokenizer.json"
-
-    @property
-    def saves_path(self) -> Path:
-        return self.path / SAVES
-
-    @property
-    def samples_path(self) -> Path:
-        return self.path / "samples.txt"
-
     def log(self, row: Mapping[str, Any], times: Mapping[str, Any] | None = None) -> None:
         """Append one row to `metrics.jsonl`, and `times` (with the row's step) to `timings.jsonl`; both are flushed.
 
@@ -230,10 +203,6 @@ class RunFolder:
         later = (row.start() for row in _TIMINGS_STEP.finditer(timings) if int(row[1]) > step)
         _cut(self.timings_path, next(later, len(timings)))
 
-    @property
-    def table_path(self) -> Path:
-        return self.path / "table.md"
-
     def picture(self, name: str) -> Path:
         """The path of another picture, such as "accuracy", "confusion", "copied" or "encoder_heads"."""
         if f"{name}.png" not in FILES:
@@ -253,15 +222,11 @@ class RunFolder:
 
     def write_samples(self, text: str) -> None:
         """Write `samples.txt`, atomically."""
-        _write_text(self.samples_path, text)
-
-    @property
-    def results_path(self) -> Path:
-        return self.path / "results.json"
+        write_text(self.samples_path, text.rstrip("\n") + "\n")
 
     def write_table(self, text: str, **tables: Iterable[Mapping[str, Any]]) -> None:
         """Write `table.md`, and `results.json` with the rows of its tables (see `write_results`), both atomically."""
-        _write_text(self.table_path, text)
+        write_text(self.table_path, text.rstrip("\n") + "\n")
         plain = {
             name: [{key: jsonable(value) for key, value in row.items()} for row in rows]
             for name, rows in tables.items()
@@ -365,10 +330,6 @@ def _cut(path: Path, size: int) -> None:
             os.truncate(path, size)
     except OSError as error:
         raise InputError(f"{path} could not be cut back: {error.strerror or error}.") from None
-
-
-def _write_text(path: Path, text: str) -> None:
-    write_text(path, text.rstrip("\n") + "\n")
 
 
 def _is_run(folder: Path) -> bool:
