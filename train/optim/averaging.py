@@ -8,7 +8,7 @@ from typing import Any
 
 from ...autograd import Parameter
 from ...autograd.backend import array_module, to_device
-from ...autograd.quick import PIECE, blocks, parallel_for
+from ...autograd.quick import replaceable
 
 
 class ExponentialAverage:
@@ -34,22 +34,7 @@ class ExponentialAverage:
         """Update the average with the current weights."""
         self.updates += 1
         share = 1 - min(self.decay, (1 + self.updates) / (10 + self.updates))
-        pieces = []
-        for parameter, average in zip(self.parameters, self.averages, strict=True):
-            if not (parameter.data.flags.c_contiguous and average.flags.c_contiguous):
-                average += share * (parameter.data - average)
-                continue
-            weights, flat = parameter.data.reshape(-1), average.reshape(-1)
-            pieces += [(weights[block], flat[block]) for block in blocks(0, parameter.size)]
-
-        def part(first: int, last: int) -> None:
-            for weights, average in pieces[first:last]:
-                difference = weights - average
-                difference *= share
-                average += difference
-
-        if pieces:
-            parallel_for(array_module(pieces[0][0]), len(pieces), part, cost=0.5 * PIECE)
+        mix([parameter.data for parameter in self.parameters], self.averages, share)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -79,3 +64,10 @@ class ExponentialAverage:
         self.updates = state["updates"]
         for average, array in zip(self.averages, saved, strict=True):
             average[...] = array_module(average).asarray(array)
+
+
+@replaceable
+def mix(weights: list[Any], averages: list[Any], share: float) -> None:
+    """Move each average towards its weights by a share of the difference, in place."""
+    for own, average in zip(weights, averages, strict=True):
+        average += share * (own - average)

@@ -9,14 +9,12 @@ import numpy as np
 
 from ...autograd import Parameter
 from ...autograd.backend import array_module, to_device
-from ...autograd.quick import PIECE, blocks, one_blas_thread, parallel_for, replaceable
-from ...autograd.row_gradient import RowGradient, as_dense
-
-_NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squares, or its scaling
+from ...autograd.quick import replaceable
+from ...autograd.row_gradient import RowGradient
 
 
 class Optimizer:
-    """Base class of optimisers: parameter groups, learning rates, weight decay, updates in blocks, the state.
+    """Base class of optimisers: parameter groups, learning rates, weight decay, the state.
 
     Args:
         parameters: what to update; one without a gradient is left alone. Or groups, each a dict with "parameters" and
@@ -60,19 +58,6 @@ class Optimizer:
             [array_module(p.data).zeros_like(p.data) for p in self.parameters] for _ in self.moments
         ]  # moment, parameter
 
-    def common_decay(self) -> float | None:
-        """The weight decay of all matrices, if no group has its own rate or decay; else None."""
-        decay = max(self._decays)
-        usual = [decay if parameter.ndim > 1 else 0.0 for parameter in self.parameters]
-        return decay if set(self._lr_scales) == {1.0} and self._decays == usual else None
-
-    def share_moment(self, name: str, arrays: list[Any]) -> None:
-        """Store a moment in these arrays from now on, one for each of `parameters`; its values are copied there."""
-        row = self._state[self.moments.index(name)]
-        for own, shared in zip(row, arrays, strict=True):
-            shared[...] = own
-        row[:] = arrays
-
     def zero_grad(self) -> None:
         """Set all gradients to None."""
         for parameter in self.parameters:
@@ -81,42 +66,19 @@ class Optimizer:
     def step(self) -> None:
         """Update every parameter that has a gradient."""
         self.steps += 1
-        parts: list[tuple[list[Any], Any, slice, float, float]] = []
+        work = []
         for parameter, scale, weight_decay, *moments in zip(
             self.parameters, self._lr_scales, self._decays, *self._state, strict=True
         ):
-            if parameter.grad_or_rows is None:
-                continue
-            lr = self.lr * scale
-            decay = lr * weight_decay
-            gradient, arrays = parameter.grad_or_rows, [parameter.data, *moments]
-            if not all(array.flags.c_contiguous for array in arrays):
-                # A transposed array, say, can't be seen as flat: its blocks would be copies, and the update lost.
-                self._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
-            else:
-                length = PIECE  # elements of a block, which stay in the processor's cache between the passes over them
-                if isinstance(gradient, RowGradient):  # in blocks of whole rows
-                    length = max(PIECE // max(parameter.shape[1], 1), 1)
-                else:
-                    gradient, *arrays = (array.reshape(-1) for array in (gradient, *arrays))
-                parts += [
-                    (arrays, gradient, slice(start, start + length), lr, decay)
-                    for start in range(0, len(arrays[0]), length)
-                ]
+            if parameter.grad_or_rows is not None:
+                lr = self.lr * scale
+                work.append((parameter, moments, lr, lr * weight_decay))
+        update_all(self, work)
+        for parameter, *_ in work:
             parameter.mark_changed()
 
-        def update(first: int, last: int) -> None:
-            for arrays, gradient, block, lr, decay in parts[first:last]:
-                w, *moments = (array[block] for array in arrays)
-                self._update(w, gradient[block], *moments, lr=lr, decay=decay)
-
-        parallel_for(array_module(self.parameters[0].data), len(parts), update, cost=PIECE)
-
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
-        """Change `w` and the moments in place; `decay` is lr times the weight decay.
-
-        `g` is shaped like `w`: an array, or a RowGradient where w is a table of which few rows were used.
-        """
+        """Change `w` and the moments in place by the gradient `g`; `decay` is lr times the weight decay."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
@@ -170,7 +132,7 @@ class SGD(Optimizer):
     def _update(self, w: Any, g: Any, *moments: Any, lr: float, decay: float) -> None:
         if decay:
             w *= 1 - decay
-        direction = g = as_dense(g)
+        direction = g
         for v in moments:
             v *= self.momentum
             v += g
@@ -223,25 +185,18 @@ def adam(w: Any, g: Any, m: Any, v: Any, numbers: tuple[float, ...]) -> None:
     """
     b1, c1, b2, c2, eps, rate, keep = numbers
     m *= b1
+    m += g * c1
     v *= b2
-    if isinstance(g, RowGradient):
-        m[g.ids] += g.rows * c1
-        v[g.ids] += g.rows * g.rows * c2
-        scratch = np.sqrt(v)
-    else:
-        xp = array_module(g)
-        scratch = g * c1
-        m += scratch
-        xp.multiply(g, g, out=scratch)
-        scratch *= c2
-        v += scratch
-        xp.sqrt(v, out=scratch)
-    scratch += eps
-    array_module(m).divide(m, scratch, out=scratch)
-    scratch *= rate
-    if keep != 1:
-        w *= keep
-    w -= scratch
+    v += g * g * c2
+    w *= keep
+    w -= m / (array_module(v).sqrt(v) + eps) * rate
+
+
+@replaceable
+def update_all(optimizer: Optimizer, work: Sequence[tuple[Parameter, list[Any], float, float]]) -> None:
+    """Update each parameter from its moments, learning rate and decay: here one after the other."""
+    for parameter, moments, lr, decay in work:
+        optimizer._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
 
 
 @replaceable
@@ -270,44 +225,40 @@ def clip_grad_norm(parameters: Iterable[Parameter], max_norm: float | None, *, s
     `scale` multiplies the gradients first, to average over tokens or undo a loss scale. Returns the norm after that and
     before clipping; if it is nan or inf, nothing is changed. Source: Pascanu et al. 2013, arXiv 1211.5063.
     """
-    found = [p.grad_or_rows for p in parameters if p.grad_or_rows is not None]
-    gradients = [gradient.rows if isinstance(gradient, RowGradient) else gradient for gradient in found]
+    gradients = _arrays(parameters)
     norm = float(np.sqrt(sum(squared_norms(gradients)))) * scale
     if max_norm is not None and norm > max_norm and np.isfinite(norm):
         scale *= max_norm / norm
     if scale != 1 and np.isfinite(norm):
-        _rescale(gradients, scale)
+        rescale(gradients, scale)
     return norm
 
 
+@replaceable
 def squared_norms(gradients: Sequence[Any]) -> list[float]:
-    """The sum of squares of each array. Threads share the arrays; the sum of one does not depend on their number."""
-    squares = [0.0] * len(gradients)
-
-    def part(first: int, last: int) -> None:
-        for number in range(first, last):
-            g = gradients[number]
-            wide = g.astype(np.float32) if g.dtype == np.float16 else g  # the square of a float16 norm would overflow
-            squares[number] = float(array_module(wide).vdot(wide, wide))
-
-    if gradients:
-        mean_size = sum(g.size for g in gradients) / len(gradients)
-        with one_blas_thread():  # which divides a sum, too
-            parallel_for(array_module(gradients[0]), len(gradients), part, cost=_NORM_COST * mean_size)
-    return squares
+    """The sum of squares of each array."""
+    return [squared_norm(gradient) for gradient in gradients]
 
 
-def _rescale(gradients: Sequence[Any], scale: float) -> None:
-    parts = []
-    for g in gradients:
-        whole = array_module(g) is not np or not g.flags.c_contiguous
-        parts += [g] if whole else [g.reshape(-1)[block] for block in blocks(0, g.size)]
+def squared_norm(gradient: Any) -> float:
+    """The sum of an array's squares."""
+    wide = gradient.astype(np.float32) if gradient.dtype == np.float16 else gradient  # a float16 would overflow
+    return float(array_module(wide).vdot(wide, wide))
 
-    def part(first: int, last: int) -> None:
-        for block in parts[first:last]:
-            block *= scale
 
-    parallel_for(array_module(gradients[0]), len(parts), part, cost=_NORM_COST * PIECE)
+@replaceable
+def rescale(gradients: Sequence[Any], scale: float) -> None:
+    """Multiply each array by `scale`, in place."""
+    for gradient in gradients:
+        gradient *= scale
+
+
+def _arrays(parameters: Iterable[Parameter]) -> list[Any]:
+    """The gradients; of a table of which few rows were used, those rows."""
+    found = [p.grad_or_rows for p in parameters]
+    return [
+        gradient.rows if isinstance(gradient, RowGradient) else gradient for gradient in found if gradient is not None
+    ]
 
 
 def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) -> dict[str, float]:
@@ -315,10 +266,9 @@ def layer_norms(named_parameters: Iterable[tuple[str, Parameter]], norm: float) 
 
     A layer is named by the beginning of its parameters' names, down to the first number: "encoder.layers.0".
     """
-    found = [(_layer_of(name), p.grad_or_rows) for name, p in named_parameters if p.grad_or_rows is not None]
-    gradients = [gradient.rows if isinstance(gradient, RowGradient) else gradient for _, gradient in found]
+    found = [(_layer_of(name), p) for name, p in named_parameters if p.grad_or_rows is not None]
     squares: dict[str, float] = {}
-    for (layer, _), square in zip(found, squared_norms(gradients), strict=True):
+    for (layer, _), square in zip(found, squared_norms(_arrays(p for _, p in found)), strict=True):
         squares[layer] = squares.get(layer, 0.0) + square
     total = float(np.sqrt(sum(squares.values())))
     factor = norm / total if total > 0 and np.isfinite(total) else 1.0

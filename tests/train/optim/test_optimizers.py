@@ -7,7 +7,9 @@ import pytest
 
 from handloom.autograd import Parameter, Tensor
 from handloom.autograd.fast import parallel
-from handloom.train.optim.averaging import ExponentialAverage
+from handloom.autograd.row_gradient import RowGradient
+from handloom.train.optim import optimizers
+from handloom.train.optim.averaging import ExponentialAverage, mix
 from handloom.train.optim.optimizers import SGD, Adam, AdamW, Optimizer, clip_grad_norm, squared_norms
 
 
@@ -200,6 +202,26 @@ def test_clipping_scales_first_and_leaves_what_is_not_finite() -> None:
     kept = own[1].grad.copy()
     assert clip_grad_norm(own, 1.0, scale=3.0) == np.inf
     np.testing.assert_array_equal(own[1].grad, kept)
+
+
+@pytest.mark.parametrize("make", [Adam, AdamW, lambda own: SGD(own, 0.1, momentum=0.9)], ids=["Adam", "AdamW", "SGD"])
+def test_quick_forms_give_the_bits_of_the_plain_ones(make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trained() -> list[np.ndarray]:
+        own = [Parameter(np.random.default_rng(0).normal(size=(700, 300)).astype(np.float32)), *parameters()]
+        optimizer, average = make(own), ExponentialAverage(own, 0.9)
+        for seed in range(3):
+            give_gradients(own, seed)
+            own[0].grad_or_rows = RowGradient(np.array([3, 500 + seed]), np.full((2, 300), 0.3, np.float32), (700, 300))
+            clip_grad_norm(own, 1.0)
+            optimizer.step()
+            average.update()
+        return [parameter.data for parameter in own] + average.averages
+
+    quick = trained()
+    for function in (optimizers.adam, optimizers.update_all, optimizers.squared_norms, optimizers.rescale, mix):
+        monkeypatch.setattr(function, "now", function.__wrapped__)
+    for one, other in zip(quick, trained(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 class TestExponentialAverage:

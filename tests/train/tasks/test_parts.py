@@ -12,6 +12,7 @@ from handloom.errors import InputError
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.models.presets import CLASSIFIER_PRESETS, SMOKE
 from handloom.nn import MultiHeadAttention
+from handloom.train.optim.fast.flat_adam import common_decay
 from handloom.train.optim.optimizers import SGD, Adam, AdamW
 from handloom.train.optim.schedules import Plateau
 from handloom.train.tasks.parts import make_model, make_optimizer, make_record, make_schedule, make_validation
@@ -49,7 +50,7 @@ def test_a_weight_decay_of_zero_is_none_with_every_optimizer() -> None:
     """Otherwise AdamW's default of 0.01 would be used."""
     model = Seq2SeqTransformer(CONFIG)
     for decay, made in ((None, 0.01), (0.0, 0.0), (0.3, 0.3)):
-        assert make_optimizer(changed(optimizer="adamw", weight_decay=decay), model).common_decay() == made
+        assert common_decay(make_optimizer(changed(optimizer="adamw", weight_decay=decay), model)) == made
 
 
 def test_schedules() -> None:

@@ -1,6 +1,6 @@
-"""Quick implementations of Adam: compiled loops on a CPU, flat arrays on a device.
+"""Quick implementations of the updates: blocks and compiled loops on a CPU, flat arrays on a device.
 
-Importing it registers both.
+Importing it registers them.
 """
 
-from . import adam, flat_adam
+from . import adam, blocks, flat_adam

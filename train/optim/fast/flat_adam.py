@@ -184,7 +184,7 @@ def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: An
     None if it can't: for other optimisers than Adam and AdamW, for learning rates or weight decays of groups, and for
     parameters that are not float32 on one device.
     """
-    parameters, decay = optimizer.parameters, optimizer.common_decay()
+    parameters, decay = optimizer.parameters, common_decay(optimizer)
     kinds = {(p.dtype, p.device) for p in parameters}
     if not isinstance(optimizer, Adam) or decay is None or len(kinds) > 1 or parameters[0].dtype != np.float32:
         return None
@@ -194,5 +194,15 @@ def flat_form(optimizer: Any, *, constants: Iterable[Tensor] = (), **options: An
     flat.write_state(steps=optimizer.steps)
     for name, whole in (("m", flat.m), ("v", flat.v)):
         own = {id(p): view for p, view in zip(flat.parameters, flat.views(whole), strict=True)}
-        optimizer.share_moment(name, [own[id(p)] for p in parameters])
+        row = optimizer._state[optimizer.moments.index(name)]
+        for number, parameter in enumerate(parameters):
+            own[id(parameter)][...] = row[number]
+            row[number] = own[id(parameter)]
     return flat
+
+
+def common_decay(optimizer: optimizers.Optimizer) -> float | None:
+    """The weight decay of all matrices, if no group has a rate or a decay of its own; else None."""
+    decay = max(optimizer._decays)
+    usual = [decay if parameter.ndim > 1 else 0.0 for parameter in optimizer.parameters]
+    return decay if set(optimizer._lr_scales) == {1.0} and optimizer._decays == usual else None

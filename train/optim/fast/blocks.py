@@ -1,0 +1,98 @@
+"""Updates and norms in blocks that stay in the processor's cache between the passes over them, shared among threads.
+
+A gradient of few rows (`RowGradient`) stays one for Adam. The bits are those of the plain forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....autograd import Parameter
+from ....autograd.backend import array_module
+from ....autograd.quick import PIECE, blocks, one_blas_thread, parallel_for, replaces
+from ....autograd.row_gradient import RowGradient
+from .. import averaging, optimizers
+
+_NORM_COST = 0.2  # nanoseconds for each element of a gradient: its sum of squares, or its scaling
+
+
+@replaces(optimizers.update_all)
+def update_all(optimizer: optimizers.Optimizer, work: Sequence[tuple[Parameter, list[Any], float, float]]) -> None:
+    """All blocks of all parameters, shared among threads."""
+    parts: list[tuple[list[Any], Any, slice, float, float]] = []
+    for parameter, moments, lr, decay in work:
+        gradient = parameter.grad_or_rows if isinstance(optimizer, optimizers.Adam) else parameter.grad
+        arrays = [parameter.data, *moments]
+        if not all(array.flags.c_contiguous for array in arrays):
+            # A transposed array, say, can't be seen as flat: its blocks would be copies, and the update lost.
+            optimizer._update(parameter.data, parameter.grad, *moments, lr=lr, decay=decay)
+            continue
+        length = PIECE
+        if isinstance(gradient, RowGradient):  # in blocks of whole rows
+            length = max(PIECE // max(parameter.shape[1], 1), 1)
+        else:
+            gradient, *arrays = (array.reshape(-1) for array in (gradient, *arrays))
+        parts += [
+            (arrays, gradient, slice(start, start + length), lr, decay) for start in range(0, len(arrays[0]), length)
+        ]
+
+    def update(first: int, last: int) -> None:
+        for arrays, gradient, block, lr, decay in parts[first:last]:
+            w, *moments = (array[block] for array in arrays)
+            optimizer._update(w, gradient[block], *moments, lr=lr, decay=decay)
+
+    parallel_for(array_module(optimizer.parameters[0].data), len(parts), update, cost=PIECE)
+
+
+@replaces(optimizers.squared_norms)
+def squared_norms(gradients: Sequence[Any]) -> list[float]:
+    """Threads share the arrays; the sum of one does not depend on their number."""
+    squares = [0.0] * len(gradients)
+
+    def part(first: int, last: int) -> None:
+        squares[first:last] = map(optimizers.squared_norm, gradients[first:last])
+
+    if gradients:
+        mean_size = sum(g.size for g in gradients) / len(gradients)
+        with one_blas_thread():  # which divides a sum, too
+            parallel_for(array_module(gradients[0]), len(gradients), part, cost=_NORM_COST * mean_size)
+    return squares
+
+
+@replaces(optimizers.rescale)
+def rescale(gradients: Sequence[Any], scale: float) -> None:
+    """Threads share the blocks of all arrays."""
+    parts = []
+    for g in gradients:
+        whole = array_module(g) is not np or not g.flags.c_contiguous
+        parts += [g] if whole else [g.reshape(-1)[block] for block in blocks(0, g.size)]
+
+    def part(first: int, last: int) -> None:
+        for block in parts[first:last]:
+            block *= scale
+
+    parallel_for(array_module(gradients[0]), len(parts), part, cost=_NORM_COST * PIECE)
+
+
+@replaces(averaging.mix)
+def mix(weights: list[Any], averages: list[Any], share: float) -> None:
+    """Threads share the blocks of all arrays."""
+    pieces = []
+    for own, average in zip(weights, averages, strict=True):
+        if own.flags.c_contiguous and average.flags.c_contiguous:
+            flat = own.reshape(-1), average.reshape(-1)
+            pieces += [(flat[0][block], flat[1][block]) for block in blocks(0, own.size)]
+        else:
+            pieces.append((own, average))
+
+    def part(first: int, last: int) -> None:
+        for own, average in pieces[first:last]:
+            difference = own - average
+            difference *= share
+            average += difference
+
+    if pieces:
+        parallel_for(array_module(pieces[0][0]), len(pieces), part, cost=0.5 * PIECE)
