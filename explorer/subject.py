@@ -21,8 +21,8 @@ from ..tokenizer import BPETokenizer, Tokenizer
 from ..train.runs.checkpoints import read_config
 from ..train.runs.folder import RunFolder
 from ..train.tasks.classification import Classifier, text_ids
-from ..train.tasks.foreign import is_foreign
 from ..train.tasks.language_modelling import Windows, Writer, language_model_loss
+from ..train.tasks.loading import is_foreign
 from ..train.tasks.translation import Translator
 from .step import RecordedStep, recorded_step
 

@@ -21,10 +21,9 @@ from .distributed import ProcessGroup, find_process_group
 from .optim.optimizers import Optimizer, layer_norms
 from .optim.schedules import Plateau, Schedule
 from .runs.checkpoints import check_shapes, load_checkpoint, read_config, save_checkpoint
-from .runs.clock import TrainingClock
 from .runs.display import Display
 from .runs.folder import RunFolder, jsonable
-from .runs.progress import Progress
+from .runs.progress import Progress, TrainingClock
 from .runs.saves import SavedStates
 from .runs.stopping import StopSignals, TrainingStopped
 from .updates import MicroBatch, Reading, UpdateOptions

@@ -21,8 +21,8 @@ from handloom.models import (
 from handloom.models.pretrained import load, save
 from handloom.tokenizer import BPETokenizer
 from handloom.train.tasks.classification import Classifier
-from handloom.train.tasks.foreign import is_foreign
 from handloom.train.tasks.language_modelling import Writer
+from handloom.train.tasks.loading import is_foreign
 from handloom.train.tasks.translation import Translator
 
 from ..support.examples import Example

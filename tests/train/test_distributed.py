@@ -137,11 +137,6 @@ class TestTwoProcesses:
         assert "ZeroDivisionError: here" in done.stderr
         assert "rank 1 of 2 failed; the job ends" in done.stderr
 
-    def test_an_error_that_all_meet_is_told_once(self, tmp_path) -> None:
-        done = launch(2, tmp_path / "nowhere", "--resume", check=False)
-        assert done.returncode != 0
-        assert done.stderr.count("is not an existing folder") == 1
-
     def test_a_program_for_one_process_says_so(self) -> None:
         done = run([str(MPIRUN), "-n", "2", sys.executable, "-m", "handloom.train.report", "x"])
         assert done.returncode != 0

@@ -81,20 +81,16 @@ class OptionParser(Parser):
         Options without a use for training are left out. Raises InputError, which names `origin`, for a value that
         can't have been given, or an option that doesn't exist.
         """
-        parsed: dict[str, Any] = {}
-        for name, value in options.items():
+        for name in options:
             if name not in self.uses:
                 raise InputError(f"{origin} has an option {name!r}, which this program doesn't know. Restore a copy.")
-            if "train" not in self.uses[name]:
-                continue
-            option = self._options[name]
-            if _same(plain(option.default), value):
-                parsed[name] = option.default
-                continue
-            try:
-                parsed[name] = vars(self.parse_args(_typed(option, value)))[name]
-            except OptionError as error:
-                raise InputError(f"{origin} can't be used: {str(error)[:200]}. Restore a copy.") from None
+        kept = {name: value for name, value in options.items() if "train" in self.uses[name]}
+        try:
+            given = self.given(self.typed(kept))
+        except OptionError as error:
+            raise InputError(f"{origin} can't be used: {str(error)[:200]}. Restore a copy.") from None
+        parsed = {name: given.get(name, self.get_default(name)) for name in kept}
+        for name, value in kept.items():
             if not _same(plain(parsed[name]), value):
                 raise InputError(f"{origin} can't be used: {self.spelled(name)} is {short(value)}. Restore a copy.")
         return parsed

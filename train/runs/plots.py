@@ -126,17 +126,13 @@ def plot_attention(
     figure.suptitle(title, fontsize=10)
     grid = figure.subplots()
     image = grid.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
-    grid.set_xticks(range(len(source_tokens)), [_visible(token) for token in source_tokens], rotation=60)
-    grid.set_yticks(range(len(target_tokens)), [_visible(token) for token in target_tokens])
+    _name_cells(grid, _visible(target_tokens), _visible(source_tokens), rotation=60)
     grid.xaxis.tick_top()
     grid.xaxis.set_label_position("top")
     for label in grid.get_xticklabels():
         label.set(horizontalalignment="left", rotation_mode="anchor")
-    for label in [*grid.get_xticklabels(), *grid.get_yticklabels()]:
-        label.set_parse_math(False)  # "$" is a token, not TeX
     grid.set_xlabel("source token")
     grid.set_ylabel("target token")
-    grid.tick_params(length=2)
     figure.colorbar(image, ax=grid, label=shades, shrink=0.8, aspect=20)
     _save(figure, out_png)
 
@@ -174,11 +170,8 @@ def plot_heads(
             continue
         image = panel.imshow(weights[number], cmap="Blues", vmin=0.0, vmax=1.0, aspect="equal")
         panel.set_title(f"head {number + 1}", fontsize=9)
-        panel.set_xticks(range(len(key_tokens)), [_visible(token) for token in key_tokens], rotation=90, fontsize=7)
-        panel.set_yticks(range(len(query_tokens)), [_visible(token) for token in query_tokens], fontsize=7)
-        panel.tick_params(length=2, labelbottom=number + columns >= heads)
-        for label in [*panel.get_xticklabels(), *panel.get_yticklabels()]:
-            label.set_parse_math(False)
+        _name_cells(panel, _visible(query_tokens), _visible(key_tokens), rotation=90, size=7)
+        panel.tick_params(labelbottom=number + columns >= heads)
     figure.suptitle(title, fontsize=10)
     figure.supxlabel("token that is looked at (key)", fontsize=9)
     figure.supylabel("token that looks (query)", fontsize=9)
@@ -207,8 +200,7 @@ def plot_shares(
     for (row, column), share in np.ndenumerate(np.asarray(shares)):
         colour = "white" if share > 0.5 else "black"
         grid.text(column, row, f"{share:.0%}", ha="center", va="center", fontsize=8, color=colour)
-    grid.set_xticks(range(len(columns)), [name.replace(" ", "\n") for name in columns], fontsize=9)
-    grid.set_yticks(range(len(rows)), list(rows), fontsize=9)
+    _name_cells(grid, rows, [name.replace(" ", "\n") for name in columns], size=9)
     grid.xaxis.tick_top()
     grid.tick_params(length=0)
     figure.suptitle(title, fontsize=10)
@@ -296,16 +288,11 @@ def plot_confusion(matrix: np.ndarray, labels: Sequence[str], out_png: str | Pat
         for row, column in np.argwhere(matrix):
             colour = "white" if shares[row, column] > 0.5 else "black"
             grid.text(column, row, f"{matrix[row, column]}", ha="center", va="center", fontsize=8, color=colour)
-    font = 9 if len(labels) <= 15 else 7
-    grid.set_xticks(range(len(labels)), list(labels), rotation=60, fontsize=font)
-    grid.set_yticks(range(len(labels)), list(labels), fontsize=font)
+    _name_cells(grid, labels, labels, rotation=60, size=9 if len(labels) <= 15 else 7)
     for label in grid.get_xticklabels():
         label.set(horizontalalignment="right", rotation_mode="anchor")
-    for label in [*grid.get_xticklabels(), *grid.get_yticklabels()]:
-        label.set_parse_math(False)
     grid.set_xlabel("predicted class")
     grid.set_ylabel("actual class")
-    grid.tick_params(length=2)
     figure.colorbar(image, ax=grid, label="share of the actual class", shrink=0.7, aspect=25)
     _save(figure, out_png)
 
@@ -337,9 +324,21 @@ def _calm(panel: Axes) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _visible(token: str) -> str:
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in token.replace(" ", "\N{OPEN BOX}"))
-    return shown if len(shown) <= 24 else shown[:23] + "\N{HORIZONTAL ELLIPSIS}"
+def _name_cells(
+    grid: Axes, rows: Sequence[str], columns: Sequence[str], *, rotation: float = 0, size: float | None = None
+) -> None:
+    """Names of the rows and columns of an image, as they are: "$" is a token, not TeX."""
+    grid.set_xticks(range(len(columns)), list(columns), rotation=rotation, fontsize=size)
+    grid.set_yticks(range(len(rows)), list(rows), fontsize=size)
+    grid.tick_params(length=2)
+    for label in [*grid.get_xticklabels(), *grid.get_yticklabels()]:
+        label.set_parse_math(False)
+
+
+def _visible(tokens: Sequence[str]) -> list[str]:
+    """Tokens with a box for each blank, escapes for what can't be printed, and at most 24 characters."""
+    shown = ["".join(c if c.isprintable() else repr(c)[1:-1] for c in t.replace(" ", "\N{OPEN BOX}")) for t in tokens]
+    return [one if len(one) <= 24 else one[:23] + "\N{HORIZONTAL ELLIPSIS}" for one in shown]
 
 
 def _save(figure: Figure, out_png: str | Path) -> None:

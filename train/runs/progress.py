@@ -1,10 +1,12 @@
-"""The progress of a run: the state of the training loop from one step to the next."""
+"""The progress of a run: the state of the training loop from one step to the next, and the time that training takes."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,3 +81,39 @@ class Progress:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
+
+
+class TrainingClock:
+    """A stopwatch of updates: validations, saves and pictures pause it.
+
+    Attributes:
+        processor: processor seconds of this process and its threads; a resumed run adds to what it had.
+    """
+
+    def __init__(self, processor: float = 0.0):
+        self.processor = processor
+        self._seconds = 0.0
+        self.start()
+
+    def start(self) -> None:
+        self._began = time.perf_counter(), time.process_time()
+
+    def _stop(self) -> None:
+        self._seconds += time.perf_counter() - self._began[0]
+        self.processor += time.process_time() - self._began[1]
+        self.start()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The time of the `with` block is not counted."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self.start()
+
+    def lap(self) -> float:
+        """Seconds since the last call."""
+        self._stop()
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds

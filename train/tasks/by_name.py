@@ -11,7 +11,7 @@ from ...errors import InputError
 from ...models.shipped import MODELS, model_path
 from ..runs.checkpoints import read_config
 from ..runs.folder import RunFolder
-from .foreign import is_foreign
+from .loading import is_foreign
 
 if TYPE_CHECKING:
     from .classification import Classifier

@@ -5,6 +5,7 @@ A run's configuration is checked against the tensors in its file before a model 
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ...errors import InputError
+from ...files import read_json
 from ...models.fields import short
 from ...models.shipped import model_path
 from ...nn import Module
@@ -21,7 +23,6 @@ from ...tensor_files import check_finite
 from ...tokenizer import Tokenizer, load_tokenizer
 from ..runs.checkpoints import check_shapes, file_digest, load_checkpoint
 from ..runs.folder import RunFolder
-from .foreign import is_foreign
 
 
 class Trained(NamedTuple):
@@ -79,6 +80,24 @@ class TrainedModel(ABC):
     def begin(self, config: Any) -> Any:
         """The model itself, for further training."""
         return self.model.train()
+
+
+def is_foreign(folder_or_name: str | Path) -> bool:
+    """Whether `models.pretrained` must load this: a folder with its config.json, or a name such as OWNER/MODEL.
+
+    What looks like a path (absolute, under `runs` or a folder that is there) is none of the Hub's names.
+    """
+    path = Path(folder_or_name)
+    if os.path.isdir(path):
+        try:
+            config = read_json(path / "config.json")
+        except InputError:
+            return False
+        return "format" not in config and "model_type" in config
+    parts = path.parts
+    if len(parts) != 2 or parts[0] in ("runs", "~", path.anchor):
+        return False
+    return not os.path.exists(path) and not os.path.exists(parts[0])
 
 
 def trained_config(task: str, tokenizer: str | Path, model: Any, **more: Any) -> dict[str, Any]:

@@ -120,30 +120,27 @@ def test_texts_and_looking_are_not_for_a_resumed_run(run: Path) -> None:
 
 
 DEEP: Any = json.loads("[" * 500 + "]" * 500)
-VALUES = (None, True, False, -1, 3.5, "x", "a\0b", [], [1], ["a"], {}, {"a": 1}, DEEP, 10**400, "9" * 5000)
+VALUES = (None, True, False, -1, 3.5, "x", "a\0b", [], [1], ["a"], {"a": 1}, DEEP, 10**400, "9" * 5000)
 
 
-@pytest.mark.parametrize("value", [pytest.param(value, id=str(value)[:20]) for value in VALUES])
-@pytest.mark.parametrize(
-    "name", ["seed", "preset", "data", "steps", "lr", "device", "beam", "set", "reverse", "back_translate", "schedule"]
-)
-def test_a_stored_option_of_another_kind(run: Path, name: str, value: Any) -> None:
+@pytest.mark.parametrize("name", ["seed", "preset", "data", "lr", "device", "set", "reverse", "back_translate"])
+def test_a_stored_option_of_another_kind(run: Path, name: str) -> None:
     """A value that a command line can give is taken unchanged; any other is refused with one line."""
-    config = json.loads((run / "config.json").read_text())
-    config["options"][name] = value
-    (run / "config.json").write_text(json.dumps(config))
-    try:
-        arguments = parse("--resume", str(run))
-    except InputError as error:
-        message = str(error)
-        assert "config.json can't be used: " in message
-        assert "\n" not in message
-        assert len(message) < 600
-    else:
-        assert getattr(arguments, name) == value
-        assert isinstance(getattr(arguments, name), bool) == isinstance(value, bool)
-        assert (name, value) == ("lr", 3.5) or isinstance(value, (str, list, bool, type(None)))
-        assert "\0" not in str(value)
+    for value in VALUES:
+        config = json.loads((run / "config.json").read_text())
+        config["options"][name] = value
+        (run / "config.json").write_text(json.dumps(config))
+        try:
+            found = getattr(parse("--resume", str(run)), name)
+        except InputError as error:
+            message = str(error)
+            assert "config.json can't be used: " in message
+            assert "\n" not in message
+            assert len(message) < 600
+        else:
+            assert (found, isinstance(found, bool)) == (value, isinstance(value, bool))
+            assert (name, value) == ("lr", 3.5) or isinstance(value, (str, list, bool, type(None)))
+            assert "\0" not in str(value)
 
 
 def test_options_that_do_not_exist_and_those_of_no_use(run: Path) -> None:

@@ -88,17 +88,6 @@ def test_decay_leaves_biases_and_norms_alone_unless_a_group_says_otherwise() -> 
     np.testing.assert_allclose(grouped[1], 0.98 * vector, rtol=1e-6)
 
 
-def test_a_groups_scale_is_a_factor_on_the_schedules_rate() -> None:
-    one, other = parameters(), parameters()
-    fast, slow = SGD(one, lr=0.1), SGD([{"parameters": other, "lr_scale": 0.1}], lr=0.1)
-    for optimizer, own in ((fast, one), (slow, other)):
-        give_gradients(own, 0)
-        optimizer.lr = 0.2
-        optimizer.step()
-    start = parameters()
-    np.testing.assert_allclose(one[0].data - start[0].data, 10 * (other[0].data - start[0].data), rtol=1e-2, atol=1e-6)
-
-
 def test_what_is_refused() -> None:
     own = parameters()
     for groups, message in [

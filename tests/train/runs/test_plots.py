@@ -15,7 +15,6 @@ from matplotlib.image import imread
 
 from handloom.errors import InputError
 from handloom.train.runs import plots
-from handloom.train.runs.folder import RunFolder
 from handloom.train.runs.plots import plot_attention, plot_confusion, plot_heads, plot_lines, plot_losses
 
 pytestmark = pytest.mark.slow
@@ -64,13 +63,6 @@ def test_averaged_weights_are_a_point_of_their_own(tmp_path, figure):
     assert (point.get_xydata().tolist(), point.get_linestyle()) == ([[30, 3.5]], "None")
 
 
-def test_losses_from_the_metrics_file(tmp_path):
-    with RunFolder.create(tmp_path / "run", {}) as run:
-        run.log({"step": 1, "loss": 2.5})
-    plot_losses(run.metrics_path, run.loss_picture)
-    assert is_png(run.loss_picture)
-
-
 @pytest.mark.parametrize("key", ["loss", "valid_loss"])
 def test_one_kind_of_loss_alone(tmp_path, figure, key):
     plot_losses([{"step": 1, key: 2.5}], tmp_path / "loss.png")
@@ -93,18 +85,12 @@ def test_attention(tmp_path, figure):
     plot_attention(weights, ["Ein", " süßer", " Hund", "<eos>"], ["A", " dog", "<eos>"], tmp_path / "attention.png")
     assert is_png(tmp_path / "attention.png")
     grid, colours = figure[0].axes
+    assert grid.images[0].get_clim() == (0.0, 1.0), "the shades mean the same in every picture"
     np.testing.assert_array_equal(grid.images[0].get_array(), weights)
     assert [label.get_text() for label in grid.get_xticklabels()] == ["Ein", "␣süßer", "␣Hund", "<eos>"]
     assert [label.get_text() for label in grid.get_yticklabels()] == ["A", "␣dog", "<eos>"]
     assert (grid.get_xlabel(), grid.get_ylabel()) == ("source token", "target token")
     assert colours.get_ylabel() == "attention weight"
-
-
-def test_the_shades_of_attention_mean_the_same_in_every_picture(tmp_path, figure):
-    for peak in (0.3, 1.0):
-        plot_attention(np.array([[peak, 0.0]]), ["a", "b"], ["c"], tmp_path / "a.png", "Layer 2, mean of 4 heads")
-    assert [each.axes[0].images[0].get_clim() for each in figure] == [(0.0, 1.0)] * 2
-    assert figure[0].get_suptitle() == "Layer 2, mean of 4 heads"
 
 
 def test_attention_with_tokens_that_are_hard_to_draw(tmp_path, figure):
@@ -115,12 +101,13 @@ def test_attention_with_tokens_that_are_hard_to_draw(tmp_path, figure):
     assert len(shown[8]) == 24
 
 
-@pytest.mark.parametrize(
-    ("shape", "source", "target"), [((2, 3), "ab", "abc"), ((6,), "abc", "ab"), ((0, 3), "abc", "")]
-)
-def test_attention_that_does_not_fit(tmp_path, shape, source, target):
-    with pytest.raises(ValueError, match="don't fit"):
-        plot_attention(np.ones(shape), list(source), list(target), tmp_path / "attention.png")
+@pytest.mark.parametrize(("draw", "shape"), [
+    (plot_attention, (2, 3)), (plot_attention, (6,)), (plot_heads, (2, 3, 4)), (plot_confusion, (3, 3)),
+])  # fmt: skip
+def test_arrays_that_do_not_fit_their_labels(tmp_path, draw, shape) -> None:
+    labels = [["a", "b"]] * (1 if draw is plot_confusion else 2)
+    with pytest.raises(ValueError, match=r"(don't|does not) fit"):
+        draw(np.ones(shape), *labels, tmp_path / "x.png")
 
 
 def test_no_global_state_and_no_display(tmp_path):
@@ -160,17 +147,15 @@ def test_ticks_of_a_logarithmic_axis_do_not_overlap(low: float, high: float) -> 
     assert all(left[1] < right[0] for left, right in pairwise(shown))
 
 
-@pytest.mark.parametrize("classes", [1, 5, 41])
+@pytest.mark.parametrize("classes", [5, 41])
 def test_a_confusion_matrix_is_drawn(tmp_path, classes: int) -> None:
     matrix = np.random.default_rng(0).integers(0, 20, (classes, classes))
     matrix[0] = 0
     plot_confusion(matrix, [f"CLASS ${i}$" for i in range(classes)], tmp_path / "confusion.png")
     assert (tmp_path / "confusion.png").stat().st_size > 5_000
-    with pytest.raises(ValueError, match="does not fit"):
-        plot_confusion(matrix, ["one", "two"], tmp_path / "x.png")
 
 
-@pytest.mark.parametrize("heads", [1, 4, 5, 8])
+@pytest.mark.parametrize("heads", [1, 5, 8])
 def test_each_head_has_a_panel_with_its_tokens(heads: int, tmp_path, figure) -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(4), (heads, 3))
     plot_heads(weights, ["a", "$b$", " c"], ["v", "w", "x", "y"], tmp_path / "heads.png", "Last layer")
@@ -184,7 +169,7 @@ def test_each_head_has_a_panel_with_its_tokens(heads: int, tmp_path, figure) -> 
     assert all(panel.xaxis.get_tick_params()["labelbottom"] for panel in lowest)
 
 
-@pytest.mark.parametrize(("heads", "queries", "keys"), [(4, 12, 10), (8, 25, 40), (4, 30, 6), (2, 6, 5)])
+@pytest.mark.parametrize(("heads", "queries", "keys"), [(4, 12, 10), (8, 25, 20), (4, 30, 6)])
 def test_head_pictures_have_no_wide_empty_bands(heads: int, queries: int, keys: int, tmp_path) -> None:
     """Outside the outermost ink the picture has no margin, and inside no band is empty that is wider than a panel's
     title and labels need."""
@@ -195,10 +180,3 @@ def test_head_pictures_have_no_wide_empty_bands(heads: int, queries: int, keys: 
         edges = np.flatnonzero(np.diff(np.concatenate([[True], filled, [True]]).astype(int)))
         widest = max((edges[1::2] - edges[::2]).max(initial=0), 0)
         assert widest < 90, f"{widest} of {len(filled)} pixels"
-
-
-def test_heads_need_their_tokens(tmp_path) -> None:
-    with pytest.raises(ValueError, match="don't fit 2 queries and 4 keys"):
-        plot_heads(np.ones((2, 3, 4)), ["a", "b"], ["v", "w", "x", "y"], tmp_path / "heads.png")
-    with pytest.raises(ValueError, match="don't fit 0 queries"):
-        plot_heads(np.ones((2, 0, 4)), [], ["v", "w", "x", "y"], tmp_path / "heads.png")

@@ -13,9 +13,7 @@ import pytest
 from handloom.autograd import manual_seed
 from handloom.models.presets import (
     classifier_preset,
-    en_fr_preset,
     language_model_preset,
-    paraphrase_preset,
     summary_preset,
     translation_preset,
 )
@@ -51,7 +49,7 @@ def check(run: RunFolder, model: Any, loaded: Any) -> None:
     assert all(np.array_equal(own[name], saved[name]) for name in own)
 
 
-@pytest.mark.parametrize("choose", [paraphrase_preset, en_fr_preset, summary_preset, translation_preset])
+@pytest.mark.parametrize("choose", [summary_preset, translation_preset])
 def test_encoder_decoders(choose, run: RunFolder) -> None:
     paper = choose("paper", "embedded")
     preset = dataclasses.replace(paper, tokens_per_batch=64, steps=STEPS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from handloom.train.runs.clock import TrainingClock
+from handloom.train.runs.progress import TrainingClock
 
 
 def test_what_pauses_it_does_not_count(monkeypatch) -> None:
