@@ -17,7 +17,7 @@ def function_at(where: str) -> FunctionType:
     module, _, path = where.partition(":")
     found: Any = sys.modules[f"{__name__.split('.')[0]}.autograd.{module}"]
     for part in path.split("."):
-        found = vars(found)[part]
+        found = inspect.unwrap(vars(found)[part])  # below functools.cache, say
     if isinstance(found, property):
         found = found.fget
     assert isinstance(found, FunctionType), where

@@ -1,6 +1,7 @@
 """Launches the kernels of a training step, except attention's. Functions take and return device arrays.
 
-Arrays are contiguous, float16 or float32; sums are float32. Dropout is named by `DropoutKey`: its mask is never stored.
+Arrays are float16 or float32, the first of each call in row-major order; sums are float32. Dropout is named by
+`DropoutKey`: its mask is never stored.
 """
 
 from __future__ import annotations
@@ -176,6 +177,7 @@ def bias_activation_dropout(
 ) -> Array:
     """dropout(activation(x + bias)) for x (rows, width); `out` may be x itself."""
     out = array_module(x).empty_like(x) if out is None else out
+    bias = None if bias is None else _aligned(bias)
     args = (_aligned(x), bias, out, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
     _launch_eights("bias_activation_dropout", x, args, ACTIVATION=ACTIVATIONS[activation])
     return out
@@ -186,14 +188,15 @@ def bias_activation_dropout_backward(
 ) -> tuple[Array, Array]:
     """The gradients of x and bias from that of the result."""
     dx = array_module(x).empty_like(x)
+    bias = None if bias is None else _aligned(bias)
     args = (_aligned(g), _aligned(x), bias, dx, np.int64(x.size), np.int32(x.shape[1]), *drop.arguments())
     _launch_eights("bias_activation_dropout_backward", x, args, ACTIVATION=ACTIVATIONS[activation])
     return dx, column_sums(dx)
 
 
 def _aligned(x: Array) -> Array:
-    """x, or a copy if x is a view that does not start at a multiple of 16 bytes."""
-    return x if x.data.ptr % 16 == 0 else x.copy()
+    """x, or a copy in row-major order if x has gaps or does not start at a multiple of 16 bytes."""
+    return x if x.data.ptr % 16 == 0 and x.flags.c_contiguous else x.copy()
 
 
 def _launch_eights(name: str, x: Array, args: tuple[Any, ...], **constants: int) -> None:

@@ -86,14 +86,13 @@ class ResidualLayerNormOnDevice(QuickImplementation):
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
         self.drop = dropout_key(x, self.p, self.generator) if self.p else None
-        y, *kept = fused.layer_norm(contiguous(x), weight, bias, self.eps, contiguous(residual), self.drop)
+        y, *kept = fused.layer_norm(contiguous(x), weight, bias, self.eps, residual, self.drop)
         self.keep(*kept)
         return (y, kept[0]) if self.both else y
 
     def backward(self, g, past=None):
         (x, _, weight, _), (z, mean, rstd) = self.saved, self.kept
         g = array_module(x).zeros_like(x) if g is None else g
-        past = None if past is None else contiguous(past)
         dz, dx, dweight, dbias = fused.layer_norm_backward(contiguous(g), z, weight, mean, rstd, self.drop, past)
         return dx, dz, dweight, dbias
 
@@ -132,7 +131,7 @@ class DropoutAddOnDevice(QuickImplementation):
 
     def forward(self, x, residual):
         self.drop = dropout_key(x, self.p, self.generator)
-        return fused.dropout_add(contiguous(x), self.drop, contiguous(residual))
+        return fused.dropout_add(contiguous(x), self.drop, residual)
 
     def backward(self, g):
         return run(SameDrop(self.drop), g), g

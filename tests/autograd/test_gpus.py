@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -62,6 +63,10 @@ def test_kernels_run_on_the_gpu_of_their_arrays_or_say_so(fake_cupy, monkeypatch
     one_line(error)
     use_device("cuda:1")
     assert ops.layer_norm(x, vector, vector).data.device.id == 1
+    generator = Generator()
+    for device in ("cuda:0", "cuda:1"):
+        use_device(device)
+        assert generator.next_call(to_device(np.ones(1), device))[0].device.id == int(device[-1])
     use_device("cuda:0")
     compare_attention.methods_on("cuda:1")
     assert fake_cupy.cuda.runtime.getDevice() == 1
@@ -112,5 +117,7 @@ def test_a_driver_that_is_too_old_is_named(fake_cupy, monkeypatch, raises) -> No
 def test_every_call_of_dropout_draws_a_mask_of_its_own(fake_cupy) -> None:
     generator, x = Generator(3), fake_cupy.ones(4096, np.float16)
     masks = [ops.dropout(x, 0.5, generator=generator).data.get() != 0 for _ in range(3)]
-    for number, mask in enumerate(masks):
-        assert 0.4 < (mask == masks[number - 1]).mean() < 0.6
+    generator.begin_calls()
+    masks.append(ops.dropout(x, 0.5, generator=generator).data.get() != 0)
+    for one, other in itertools.combinations(masks, 2):
+        assert 0.4 < (one == other).mean() < 0.6

@@ -12,6 +12,7 @@ import pytest
 from handloom.autograd.kernels import fused, loading
 from handloom.autograd.kernels.fused import DropoutKey
 from handloom.autograd.kernels.philox import keep_mask
+from tests.support.fake_cupy import forget_kernels
 
 pytestmark = pytest.mark.slow
 
@@ -279,17 +280,13 @@ def test_no_long_chain_of_additions(frequent, fake_cupy) -> None:
         assert text.count("{ return a + b; }") == 1
         return text.replace("{ return a + b; }", "{ return fmaxf(a, b) + 1.0f; }")
 
-    def forget() -> None:
-        for cached in (loading._load_kernel, loading._load):
-            cached.cache_clear()
-
-    forget()
+    forget_kernels()
     try:
         with mock.patch.object(loading, "read_source", counting):
             g = fake_cupy.zeros((25000, 8), np.float32)
             chains = fused.embedding_backward(g, fake_cupy.asarray(ids), 2000).get()
     finally:
-        forget()
+        forget_kernels()
     common = np.bincount(ids, minlength=2000)
     assert chains[7].max() <= 8 + 7 + -(-(frequent // 64 + 2) // 8) + 7  # in a warp, over the warps, over the pieces
     np.testing.assert_array_equal(chains[8:, 0], common[8:])  # at most 64, in one warp
@@ -353,7 +350,7 @@ def test_arrays_may_begin_anywhere(dtype, device) -> None:
             np.testing.assert_array_equal(found.get(), wanted.get())
 
 
-@pytest.mark.parametrize("width", [97, 3000])
+@pytest.mark.parametrize("width", [96, 97])
 def test_the_variance_of_rows_far_from_zero(width, device) -> None:
     """As the mean of (x - mean)^2: the difference of mean(x^2) and mean^2 would have three digits less."""
     x = (1000 + np.random.default_rng(0).standard_normal((4, width))).astype(np.float32)

@@ -65,6 +65,20 @@ def test_graphs_that_cupy_does_not_describe_have_no_sizes(fake_cupy, monkeypatch
     assert graphs.sizes() == {}
 
 
+def test_arrays_of_a_batch_are_aligned_and_keep_their_types(cuda) -> None:
+    """Kernels read 16 bytes at a time; and 1.0 in float32 is another number in int32."""
+    graphs, odd = Graphs(), np.ones(3, np.uint8)
+
+    def function(given: Any) -> dict[str, Any]:
+        assert (given[1].data.ptr - given[0].data.ptr) % 256 == 0
+        return {"y": given[1] * 2}
+
+    for dtype in (np.float32, np.int32) * 3:
+        found = graphs("name", function, (odd, np.ones(5, dtype)))["y"]
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found.get(), 2)
+
+
 def test_results_are_the_caller_s(cuda) -> None:
     graphs = Graphs()
     found = [graphs("name", compute, batch(seed))["made"] for seed in range(4)]
@@ -157,7 +171,8 @@ def test_what_a_capture_refuses(refused, fake_cupy) -> None:
         graphs("refused", function, x)
     assert calls == [1]
     assert fake_cupy.cuda.get_current_stream().ptr == 0
-    np.testing.assert_array_equal(graphs("good", lambda given: {"y": given + 1}, x)["y"].get(), 2)
+    for _ in range(2):
+        np.testing.assert_array_equal(graphs("good", lambda given: {"y": given + 1}, x)["y"].get(), 2)
 
 
 def test_no_memory_is_given_back_during_a_capture(fake_cupy, monkeypatch) -> None:
@@ -219,6 +234,31 @@ def test_the_stand_in_refuses_memory_that_another_may_get(fake_cupy) -> None:
         fake_cupy.cuda.Stream.null.begin_capture()
 
 
+def test_the_stand_in_s_other_streams_run_late(fake_cupy) -> None:
+    x, stream = fake_cupy.ones(4), fake_cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        y = x * 2
+        x += 1
+    assert np.isnan(y.get()).all()
+    np.testing.assert_array_equal(x.get(), 1)
+    stream.synchronize()
+    np.testing.assert_array_equal(y.get(), 2)
+    np.testing.assert_array_equal(x.get(), 2)
+
+
+def test_the_stand_in_launches_no_graph_whose_arrays_are_gone(fake_cupy) -> None:
+    x, pool, stream = fake_cupy.ones(4), fake_cupy.cuda.MemoryPool(), fake_cupy.cuda.Stream(non_blocking=True)
+    with stream, fake_cupy.cuda.using_allocator(pool.malloc):
+        stream.begin_capture()
+        y = x[1:] * 2
+        graph = stream.end_capture()
+    graph.launch()
+    np.testing.assert_array_equal(y.get(), 2)
+    del x
+    with pytest.raises(capture.CaptureError, match="freed"):
+        graph.launch()
+
+
 def test_the_stand_in_captures_no_kernel_that_was_never_launched(fake_cupy) -> None:
     code = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
     kernel, x = fake_cupy.RawModule(code=code).get_function("twice"), fake_cupy.ones(4, np.float32)
@@ -229,6 +269,7 @@ def test_the_stand_in_captures_no_kernel_that_was_never_launched(fake_cupy) -> N
             kernel((1,), (4,), (x,))
         stream.end_capture()
         kernel((1,), (4,), (x,))
+        stream.synchronize()
         stream.begin_capture()
         kernel((1,), (4,), (x,))
         graph = stream.end_capture()

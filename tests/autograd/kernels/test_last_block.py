@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,6 @@ def test_tickets_suffice_for_the_widest_and_for_most_blocks(fake_cupy) -> None:
     x = fake_cupy.asarray(np.ones((40, 256 * fused._BLOCKS + 5), np.float16))  # more columns: each chunk is a whole one
     np.testing.assert_array_equal(fused.column_sums(x[:, : 256 * 3].copy()).get(), 40)
     np.testing.assert_array_equal(fused.column_sums(x).get(), 40)
+    with mock.patch.object(fused, "_BLOCKS", 1):  # pieces of ids, for each 256 columns: 2 x 5
+        found = fused.embedding_backward(fake_cupy.ones((70, 1030), np.float32), fake_cupy.zeros(70, np.int64), 1)
+    np.testing.assert_array_equal(found.get(), 70)

@@ -106,6 +106,9 @@ void Checker::touch(Tracked& tracked, size_t offset, bool write, const Access& n
     }
     if (shadow.write.block && !ordered(shadow.write, shared) && !(now.atomic && shadow.write.atomic))
         race(tracked, offset, shadow.write, write ? "two writes" : "a read, after a write", now);
+    // "Visibility is ensured" by a volatile read or __ldcg: CUDA C++ Programming Guide, Memory Fence Functions.
+    if (!write && !shared && !now.atomic && !now.past_l1 && shadow.write.block && shadow.write.block != block)
+        race(tracked, offset, shadow.write, "a read through L1, after a write", now);
     if (write) {
         for (const Access& reader : shadow.readers)
             if (reader.block && !ordered(reader, shared) && !(now.atomic && reader.atomic))
@@ -124,11 +127,11 @@ void Checker::touch(Tracked& tracked, size_t offset, bool write, const Access& n
     else if (replaceable(second) || second.thread / 32 == first.thread / 32) second = now;
 }
 
-void Checker::access(const void* address, size_t size, bool write, bool atomic, const void* counter) {
+void Checker::access(const void* address, size_t size, bool write, bool atomic, const void* counter, bool past_l1) {
     auto* low = static_cast<const char*>(address);
     Tracked* tracked = find(low);
     if (!tracked) return;
-    Access now{block, block_epoch, warp_epochs[current / 32], offset_of(counter), (unsigned short)current, atomic};
+    Access now{block, block_epoch, warp_epochs[current / 32], offset_of(counter), (unsigned short)current, atomic, past_l1};
     if (low < tracked->region.low || low + size > tracked->region.high) {
         char text[200];
         describe(low < tracked->region.low ? low : low + size - 1, text, sizeof text);

@@ -12,7 +12,7 @@ namespace emulator {
 struct Access {
     unsigned block, block_epoch, warp_epoch, counter;  // `counter`: program counter, from the start of the library
     unsigned short thread;
-    bool atomic;
+    bool atomic, past_l1;
 };
 
 // What is known of one byte. Two readers of different warps, if there are such, stand for all.
@@ -37,7 +37,7 @@ public:
     void warp_barrier(unsigned warp) { ++warp_epochs[warp]; }
 
     void fence();
-    void access(const void* address, size_t size, bool write, bool atomic, const void* counter);
+    void access(const void* address, size_t size, bool write, bool atomic, const void* counter, bool past_l1 = false);
     void aligned_access(const void* address, size_t size, bool write, const void* counter);
     void copy_started(void* shared, size_t size, const void* counter);
     void copy_finished(void* shared, size_t size, const void* counter);

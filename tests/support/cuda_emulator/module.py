@@ -135,10 +135,13 @@ class EmulatedKernel:
         *,
         shared_mem: int = 0,
         seed: int = 0,
+        only: tuple[int, int, int] | None = None,
+        moved: dict[int, int] | None = None,
     ) -> None:
+        """Launch the kernel, or only one block of it; `moved`: the bytes by which pointers are off, by argument."""
         self.check(grid, block, args, shared_mem)
         grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
-        with _lock, _Memory(args, shared_mem) as memory:
+        with _lock, _Memory(args, shared_mem, moved or {}) as memory:
             message = ctypes.create_string_buffer(2000)
             failed = runtime().emulator_launch(
                 ctypes.byref(self._kernel),
@@ -150,6 +153,7 @@ class EmulatedKernel:
                 len(memory.regions),
                 ctypes.c_uint(seed),
                 int(self.module.checked),
+                (ctypes.c_uint * 3)(*only) if only else None,
                 message,
                 ctypes.c_size_t(len(message)),
             )
@@ -233,7 +237,7 @@ class _Memory:
     A view whose rows lie gigabytes apart is given to the kernel as it is: what reads between them isn't noticed.
     """
 
-    def __init__(self, args: Sequence[Any], shared_mem: int):
+    def __init__(self, args: Sequence[Any], shared_mem: int, moved: dict[int, int]):
         spans = sorted(
             (*np.lib.array_utils.byte_bounds(arg), number)
             for number, arg in enumerate(args)
@@ -253,6 +257,8 @@ class _Memory:
             self._map(high - low, low - _begin(args[number]), number, region)
             ctypes.memmove(region.low, low, high - low)
         self._values = [self._value(arg) for arg in args]
+        for number, distance in moved.items():
+            self._values[number] = (self._values[number].view(np.int64) + distance).view(np.uint64)
         self.arguments = (ctypes.c_void_p * max(len(args), 1))(*(v.ctypes.data for v in self._values))
 
     @staticmethod

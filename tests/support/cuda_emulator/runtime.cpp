@@ -339,6 +339,10 @@ void note_read(const void* address, size_t size) {
     if (checking) checker.aligned_access(address, size, false, __builtin_return_address(0));
 }
 
+void note_read_past_l1(const void* address, size_t size) {
+    if (checking) checker.access(address, size, false, false, __builtin_return_address(0), true);
+}
+
 void note_fence() { checker.fence(); }
 
 void note_access(const void* address, size_t size, bool write, bool atomic, const void* program_counter) {
@@ -381,10 +385,10 @@ int emulator_slack_is_whole(const Region* region) {
     return 1;
 }
 
-// 0, or 1 with the kind of the error, a newline and what happened in `message`.
+// 0, or 1 with the kind of the error, a newline and what happened in `message`. `only`: the one block to run, or null.
 int emulator_launch(const Kernel* kernel, const unsigned* grid, const unsigned* block, void** arguments,
                     const Region* shared, const Region* arrays, int array_count, unsigned seed, int checked,
-                    char* message, size_t message_size) {
+                    const unsigned* only, char* message, size_t message_size) {
     Launch description{kernel, arguments, *shared, {arrays, arrays + array_count}, std::mt19937(seed / 2),
                        seed % 2 == 1, message, message_size};
     launch = &description;
@@ -402,8 +406,8 @@ int emulator_launch(const Kernel* kernel, const unsigned* grid, const unsigned* 
     int failed = sigsetjmp(escape, 1);
     if (!failed) {
         if (!stacks.get(fibers.size() - 1)) fail("no memory", "no stacks for %zu threads", fibers.size());
-        std::vector<size_t> order(size_t(grid[0]) * grid[1] * grid[2]);
-        std::iota(order.begin(), order.end(), 0);
+        std::vector<size_t> order(only ? 1 : size_t(grid[0]) * grid[1] * grid[2]);
+        std::iota(order.begin(), order.end(), only ? only[0] + size_t(grid[0]) * (only[1] + size_t(grid[1]) * only[2]) : 0);
         if (seed > 1) std::shuffle(order.begin(), order.end(), std::mt19937(seed / 2));
         if (description.backwards) std::reverse(order.begin(), order.end());
         for (size_t number : order) {

@@ -70,6 +70,8 @@ def _function(name: str) -> Any:
                 lambda: getattr(np, name)(*hosts, **options), sources, None if out is None else out._host,
                 launches=name not in FREE,
             )  # fmt: skip
+        if name in ("empty", "empty_like"):  # what memory holds that nobody has written yet: NaN, or -1
+            result.reshape(-1).view(np.uint8).fill(0xFF)
         launched(name + (shapes(args) if name == "matmul" else ""), result)
         if isinstance(result, bool) or out is not None:
             return out if out is not None else wrap(np.asarray(result))
@@ -189,6 +191,14 @@ def installed() -> Iterator[types.ModuleType]:
                 sys.modules[name] = module
 
 
+def forget_kernels() -> None:
+    """What is loaded from here on is loaded anew."""
+    for cached in (backend._try_kernel, attention._device_kernels, attention_fused._warn):
+        cached.cache_clear()
+    for cached in (loading._load, loading._load_kernel):
+        cached.cache_clear()
+
+
 @contextlib.contextmanager
 def another_gpu(capability: str = "90", broken: Exception | None = None) -> Iterator[None]:
     """Give the stand-in's GPU another compute capability, or let its compiler fail with an error for any source."""
@@ -198,16 +208,10 @@ def another_gpu(capability: str = "90", broken: Exception | None = None) -> Iter
             return RuntimeError("ptxas: Feature 'cp.async' requires .target sm_80 or higher")
         return broken
 
-    def forget() -> None:
-        for cached in (backend._try_kernel, attention._device_kernels, attention_fused._warn):
-            cached.cache_clear()
-        for cached in (loading._load, loading._load_kernel):
-            cached.cache_clear()
-
     before, Device.compute_capability, kernels.refusal = Device.compute_capability, capability, refusal
-    forget()
+    forget_kernels()
     try:
         yield
     finally:
         Device.compute_capability, kernels.refusal = before, kernels.takes_all
-        forget()
+        forget_kernels()

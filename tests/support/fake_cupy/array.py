@@ -54,6 +54,8 @@ def synchronize(what: str) -> None:
 def unwrap(value: Any, what: str = "CuPy") -> Any:
     """The NumPy value behind a device array, also within lists and tuples. TypeError for a NumPy array, as in CuPy."""
     if isinstance(value, ndarray):
+        if (recording := capturing()) is not None:
+            recording.use(value if value._base is None else value._base)
         return value._host
     if isinstance(value, np.ndarray):
         raise TypeError(f"{what}: a NumPy array of shape {value.shape} among device arrays: unsupported type")

@@ -3,7 +3,10 @@
 While a stream is captured nothing runs: launches are recorded with their arguments, and results hold NaN until the
 graph is launched. What a device or CuPy refuses during capture raises: waiting for the device, CuPy's own cuBLAS calls,
 copies from the host, the first launch of a kernel (it would be compiled), and memory from any pool but one for the
-graph (`using_allocator`), which must live as long as the graph.
+graph (`using_allocator`), which must live as long as the graph. So must all other arrays that the graph uses.
+
+The default stream runs at once. A non-blocking one has no order with it: what it is given runs late, when the host
+waits for it.
 """
 
 from __future__ import annotations
@@ -67,26 +70,44 @@ class Graph:
             raise CaptureError("a graph is launched while a stream is captured")
         if self._recording.pool is not None and self._recording.pool() is None:
             raise CaptureError("the pool that the graph's memory came from is gone")
+        if any(array() is None for array in self._recording.used):
+            raise CaptureError("an array that the graph uses has been freed")
         operations.append("graph")
-        with np.errstate(all="ignore"):
-            for launch in self._recording.launches:
-                launch()
+        stream = stream or current()
+        if stream.late is not None:
+            stream.late.launches += self._recording.launches
+            return
+        self._recording.run()
 
     def upload(self, stream: Any = None) -> None:
         pass
 
 
 class _Recording:
-    def __init__(self) -> None:
+    """What a stream was given to do, not done yet: `captured` for a graph, or late."""
+
+    def __init__(self, captured: bool) -> None:
         self.launches: list[Callable[[], Any]] = []
+        self.captured = captured
         self.memory: list[np.ndarray] = []  # the pool keeps it even if all other references are gone
+        self.used: list[weakref.ref[Any]] = []  # arrays from elsewhere
         self.pool: Any = None
 
     def allocate(self, array: np.ndarray) -> None:
-        if not _pools:
+        if self.captured and not _pools:
             raise CaptureError("memory is taken from the common pool: its next owner would share it with the graph")
-        self.pool = weakref.ref(_pools[-1])
+        if self.captured:
+            self.pool = weakref.ref(_pools[-1])
         self.memory.append(array)
+
+    def use(self, owner: Any) -> None:
+        if not any(owner._host is own for own in self.memory):
+            self.used.append(weakref.ref(owner))
+
+    def run(self) -> None:
+        with np.errstate(all="ignore"):
+            for launch in self.launches:
+                launch()
 
 
 class Stream:
@@ -98,6 +119,7 @@ class Stream:
     def __init__(self, null: bool = False, non_blocking: bool = False, ptds: bool = False):
         self.ptr, self.non_blocking = next(self._numbers), non_blocking
         self.recording: _Recording | None = None
+        self.late = _Recording(captured=False) if non_blocking else None
 
     def __enter__(self) -> Stream:
         _streams.append(self)
@@ -109,9 +131,11 @@ class Stream:
     def begin_capture(self, mode: int | None = None) -> None:
         if self.ptr == 0:
             raise RuntimeError("cannot capture on the default (legacy) stream")
+        if self.recording is not None:
+            raise CaptureError("the stream is being captured already")
         if not self.non_blocking:
             raise CaptureError("a blocking stream is captured: the default stream would have to wait for it")
-        self.recording = _Recording()
+        self.recording = _Recording(captured=True)
 
     def end_capture(self) -> Graph:
         assert self.recording is not None
@@ -125,6 +149,9 @@ class Stream:
         from .array import synchronize
 
         synchronize("Stream.synchronize()")
+        if self.late is not None:
+            late, self.late = self.late, _Recording(captured=False)
+            late.run()
 
 
 Stream.null = Stream(null=True)
@@ -151,9 +178,10 @@ def perform(
 ) -> Any:
     """The result of `compute`, a NumPy call that writes into `out` or returns something new, or a view of an input.
 
-    During a capture it is noted down, and run again by every launch of the graph, unless it `launches` nothing.
+    During a capture it is noted down, and run again by every launch of the graph, unless it `launches` nothing. A late
+    stream notes it down as well.
     """
-    recording = capturing()
+    recording = capturing() or current().late
     if recording is None:
         return compute()
     if out is not None:

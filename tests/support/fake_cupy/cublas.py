@@ -33,8 +33,8 @@ class FakeCublas:
 
     def _run(self, products: Any) -> int:
         """Multiply, or note it down during a capture, in which the library must not take memory of its own."""
-        recording = capturing()
-        if self.stream != current().ptr or (recording is not None and not self.workspace):
+        recording = capturing() or current().late
+        if self.stream != current().ptr or (capturing() is not None and not self.workspace):
             return 14  # CUBLAS_STATUS_INTERNAL_ERROR
         if recording is None:
             return products()

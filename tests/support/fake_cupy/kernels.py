@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..cuda_emulator import EmulatedModule
-from .array import ndarray
-from .capture import capturing, refuse
+from .array import unwrap
+from .capture import capturing, current, refuse
 
 # Settings and counts for the tests. `seed` is the order of threads; `launches` the names of the kernels that ran.
 seed = 0
@@ -63,10 +63,10 @@ class RawKernel:
                 raise TypeError(f"{self.name}: argument {number} is a NumPy array: Unsupported type {np.ndarray}")
         kernel = self._module.emulated().get_function(self.name)
         kernel.max_dynamic_shared_size_bytes = self.max_dynamic_shared_size_bytes
-        hosts = tuple(arg._host if isinstance(arg, ndarray) else arg for arg in args)
+        hosts = tuple(unwrap(arg) for arg in args)
         if not self._loaded:
             refuse(f"the first launch of {self.name}")
-        self._loaded, recording = True, capturing()
+        self._loaded, recording = True, capturing() or current().late
         if recording is not None:
             kernel.check(grid, block, hosts, shared_mem)
             recording.launches.append(lambda: kernel(grid, block, hosts, shared_mem=shared_mem, seed=seed))

@@ -63,6 +63,9 @@ static inline float __int2float_rn(int x) { return float(x); }
 
 template <class T> T __ldg(const T* p) { return *p; }
 template <class T> T __ldcs(const T* p) { return *p; }
-template <class T> T __ldcg(const T* p) { return *p; }
+template <class T> EMULATOR_UNSEEN T __ldcg(const T* p) {
+    emulator::note_read_past_l1(p, sizeof(T));
+    return *p;
+}
 template <class T> void __stcs(T* p, T value) { *p = value; }
 template <class T> void __stcg(T* p, T value) { *p = value; }

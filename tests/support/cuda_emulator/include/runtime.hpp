@@ -45,6 +45,7 @@ void copy_async_commit();
 void copy_async_wait(int groups_in_flight);
 
 void note_read(const void* address, size_t size);
+void note_read_past_l1(const void* address, size_t size);
 void note_fence();  // __threadfence
 void note_access(const void* address, size_t size, bool write, bool atomic, const void* program_counter);
 [[noreturn]] void fail(const char* kind, const char* format, ...) __attribute__((format(printf, 2, 3)));
