@@ -3,37 +3,32 @@
     python -m benchmarks.bpe --vocab-size 30000 FILE...
     HANDLOOM_DATA=folder python -m benchmarks.bpe --hard --large --json benchmarks/results/bpe.json
 
-Each measurement runs in its own process (`bpe_subject`), the two sides interleaved. Ratios are those of the medians;
-the ratios of the shortest times and of processor time (all threads and processes together) are more reliable while
-other programs run. `--wait` waits up to that many seconds for an idle machine before each measurement.
-Files may be compressed with gzip; without files the corpus is the books, the German and
-English sentence pairs and the image descriptions of the folder HANDLOOM_DATA.
+Each measurement runs in its own process, the two sides interleaved. Ratios are those of the medians; the ratios of the
+shortest times and of processor time (all threads and processes together) are more reliable while other programs run.
+Files may be compressed with gzip; without files the corpus is the books, the German and English sentence pairs and the
+image descriptions of the folder HANDLOOM_DATA.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
+import hashlib
 import json
 import os
 import random
+import select
 import statistics
 import string
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bpe_corpora import CORPORA, variations
-from benchmarks.side_by_side import write_results
-from handloom.train.runs.machine import machine, versions
+from benchmarks.side_by_side import Worker, conditions, peak_memory, processor_time, program, write_results
 
 Result = dict[str, Any]
-Measure = Callable[..., Result]
 
 # Labels: which tokenizer, with how many processes (handloom) or threads (tokenizers).
 TRAINERS = [("handloom", 2), ("tokenizers", 2), ("handloom", 1), ("tokenizers", 1)]
@@ -41,28 +36,93 @@ ENCODERS = [("handloom", 1), ("tokenizers", 2), ("tokenizers", 1), ("tokenizers-
 LARGE = [25, 50, 100, 200]  # MB
 
 
-def busy(seconds: float = 1.0) -> float:
-    """The share of the processors' time that all programs of the machine use now, from 0 to 1 (Linux)."""
+class Subject:
+    """One of the tokenizers, in a process of its own."""
 
-    def ticks() -> list[int]:
-        return [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+    def __init__(self, name: str, workers: int):
+        self.name, self.workers = name, workers
+        if name != "handloom":
+            os.environ["RAYON_NUM_THREADS"] = str(workers)
+            os.environ["TOKENIZERS_PARALLELISM"] = "true" if workers > 1 else "false"
 
-    before = ticks()
-    time.sleep(seconds)
-    spent = [now - then for now, then in zip(ticks(), before, strict=True)]
-    return 1 - (spent[3] + spent[4]) / sum(spent)  # idle, and waiting for a disk
+    def train(self, vocab_size: int, model: str, *files: str) -> Result:
+        """Seconds, processor seconds and MB; the model is written."""
+        prepare = self._handloom_trainer if self.name == "handloom" else self._tokenizers_trainer
+        run, children = prepare(vocab_size, list(files))
+        begin, used = time.perf_counter(), processor_time()
+        tokenizer = run()
+        result = {"seconds": time.perf_counter() - begin, "processor": processor_time() - used}
+        tokenizer.save(model)
+        return {**result, "megabytes": peak_memory() + sum(children)}
+
+    def _handloom_trainer(self, vocab_size: int, files: list[str]) -> tuple[Callable[[], Any], list[float]]:
+        from handloom.tokenizer import BPETokenizer, parallel
+
+        children: list[float] = []
+        finish = parallel._finish
+
+        def note_memory_and_finish(child: int, reader: int) -> tuple[str | None, Any]:
+            select.select([reader], [], [])  # the child has its answer and begins to write it
+            children.append(own_memory(child))
+            return finish(child, reader)
+
+        parallel._finish = note_memory_and_finish
+        paths, options = [Path(file) for file in files], {"special_tokens": ["<unk>"], "processes": self.workers}
+        return lambda: BPETokenizer.train(paths, vocab_size, **options), children
+
+    def _tokenizers_trainer(self, vocab_size: int, files: list[str]) -> tuple[Callable[[], Any], list[float]]:
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size, special_tokens=["<unk>"], initial_alphabet=alphabet, show_progress=False
+        )
+        return lambda: tokenizer.train(files, trainer) or tokenizer, []
+
+    def encode(self, model: str, *files: str) -> Result:
+        """MB/s for all lines as one batch with an empty cache, then again; the digest identifies the ids."""
+        lines = [line for file in files for line in Path(file).read_bytes().decode().split("\n")]
+        batch: Any
+        if self.name == "handloom":
+            from handloom.tokenizer import BPETokenizer
+
+            batch = BPETokenizer.load(model).encode_batch
+        else:
+            from tokenizers import Tokenizer
+
+            tokenizer = Tokenizer.from_file(model)
+            batch = tokenizer.encode_batch if self.name == "tokenizers" else tokenizer.encode_batch_fast
+        seconds, used = [], []
+        for _ in range(2):
+            begin, before = time.perf_counter(), processor_time()
+            encoded = batch(lines)
+            seconds.append(time.perf_counter() - begin)
+            used.append(processor_time() - before)
+        digest = hashlib.sha256()
+        for ids in encoded:
+            digest.update(repr(ids if self.name == "handloom" else ids.ids).encode())
+        megabytes = sum(len(line.encode()) for line in lines) / 1e6
+        speeds = {"cold": megabytes / seconds[0], "warm": megabytes / seconds[1], "processor": megabytes / used[0]}
+        return {**speeds, "ids": digest.hexdigest()}
 
 
-def measure(wait: float, task: str, name: str, workers: int, *arguments: str | int | Path) -> Result:
-    """Run one measurement in a new process; first wait up to `wait` seconds for a quiet machine."""
-    begin = time.monotonic()
-    while time.monotonic() - begin < wait and busy() > 0.1:
-        pass
-    command = [sys.executable, "-m", "benchmarks.bpe_subject", task, name, str(workers), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
-    result: Result = json.loads(done.stdout)
+def own_memory(child: int) -> float:
+    """The peak memory of a forked child, without what it now shares with its parent, in MB (Linux)."""
+
+    def total(file: str, *names: str) -> int:
+        lines = [line.split() for line in Path(f"/proc/{child}", file).read_text().splitlines()]
+        return sum(int(fields[1]) for fields in lines if fields[0].rstrip(":") in names)
+
+    return (total("status", "VmHWM") - total("smaps_rollup", "Shared_Clean", "Shared_Dirty")) / 1000
+
+
+def run(task: str, name: str, workers: int, *arguments: str | int | Path) -> Result:
+    """One measurement in a new process."""
+    with Worker(Subject, [name, workers], os.environ) as worker:
+        result: Result = worker.ask(task, *(str(x) if isinstance(x, Path) else x for x in arguments))
     return result
 
 
@@ -75,8 +135,8 @@ def merges_of(model: Path) -> list[tuple[str, str]]:
     return [tuple(pair) for pair in json.loads(model.read_text(encoding="utf-8"))["model"]["merges"]]
 
 
-def compare_training(run: Measure, files: Sequence[Path], vocab_size: int, repeat: int, folder: Path) -> Result:
-    """Train with both alternately, and leave the models in the folder."""
+def compare_training(files: Sequence[Path], vocab_size: int, repeat: int, folder: Path) -> Result:
+    """Train with both, interleaved. The models are left in the folder."""
     runs: dict[str, list[Result]] = {}
     for _ in range(repeat):
         for name, workers in TRAINERS:
@@ -85,20 +145,18 @@ def compare_training(run: Measure, files: Sequence[Path], vocab_size: int, repea
     ours, theirs = merges_of(folder / "handloom-2.json"), merges_of(folder / "tokenizers-2.json")
     assert ours == merges_of(folder / "handloom-1.json"), "one and two processes gave different merges"
     same = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
-    seconds, processor = (
-        {who: [result[kind] for result in of_who] for who, of_who in runs.items()} for kind in ("seconds", "processor")
+    seconds, processor, memory = (
+        {who: [result[kind] for result in results] for who, results in runs.items()}
+        for kind in ("seconds", "processor", "megabytes")
     )
-    memory = {
-        who: statistics.median(result["megabytes"] + result.get("megabytes_children", 0) for result in results)
-        for who, results in runs.items()
-    }
+    peak = {who: statistics.median(values) for who, values in memory.items()}
     return {
         "megabytes": sum(file.stat().st_size for file in files) / 1e6,
         "seconds": seconds,
         "processor seconds": processor,
         **{f"ratio {n} against {n}": ratios(seconds, processor, n) for n in (2, 1)},
-        "peak memory MB": memory,
-        "memory ratio": memory[label("handloom", 2)] / memory[label("tokenizers", 2)],
+        "peak memory MB": peak,
+        "memory ratio": peak[label("handloom", 2)] / peak[label("tokenizers", 2)],
         "merges equal": f"{same} of {max(len(ours), len(theirs))}",
     }
 
@@ -113,8 +171,8 @@ def ratios(seconds: dict[str, list[float]], processor: dict[str, list[float]], w
     }
 
 
-def compare_encoding(run: Measure, files: Sequence[Path], model: Path, repeat: int) -> Result:
-    """Encode all lines with both alternately, with the same model."""
+def compare_encoding(files: Sequence[Path], model: Path, repeat: int) -> Result:
+    """Encode all lines with both, interleaved, with the same model."""
     runs: dict[str, list[Result]] = {}
     for _ in range(repeat):
         for name, workers in ENCODERS:
@@ -139,7 +197,7 @@ def compare_encoding(run: Measure, files: Sequence[Path], model: Path, repeat: i
     }
 
 
-def long_word(run: Measure, model: Path, files: Sequence[Path], folder: Path) -> Result:
+def long_word(model: Path, files: Sequence[Path], folder: Path) -> Result:
     """One word of 1 MB: the letters of the corpus and nothing else, random letters, one letter."""
     text = "".join(filter(str.isalpha, "".join(file.read_text(encoding="utf-8")[:200_000] for file in files)))
     random_letters = "".join(random.Random(0).choices(string.ascii_lowercase, k=10**6))
@@ -156,7 +214,7 @@ def long_word(run: Measure, model: Path, files: Sequence[Path], folder: Path) ->
     return results
 
 
-def growth(run: Measure, files: Sequence[Path], folder: Path) -> Result:
+def growth(files: Sequence[Path], folder: Path) -> Result:
     """50,000 entries from 25 to 200 MB: the corpus repeated with letters exchanged. Seconds and memory."""
     whole = variations(files, max(LARGE))
     result: Result = {}
@@ -167,7 +225,7 @@ def growth(run: Measure, files: Sequence[Path], folder: Path) -> Result:
         result[f"{megabytes} MB"] = {
             "seconds": trained["seconds"],
             "processor seconds per MB": trained["processor"] / megabytes,
-            "peak memory MB": trained["megabytes"] + trained["megabytes_children"],
+            "peak memory MB": trained["megabytes"],
         }
     return result
 
@@ -213,7 +271,7 @@ def report(result: Result, indent: int = 0) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="text files (default: those in HANDLOOM_DATA)"
     )
@@ -221,41 +279,30 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5, help="measurements of each kind (default: 5)")
     parser.add_argument("--hard", action="store_true", help="also train on texts that are slow to train on")
     parser.add_argument("--large", action="store_true", help="also train on texts of 25 to 200 MB")
-    parser.add_argument("--wait", type=float, default=0, metavar="SECONDS", help="wait this long for an idle machine")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the results to this file")
     arguments = parser.parse_args()
-    run = partial(measure, arguments.wait)
+    results: Result = {**conditions("regex", "tokenizers"), "load average before": os.getloadavg()[0]}
+
+    def add(name: str, result: Result) -> None:
+        results[name] = result
+        report({name: result})
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = unpacked(arguments.files or default_corpus(folder), folder)
-        results: Result = {
-            "machine": {**machine(), **versions("handloom", "numpy", "regex", "tokenizers")},
-            "how": f"medians of {arguments.repeat}, the two sides alternately, each measurement in a separate process",
-            "load average before": os.getloadavg()[0],
-        }
-        report(results)
-        results["training"] = compare_training(run, files, arguments.vocab_size, arguments.repeat, folder)
-        report({"training": results["training"]})
+        add("training", compare_training(files, arguments.vocab_size, arguments.repeat, folder))
         model = folder / "model.json"
         (folder / "tokenizers-2.json").rename(model)
-        results["encoding"] = compare_encoding(run, files, model, arguments.repeat)
-        results["a word of 1 MB"] = long_word(run, model, files, folder)
-        report({name: results[name] for name in ("encoding", "a word of 1 MB")})
-        if arguments.hard:
-            results["hard texts"] = {}
-            for kind, make in CORPORA.items():
-                path = folder / "hard.txt"
-                path.write_bytes(make(files))
-                hard = compare_training(run, [path], arguments.vocab_size, min(arguments.repeat, 3), folder)
-                results["hard texts"][kind] = hard
-                report({kind: hard})
+        add("encoding", compare_encoding(files, model, arguments.repeat))
+        add("a word of 1 MB", long_word(model, files, folder))
+        for kind, make in CORPORA.items() if arguments.hard else ():
+            path = folder / "hard.txt"
+            path.write_bytes(make(files))
+            add(kind, compare_training([path], arguments.vocab_size, min(arguments.repeat, 3), folder))
         if arguments.large:
-            results["growth, 50,000 entries"] = growth(run, files, folder)
-            report({"growth, 50,000 entries": results["growth, 50,000 entries"]})
-        results["load average after"] = os.getloadavg()[0]
-        if arguments.json:
-            write_results(arguments.json, results)
+            add("growth, 50,000 entries", growth(files, folder))
+    results["load average after"] = os.getloadavg()[0]
+    if arguments.json:
+        write_results(arguments.json, results)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,38 @@
-"""Compare generation with Hugging Face's Marian model: the same weights, sizes and threads, in one run.
+"""Compare generation with Hugging Face's Marian model and with CTranslate2: the same weights and threads, in one run.
 
     python -m benchmarks.decode --json benchmarks/results/decode.json
+    python -m benchmarks.decode --engines transformers ctranslate2 ctranslate2-int8
 
 Greedy and beam search (width 4), one sentence and 32, 24 source tokens and 64 new ones, float32, at two sizes: d_model
 512, 6 + 6 layers, vocabulary 50,000; and d_model 256, 3 + 3 layers, vocabulary 30,000 (heads of 64, d_ff = 4 d_model).
-Each engine runs in its own process, interleaved; environment variables that select BLAS kernels are unset. A ratio is
-that of the median times. Both sides must generate the same ids. `--engines handloom transformers ctranslate2` also
-compares with CTranslate2, where it is installed. `--prefix` measures how the time of one token grows with the number of
-tokens before it.
+The others read the model as `handloom.models.pretrained` exports it. Each engine runs in its own process, interleaved;
+environment variables that select BLAS kernels are unset. A ratio is that of the median times. All must generate the
+same ids, but for ctranslate2-int8, whose weights are rounded to 8 bits. `--prefix` measures how the time of one token
+grows with the number of tokens before it.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
-import subprocess
-import sys
-from pathlib import Path
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
-from benchmarks.side_by_side import write_results
+import numpy as np
+
+from benchmarks.side_by_side import (
+    Worker,
+    conditions,
+    interleaved,
+    program,
+    started,
+    worker_environment,
+    write_results,
+)
 from handloom.autograd.fast import compiled, mkl
-from handloom.train.runs.machine import machine, versions
 
 SIZES = {
     "d_model 256, 3+3 layers, vocabulary 30,000": {"d_model": 256, "layers": 3, "vocabulary": 30_000},
@@ -31,66 +40,208 @@ SIZES = {
 }
 SOURCE, NEW = 24, 64  # tokens
 PREFIXES = (16, 64, 128, 256, 512)
+BOS, EOS = 2, 3
+Ids = list[list[int]]
+Size = dict[str, int]
+
+
+def build(size: Size) -> Any:
+    """A handloom model whose generations vary."""
+    from handloom.autograd import manual_seed
+    from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
+
+    manual_seed(0)
+    config = Seq2SeqConfig(
+        size["vocabulary"], size["vocabulary"], d_model=size["d_model"], nhead=size["d_model"] // 64,
+        encoder_layers=size["layers"], decoder_layers=size["layers"], dim_feedforward=4 * size["d_model"],
+        max_length=size["positions"], share_embeddings=True, tie_output=True, sinusoid_halves=True,
+    )  # fmt: skip
+    model = Seq2SeqTransformer(config).eval()
+    # In a new model with tied tables each token is its own likeliest successor. Larger feed-forward weights, and random
+    # signs before the output layer, make sequences that vary.
+    for layer in model.decoder.layers:
+        layer.linear2.weight.data *= 4
+        layer.multihead_attn.out_proj.weight.data /= 2
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size["d_model"])
+    layer.norm3.weight.data *= signs.astype(np.float32)
+    return model
 
 
 class Engine:
-    """A process that generates with one engine (`benchmarks.decode_subject`)."""
+    """What a worker is asked; a subclass has `generate`, the ids of a source (batch, length)."""
 
-    def __init__(self, name: str, threads: int):
-        environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
-        for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-            environment[variable] = str(threads)
-        command = [sys.executable, "-m", "benchmarks.decode_subject"]
-        self.name = name
-        self.process = subprocess.Popen(
-            command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    def __init__(self, size: Size, threads: int):
+        self.size, self.threads = size, threads
+
+    def source(self, batch: int) -> np.ndarray:
+        """(batch, SOURCE) random ids that end with <eos>."""
+        source = np.random.default_rng(1).integers(4, self.size["vocabulary"], (batch, SOURCE))
+        source[:, -1] = EOS
+        return source
+
+    def run(self, batch: int, beam: int) -> tuple[float, Ids]:
+        """Seconds and ids of a generation."""
+        source = self.source(batch)
+        start = time.perf_counter()
+        ids = self.generate(source, beam)
+        return time.perf_counter() - start, ids
+
+    def generate(self, source: np.ndarray, beam: int) -> Ids:
+        raise NotImplementedError
+
+
+class Handloom(Engine):
+    def __init__(self, size: Size, threads: int):
+        super().__init__(size, threads)
+        self.model = build(size)
+        self.decoder = self.model.raw_decoder()
+
+    def generate(self, source: np.ndarray, beam: int) -> Ids:
+        from handloom.models import Rules, beam_search, greedy_search
+
+        rules = Rules(BOS, EOS, min_length=NEW, max_length=NEW)
+        state = self.model.start(source, decoder=self.decoder)
+        if beam == 1:
+            return [hypothesis.ids for hypothesis in greedy_search(state, rules, scores=False)]
+        return [best[0].ids for best in beam_search(state, rules, width=beam)]
+
+    def token_seconds(self, tokens: int) -> list[float]:
+        """Seconds of each token of a greedy generation."""
+        from handloom.models import Rules, stream
+
+        state = self.model.start(self.source(1), decoder=self.decoder)
+        times = [time.perf_counter()]
+        times += [time.perf_counter() for _ in stream(state, Rules(BOS, EOS, min_length=tokens, max_length=tokens))]
+        return np.diff(times).tolist()
+
+
+class Transformers(Engine):
+    """Hugging Face's Marian model, as handloom exports it."""
+
+    def __init__(self, size: Size, threads: int):
+        import torch
+        import transformers
+
+        from handloom.models import pretrained
+
+        super().__init__(size, threads)
+        torch.set_num_threads(threads)
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
+        self.torch = torch
+        with tempfile.TemporaryDirectory() as folder:
+            pretrained.save(build(size), None, folder)
+            self.model = transformers.MarianMTModel.from_pretrained(folder).eval()
+
+    def generate(self, source: np.ndarray, beam: int) -> Ids:
+        ids = self.torch.from_numpy(source)
+        with self.torch.inference_mode():
+            out = self.model.generate(
+                ids, attention_mask=self.torch.ones_like(ids), num_beams=beam, do_sample=False, min_new_tokens=NEW,
+                max_new_tokens=NEW, decoder_start_token_id=BOS, eos_token_id=EOS, forced_eos_token_id=None,
+            )  # fmt: skip
+        return out[:, 1:].tolist()
+
+
+class CTranslate2(Engine):
+    """The C++ engine, given a specification of our model; `kind` is the type of its weights, float32 or int8."""
+
+    def __init__(self, size: Size, threads: int, kind: str):
+        import ctranslate2
+
+        super().__init__(size, threads)
+        ours = build(size)
+        layers, heads = (size["layers"],) * 2, size["d_model"] // 64
+        spec = ctranslate2.specs.TransformerSpec.from_config(layers, heads, pre_norm=False)
+        for part, stack in ((spec.encoder, ours.encoder), (spec.decoder, ours.decoder)):
+            embeddings = part.embeddings[0] if isinstance(part.embeddings, list) else part.embeddings
+            embeddings.weight, embeddings.multiply_by_sqrt_depth = ours.source_embedding.weight.data, True
+            part.position_encodings.encodings = ours.positions.table.data
+            for layer, target in zip(stack.layers, part.layer, strict=True):
+                self._fill(layer, target)
+        spec.decoder.projection.weight = ours.output.weight.data
+        spec.decoder.projection.bias = ours.output.bias.data
+        self.names = ["<pad>", "<unk>", "<s>", "</s>", *(str(i) for i in range(4, size["vocabulary"]))]
+        self.ids = {name: i for i, name in enumerate(self.names)}
+        spec.register_source_vocabulary(self.names)
+        spec.register_target_vocabulary(self.names)
+        with tempfile.TemporaryDirectory() as folder:
+            spec.validate()
+            spec.optimize(quantization=None)
+            spec.save(folder)
+            options = {"inter_threads": 1, "intra_threads": threads}
+            self.translator = ctranslate2.Translator(folder, compute_type=kind, **options)
+
+    def _fill(self, layer: Any, target: Any) -> None:
+        def copy(module: Any, to: Any) -> None:
+            to.weight, to.bias = module.weight.data, module.bias.data
+
+        def norm(module: Any, to: Any) -> None:
+            to.gamma, to.beta = module.weight.data, module.bias.data
+
+        own = layer.self_attn
+        target.self_attention.linear[0].weight = own.in_proj_weight.data
+        target.self_attention.linear[0].bias = own.in_proj_bias.data
+        copy(own.out_proj, target.self_attention.linear[1])
+        norm(layer.norm1, target.self_attention.layer_norm)
+        if hasattr(layer, "multihead_attn"):
+            cross, d = layer.multihead_attn, layer.multihead_attn.embed_dim
+            for number, part in ((0, slice(0, d)), (1, slice(d, None))):
+                target.attention.linear[number].weight = np.ascontiguousarray(cross.in_proj_weight.data[part])
+                target.attention.linear[number].bias = np.ascontiguousarray(cross.in_proj_bias.data[part])
+            copy(cross.out_proj, target.attention.linear[2])
+            norm(layer.norm2, target.attention.layer_norm)
+        copy(layer.linear1, target.ffn.linear_0)
+        copy(layer.linear2, target.ffn.linear_1)
+        norm(layer.norm3 if hasattr(layer, "norm3") else layer.norm2, target.ffn.layer_norm)
+
+    def generate(self, source: np.ndarray, beam: int) -> Ids:
+        texts = [[self.names[i] for i in row] for row in source.tolist()]
+        results = self.translator.translate_batch(
+            texts, beam_size=beam, min_decoding_length=NEW, max_decoding_length=NEW, max_batch_size=0
         )
-
-    def ask(self, **task: Any) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(json.dumps({"engine": self.name, **task}), file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.name} failed at {task}; see its message above")
-        return json.loads(line)
-
-    def close(self) -> None:
-        self.process.communicate()
+        return [[self.ids[name] for name in result.hypotheses[0]] for result in results]
 
 
-def compare(engines: list[Engine], repeat: int) -> list[dict[str, Any]]:
-    """All configurations, one after the other; in each one the engines take turns."""
+ENGINES = {
+    "handloom": (Handloom,),
+    "transformers": (Transformers,),
+    "ctranslate2": (CTranslate2, "float32"),
+    "ctranslate2-int8": (CTranslate2, "int8"),
+}
+
+
+def start(engines: Sequence[str], size: Size, threads: int) -> Any:
+    """The workers by name."""
+    subjects = {name: (ENGINES[name][0], size, threads, *ENGINES[name][1:]) for name in engines}
+    return started(subjects, worker_environment(threads))
+
+
+def compare(engines: Sequence[str], threads: int, repeat: int) -> list[dict[str, Any]]:
+    """All configurations, one after the other; in each one the engines are interleaved."""
     cells = []
     for title, size in SIZES.items():
-        for engine in engines:
-            engine.ask(build={**size, "positions": 128})
-        for batch in (1, 32):
-            for beam in (1, 4):
-                task = {"batch": batch, "beam": beam, "source": SOURCE, "tokens": NEW}
-                cells.append({"size": title, **task, **measure(engines, task, repeat)})
+        with start(engines, {**size, "positions": 128}, threads) as workers:
+            for batch, beam in product((1, 32), (1, 4)):
+                cells.append({"size": title, "batch": batch, "beam": beam, **measure(workers, batch, beam, repeat)})
                 print(line(cells[-1]), flush=True)
     return cells
 
 
-def measure(engines: list[Engine], task: dict[str, int], repeat: int) -> dict[str, Any]:
+def measure(workers: Mapping[str, Worker], batch: int, beam: int, repeat: int) -> dict[str, Any]:
     """Median tokens per second of each engine, after one warm-up run."""
-    first = {engine.name: engine.ask(**task)["ids"] for engine in engines}
-    seconds: dict[str, list[float]] = {engine.name: [] for engine in engines}
-    for _ in range(repeat):
-        for engine in engines:
-            seconds[engine.name].append(engine.ask(**task)["seconds"])
-    tokens = task["batch"] * task["tokens"]
-    speed = {name: tokens / statistics.median(times) for name, times in seconds.items()}
+    first = {name: worker.ask("run", batch, beam)[1] for name, worker in workers.items()}
+    answers = interleaved(workers, repeat, "run", batch, beam)
+    seconds = {name: [second for second, _ in runs] for name, runs in answers.items()}
+    speed = {name: batch * NEW / statistics.median(times) for name, times in seconds.items()}
+    others = [name for name in workers if name != "handloom"]
     return {
         "tokens per second": speed,
         "seconds": seconds,
-        "ratio": speed["handloom"] / speed["transformers"] if "transformers" in speed else None,
-        "ratios": {name: speed["handloom"] / value for name, value in speed.items() if name != "handloom"},
+        "ratios": {name: speed["handloom"] / speed[name] for name in others},
         "sequences with equal ids": {
-            name: f"{sum(a == b for a, b in zip(first['handloom'], ids, strict=True))} of {task['batch']}"
-            for name, ids in first.items()
-            if name != "handloom"
+            name: f"{sum(a == b for a, b in zip(first['handloom'], first[name], strict=True))} of {batch}"
+            for name in others
         },
         "distinct ids": len({token for ids in first["handloom"] for token in ids}),
     }
@@ -118,43 +269,34 @@ def table(cells: list[dict[str, Any]], engines: list[str]) -> str:
     return "\n".join(lines)
 
 
-def prefixes(engine: Engine) -> dict[str, float]:
+def prefixes(threads: int) -> dict[str, float]:
     """Milliseconds of one greedy token after prefixes of several lengths (medians of 16 tokens), batch 1."""
-    engine.ask(build={**SIZES["d_model 512, 6+6 layers, vocabulary 50,000"], "positions": 1024})
-    times = engine.ask(batch=1, source=SOURCE, beam=1, tokens=max(PREFIXES) + 16, every_step=True)["steps"]
+    size = {**SIZES["d_model 512, 6+6 layers, vocabulary 50,000"], "positions": 1024}
+    with start(["handloom"], size, threads) as workers:
+        times = workers["handloom"].ask("token_seconds", max(PREFIXES) + 16)
     result = {str(n): 1000 * statistics.median(times[n - 8 : n + 8]) for n in PREFIXES}
     print("ms a token after a prefix of", ", ".join(f"{n}: {ms:.2f}" for n, ms in result.items()))
     return result
 
 
-def about(engines: list[str]) -> dict[str, Any]:
-    packages = ["numpy", *(name for name in ("transformers", "ctranslate2") if name in engines)]
-    packages += ["torch"] if "transformers" in engines else []
-    uses = [name for name in (compiled.library(), mkl.library()) if name]
-    return {**machine(), **versions(*packages), "handloom uses": uses}
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = ("handloom", "transformers", "ctranslate2")
+    parser = program(__doc__, threads=2)
     parser.add_argument(
-        "--engines", nargs="+", choices=names, default=names[:2], help="engines to compare (default: the first two)"
+        "--engines", nargs="+", choices=ENGINES, default=["transformers"], help="engines to compare with handloom"
     )
-    parser.add_argument("--threads", type=int, default=2, help="threads of each engine (default: 2)")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each engine in each cell (default: 5)")
     parser.add_argument("--prefix", action="store_true", help="also measure the time per token by position")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the cells to this file")
-    arguments = parser.parse_args()
-    engines = [Engine(name, arguments.threads) for name in dict.fromkeys(["handloom", *arguments.engines])]
-    cells = compare(engines, arguments.repeat)
-    common = {"machine": about(arguments.engines), "threads": arguments.threads, "load average": os.getloadavg()[0]}
-    if arguments.prefix:
-        common["ms a token after a prefix"] = prefixes(engines[0])
-    print(table(cells, [engine.name for engine in engines]))
-    for engine in engines:
-        engine.close()
-    if arguments.json:
-        write_results(arguments.json, [{**cell, **common} for cell in cells])
+    options = parser.parse_args()
+    engines = list(dict.fromkeys(["handloom", *options.engines]))
+    cells = compare(engines, options.threads, options.repeat)
+    common = {**conditions("transformers", "torch", "ctranslate2"), "load average": os.getloadavg()[0]}
+    common |= {"handloom uses": [name for name in (compiled.library(), mkl.library()) if name]}
+    common |= {"threads": options.threads}
+    if options.prefix:
+        common["ms a token after a prefix"] = prefixes(options.threads)
+    print(table(cells, engines))
+    if options.json:
+        write_results(options.json, {**common, "rows": cells})
 
 
 if __name__ == "__main__":

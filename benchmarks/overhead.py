@@ -11,19 +11,16 @@ several.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.side_by_side import write_results
+from benchmarks.side_by_side import conditions, program, write_results
 from handloom.autograd import Tensor, no_grad, ops
-from handloom.train.runs.machine import machine, versions
 
 CHAIN = 100
 ROUNDS = 100
@@ -114,9 +111,7 @@ def import_milliseconds() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table to this file")
-    arguments = parser.parse_args()
+    arguments = program(__doc__).parse_args()
     table = {name: measure(op) for name, op in OPS.items()}
     columns = list(table["add"])
     print(f"microseconds an op, beyond NumPy's own\n{'':10}" + "".join(f"{column:>12}" for column in columns))
@@ -125,9 +120,7 @@ def main() -> None:
     importing = import_milliseconds()
     print(f"import handloom: {importing:.0f} ms beyond NumPy's own import")
     if arguments.json:
-        result = {"microseconds": table, "import_ms": importing}
-        result |= {"machine": machine(), "versions": versions("handloom", "numpy")}
-        write_results(arguments.json, result)
+        write_results(arguments.json, {"microseconds": table, "import_ms": importing, **conditions()})
 
 
 if __name__ == "__main__":

@@ -22,8 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import write_results
-from handloom.train.runs.machine import blas, machine, versions
+from benchmarks.side_by_side import conditions, program, worker_environment, write_results
 
 WARM_UP = 5
 
@@ -35,28 +34,20 @@ def worker(preset_name: str, data: str, steps: int) -> None:
     from handloom.models.presets import translation_preset
     from handloom.tokenizer import BPETokenizer
     from handloom.train.allocator import keep_freed_memory
-    from handloom.train.data.batches import TokenBatches
     from handloom.train.data.translation import load_translation_data
     from handloom.train.distributed import find_process_group
     from handloom.train.optim.optimizers import Adam
     from handloom.train.optim.schedules import noam
     from handloom.train.runs.folder import RunFolder
-    from handloom.train.tasks.translation import translation_loss
+    from handloom.train.tasks.translation import translation_batches, translation_loss
     from handloom.train.trainer import Trainer
     from handloom.train.validation import Validation
 
     group, preset = find_process_group(), translation_preset(preset_name, data)
     pairs = load_translation_data("embedded", train_size=8000).train
     tokenizer = group.from_first(lambda: BPETokenizer.train([t for pair in pairs for t in pair], preset.vocab_size))
-    batches = TokenBatches(
-        tokenizer.encode_batch([source for source, _ in pairs], add_eos=True),
-        tokenizer.encode_batch([target for _, target in pairs]),
-        tokens_per_batch=preset.tokens_per_batch,
-        seed=0,
-        pad_id=tokenizer.pad_id,
-        bos_id=tokenizer.bos_id,
-        eos_id=tokenizer.eos_id,
-    )
+    sizes = {"tokens_per_batch": preset.tokens_per_batch, "max_length": preset.max_length}
+    batches = translation_batches(pairs, tokenizer, **sizes, seed=0)
     manual_seed(0)
     model = Seq2SeqTransformer(preset.model_config(tokenizer.vocab_size, tokenizer.pad_id))
     keep_freed_memory()
@@ -88,16 +79,15 @@ def measure(ranks: int, preset: str, data: str, steps: int) -> dict[str, Any]:
     if mpirun is None:
         sys.exit("mpirun was not found: pip install mpi4py mpich brings one")
     own = [sys.executable, "-m", "benchmarks.scaling", "--worker", "--preset", preset, "--data", data]
-    threads = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
     line = [mpirun, "-n", str(ranks), *own, "--steps", str(steps)]
-    done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **threads})
+    done = subprocess.run(line, capture_output=True, text=True, env=worker_environment(1))
     if done.returncode:
         sys.exit(done.stdout + done.stderr)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument(
         "--ranks", type=int, nargs="+", default=[2], help="numbers of processes to compare with 1 (default: 2)"
     )
@@ -105,7 +95,6 @@ def main() -> None:
     parser.add_argument("--data", default="embedded", help="data set whose preset is used (default: embedded)")
     parser.add_argument("--steps", type=int, default=40, help="updates per measurement (default: 40)")
     parser.add_argument("--repeats", type=int, default=5, help="measurements per number of processes (default: 5)")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -123,8 +112,7 @@ def main() -> None:
         print(f"{ranks} process{'es' * (ranks > 1)}: {median:,.0f} tokens/s, {median / medians[1]:.2f} times one")
     if arguments.json:
         result = {
-            "machine": machine() | blas() | versions("handloom", "numpy", "mpi4py", "mpich"),
-            "how": f"medians of {arguments.repeats} jobs of {arguments.steps} steps, alternately; one BLAS thread each",
+            **conditions("mpi4py", "mpich"),
             "load average before": os.getloadavg()[0],
             "preset": f"{arguments.preset} ({arguments.data})",
             "parameters": figures["parameters"],

@@ -1,21 +1,23 @@
-"""Shared by the benchmarks of training: worker processes that take turns, their environment, the proof of equal work.
+"""What the benchmarks share: subjects in processes of their own, measured interleaved, and files of results.
 
-handloom and PyTorch never share a process: the threads of one would spin while the other is measured.
+handloom and the library that it is compared with never share a process: the threads of one would disturb the other.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import importlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from handloom.train.runs.machine import machine, versions
 
 #: Variables that choose the kernels or the threads of a linear algebra library, of NumPy or of PyTorch.
 SELECTING = (
@@ -42,27 +44,29 @@ def worker_environment(threads: int, *, keep_selecting: bool = False) -> dict[st
 
 
 class Worker:
-    """A process that answers each line it is sent with a line of JSON. A context manager: it ends the process."""
+    """An object in a process of its own, `module.NAME(*arguments)`, whose methods `ask` calls.
 
-    def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]):
-        self.name = " ".join(arguments[:2])
+    Arguments and answers are JSON. A context manager: leaving it ends the process.
+    """
+
+    def __init__(self, subject: Callable[..., Any], arguments: Sequence[Any], environment: Mapping[str, str]):
+        self.name = f"{subject.__name__} {' '.join(map(str, arguments))}"[:100]
+        module = subject.__module__ if subject.__module__ != "__main__" else f"benchmarks.{Path(sys.argv[0]).stem}"
+        made = [module, subject.__name__, json.dumps(arguments)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [sys.executable, "-m", "benchmarks.side_by_side", *made],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(environment),
         )  # fmt: skip
 
-    def ask(self, command: str) -> Any:
-        """The answer to one command. Raises SystemExit if the process has died; its message is on standard error."""
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """What the method returns. Raises SystemExit if the process has died; its message is on standard error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(f"{command}\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps([method, arguments]), file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
-            raise SystemExit(f"the process that measures {self.name} ended at {command!r}: see its message above")
+            raise SystemExit(f"the process of {self.name} ended in {method!r}: see its message above")
         return json.loads(answer)
 
     def __enter__(self) -> Worker:
@@ -71,11 +75,36 @@ class Worker:
     def __exit__(self, *exception: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        with self._process:
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+
+
+@contextlib.contextmanager
+def started(subjects: Mapping[str, tuple[Any, ...]], environment: Mapping[str, str]) -> Iterator[dict[str, Worker]]:
+    """A worker for each name, whose value is a class and the arguments to make it with."""
+    with contextlib.ExitStack() as stack:
+        yield {
+            name: stack.enter_context(Worker(subject, arguments, environment))
+            for name, (subject, *arguments) in subjects.items()
+        }
+
+
+def interleaved(
+    workers: Mapping[str, Worker], rounds: int, method: str, *arguments: Any, pause: float = 0.2
+) -> dict[str, list[Any]]:
+    """The answers of each worker, asked one after the other, and back again in the next round.
+
+    The pause lets the threads of the previous worker fall asleep.
+    """
+    answers: dict[str, list[Any]] = {name: [] for name in workers}
+    for number in range(rounds):
+        for name in list(workers) if number % 2 == 0 else list(workers)[::-1]:
+            time.sleep(pause)
+            answers[name].append(workers[name].ask(method, *arguments))
+    return answers
 
 
 class Disturbance:
@@ -100,84 +129,54 @@ class Disturbance:
         """Seconds that all processors were busy, seconds in all, and seconds that this program used."""
         stat = Path("/proc/stat")
         ticks = [int(x) for x in stat.read_text().partition("\n")[0].split()[1:9]] if stat.exists() else [0] * 8
-        used = os.times()
-        own = used.user + used.system + used.children_user + used.children_system
         unit = os.sysconf("SC_CLK_TCK") if ticks[0] else 1
-        return (sum(ticks) - ticks[3] - ticks[4]) / unit, sum(ticks) / unit, own
+        return (sum(ticks) - ticks[3] - ticks[4]) / unit, sum(ticks) / unit, processor_time()
 
 
-def take_turns(
-    workers: Mapping[str, Worker], steps: int, at_once: int = 3, pause: float = 0.2
-) -> dict[str, list[float]]:
-    """Seconds of `steps` training steps of each worker: `at_once` steps of one, then of the next, and back again.
-
-    The pause lets the threads of the previous worker fall asleep.
-    """
-    seconds: dict[str, list[float]] = {name: [] for name in workers}
-    names = list(workers)
-    while len(seconds[names[-1]]) < steps:
-        count = min(at_once, steps - len(seconds[names[0]]))
-        for name in names if len(seconds[names[0]]) // at_once % 2 == 0 else names[::-1]:
-            time.sleep(pause)
-            seconds[name] += workers[name].ask(f"steps {count}")
-    return seconds
+def processor_time() -> float:
+    """Seconds of all threads of this process and of its children that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
-def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
-    """The differences of two files of `loss` and gradients, relative to the norm of each gradient.
-
-    By the norm, because an activation within rounding of ReLU's kink may flip, which changes one row of a gradient.
-    """
-    with np.load(ours) as a, np.load(theirs) as b:
-        if set(a.files) != set(b.files):
-            raise SystemExit(f"the two models have different parameters: {sorted(set(a.files) ^ set(b.files))}")
-        loss = abs(float(a["loss"]) - float(b["loss"])) / abs(float(b["loss"]))
-        differences = {
-            name: float(np.linalg.norm(a[name] - b[name]) / np.linalg.norm(b[name]))
-            for name in a.files
-            if name != "loss"
-        }
-    worst = max(differences, key=lambda name: differences[name])
-    median = statistics.median(differences.values())
-    return {"loss": loss, "gradient": differences[worst], "parameter": worst, "median_gradient": median}
+def peak_memory() -> float:
+    """The largest resident memory of this process since `reset_peak_memory`, in MB (Linux)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1000
 
 
-def agree(difference: Mapping[str, Any]) -> bool:
-    """Whether the losses agree to 1e-5 and the gradients to 1e-3 (the median parameter's), all to 1e-2."""
-    return difference["loss"] < 1e-5 and difference["median_gradient"] < 1e-3 and difference["gradient"] < 1e-2
+def reset_peak_memory() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
 
 
-def require_equal(difference: Mapping[str, Any]) -> None:
-    """Raise SystemExit unless they agree."""
-    if not agree(difference):
-        raise SystemExit(
-            f"not the same work: without dropout the losses differ by {difference['loss']:.1e} and the gradients of "
-            f"{difference['parameter']} by {difference['gradient']:.1e} of its norm"
-        )
+def program(description: str | None, *, threads: int | None = None) -> argparse.ArgumentParser:
+    """A parser with --json and, given their default number, --threads."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file")
+    if threads is not None:
+        cores = machine()["cores"]
+        parser.add_argument(
+            "--threads", type=int, choices=range(1, cores + 1), default=min(threads, cores), metavar="N",
+            help=f"threads of each side, 1 to {cores} here (default: {min(threads, cores)})",
+        )  # fmt: skip
+    return parser
 
 
-def summary(
-    seconds: Mapping[str, Sequence[float]], memory: Mapping[str, float], beside: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Medians, all single times and ratios; the ruler is the fastest of the others but for those in `beside`."""
-    median = {name: statistics.median(values) for name, values in seconds.items()}
-    ruler = min((name for name in median if name not in ("handloom", *beside)), key=lambda name: median[name])
+def conditions(*packages: str) -> dict[str, Any]:
+    """What a row of results says of its origin."""
     return {
-        "ruler": ruler,
-        "ratio": round(median[ruler] / median["handloom"], 3),
-        "ratio_of_shortest": round(min(seconds[ruler]) / min(seconds["handloom"]), 3),
-        "memory_ratio": round(memory["handloom"] / memory[ruler], 3),
-        "median_ms": {name: round(value * 1e3, 3) for name, value in median.items()},
-        "all_ms": {name: [round(value * 1e3, 3) for value in values] for name, values in seconds.items()},
-        "peak_mb": {name: round(value) for name, value in memory.items()},
+        "command": " ".join(["python -m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]]),
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "machine": machine(),
+        "versions": versions("handloom", "numpy", *packages),
     }
 
 
 def merge_rows(file: Path, rows: Sequence[Mapping[str, Any]], key: str = "config") -> None:
     """Write the rows as JSON; rows of other configurations that the file already holds stay."""
-    old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    old = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.exists() else []
     new = {row[key] for row in rows}
-    write_results(file, [*(row for row in old if row[key] not in new), *rows])
+    write_results(file, {"rows": [*(row for row in old if row[key] not in new), *rows]})
 
 
 def write_results(file: Path, value: Any) -> None:
@@ -194,3 +193,15 @@ def _lines(value: Any, indent: str) -> str:
     parts = [name + _lines(part, indent + " ") for name, part in named or [("", part) for part in value]]
     opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
     return opening + "".join(f"\n{indent} {part}," for part in parts).removesuffix(",") + f"\n{indent}{closing}"
+
+
+def serve(module: str, name: str, arguments: str) -> None:
+    """Make the subject and call the methods named on standard input, one a line, until it ends."""
+    subject = getattr(importlib.import_module(module), name)(*json.loads(arguments))
+    for line in sys.stdin:
+        method, values = json.loads(line)
+        print(json.dumps(getattr(subject, method)(*values)), flush=True)
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

@@ -2,18 +2,18 @@
 
     python -m benchmarks.train_step --config all --json benchmarks/results/train_step_cpu.json
     python -m benchmarks.train_step --config paraphrase --profile
+    HANDLOOM_DATA=folder python -m benchmarks.train_step --data multi30k
     python -m benchmarks.train_step --device cuda                             see benchmarks/train_step_device.py
 
-Both train the same model on the same batch: forward, backward, Adam. PyTorch (eager) is measured twice, with the
-layers of nn.Transformer and with scaled_dot_product_attention instead; the faster one is the reference. Its Adam
+Both train the same model on the same batch: forward, backward, Adam. PyTorch (eager, float32) is measured twice, with
+the layers of nn.Transformer and with scaled_dot_product_attention instead; the faster one is the reference. Its Adam
 is the fused one. Each runs in a process of its own, with the same number of threads on the same cores, interleaved.
-Without dropout their losses and gradients must agree, or nothing is measured.
+Without dropout their losses and gradients must agree, or nothing is measured. Two more columns, which are not the
+reference, show the model with scaled_dot_product_attention under torch.compile (where it fails, the reason is printed)
+and under bfloat16 autocast.
 
-Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and the like) are unset for all. If the
-environment sets any, a second measurement keeps them and is shown next to the first.
-
-A further column shows torch.compile: the layers with scaled_dot_product_attention, compiled before timing. Where it
-fails (it needs a C++ compiler) the reason is printed. It is not used as the reference.
+Variables that select a linear algebra library's kernels (OPENBLAS_CORETYPE and the like) are unset for all;
+--keep-environment keeps them.
 
 "products" is the time for the matrix products of the step alone, by NumPy or, where MKL is installed and faster, by
 that: no framework on these libraries is faster, so "limit" = PyTorch's step / products is the largest ratio possible;
@@ -21,224 +21,280 @@ that: no framework on these libraries is faster, so "limit" = PyTorch's step / p
 there finds its operands in the cache, left by the repetition before; "products with operands from memory", the last
 lines, is what the same products take on arrays of their own, as in a step. Compiled loops (the extra `fast`) and MKL
 (the extra `mkl`) are used where they are installed; HANDLOOM_COMPILED=0 and HANDLOOM_MKL=0 leave them out.
+
+With --data the model is the preset's and the batches are the first of a run: of many lengths, with padding, gradients
+clipped and a schedule, by handloom's Trainer and an equal loop in PyTorch. A round is one pass over these batches.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import dataclasses
 import os
+import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks import train_step_device
 from benchmarks.side_by_side import (
     Disturbance,
-    Worker,
-    agree,
-    compare_gradients,
+    conditions,
+    interleaved,
     merge_rows,
-    require_equal,
+    program,
     selecting_variables,
-    summary,
-    take_turns,
+    started,
     worker_environment,
 )
 from benchmarks.train_step_device import DEVICE_SIZES
+from benchmarks.train_step_models import MORE, SIZES, Size, prepare
 from benchmarks.train_step_profile import print_profile
-from benchmarks.train_step_sizes import MORE, SIZES, size_of
-from benchmarks.train_step_worker import COMPILED, SIDES
-from handloom.train.runs.machine import machine, versions
+from benchmarks.train_step_subjects import Handloom, Torch, save_batches
+from handloom.train.runs.machine import machine
 
-MODULE = "benchmarks.train_step_worker"
+REFERENCES = ("torch-layers", "torch-lean")
+SIDES = ("handloom", *REFERENCES)
+COLUMNS = ("torch-compiled", "torch-bfloat16")
 WARM_UP = 3
 BATCHES = 3  # on one of which the gradients must agree
 
 
-@contextlib.contextmanager
-def started(config: str, threads: int, environment: Mapping[str, str], sides: tuple[str, ...] = SIDES) -> Iterator[Any]:
-    """The worker processes by name."""
-    with contextlib.ExitStack() as stack:
-        yield {
-            side: stack.enter_context(Worker(MODULE, [side, config, str(threads)], environment)) for side in sides
+@dataclasses.dataclass
+class Task:
+    """What is trained, and how: `batches` is a file of real batches, of which there are `count`."""
+
+    size: Size
+    threads: int
+    environment: Mapping[str, str]
+    folder: Path
+    batches: str | None = None
+    count: int = 1
+
+    @property
+    def weights(self) -> str:
+        return str(self.folder / "weights.npz")
+
+    def start(self, *sides: str) -> Any:
+        """The workers by name."""
+        common = dataclasses.asdict(self.size), self.batches
+        kinds = {side: (Torch, side.removeprefix("torch-"), self.threads, *common) for side in sides}
+        return started(kinds | ({"handloom": (Handloom, *common)} if "handloom" in sides else {}), self.environment)
+
+
+def compare_gradients(ours: Path, theirs: Path) -> dict[str, Any]:
+    """The differences of two files of `loss` and gradients, relative to the norm of each gradient.
+
+    By the norm, because an activation within rounding of ReLU's kink may flip, which changes one row of a gradient.
+    """
+    with np.load(ours) as a, np.load(theirs) as b:
+        if set(a.files) != set(b.files):
+            raise SystemExit(f"the two models have different parameters: {sorted(set(a.files) ^ set(b.files))}")
+        loss = abs(float(a["loss"]) - float(b["loss"])) / abs(float(b["loss"]))
+        differences = {
+            name: float(np.linalg.norm(a[name] - b[name]) / np.linalg.norm(b[name]))
+            for name in a.files
+            if name != "loss"
         }
+    worst = max(differences, key=lambda name: differences[name])
+    median = statistics.median(differences.values())
+    return {"loss": loss, "gradient": differences[worst], "parameter": worst, "median_gradient": median}
 
 
-def prove_equal(config: str, threads: int, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
-    """Write handloom's initial weights to `folder` / weights.npz and compare all gradients with its own.
+def agree(difference: Mapping[str, Any]) -> bool:
+    """Whether the losses agree to 1e-5 and the gradients to 1e-3 (the median parameter's), all to 1e-2."""
+    return difference["loss"] < 1e-5 and difference["median_gradient"] < 1e-3 and difference["gradient"] < 1e-2
+
+
+def prove_equal(task: Task) -> dict[str, Any]:
+    """Write handloom's initial weights and compare all gradients with PyTorch's. Raises SystemExit if they differ.
 
     In separate processes, so that their memory does not count as that of training. A unit of the last layer within
     rounding of ReLU's kink that is on for one side only changes the gradients of all layers below: one of a few batches
     has to agree, and where none does the last one's differences are named.
     """
-    weights, files = folder / "weights.npz", {side: folder / f"{side}.npz" for side in SIDES}
-    for seed in range(BATCHES):
-        found = {}
-        for side in SIDES:
-            with started(config, threads, environment, (side,)) as workers:
-                workers[side].ask(f"{'save' if side == 'handloom' else 'load'} {weights}")
-                workers[side].ask(f"batch {seed}")
-                workers[side].ask(f"gradients {files[side]}")
-            if side != "handloom":
-                found[side] = compare_gradients(files["handloom"], files[side])
-        if all(map(agree, found.values())):
-            break
-    for difference in found.values():
-        require_equal(difference)
-    return found
+    files = {side: task.folder / f"{side}.npz" for side in SIDES}
+    with task.start(*SIDES) as workers:
+        workers["handloom"].ask("save_weights", task.weights)
+        for side in REFERENCES:
+            workers[side].ask("load_file", task.weights)
+        for seed in range(BATCHES):
+            for side, worker in workers.items():
+                worker.ask("save_gradients", str(files[side]), seed)
+            found = {side: compare_gradients(files["handloom"], files[side]) for side in REFERENCES}
+            if all(map(agree, found.values())):
+                return found
+    wrong = next(difference for difference in found.values() if not agree(difference))
+    raise SystemExit(
+        f"not the same work: without dropout the losses differ by {wrong['loss']:.1e} and the gradients of "
+        f"{wrong['parameter']} by {wrong['gradient']:.1e} of its norm"
+    )
 
 
-def measure(
-    config: str, steps: int, threads: int, environment: Mapping[str, str], weights: Path, compiled: bool = False
-) -> dict[str, Any]:
-    """Time `steps` steps of each of the three, which take turns; with `compiled` also of torch.compile's."""
-    size = size_of(config)
-    sides = (*SIDES, COMPILED) if compiled else SIDES
-    with Disturbance() as disturbance, started(config, threads, environment, sides) as workers:
-        failed = workers[COMPILED].ask("try") if compiled else None
-        if failed:
-            del workers[COMPILED]
+def measure(task: Task, steps: int, columns: Sequence[str]) -> dict[str, Any]:
+    """Time `steps` rounds of each side, interleaved: a round is a step, or a pass over all real batches."""
+    failed: dict[str, str] = {}
+    with Disturbance() as disturbance, task.start(*SIDES, *columns) as workers:
+        for side in columns:
+            if why := workers[side].ask("error_of_a_step"):
+                failed[side] = why
+                del workers[side]
         for side, worker in workers.items():
             if side != "handloom":  # it has them already, from the same seed
-                worker.ask(f"load {weights}")
-            worker.ask("reset")
-            worker.ask(f"steps {WARM_UP}")
-        seconds = take_turns(workers, steps)
+                worker.ask("load_file", task.weights)
+            worker.ask("reset_memory")
+            worker.ask("steps", WARM_UP if task.batches is None else task.count)
+        at_once = 3 if task.batches is None else task.count
+        answers = interleaved(workers, -(-steps // 3) if task.batches is None else steps, "steps", at_once)
+        seconds = {side: _rounds(times, task)[:steps] for side, times in answers.items()}
         memory = {side: worker.ask("memory") for side, worker in workers.items()}
-        found = summary(seconds, memory, beside=[COMPILED])
-        if failed:
-            found["torch_compile_failed"] = failed
-        found["tokens_per_second"] = {
-            side: round(size.tokens / milliseconds * 1e3) for side, milliseconds in found["median_ms"].items()
-        }
-        found["products_ms"] = round(workers["handloom"].ask("products") * 1e3, 3)
-        found["products_from_memory_ms"] = round(workers["handloom"].ask("products_from_memory") * 1e3, 3)
+        ours = workers["handloom"]
+        products, from_memory = ours.ask("products"), ours.ask("products", True)
+        found = summary(seconds, memory)
+        found["products_ms"], found["products_from_memory_ms"] = round(products * 1e3, 3), round(from_memory * 1e3, 3)
         found["limit"] = round(found["median_ms"][found["ruler"]] / found["products_ms"], 3)
         found["share"] = round(found["products_ms"] / found["median_ms"]["handloom"], 3)
         found["libraries"] = {side: workers[side].ask("about") for side in ("handloom", "torch-lean")}
-    found["others_load"] = disturbance.share
-    return found
+    return {**found, "failed": failed, "others_load": disturbance.share}
 
 
-def row(config: str, steps: int, threads: int, here: Mapping[str, Any], compiled: bool = False) -> dict[str, Any]:
-    """All measurements of one configuration on the machine `here`."""
-    set_here = selecting_variables(os.environ)
-    environment = worker_environment(threads)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        equal = prove_equal(config, threads, environment, folder)
-        found = measure(config, steps, threads, environment, folder / "weights.npz", compiled)
-        if set_here:
-            kept = worker_environment(threads, keep_selecting=True)
-            found["with_environment"] = measure(config, steps, threads, kept, folder / "weights.npz")
+def _rounds(answers: list[list[float]], task: Task) -> list[float]:
+    """Seconds of each step, or with real batches the mean of each pass."""
+    return [statistics.fmean(each) for each in answers] if task.batches else [one for each in answers for one in each]
+
+
+def summary(seconds: Mapping[str, Sequence[float]], memory: Mapping[str, float]) -> dict[str, Any]:
+    """Medians, all single times and ratios; the ruler is the faster of the references."""
+    median = {name: statistics.median(values) for name, values in seconds.items()}
+    ruler = min(REFERENCES, key=lambda name: median[name])
     return {
-        "config": config,
-        **found,
-        "equal_work": equal,
-        "threads": threads,
-        "steps": steps,
-        "unset": set_here,
-        "versions": versions("handloom", "numpy", "torch"),
-        "machine": here,
-        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        "command": f"python -m benchmarks.train_step --config {config} --steps {steps} --threads {threads}",
+        "ruler": ruler,
+        "ratio": round(median[ruler] / median["handloom"], 3),
+        "ratio_of_shortest": round(min(seconds[ruler]) / min(seconds["handloom"]), 3),
+        "memory_ratio": round(memory["handloom"] / memory[ruler], 3),
+        "median_ms": {name: round(value * 1e3, 3) for name, value in median.items()},
+        "all_ms": {name: [round(value * 1e3, 3) for value in values] for name, values in seconds.items()},
+        "peak_mb": {name: round(value) for name, value in memory.items()},
     }
 
 
 HEAD = (
-    f"{'configuration':20} {'handloom':>9} {'layers':>8} {'lean':>8} {'ratio':>6} {'compiled':>8} {'tokens/s':>9} "
-    f"{'memory':>8} {'theirs':>8} {'ratio':>6} {'products':>9} {'limit':>6} {'share':>6}"
+    f"{'configuration':20} {'handloom':>9} {'layers':>8} {'lean':>8} {'ratio':>6} {'compiled':>8} {'bfloat16':>8} "
+    f"{'tokens/s':>9} {'memory':>8} {'theirs':>8} {'ratio':>6} {'products':>9} {'limit':>6} {'share':>6}"
 )
 
 
-def line(name: str, found: Mapping[str, Any]) -> str:
+def line(row: Mapping[str, Any]) -> str:
     """A row of the table. Times in ms, memory in MB."""
-    median, memory = found["median_ms"], found["peak_mb"]
+    median, memory = row["median_ms"], row["peak_mb"]
+    sides = ("torch-layers", "torch-lean", *COLUMNS)
+    layers, lean, *columns = (f"{median.get(side, float('nan')):8.1f}" for side in sides)
     return (
-        f"{name:20} {median['handloom']:9.1f} {median['torch-layers']:8.1f} {median['torch-lean']:8.1f} "
-        f"{found['ratio']:6.2f} {median.get(COMPILED, float('nan')):8.1f} "
-        f"{found['tokens_per_second']['handloom']:9,} {memory['handloom']:8,} {memory[found['ruler']]:8,} "
-        f"{found['memory_ratio']:6.2f} {found['products_ms']:9.1f} {found['limit']:6.2f} {found['share']:6.2f}"
+        f"{row['config']:20} {median['handloom']:9.1f} {layers} {lean} {row['ratio']:6.2f} {' '.join(columns)} "
+        f"{row['tokens_per_second']:9,} {memory['handloom']:8,} {memory[row['ruler']]:8,} {row['memory_ratio']:6.2f} "
+        f"{row['products_ms']:9.1f} {row['limit']:6.2f} {row['share']:6.2f}"
     )
 
 
-def show_profile(config: str, steps: int, threads: int) -> None:
-    with started(config, threads, worker_environment(threads), ("handloom",)) as workers:
-        workers["handloom"].ask(f"steps {WARM_UP}")
-        print(f"\n{config}: where handloom's step goes (mean of {steps} steps; profiling costs a little)")
-        print_profile(workers["handloom"].ask(f"profile {steps}"))
+def notes(row: Mapping[str, Any]) -> str:
+    """What the table has no column for."""
+    about, worst = row["libraries"], max(each["gradient"] for each in row["equal_work"].values())
+    told = [f"{side} failed: {why}" for side, why in row["failed"].items()]
+    told.append(
+        f"products with operands from memory {row['products_from_memory_ms']:.0f} ms, "
+        f"{row['products_from_memory_ms'] / row['median_ms']['handloom']:.2f} of the step"
+    )
+    told.append(
+        f"gradients agree to {worst:.0e}; a plain product of 1024 x 1024: NumPy "
+        f"{about['handloom']['gflops']} GFLOP/s ({about['handloom']['kernels']}), "
+        f"PyTorch {about['torch-lean']['gflops']} GFLOP/s ({about['torch-lean']['kernels']}); other programs took "
+        f"{row['others_load']:.0%} of the processors"
+    )
+    return "\n".join(f"{row['config']}: {each}" for each in told)
 
 
-def say_conditions(here: Mapping[str, Any], threads: int) -> None:
-    print(f"{here['cpu']}, {here['cores']} cores, {threads} threads each, Python {here['python']}")
-    if set_here := selecting_variables(os.environ):
-        said = ", ".join(f"{name}={value}" for name, value in set_here.items())
-        print(f"unset for the measurement: {said}; a second line of each table row keeps them")
+def tasks(options: argparse.Namespace, folder: Path) -> dict[str, Task]:
+    """What is measured, by name."""
+    common: dict[str, Any] = {"threads": options.threads, "folder": folder}
+    common["environment"] = worker_environment(options.threads, keep_selecting=options.keep_environment)
+    if options.data is None:
+        names = list(SIZES) if options.config == "all" else [options.config]
+        return {name: Task({**SIZES, **MORE}[name], **common) for name in names}
+    made = prepare(options.data, options.preset, [], options.batches)
+    tokens = sum(batch.source.size + batch.target_input.size for batch in made.batches) / len(made.batches)
+    size = dataclasses.replace(made.size, batch=1, source=round(tokens), target=0)
+    file = folder / "batches.npz"
+    save_batches(file, made.batches)
+    return {f"{options.data}, {options.preset}": Task(size, **common, batches=str(file), count=len(made.batches))}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    configs = dict.fromkeys(["all", *SIZES, *DEVICE_SIZES, *MORE])
-    parser.add_argument("--config", default="all", choices=list(configs), help="model size (default: all six)")
+    parser = program(__doc__, threads=2)
+    configs = list(dict.fromkeys(["all", *SIZES, *DEVICE_SIZES, *MORE]))
+    parser.add_argument("--config", default="all", choices=configs, help="model size (default: all six)")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="default: cpu")
-    parser.add_argument("--steps", type=int, help="timed steps of each side (default: 9; 50 on a GPU)")
-    here = machine()
-    cores = here["cores"]
-    parser.add_argument("--threads", type=int, default=min(2, cores), help="threads of each side (default: 2)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="add the rows to this file, or replace them there")
+    parser.add_argument("--steps", type=int, help="timed steps or rounds of each side (default: 9; 50 on a GPU)")
+    parser.add_argument("--data", metavar="DATA", help="train on this set instead: multi30k, embedded, or a path")
+    parser.add_argument("--preset", default="laptop", choices=("laptop", "smoke"), help="model for --data")
+    parser.add_argument("--batches", type=int, default=20, help="batches of a round for --data (default: 20)")
     parser.add_argument("--no-compile", action="store_true", help="skip torch.compile, which takes a minute per size")
+    parser.add_argument("--keep-environment", action="store_true", help="keep variables that select BLAS kernels")
     parser.add_argument("--profile", action="store_true", help="only profile handloom, op by op")
-    arguments = parser.parse_args()
-    if arguments.config not in {**SIZES, **MORE, "all": None} and arguments.device == "cpu":
-        parser.error(f"--config {arguments.config} is a size for --device cuda")
-    if arguments.steps is None:
-        arguments.steps = 9 if arguments.device == "cpu" else 50
-    if arguments.steps < 1 or not 1 <= arguments.threads <= cores:
-        parser.error(f"--steps must be at least 1, --threads between 1 and this machine's {cores}")
-    if arguments.device == "cuda":
-        if arguments.profile:
-            parser.error("--profile is for the CPU; on a GPU use Nsight Systems")
-        chosen = list(DEVICE_SIZES) if arguments.config == "all" else [arguments.config]
-        train_step_device.run(chosen, arguments.steps, arguments.json)
+    options = parser.parse_args()
+    if options.steps is None:
+        options.steps = 9 if options.device == "cpu" else 50
+    if min(options.steps, options.batches) < 1:
+        parser.error("--steps and --batches must be at least 1")
+    if options.device == "cuda":
+        if options.profile or options.data:
+            parser.error("--profile and --data are for the CPU; on a GPU use Nsight Systems")
+        chosen = list(DEVICE_SIZES) if options.config == "all" else [options.config]
+        train_step_device.run(chosen, options.steps, options.json)
         return
+    if options.config not in {**SIZES, **MORE, "all": None}:
+        parser.error(f"--config {options.config} is a size for --device cuda")
     if hasattr(os, "sched_setaffinity"):  # for the workers, which inherit it
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
-    configs = list(SIZES) if arguments.config == "all" else [arguments.config]
-    say_conditions(here, arguments.threads)
-    if arguments.profile:
-        for config in configs:
-            show_profile(config, arguments.steps, arguments.threads)
-        return
-    if find_spec("torch") is None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
+    if not options.profile and find_spec("torch") is None:
         sys.exit("The other side is missing: pip install '.[oracles]' (PyTorch). --profile works without it.")
+    with tempfile.TemporaryDirectory() as folder:
+        if options.profile:
+            show_profiles(tasks(options, Path(folder)), options.steps)
+        else:
+            compare(tasks(options, Path(folder)), options)
+
+
+def show_profiles(planned: Mapping[str, Task], steps: int) -> None:
+    for name, task in planned.items():
+        with task.start("handloom") as workers:
+            workers["handloom"].ask("steps", WARM_UP)
+            print(f"\n{name}: where handloom's step goes (mean of {steps} steps; profiling costs a little)")
+            print_profile(workers["handloom"].ask("profile", steps))
+
+
+def compare(planned: Mapping[str, Task], options: argparse.Namespace) -> None:
+    here, columns = machine(), COLUMNS[options.no_compile :]
+    print(f"{here['cpu']}, {here['cores']} cores, {options.threads} threads each, Python {here['python']}")
+    variables = ", ".join(f"{name}={value}" for name, value in selecting_variables(os.environ).items())
+    if variables:
+        print(f"{'kept' if options.keep_environment else 'unset for the measurement'}: {variables}")
     print(f"ms a step (medians), MB at the peak; ratio > 1: handloom is faster\n{HEAD}", flush=True)
-    rows = []
-    for config in configs:
-        rows.append(row(config, arguments.steps, arguments.threads, here, compiled=not arguments.no_compile))
-        print(line(config, rows[-1]), flush=True)
-        if failed := rows[-1].get("torch_compile_failed"):
-            print(f"  torch.compile: {failed}")
-        if other := rows[-1].get("with_environment"):
-            print(line("  as the caller sets it", other), flush=True)
-        if arguments.json:
-            merge_rows(arguments.json, rows)
-    for found in rows:
-        print(
-            f"{found['config']}: products with operands from memory {found['products_from_memory_ms']:.0f} ms, "
-            f"{found['products_from_memory_ms'] / found['median_ms']['handloom']:.2f} of the step"
-        )
-        about, worst = found["libraries"], max(e["gradient"] for e in found["equal_work"].values())
-        print(
-            f"{found['config']}: gradients agree to {worst:.0e}; a plain product of 1024 x 1024: NumPy "
-            f"{about['handloom']['gflops']} GFLOP/s ({about['handloom']['kernels']}), "
-            f"PyTorch {about['torch-lean']['gflops']} GFLOP/s ({about['torch-lean']['kernels']}); other programs took "
-            f"{found['others_load']:.0%} of the processors"
-        )
+    rows: list[dict[str, Any]] = []
+    for name, task in planned.items():
+        equal = prove_equal(task)
+        row = {"config": name, **measure(task, options.steps, columns), "equal_work": equal}
+        row["tokens_per_second"] = round(task.size.tokens / row["median_ms"]["handloom"] * 1e3)
+        row |= {"threads": options.threads, "steps": options.steps, "environment": variables}
+        rows.append(row | conditions("torch"))
+        print(line(row), flush=True)
+        if options.json:
+            merge_rows(options.json, rows)
+    print(*map(notes, rows), sep="\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ the side's pools. Launches of a step are counted in its graphs.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import sys
 import time
@@ -18,14 +17,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import Worker, merge_rows, worker_environment
-from benchmarks.train_step_sizes import MORE, SIZES, Size
-from handloom.train.runs.machine import versions
+from benchmarks.side_by_side import conditions, merge_rows, started, worker_environment
+from benchmarks.train_step_models import MORE, SIZES, Size, build, loss
+from benchmarks.train_step_subjects import BETAS, CLIP_NORM, EPS, LEARNING_RATE
 
-MODULE = "benchmarks.train_step_device"
 OURS = ("handloom-fp16-graphs", "handloom-fp16", "handloom-fp32-graphs", "handloom-fp32")
 THEIRS = ("torch-eager", "torch-compile")
-CLIP_NORM, LEARNING_RATE, BETAS, EPS = 1.0, 1e-4, (0.9, 0.98), 1e-9
 WARM_UP = 10
 
 #: The reports' models with the batches of a GPU; the De-En model at its report's length, small and large.
@@ -45,12 +42,37 @@ def size_of(config: str) -> Size:
     return {**MORE, **DEVICE_SIZES}[config]
 
 
-class HandloomOnDevice:
+class OnDevice:
+    """What a worker is asked; a subclass has `step`, `wait`, `launches`, `memory` and `about`."""
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def wait(self) -> float:
+        """The loss of the last step."""
+        raise NotImplementedError
+
+    def warm(self) -> float:
+        for _ in range(WARM_UP):
+            self.step()
+        return self.wait()
+
+    def steps(self, count: int) -> dict[str, float]:
+        """Milliseconds per step, and those of the host alone."""
+        self.wait()
+        start = time.perf_counter()
+        for _ in range(count):
+            self.step()
+        issued = time.perf_counter()
+        self.wait()
+        return {"ms": (time.perf_counter() - start) / count * 1e3, "host_ms": (issued - start) / count * 1e3}
+
+
+class HandloomOnDevice(OnDevice):
     """handloom's step as its Trainer makes it, without the log."""
 
     def __init__(self, size: Size, half: bool, graphs: bool = False, device: str = "cuda"):
         import handloom
-        from benchmarks.train_step_models import build, loss
         from handloom.autograd import default_generator
         from handloom.train.device_updates import DeviceUpdates, choose_updates
         from handloom.train.distributed import find_process_group
@@ -71,7 +93,6 @@ class HandloomOnDevice:
         self.updates.update([self.batch], lambda micro: None, self.compute, LEARNING_RATE)
 
     def wait(self) -> float:
-        """The loss of the last step."""
         for _, means in self.updates.read().steps:
             self.loss = means["loss"]
         return self.loss
@@ -81,7 +102,7 @@ class HandloomOnDevice:
         sizes = self.updates.graphs.sizes() if self.updates.graphs else {}
         return sum(sizes.values()) if sizes else None
 
-    def peak_mb(self) -> float:
+    def memory(self) -> float:
         """Memory that CuPy's pool and the graphs' pool have allocated on the device; they never free it."""
         import cupy
 
@@ -95,7 +116,7 @@ class HandloomOnDevice:
         return {"device": name, "cuda": cupy.cuda.runtime.runtimeGetVersion()}
 
 
-class TorchOnDevice:
+class TorchOnDevice(OnDevice):
     """PyTorch's step: fp16 autocast, GradScaler, fused Adam, scaled_dot_product_attention."""
 
     def __init__(self, size: Size, compiled: bool):
@@ -132,58 +153,29 @@ class TorchOnDevice:
     def launches(self) -> None:
         """Not counted."""
 
-    def peak_mb(self) -> float:
+    def memory(self) -> float:
         return self.torch.cuda.max_memory_reserved() / 1e6
 
     def about(self) -> dict[str, Any]:
         return {"device": self.torch.cuda.get_device_name(), "torch": self.torch.__version__}
 
 
-def timed(subject: Any, steps: int) -> dict[str, float]:
-    """Milliseconds per step, and those of the host alone."""
-    subject.wait()
-    start = time.perf_counter()
-    for _ in range(steps):
-        subject.step()
-    issued = time.perf_counter()
-    subject.wait()
-    return {"ms": (time.perf_counter() - start) / steps * 1e3, "host_ms": (issued - start) / steps * 1e3}
-
-
-def serve(side: str, config: str) -> None:
-    """Answer the commands on standard input: `warm`, `steps N`, `memory`, `launches`, `about`."""
+def subject(side: str, config: str) -> OnDevice:
     kind, *form = side.split("-")
     size = size_of(config)
-    ours = kind == "handloom"
-    subject: Any = HandloomOnDevice(size, "fp16" in form, "graphs" in form) if ours else None
-    subject = subject or TorchOnDevice(size, "compile" in form)
-    for line in sys.stdin:
-        command, _, argument = line.strip().partition(" ")
-        answer: Any = None
-        if command == "warm":
-            for _ in range(WARM_UP):
-                subject.step()
-            answer = subject.wait()
-        elif command == "steps":
-            answer = timed(subject, int(argument))
-        elif command == "memory":
-            answer = subject.peak_mb()
-        elif command == "launches":
-            answer = subject.launches()
-        elif command == "about":
-            answer = subject.about()
-        else:
-            raise ValueError(f"unknown command {command!r}")
-        print(json.dumps(answer), flush=True)
+    if kind == "handloom":
+        return HandloomOnDevice(size, "fp16" in form, "graphs" in form)
+    return TorchOnDevice(size, "compile" in form)
 
 
 def row(config: str, steps: int) -> dict[str, Any]:
     """All measurements of one configuration."""
     found: dict[str, Any] = {}
     for side in (*OURS, *THEIRS):
-        with Worker(MODULE, [side, config], worker_environment(1)) as worker:
+        with started({side: (subject, side, config)}, worker_environment(1)) as workers:
+            worker = workers[side]
             loss = worker.ask("warm")
-            times = [worker.ask(f"steps {steps}") for _ in range(3)]
+            times = [worker.ask("steps", steps) for _ in range(3)]
             best = min(times, key=lambda each: each["ms"])
             tokens = size_of(config).tokens / best["ms"] * 1e3
             found[side] = {
@@ -206,9 +198,7 @@ def row(config: str, steps: int) -> dict[str, Any]:
         "ratio": {side: round(ratio, 3) for side, ratio in ratios.items()},
         "memory_saved_by_fp16": round(1 - found[OURS[1]]["peak_mb"] / found[OURS[3]]["peak_mb"], 3),
         "steps": steps,
-        "versions": versions("handloom", "numpy", "torch", "cupy-cuda13x", "cupy-cuda12x"),
-        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        "command": f"python -m benchmarks.train_step --device cuda --config {config} --steps {steps}",
+        **conditions("torch", "cupy-cuda13x", "cupy-cuda12x"),
     }
 
 
@@ -236,10 +226,4 @@ def run(configs: Sequence[str], steps: int, file: Path | None) -> None:
         print(f"{config:16} launches that a step takes without graphs: {launches}", flush=True)
         print(f"{config:16} handloom's tokens/s to theirs: {found['ratio']}", flush=True)
         if file:
-            if file.exists() and isinstance(json.loads(file.read_text(encoding="utf-8")), dict):
-                file.unlink()  # "not yet measured"
             merge_rows(file, [found])
-
-
-if __name__ == "__main__":
-    serve(*sys.argv[1:])

@@ -1,43 +1,104 @@
-"""The handloom side of `benchmarks.train_step`: its models at the measured sizes."""
+"""The models whose training step `benchmarks.train_step` measures: sizes, batches, and handloom's side."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from benchmarks.train_step_sizes import Size
 from handloom.autograd import Tensor, ops
 from handloom.models import Seq2SeqConfig, Seq2SeqTransformer
 from handloom.models.classifier import ClassifierConfig, TransformerClassifier
 from handloom.models.language_model import LanguageModel, LanguageModelConfig
-from handloom.nn import Module
+from handloom.nn import Module, MultiHeadAttention
+
+Kind = Literal["seq2seq", "language model", "classifier"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """A model and the batch it is trained on. `source` and `target` are lengths in tokens; ids start at 0 = padding."""
+
+    kind: Kind
+    batch: int
+    source: int
+    target: int
+    vocabulary: int
+    d_model: int
+    dim_feedforward: int
+    layers: int  # of the encoder, and as many of the decoder where there is one
+    heads: int = 8
+    dropout: float = 0.1
+    classes: int = 0  # of the classifier
+    norm_first: bool = False
+    activation: str = "relu"
+    tied: bool = False  # one table for source, target and output layer
+    label_smoothing: float = 0.0
+    max_length: int = 128
+    attention: str = "auto"  # handloom's method
+
+    @property
+    def tokens(self) -> int:
+        """Token positions that one step processes."""
+        return self.batch * (self.source + self.target)
+
+    def arrays(self, seed: int = 0) -> dict[str, np.ndarray]:
+        """A batch without padding: `source`, `labels` and, for two languages, `target_input`, all int64."""
+        generator = np.random.default_rng(seed)
+
+        def ids(*shape: int) -> np.ndarray:
+            return generator.integers(1, self.vocabulary, shape)
+
+        arrays = {"source": ids(self.batch, self.source)}
+        if self.kind == "classifier":
+            return arrays | {"labels": generator.integers(0, self.classes, self.batch)}
+        if self.kind == "language model":
+            return arrays | {"labels": ids(self.batch, self.source)}
+        return arrays | {"target_input": ids(self.batch, self.target), "labels": ids(self.batch, self.target)}
+
+
+#: One model from each report, at the report's size.
+SIZES: Mapping[str, Size] = {
+    "paraphrase": Size("seq2seq", 64, 16, 16, 30_000, 256, 1024, 3),
+    "de-en": Size("seq2seq", 16, 32, 32, 50_000, 512, 2048, 6),
+    "en-fr": Size("seq2seq", 32, 32, 32, 10_000, 256, 512, 6),
+    "headline": Size("seq2seq", 16, 64, 32, 20_000, 512, 2048, 2),
+    "classifier": Size("classifier", 64, 32, 0, 30_000, 512, 2048, 2, classes=42),
+    "language-model": Size("language model", 16, 128, 0, 2000, 368, 1472, 5, norm_first=True),
+}
+
+#: Measured only by name, not as part of "all".
+MORE: Mapping[str, Size] = {
+    "language-model-gelu": dataclasses.replace(SIZES["language-model"], activation="gelu"),
+    # Tiny models, to test the benchmark itself.
+    "tiny": Size("seq2seq", 4, 5, 6, 50, 16, 32, 1, heads=2),
+    "tiny-classifier": Size("classifier", 4, 5, 0, 50, 16, 32, 1, heads=2, classes=3),
+    "tiny-language-model": Size("language model", 4, 5, 0, 50, 16, 32, 1, heads=2, norm_first=True, activation="gelu"),
+}
 
 
 def build(size: Size) -> Module:
     """A model of this size, with fresh weights from the default generator."""
+    common: dict[str, Any] = {
+        "d_model": size.d_model, "nhead": size.heads, "dim_feedforward": size.dim_feedforward, "dropout": size.dropout,
+        "activation": size.activation, "norm_first": size.norm_first, "max_length": size.max_length,
+    }  # fmt: skip
+    model: Module
     if size.kind == "classifier":
-        return TransformerClassifier(
-            ClassifierConfig(
-                size.vocabulary, size.classes, size.d_model, size.heads, size.layers, size.dim_feedforward,
-                size.dropout, size.activation, size.norm_first, max_length=size.max_length,
-            )
-        )  # fmt: skip
-    if size.kind == "language model":
-        return LanguageModel(
-            LanguageModelConfig(
-                size.vocabulary, size.d_model, size.heads, layers=size.layers, dim_feedforward=size.dim_feedforward,
-                dropout=size.dropout, activation=size.activation, norm_first=size.norm_first,
-                max_length=size.max_length,
-            )
-        )  # fmt: skip
-    return Seq2SeqTransformer(
-        Seq2SeqConfig(
-            size.vocabulary, size.vocabulary, size.d_model, size.heads, size.layers, size.layers, size.dim_feedforward,
-            size.dropout, size.activation, size.norm_first, size.max_length, share_embeddings=size.tied,
-            tie_output=size.tied,
-        )
-    )  # fmt: skip
+        model = TransformerClassifier(ClassifierConfig(size.vocabulary, size.classes, layers=size.layers, **common))
+    elif size.kind == "language model":
+        model = LanguageModel(LanguageModelConfig(size.vocabulary, layers=size.layers, **common))
+    else:
+        common |= {"encoder_layers": size.layers, "decoder_layers": size.layers}
+        common |= {"share_embeddings": size.tied, "tie_output": size.tied}
+        model = Seq2SeqTransformer(Seq2SeqConfig(size.vocabulary, size.vocabulary, **common))
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.method = size.attention
+    return model
 
 
 def loss(model: Module, size: Size, source: Any, labels: Any, target_input: Any = None) -> Tensor:
@@ -69,3 +130,39 @@ def fixed_positions(model: Any) -> dict[str, np.ndarray]:
     """The sinusoidal table that the model adds, for the other side; empty where positions are learned."""
     table = getattr(model.positions, "table", None)
     return {} if table is None else {"positions": table.data}
+
+
+class Prepared(NamedTuple):
+    data: Any
+    tokenizer: Any
+    size: Size
+    batches: list[Any]
+
+
+def prepare(data_name: str, preset_name: str, changes: list[str], count: int) -> Prepared:
+    """A data set, its tokenizer, the size of the preset's model, and the batches of the first `count` updates."""
+    from handloom.errors import InputError
+    from handloom.models.presets import translation_preset
+    from handloom.tokenizer import BPETokenizer
+    from handloom.train.cli.training import changed
+    from handloom.train.data.translation import load_translation_data
+    from handloom.train.tasks.translation import translation_batches
+
+    try:
+        data = load_translation_data(data_name)
+        preset = changed(translation_preset(preset_name, data.name), changes)
+    except InputError as error:
+        raise SystemExit(str(error)) from None
+    tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], preset.vocab_size)
+    if tokenizer.pad_id != 0:
+        raise SystemExit("the tokenizer's padding is not token 0, which the other side assumes")
+    batches = translation_batches(
+        data.train, tokenizer, tokens_per_batch=preset.tokens_per_batch, max_length=preset.max_length, seed=0
+    )
+    epochs = itertools.chain.from_iterable(batches.epoch(epoch) for epoch in itertools.count())
+    size = Size(
+        "seq2seq", 0, 0, 0, tokenizer.vocab_size, preset.d_model, preset.dim_feedforward, preset.layers, preset.nhead,
+        preset.dropout, norm_first=preset.norm_first, tied=preset.tied, label_smoothing=preset.label_smoothing,
+        max_length=preset.max_length,
+    )  # fmt: skip
+    return Prepared(data, tokenizer, size, list(itertools.islice(epochs, count)))

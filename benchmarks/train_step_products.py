@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.train_step_sizes import Size
+from benchmarks.train_step_models import Size
 from handloom.autograd.fast import mkl
 from handloom.autograd.fast.costs import FLOPS
 from handloom.autograd.fast.mkl import multiply

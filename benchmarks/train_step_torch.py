@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  (its usual name)
 
-from benchmarks.train_step_sizes import Size
+from benchmarks.train_step_models import Size
 
 
 class ScaledDotProductAttention(nn.MultiheadAttention):

@@ -10,9 +10,7 @@ PyTorch's own to show that the transfer is exact.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import itertools
 import sys
 import tempfile
 import time
@@ -20,32 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import merge_rows
-from benchmarks.train_multi30k_worker import RealHandloom, RealTorch
-from benchmarks.train_step_sizes import Size
-from handloom.train.runs.machine import machine, versions
-
-
-def prepare(data_name: str, preset_name: str, changes: list[str], steps: int) -> tuple[Any, Any, Size, list[Any]]:
-    """The data, the tokenizer, the models' size, and the batches of `steps` updates."""
-    from handloom.models.presets import translation_preset
-    from handloom.tokenizer import BPETokenizer
-    from handloom.train.cli.training import changed
-    from handloom.train.data.translation import load_translation_data
-    from handloom.train.tasks.translation import translation_batches
-
-    data = load_translation_data(data_name)
-    preset = changed(translation_preset(preset_name, data.name), changes)
-    tokenizer = BPETokenizer.train([text for pair in data.train for text in pair], preset.vocab_size)
-    size = {"tokens_per_batch": preset.tokens_per_batch, "max_length": preset.max_length}
-    batches = translation_batches(data.train, tokenizer, **size, seed=0)
-    epochs = itertools.chain.from_iterable(batches.epoch(epoch) for epoch in itertools.count())
-    size = Size(
-        "seq2seq", 0, 0, 0, tokenizer.vocab_size, preset.d_model, preset.dim_feedforward, preset.layers, preset.nhead,
-        preset.dropout, norm_first=preset.norm_first, tied=preset.tied, label_smoothing=preset.label_smoothing,
-        max_length=preset.max_length,
-    )  # fmt: skip
-    return data, tokenizer, size, list(itertools.islice(epochs, steps))
+from benchmarks.side_by_side import conditions, merge_rows, program
+from benchmarks.train_step_models import prepare
+from benchmarks.train_step_subjects import Handloom, Torch, save_batches
 
 
 def train(subject: Any, steps: int, side: str) -> float:
@@ -70,7 +45,7 @@ def evaluate(model: Any, tokenizer: Any, data: Any, tests: int, beam: int) -> di
     return {"valid_loss": mean_loss(translator, data.valid), "bleu": score.value, "signature": score.signature}
 
 
-def adopt(model: Any, twin: RealTorch, batch: Any) -> float:
+def adopt(model: Any, twin: Torch, batch: Any) -> float:
     """Load PyTorch's weights into handloom's model; returns the difference of the losses on a batch."""
     from handloom.autograd import no_grad
     from handloom.train.tasks.translation import translation_loss
@@ -80,12 +55,12 @@ def adopt(model: Any, twin: RealTorch, batch: Any) -> float:
     model.eval(), twin.model.eval()
     with no_grad(), twin.torch.no_grad():
         ours = translation_loss(0.0, 0)(model, batch)[0].item()
-        theirs = twin.loss_of(twin.model, dataclasses.asdict(batch)).item()
+        theirs = twin.model(**twin.tensors(dataclasses.asdict(batch))).item()
     return abs(ours - theirs)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument(
         "--data", default="tatoeba", help="data set or path, as for translate_de_en.py (default: tatoeba)"
     )
@@ -98,7 +73,6 @@ def main() -> None:
     parser.add_argument("--tests", type=int, default=1000, help="test pairs to translate (default: 1000)")
     parser.add_argument("--beam", type=int, default=5, help="beam width (default: 5)")
     parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch; handloom uses NumPy's (default: 1)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="add the row to this file, or replace it there")
     arguments = parser.parse_args()
     if find_spec("torch") is None:
         sys.exit("The other side is missing: pip install '.[oracles]' (PyTorch).")
@@ -106,11 +80,12 @@ def main() -> None:
         parser.error("--steps, --warmup, --tests, --beam and --threads must be at least 1")
     data, tokenizer, size, batches = prepare(arguments.data, arguments.preset, arguments.set, arguments.steps)
     print(data.summary(), *data.notes, sep="\n")
-    arrays = [dataclasses.asdict(batch) for batch in batches]
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        subject = RealHandloom(size, arrays, folder, arguments.warmup)
-        twin = RealTorch(size, arguments.threads, True, arrays, arguments.warmup)
+        file = Path(folder, "batches.npz")
+        save_batches(file, batches)
+        subject = Handloom(dataclasses.asdict(size), str(file), arguments.warmup)
+        twin = Torch("lean", arguments.threads, dataclasses.asdict(size), str(file), arguments.warmup)
         twin.load(subject.weights())
         print(f"{subject.model.parameter_count():,} parameters each, {arguments.steps} steps", flush=True)
         for side, one in (("handloom", subject), ("PyTorch", twin)):
@@ -128,9 +103,7 @@ def main() -> None:
             **found,
             "test_pairs": min(arguments.tests, len(data.test)),
             "parameters": subject.model.parameter_count(),
-            "versions": versions("handloom", "numpy", "torch"),
-            "machine": machine(),
-            "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            **conditions("torch"),
         }
         merge_rows(arguments.json, [row])
 

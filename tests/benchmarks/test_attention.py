@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -19,26 +18,17 @@ RESULTS = Path(attention.__file__).parent / "results" / "attention_gpu.json"
 class Here:
     """A worker in this process."""
 
-    def __init__(self, side: str, capsys, monkeypatch):
-        self.side, self.capsys, self.monkeypatch = side, capsys, monkeypatch
-        self.run = None
+    def __init__(self, subject):
+        self.subject = subject
 
-    def ask(self, line: str):
-        """Sends preparation and timing to one call of `work`, which keeps the prepared task."""
-        task = json.loads(line)
-        if task["do"] == "prepare":
-            self.prepared = line
-        lines = [self.prepared] if task["do"] == "prepare" else [self.prepared, line]
-        self.capsys.readouterr()
-        self.monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
-        attention.work(self.side)
-        return json.loads(self.capsys.readouterr().out.splitlines()[-1])
+    def ask(self, method, *arguments):
+        return getattr(self.subject, method)(*arguments)
 
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_every_method_gets_a_row_on_a_device(backward, cuda, capsys, monkeypatch) -> None:
     monkeypatch.setitem(attention.SIDES, "cuda", {"handloom": ("fused", "standard", "flash")})
-    workers = {"handloom": Here("handloom", capsys, monkeypatch)}
+    workers = {"handloom": Here(attention.Handloom())}
     task = {"device": "cuda", "shape": [1, 2, 64, 32], "causal": True, "backward": backward}
     if not hasattr(cuda, "get_default_memory_pool"):
         monkeypatch.setattr(cuda, "get_default_memory_pool", Pool, raising=False)
@@ -65,11 +55,11 @@ class Pool:
 
 
 def test_a_failing_method_is_reported_and_the_others_are_measured(capsys, monkeypatch) -> None:
-    def out_of_memory(task):
+    def out_of_memory(side, task):
         raise MemoryError("no room\nfor this")
 
-    workers = {"handloom": Here("handloom", capsys, monkeypatch), "torch": Here("torch", capsys, monkeypatch)}
-    monkeypatch.setattr(attention, "torch_run", out_of_memory)
+    workers = {"handloom": Here(attention.Handloom()), "torch": Here(attention.Torch())}
+    monkeypatch.setattr(attention.Torch, "make", out_of_memory)
     task = {"device": "cpu", "shape": [1, 2, 32, 8], "causal": False, "backward": False}
     rows = attention.measure(workers, task, 1)
     attention.show(rows)

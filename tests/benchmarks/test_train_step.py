@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -11,58 +12,74 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import side_by_side, train_step_device, train_step_products
+from benchmarks import long_sequences, side_by_side, train_step, train_step_device, train_step_products
 from benchmarks.train_step_device import HandloomOnDevice
-from benchmarks.train_step_sizes import SIZES, size_of
-from benchmarks.train_step_worker import HandloomSubject, TorchSubject
+from benchmarks.train_step_models import MORE, SIZES, Size
+from benchmarks.train_step_subjects import Handloom, Torch, load_batches, save_batches
+from handloom.train.data.batches import TokenBatches
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
+REAL = Size("seq2seq", 0, 0, 0, 40, 16, 32, 1, 2, 0.3, norm_first=True, tied=True, label_smoothing=0.1)
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "benchmarks.train_step", *arguments],
-        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False,
+        cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("config", ["tiny", "tiny-classifier", "tiny-language-model"])
-def test_the_models_of_both_sides_do_the_same_work(config, tmp_path) -> None:
+def ragged_batches(file: Path) -> str:
+    """A file of batches with padding."""
+    generator = np.random.default_rng(0)
+    texts = [generator.integers(4, 40, length).tolist() for length in generator.integers(2, 12, 200)]
+    batches = TokenBatches(texts, texts[::-1], tokens_per_batch=60, seed=0, pad_id=0, bos_id=1, eos_id=2)
+    chosen = [batches.batch(indices) for indices in batches.plan(0)[:12]]
+    save_batches(file, chosen)
+    for batch, arrays in zip(chosen, load_batches(file), strict=True):
+        for name, array in dataclasses.asdict(batch).items():
+            np.testing.assert_array_equal(arrays[name], array)
+    return str(file)
+
+
+@pytest.mark.parametrize("config", ["tiny", "tiny-classifier", "tiny-language-model", "real batches"])
+def test_both_sides_do_the_same_work(config, tmp_path) -> None:
     pytest.importorskip("torch", reason="PyTorch is the other side")
-    size = size_of(config)
-    ours = HandloomSubject(size)
-    weights = ours.weights()
-    np.savez(tmp_path / "ours.npz", **ours.gradients())
-    for lean in (False, True):
-        theirs = TorchSubject(size, 1, lean)
-        theirs.load(weights)
-        np.savez(tmp_path / "theirs.npz", **theirs.gradients())
-        found = side_by_side.compare_gradients(tmp_path / "ours.npz", tmp_path / "theirs.npz")
+    real = config == "real batches"
+    given = (
+        dataclasses.asdict(REAL if real else MORE[config]),
+        ragged_batches(tmp_path / "batches.npz") if real else None,
+    )
+    ours = Handloom(*given)
+    ours.save_weights(str(tmp_path / "weights.npz"))
+    ours.save_gradients(str(tmp_path / "ours.npz"), 0)
+    for how in ("layers", "lean", "bfloat16"):
+        theirs = Torch(how, 1, *given)
+        theirs.load_file(str(tmp_path / "weights.npz"))
+        theirs.save_gradients(str(tmp_path / "theirs.npz"), 0)
+        found = train_step.compare_gradients(tmp_path / "ours.npz", tmp_path / "theirs.npz")
         assert found["loss"] < 1e-6
         assert found["gradient"] < 1e-5, found
         before = [p.detach().numpy().copy() for p in theirs.model.parameters()]
-        theirs.model.train()
-        theirs.step()  # with dropout, and an update of every parameter
+        assert theirs.error_of_a_step() is None  # with dropout, and an update of every parameter
         for old, new in zip(before, theirs.model.parameters(), strict=True):
             assert (old != new.detach().numpy()).any()
+    assert np.isfinite([ours.step() for _ in range(4)]).all()
 
 
 def test_different_work_is_refused(tmp_path) -> None:
     gradients = {"loss": np.float32(2.0), "w": np.arange(4.0), "b": np.ones(2)}
-    np.savez(tmp_path / "a.npz", **gradients)
-    np.savez(tmp_path / "b.npz", **(gradients | {"w": np.arange(4.0) * 1.01}))
-    found = side_by_side.compare_gradients(tmp_path / "a.npz", tmp_path / "b.npz")
-    assert found["parameter"] == "w"
-    with pytest.raises(SystemExit, match="gradients of w"):
-        side_by_side.require_equal(found)
-    np.savez(tmp_path / "c.npz", **(gradients | {"loss": np.float32(2.1)}))
-    with pytest.raises(SystemExit, match="losses differ by 4"):
-        side_by_side.require_equal(side_by_side.compare_gradients(tmp_path / "a.npz", tmp_path / "c.npz"))
+    others = {"a": gradients, "b": {**gradients, "w": np.arange(4.0) * 1.01}, "c": {**gradients, "loss": 2.1}}
+    for name, arrays in others.items():
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+    same, gradient, loss = (train_step.compare_gradients(tmp_path / "a.npz", tmp_path / f"{x}.npz") for x in "abc")
+    assert [train_step.agree(found) for found in (same, gradient, loss)] == [True, False, False]
+    assert (gradient["parameter"], loss["loss"]) == ("w", pytest.approx(0.1 / 2.1))
     np.savez(tmp_path / "d.npz", loss=np.float32(2.0), w=np.arange(4.0))
     with pytest.raises(SystemExit, match=r"different parameters: \['b'\]"):
-        side_by_side.compare_gradients(tmp_path / "a.npz", tmp_path / "d.npz")
+        train_step.compare_gradients(tmp_path / "a.npz", tmp_path / "d.npz")
 
 
 @pytest.mark.parametrize("config", SIZES)
@@ -81,26 +98,34 @@ def test_the_products_are_those_of_the_model(config) -> None:
     assert train_step_products.flop(train_step_products.step_products(size)) == 3 * total
 
 
-def test_the_whole_benchmark_runs_and_writes_rows(tmp_path) -> None:
+def test_the_whole_benchmark_runs_and_writes_rows(tmp_path, monkeypatch, capsys) -> None:
     pytest.importorskip("torch", reason="PyTorch is the other side")
     file = tmp_path / "rows.json"
-    file.write_text(json.dumps([{"config": "other", "ratio": 1.0}, {"config": "tiny", "ratio": -1.0}]))
-    done = run("--config", "tiny", "--no-compile", "--steps", "4", "--threads", "1", "--json", str(file))
-    assert done.returncode == 0, done.stderr
-    kept, row = json.loads(file.read_text())
-    assert (kept["config"], row["config"]) == ("other", "tiny")
-    assert row["ruler"] in ("torch-layers", "torch-lean")
-    assert {side: len(times) for side, times in row["all_ms"].items()} == dict.fromkeys(row["median_ms"], 4)
+    file.write_text(json.dumps({"rows": [{"config": "other", "ratio": 1.0}, {"config": "tiny", "ratio": -1.0}]}))
+    monkeypatch.setattr(train_step, "REFERENCES", ("torch-lean",))  # starting PyTorch takes most of the time
+    monkeypatch.setattr(train_step, "SIDES", ("handloom", "torch-lean"))
+    options = ["--no-compile", "--steps", "4", "--threads", "1", "--json", str(file)]
+    monkeypatch.setattr(sys, "argv", ["train_step", "--config", "tiny", *options])
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delattr(os, "sched_setaffinity", raising=False)
+    train_step.main()
+    kept, row = json.loads(file.read_text())["rows"]
+    assert (kept["config"], row["config"], row["ruler"]) == ("other", "tiny", "torch-lean")
+    assert {side: len(times) for side, times in row["all_ms"].items()} == {
+        "handloom": 4, "torch-lean": 4, "torch-bfloat16": 4,
+    }  # fmt: skip
     median = {side: float(np.median(times)) for side, times in row["all_ms"].items()}
-    assert row["ratio"] == pytest.approx(min(median["torch-layers"], median["torch-lean"]) / median["handloom"], 0.01)
-    assert row["memory_ratio"] == pytest.approx(row["peak_mb"]["handloom"] / row["peak_mb"][row["ruler"]], 0.02)
-    assert "with_environment" not in row
+    assert row["ratio"] == pytest.approx(median["torch-lean"] / median["handloom"], 0.01)
+    assert row["memory_ratio"] == pytest.approx(row["peak_mb"]["handloom"] / row["peak_mb"]["torch-lean"], 0.02)
     assert all(side["gflops"] > 0 for side in row["libraries"].values())
-    assert f"{row['ratio']:6.2f}" in done.stdout
+    assert f"{row['ratio']:6.2f}" in capsys.readouterr().out
 
 
-def test_a_profile_needs_no_pytorch_and_adds_up() -> None:
-    done = run("--config", "tiny-classifier", "--steps", "2", "--threads", "1", "--profile")
+def test_a_profile_of_real_batches_needs_no_pytorch_and_adds_up(tmp_path) -> None:
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join("de\ten\n" if i < 1 else f"Satz {i} hier\tsentence {i} here\n" for i in range(80)))
+    small = ["--preset", "smoke", "--batches", "2", "--steps", "2", "--threads", "1"]
+    done = run("--data", str(data), *small, "--profile")
     assert done.returncode == 0, done.stderr
     table = [line.rsplit(None, 4) for line in done.stdout.split("page faults\n")[1].splitlines()]
     spent = {fields[0]: float(fields[2]) for fields in table}
@@ -110,6 +135,19 @@ def test_a_profile_needs_no_pytorch_and_adds_up() -> None:
     assert any(name.startswith("Adam") for name in spent)
 
 
+def test_long_sequences(tmp_path, monkeypatch) -> None:
+    file = tmp_path / "table.json"
+    arguments = ["--lengths", "64", "128", "--tokens", "128", "--memory-lengths", "64", "--steps", "1"]
+    monkeypatch.setattr(sys, "argv", ["long_sequences", *arguments, "--threads", "1", "--json", str(file)])
+    monkeypatch.setattr(long_sequences, "METHODS", ("blocked",))
+    monkeypatch.chdir(ROOT)
+    long_sequences.main()
+    table = json.loads(file.read_text())
+    rows = [(row["method"], row["length"], row["growth"] == 1.0) for row in table["times"]]
+    assert rows == [("blocked", 64, True), ("blocked", 128, False)]
+    assert all(row["peak_mb"] > 0 for row in table["memory"])
+
+
 def test_without_a_gpu_the_device_benchmark_says_so_and_its_file_too() -> None:
     done = run("--device", "cuda", "--config", "tiny")
     if done.returncode == 0:
@@ -117,9 +155,7 @@ def test_without_a_gpu_the_device_benchmark_says_so_and_its_file_too() -> None:
     assert "not measured: " in done.stderr
     assert "Traceback" not in done.stderr
     found = json.loads((ROOT / "benchmarks/results/train_step_cuda.json").read_text(encoding="utf-8"))
-    if isinstance(found, dict):
-        assert found["state"] == "not yet measured"
-        assert found["command"].startswith("python -m benchmarks.train_step --device cuda")
+    assert bool(found["rows"]) == (found.get("state") != "not yet measured")
 
 
 @pytest.mark.parametrize("graphs", [True, False])
@@ -154,8 +190,13 @@ def test_variables_that_select_kernels_are_unset_and_reported(monkeypatch) -> No
     assert plain["PATH"] == os.environ["PATH"]
 
 
-@pytest.mark.parametrize("arguments", [["--steps", "0"], ["--threads", "0"], ["--threads", "1000"], ["--config", "x"]])
-def test_bad_arguments_are_named(arguments) -> None:
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert arguments[0] in done.stderr
+@pytest.mark.parametrize(
+    "arguments",
+    [["--steps", "0"], ["--threads", "0"], ["--threads", "1000"], ["--config", "x"], ["--config", "de-en-512"]],
+)
+def test_bad_arguments_are_named(arguments, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["train_step", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        train_step.main()
+    assert caught.value.code == 2
+    assert arguments[0] in capsys.readouterr().err

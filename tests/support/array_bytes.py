@@ -15,7 +15,7 @@ import sys
 import tracemalloc
 
 from benchmarks.train_step_device import HandloomOnDevice, size_of
-from benchmarks.train_step_sizes import Size
+from benchmarks.train_step_models import Size
 from tests.support.fake_cupy import installed
 
 

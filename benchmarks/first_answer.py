@@ -1,0 +1,48 @@
+"""Measure the processor time of a first answer: starting Python, loading the model, translating one sentence.
+
+    python -m benchmarks.first_answer
+
+Runs `examples/translate_de_en.py "Wo ist der Bahnhof?"` and `import numpy` alone, which is part of it, interleaved, and
+prints the shortest and the median processor time of each. Processor time of all threads hardly depends on what else the
+machine does.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+from benchmarks.side_by_side import conditions, processor_time, program, worker_environment, write_results
+
+COMMANDS = {
+    "first answer": ["examples/translate_de_en.py", "Wo ist der Bahnhof?"],
+    "import numpy": ["-c", "import numpy"],
+}
+
+
+def seconds(arguments: list[str]) -> float:
+    """Processor time of a Python process."""
+    before = processor_time()
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=worker_environment(1))
+    return processor_time() - before
+
+
+def main() -> None:
+    parser = program(__doc__)
+    parser.add_argument("--starts", type=int, default=20, help="starts of each command (default: 20)")
+    options = parser.parse_args()
+    if options.starts < 1:
+        parser.error("--starts must be at least 1")
+    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for _ in range(options.starts):
+        for name, arguments in COMMANDS.items():
+            times[name].append(seconds(arguments))
+    for name, found in times.items():
+        print(f"{name}: {min(found):.2f} s of processor time at best, {statistics.median(found):.2f} s in the median")
+    if options.json:
+        write_results(options.json, {"seconds": times, **conditions()})
+
+
+if __name__ == "__main__":
+    main()

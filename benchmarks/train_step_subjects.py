@@ -1,0 +1,268 @@
+"""The two sides of `benchmarks.train_step`: the same model, batches and Adam in handloom and in PyTorch.
+
+Given a file of real batches (`save_batches`) a step also masks padding, clips gradients and follows Noam's schedule.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.side_by_side import peak_memory, reset_peak_memory
+from benchmarks.train_step_models import Size, build, fixed_positions, loss, shared_name
+
+Arrays = dict[str, np.ndarray]
+LEARNING_RATE, BETAS, EPS, CLIP_NORM = 1e-4, (0.9, 0.98), 1e-9, 1.0
+WARM_UP = 1000  # steps of Noam's schedule
+
+
+def save_batches(file: Path, batches: Sequence[Any]) -> None:
+    """Write batches (`handloom.train.data.batches.Batch`)."""
+    named = enumerate(map(dataclasses.asdict, batches))
+    np.savez(file, **{f"{number}.{name}": array for number, batch in named for name, array in batch.items()})
+
+
+def load_batches(file: str | Path) -> list[Arrays]:
+    found: dict[int, Arrays] = {}
+    with np.load(file) as stored:
+        for key in stored.files:
+            number, _, name = key.partition(".")
+            found.setdefault(int(number), {})[name] = stored[key]
+    return [found[number] for number in sorted(found)]
+
+
+def timed(work: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+class Subject:
+    """What a worker is asked; a subclass has `step`, `load`, `gradients_of`, `product` and `libraries`."""
+
+    def __init__(self, size: dict[str, Any] | str, batches: str | None = None):
+        self.size = Size(**(json.loads(size) if isinstance(size, str) else size))
+        self.real = batches is not None
+        self.arrays = load_batches(batches) if batches else [self.size.arrays()]
+        self.first = self.arrays[0]
+
+    def steps(self, count: int) -> list[float]:
+        """Seconds of each step."""
+        return [timed(self.step) for _ in range(count)]
+
+    def step(self) -> float:
+        """Train on the next batch; returns the loss."""
+        raise NotImplementedError
+
+    def load(self, weights: Arrays) -> None:
+        raise NotImplementedError
+
+    def gradients(self) -> Arrays:
+        """The loss and all gradients of the first batch, without dropout."""
+        raise NotImplementedError
+
+    def product(self, size: int) -> Callable[[], Any]:
+        """A function that multiplies two square matrices."""
+        raise NotImplementedError
+
+    def libraries(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def load_file(self, file: str) -> None:
+        with np.load(file) as stored:
+            self.load(dict(stored))
+
+    def save_gradients(self, file: str, seed: int) -> None:
+        """Write the gradients; those of another random batch for another `seed`, unless batches are real."""
+        if not self.real:
+            self.first = self.size.arrays(seed)
+        np.savez(file, **self.gradients())
+
+    def reset_memory(self) -> None:
+        reset_peak_memory()
+
+    def memory(self) -> float:
+        return peak_memory()
+
+    def about(self) -> dict[str, Any]:
+        """The libraries and the speed of a plain product, in GFLOP/s."""
+        best = min(map(timed, itertools.repeat(self.product(1024), 12)))
+        return {**self.libraries(), "gflops": round(2 * 1024**3 / best / 1e9)}
+
+
+class Torch(Subject):
+    """PyTorch with its fused Adam. `how`: layers, lean (see `train_step_torch`), or lean and compiled or bfloat16."""
+
+    def __init__(
+        self, how: str, threads: int, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP
+    ):
+        import torch
+
+        from benchmarks.train_step_torch import Model
+
+        super().__init__(size, batches)
+        torch.set_num_threads(threads)
+        torch.manual_seed(0)
+        self.torch, self.how, self.warm_up, self.done = torch, how, warm_up, 0
+        self.model = Model(self.size, lean=how != "layers")
+        self.run: Any = torch.compile(self.model) if how == "compiled" else self.model
+        self.batches = itertools.cycle(list(map(self.tensors, self.arrays)))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS, fused=True)
+
+    def tensors(self, batch: Arrays) -> dict[str, Any]:
+        if not self.real:
+            return {name: self.torch.from_numpy(array) for name, array in batch.items()}
+        named = ("source", "target_input", "target_output")
+        source, target_input, labels = (self.torch.from_numpy(batch[name]) for name in named)
+        return {"source": source, "target_input": target_input, "labels": labels, "padding": source == 0}
+
+    def load(self, weights: Arrays) -> None:
+        self.model.load_state_dict({name: self.torch.from_numpy(array) for name, array in weights.items()})
+
+    def step(self) -> float:
+        self.done += 1
+        batch = next(self.batches)
+        self.optimizer.zero_grad(set_to_none=True)
+        half = self.how == "bfloat16"
+        with self.torch.autocast("cpu", self.torch.bfloat16) if half else contextlib.nullcontext():
+            loss = self.run(**batch)
+        loss.backward()
+        if self.real:
+            self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP_NORM)
+            rate = self.size.d_model**-0.5 * min(self.done**-0.5, self.done * self.warm_up**-1.5)
+            self.optimizer.param_groups[0]["lr"] = rate
+        self.optimizer.step()
+        return loss.item()
+
+    def error_of_a_step(self) -> str | None:
+        """One line on why a step failed, as compilation may; None if it didn't."""
+        try:
+            self.step()
+        except Exception as error:  # whatever a compiler raises
+            return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        return None
+
+    def gradients(self) -> Arrays:
+        from benchmarks.train_step_torch import Model
+
+        model = Model(dataclasses.replace(self.size, dropout=0.0), lean=self.how != "layers")
+        model.load_state_dict(self.model.state_dict())
+        loss = model(**self.tensors(self.first))
+        loss.backward()
+        norm = self.torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM).numpy()
+        named = {name: p.grad.numpy() for name, p in model.named_parameters()}
+        return {"loss": loss.detach().numpy(), "norm before clipping": norm, **named}
+
+    def product(self, size: int) -> Callable[[], Any]:
+        a, b, out = (self.torch.rand(size, size) for _ in range(3))
+        return lambda: self.torch.matmul(a, b, out=out)
+
+    def libraries(self) -> dict[str, Any]:
+        return {"torch": self.torch.__version__, "kernels": self.torch.backends.cpu.get_cpu_capability()}
+
+
+class Handloom(Subject):
+    """handloom as its Trainer runs it: the process keeps freed memory. Real batches go through the Trainer itself."""
+
+    def __init__(self, size: dict[str, Any] | str, batches: str | None = None, warm_up: int = WARM_UP):
+        import handloom
+        from handloom.train.allocator import keep_freed_memory
+        from handloom.train.optim.optimizers import Adam
+
+        super().__init__(size, batches)
+        keep_freed_memory()
+        handloom.manual_seed(0)
+        self.model = build(self.size)
+        self.optimizer = Adam(self.model.parameters(), LEARNING_RATE, BETAS, EPS)
+        if batches is not None:
+            self._prepare_trainer(warm_up, Path(tempfile.mkdtemp(dir=Path(batches).parent)))
+
+    def _prepare_trainer(self, warm_up: int, folder: Path) -> None:
+        from handloom.train.data.batches import Batch
+        from handloom.train.optim.schedules import noam
+        from handloom.train.runs.folder import RunFolder
+        from handloom.train.tasks.translation import translation_loss
+        from handloom.train.trainer import Trainer
+        from handloom.train.updates import MicroBatch, UpdateOptions
+        from handloom.train.validation import Validation
+
+        made = [Batch(**arrays) for arrays in self.arrays]
+        self.batches = itertools.cycle([MicroBatch(0, index, batch) for index, batch in enumerate(made)])
+        self.translation_loss = translation_loss(self.size.label_smoothing, 0)
+        self.trainer = Trainer(
+            self.model, self.translation_loss, self.optimizer, noam(self.size.d_model, warm_up),
+            made,  # type: ignore[arg-type]
+            Validation([]), RunFolder.create(folder / "run", {}), config={}, steps=10**6,
+            updates=UpdateOptions(clip_norm=CLIP_NORM),
+        )  # fmt: skip
+        self.done = 0
+
+    def weights(self) -> Arrays:
+        state = {shared_name(self.size, name): array for name, array in self.model.state_dict().items()}
+        return state | fixed_positions(self.model)
+
+    def save_weights(self, file: str) -> None:
+        np.savez(file, **self.weights())
+
+    def step(self) -> float:
+        if self.real:
+            self.done += 1
+            self.trainer.update(self.done, [next(self.batches)])
+            return self.trainer.updates.read().steps[-1][1]["loss"]
+        self.optimizer.zero_grad()
+        found = loss(self.model, self.size, **self.first)
+        found.backward()
+        self.optimizer.step()
+        return found.item()
+
+    def gradients(self) -> Arrays:
+        from handloom.train.data.batches import Batch
+        from handloom.train.optim.optimizers import clip_grad_norm
+
+        model = build(dataclasses.replace(self.size, dropout=0.0))
+        model.load_state_dict(self.model.state_dict())
+        if self.real:
+            found = self.translation_loss(model, Batch(**self.first))[0]
+        else:
+            found = loss(model, self.size, **self.first)
+        found.backward()
+        norm = clip_grad_norm(list(model.parameters()), CLIP_NORM)
+        named = {shared_name(self.size, name): p.grad for name, p in model.named_parameters()}
+        return {"loss": found.data, "norm before clipping": np.array(norm), **named}
+
+    def product(self, size: int) -> Callable[[], Any]:
+        a, b = np.random.default_rng(0).random((2, size, size), np.float32)
+        out = np.empty_like(a)
+        return lambda: np.matmul(a, b, out=out)
+
+    def libraries(self) -> dict[str, Any]:
+        from handloom.autograd.fast import compiled, mkl
+        from handloom.train.runs.machine import blas, versions
+
+        missing = {"compiled_loops": compiled.missing(), "mkl": mkl.missing()}
+        return {**versions("numpy", "numba"), **blas(), **{name: why or "yes" for name, why in missing.items()}}
+
+    def products(self, from_memory: bool = False) -> float:
+        """Seconds that the matrix products of a step take alone, the mean over the batches."""
+        from benchmarks.train_step_products import seconds, seconds_from_memory, step_products
+
+        sizes = [self.size]
+        if self.real:
+            shapes = [(*batch["source"].shape, batch["target_input"].shape[1]) for batch in self.arrays]
+            sizes = [dataclasses.replace(self.size, batch=rows, source=s, target=t) for rows, s, t in shapes]
+        measure = seconds_from_memory if from_memory else seconds
+        return sum(measure(step_products(size)) for size in sizes) / len(sizes)
+
+    def profile(self, count: int) -> list[dict[str, Any]]:
+        from benchmarks.train_step_profile import profile
+
+        return profile(self.step, self.optimizer, count)
