@@ -6,7 +6,6 @@ It measures and reads, and changes nothing. It leaves out what can't be read on 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import platform
 import subprocess
@@ -14,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -39,14 +38,18 @@ _ROWS = np.tile(np.array([1, -1], np.float16), (3, 4))  # whose mean is 0 and va
 _PATIENCE = 60
 
 
-@dataclasses.dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """The result of one check: "ok", "note" (may matter) or "slow" (does matter), and the cure if there is one."""
 
-    subject: str
     level: Literal["ok", "note", "slow"]
+    subject: str
     text: str
     cure: str = ""
+
+
+def judged(bad: bool, subject: str, text: str, cure: str) -> Finding:
+    """A finding that is "slow" and has a cure if it is `bad`."""
+    return Finding("slow", subject, text, cure) if bad else Finding("ok", subject, text)
 
 
 # -- measurements, in child processes: libraries read their variables once, when they are loaded ---------------------
@@ -88,11 +91,10 @@ print((time.perf_counter() - begin) / 20 * 1e3, (resource.getrusage(resource.RUS
 def _in_child(code: str, environment: Environment, *arguments: str) -> list[float]:
     """The numbers that a Python program prints; none if it fails or takes too long."""
     environment = {**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", code, *arguments]
+    options: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "timeout": _PATIENCE}
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=True,
-        )  # fmt: skip
+        done = subprocess.run(command, env=environment, **options)
     except (subprocess.SubprocessError, OSError):
         return []
     return [float(number) for number in done.stdout.split()]
@@ -106,6 +108,13 @@ def product_speed(environment: Environment) -> float:
     return max(next(iter(_in_child(_PRODUCT, environment)), float("nan")) for _ in range(2))
 
 
+def speeds_on_one_thread() -> tuple[float, float]:
+    """GFLOP/s of a linear layer with 256 rows, 512 by 2,048, by NumPy and by MKL; nan for one that fails."""
+    one = {**os.environ, **dict.fromkeys(THREADS, "1")}
+    numpy, by_mkl = (next(iter(_in_child(_LINEAR, {**one, "HANDLOOM_MKL": on})), float("nan")) for on in ("0", "1"))
+    return numpy, by_mkl
+
+
 # -- findings --------------------------------------------------------------------------------------------------------
 
 
@@ -115,98 +124,65 @@ def blas_findings(
     """Which library and kernels compute the matrix products, how fast, and whether a variable slows them down."""
     now = speed(environment)
     named = f"{blas.name}, kernels {blas.kernel}, {blas.threads or 'unknown'} threads: {now:.0f} GFLOP/s"
-    slow = not now >= 10
-    yield Finding(
-        "matrix products",
-        "slow" if slow else "ok",
-        named,
-        "install NumPy's own wheel, which brings OpenBLAS: pip install --force-reinstall numpy" if slow else "",
-    )
+    cure = "install NumPy's own wheel, which brings OpenBLAS: pip install --force-reinstall numpy"
+    yield judged(not now >= 10, "matrix products", named, cure)
     chosen = {name: environment[name] for name in SELECTING if name in environment}
     if chosen:
-        said = ", ".join(f"{name}={value}" for name, value in chosen.items())
         without = speed({name: value for name, value in environment.items() if name not in chosen})
-        costs = without > 1.1 * now
-        yield Finding(
-            "kernel variables",
-            "slow" if costs else "note",
-            f"{said} is set: {now:.0f} GFLOP/s with it, {without:.0f} without",
-            f"unset {' '.join(chosen)} before Python starts" if costs else "",
-        )
+        said = ", ".join(f"{name}={value}" for name, value in chosen.items())
+        text = f"{said} is set: {now:.0f} GFLOP/s with it, {without:.0f} without"
+        found = judged(without > 1.1 * now, "kernel variables", text, f"unset {' '.join(chosen)} before Python starts")
+        yield found if found.level == "slow" else found._replace(level="note")
     elif "avx512f" in flags and blas.kernel in _NARROW:
         wide = speed({**environment, "OPENBLAS_CORETYPE": "SkylakeX"})
+        text = f"the processor has AVX-512 but OpenBLAS chose {blas.kernel}: {now:.0f} GFLOP/s, SkylakeX {wide:.0f}"
         if wide > 1.1 * now:
-            yield Finding(
-                "kernel variables",
-                "slow",
-                f"the processor has AVX-512 but OpenBLAS chose {blas.kernel}: {now:.0f} GFLOP/s, SkylakeX {wide:.0f}",
-                "export OPENBLAS_CORETYPE=SkylakeX, or install a newer NumPy",
-            )
+            cure = "export OPENBLAS_CORETYPE=SkylakeX, or install a newer NumPy"
+            yield Finding("slow", "kernel variables", text, cure)
 
 
 def thread_findings(blas: Blas, environment: Environment, usable: int, present: int) -> Iterator[Finding]:
     """Threads against cores: `usable` by this process, `present` in the machine."""
     limits = {name: environment[name] for name in THREADS if name in environment}
-    said = ", ".join(f"{name}={value}" for name, value in limits.items())
-    by = f" ({said})" if said else ""
+    by = f" ({', '.join(f'{name}={value}' for name, value in limits.items())})" if limits else ""
     if usable < present:
-        yield Finding(
-            "cores", "note", f"this process may use {usable} of {present} cores", "see taskset, or the container's CPUs"
-        )
+        text = f"this process may use {usable} of {present} cores"
+        yield Finding("note", "cores", text, "see taskset, or the container's CPUs")
     if blas.threads > usable:
         text = f"{blas.threads} threads compute on {usable} cores{by}: they wait for one another"
-        yield Finding("threads", "slow", text, f"export OPENBLAS_NUM_THREADS={usable}")
+        yield Finding("slow", "threads", text, f"export OPENBLAS_NUM_THREADS={usable}")
     elif 0 < blas.threads < usable:
-        text = f"{blas.threads} of {usable} cores are used{by}"
-        yield Finding("threads", "slow", text, f"unset {' '.join(limits) or 'the limit'}, unless other work needs them")
+        cure = f"unset {' '.join(limits) or 'the limit'}, unless other work needs them"
+        yield Finding("slow", "threads", f"{blas.threads} of {usable} cores are used{by}", cure)
     else:
-        yield Finding("threads", "ok", f"{blas.threads or 'an unknown number of'} on {usable} cores{by}")
+        yield Finding("ok", "threads", f"{blas.threads or 'an unknown number of'} on {usable} cores{by}")
 
 
 def processor_findings(name: str, flags: frozenset[str], governors: frozenset[str]) -> Iterator[Finding]:
     """The processor's vector instructions, and whether it is set to save power."""
     if flags:
         width = 512 if "avx512f" in flags else 256 if "avx2" in flags else 128
-        text = f"{name}, vector registers of {width} bits"
-        yield Finding("processor", "note" if width == 128 else "ok", text)
+        yield Finding("note" if width == 128 else "ok", "processor", f"{name}, vector registers of {width} bits")
     if "powersave" in governors:
         cure = "cpupower frequency-set --governor performance (as root)"
-        yield Finding("frequency", "note", "the governor is powersave: the clock may stay low", cure)
+        yield Finding("note", "frequency", "the governor is powersave: the clock may stay low", cure)
 
 
-def _not_used(subject: str, missing: str) -> Finding:
-    """A library that isn't used; `missing` says why, and after a colon how to get it."""
-    why, _, cure = missing.partition(": ")
-    variable, leaves_out, _ = missing.partition("=0 ")
-    return Finding(subject, "note", f"not used: {why}", f"unset {variable}" if leaves_out else cure)
-
-
-def compiled_findings(missing: str | None) -> Iterator[Finding]:
-    """Whether loops can be compiled; `missing` says why not."""
-    if missing is None:
-        yield Finding("compiled loops", "ok", "Numba compiles the passes between the products of a training step")
-    else:
-        yield _not_used("compiled loops", missing)
-
-
-def speeds_on_one_thread() -> tuple[float, float]:
-    """GFLOP/s of a linear layer with 256 rows, 512 by 2,048, by NumPy and by MKL; nan for one that fails."""
-    one = {**os.environ, **dict.fromkeys(THREADS, "1")}
-    numpy, by_mkl = (next(iter(_in_child(_LINEAR, {**one, "HANDLOOM_MKL": on})), float("nan")) for on in ("0", "1"))
-    return numpy, by_mkl
-
-
-def mkl_findings(
-    missing: str | None, speeds: Callable[[], tuple[float, float]] = speeds_on_one_thread
+def library_findings(
+    missing: Mapping[str, str | None], speeds: Callable[[], tuple[float, float]] = speeds_on_one_thread
 ) -> Iterator[Finding]:
-    """Whether MKL multiplies the matrices of linear layers, and how fast; `missing` says why not."""
-    if missing is not None:
-        yield _not_used("MKL", missing)
-        return
-    numpy, by_mkl = speeds()
-    slow = by_mkl < 0.9 * numpy
-    text = f"linear layers on one thread: {by_mkl:.0f} GFLOP/s by MKL, {numpy:.0f} by NumPy's library"
-    yield Finding("MKL", "slow" if slow else "ok", text, "export HANDLOOM_MKL=0" if slow else "")
+    """Whether Numba compiles loops and MKL multiplies matrices, and how fast. `missing` says why not, and the cure."""
+    for subject, name in (("compiled loops", "compiled_loops"), ("MKL", "mkl")):
+        if (why := missing[name]) is not None:
+            text, _, cure = why.partition(": ")
+            variable, leaves_out, _ = why.partition("=0 ")
+            yield Finding("note", subject, f"not used: {text}", f"unset {variable}" if leaves_out else cure)
+        elif name == "compiled_loops":
+            yield Finding("ok", subject, "Numba compiles the passes between the products of a training step")
+        else:
+            numpy, by_mkl = speeds()
+            text = f"linear layers on one thread: {by_mkl:.0f} GFLOP/s by MKL, {numpy:.0f} by NumPy's library"
+            yield judged(by_mkl < 0.9 * numpy, subject, text, "export HANDLOOM_MKL=0")
 
 
 def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]:
@@ -215,53 +191,46 @@ def memory_findings(meminfo: str, limit: int | None = None) -> Iterator[Finding]
     if "MemAvailable" not in fields:
         return
     free = min(fields["MemAvailable"], limit or fields["MemAvailable"])
-    little = free < 2e9
-    yield Finding(
-        "memory",
-        "slow" if little else "ok",
-        f"{free / 1e9:.1f} GB free of {fields['MemTotal'] / 1e9:.1f} GB",
-        "end other programs, or take smaller batches (tokens per batch)" if little else "",
-    )
+    text, cure = f"{free / 1e9:.1f} GB free of {fields['MemTotal'] / 1e9:.1f} GB", "end other programs, or take smaller"
+    yield judged(free < 2e9, "memory", text, f"{cure} batches (tokens per batch)")
     swapped = fields.get("SwapTotal", 0) - fields.get("SwapFree", 0)
     if swapped > 2e8:
         text = f"{swapped / 1e9:.1f} GB have been swapped out to disk"
-        yield Finding("swap", "slow" if little else "note", text, "end the programs that hold the memory")
+        yield Finding("slow" if free < 2e9 else "note", "swap", text, "end the programs that hold the memory")
 
 
 def page_fault_findings(plain: list[float], kept: list[float]) -> Iterator[Finding]:
     """The cost of a new large array: (ms, page faults) to make and fill 16 MiB, plainly and with freed memory kept."""
     if not plain or not kept:
         return
-    text = f"a fresh array of 16 MiB costs {plain[0]:.1f} ms ({plain[1]:.0f} page faults), "
+    text = f"a fresh array of 16 MiB costs {plain[0]:.1f} ms ({plain[1]:.0f} page faults), {kept[0]:.1f} ms "
     if kept[1] <= plain[1] / 2:
-        text += f"{kept[0]:.1f} ms in memory that was kept; the Trainer keeps it"
-        yield Finding("page faults", "ok", text, "in a loop of your own: handloom.train.allocator.keep_freed_memory()")
+        cure = "in a loop of your own: handloom.train.allocator.keep_freed_memory()"
+        yield Finding("ok", "page faults", f"{text}in memory that was kept; the Trainer keeps it", cure)
     else:
-        text += f"{kept[0]:.1f} ms where freed memory should be kept"
-        yield Finding("page faults", "note", text, "handloom can make only glibc (Linux) keep freed memory")
+        cure = "handloom can make only glibc (Linux) keep freed memory"
+        yield Finding("note", "page faults", f"{text}where freed memory should be kept", cure)
 
 
 def huge_page_findings(setting: str, environment: Environment) -> Iterator[Finding]:
     """`setting` is the text of /sys/kernel/mm/transparent_hugepage/enabled, such as "always [madvise] never"."""
-    if not setting:
-        return
     if "[never]" in setting:
         cure = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)"
-        yield Finding("huge pages", "note", "off: large arrays take many more page faults", cure)
-    elif environment.get("NUMPY_MADVISE_HUGEPAGE") == "0":
+        yield Finding("note", "huge pages", "off: large arrays take many more page faults", cure)
+    elif setting and environment.get("NUMPY_MADVISE_HUGEPAGE") == "0":
         text = "NUMPY_MADVISE_HUGEPAGE=0 keeps NumPy from asking for them"
-        yield Finding("huge pages", "note", text, "unset NUMPY_MADVISE_HUGEPAGE")
-    else:
-        yield Finding("huge pages", "ok", f"transparent huge pages: {setting.strip()}")
+        yield Finding("note", "huge pages", text, "unset NUMPY_MADVISE_HUGEPAGE")
+    elif setting:
+        yield Finding("ok", "huge pages", f"transparent huge pages: {setting.strip()}")
 
 
 def load_findings(busy: float, stolen: float) -> Iterator[Finding]:
     """Shares of the processors' time, 0 to 1, that other programs use, and that the host gives to other machines."""
     text = f"other programs use {busy:.0%} of the processors' time"
-    yield Finding("load", "slow" if busy > 0.1 else "ok", text, "wait, or end them (see top)" if busy > 0.1 else "")
+    yield judged(busy > 0.1, "load", text, "wait, or end them (see top)")
     if stolen > 0.02:
         text = f"the host of this virtual machine gives {stolen:.0%} of its time to others"
-        yield Finding("host", "slow", text, "another machine, or another time of day")
+        yield Finding("slow", "host", text, "another machine, or another time of day")
 
 
 def gpu_findings(present: bool) -> Iterator[Finding]:
@@ -279,12 +248,12 @@ def gpu_findings(present: bool) -> Iterator[Finding]:
         missing = unsupported_reason(attention_plain, "fused", query, method="fused", return_weights=False)
     except Exception as error:  # DeviceError names the cure; a broken CUDA raises many kinds of errors
         text = (str(error) or type(error).__name__).splitlines()[0].removeprefix("device 'cuda': ")
-        yield Finding("GPU", "slow" if present else "ok", f"none used: {text}")
+        yield Finding("slow" if present else "ok", "GPU", f"none used: {text}")
         return
     capability = compute_capability(cupy, 0) / 10
-    yield Finding("GPU", "note", f"{name}, compute capability {capability}, runs kernels", "train with --device cuda")
+    yield Finding("note", "GPU", f"{name}, compute capability {capability}, runs kernels", "train with --device cuda")
     if missing:
-        yield Finding("GPU attention", "note", f"the fused method is left out: {missing}")
+        yield Finding("note", "GPU attention", f"the fused method is left out: {missing}")
 
 
 def python_findings(tracing: bool, environment: Environment) -> Iterator[Finding]:
@@ -292,8 +261,8 @@ def python_findings(tracing: bool, environment: Environment) -> Iterator[Finding
     slowing = {"PYTHONMALLOC": "debug", "PYTHONDEVMODE": "1", "PYTHONTRACEMALLOC": "1"}
     found = [name for name, value in slowing.items() if environment.get(name, "").startswith(value)]
     if found or tracing:
-        what = ", ".join(found + ["a tracer"] * tracing)
-        yield Finding("Python", "slow", f"{what} slows every call down", f"unset {' '.join(found)}" if found else "")
+        text = f"{', '.join(found + ['a tracer'] * tracing)} slows every call down"
+        yield Finding("slow", "Python", text, f"unset {' '.join(found)}" if found else "")
 
 
 # -- reading the machine ---------------------------------------------------------------------------------------------
@@ -304,12 +273,6 @@ def _read(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _processor() -> tuple[str, frozenset[str]]:
-    named = cpu_fields()
-    name = named.get("model name") or platform.processor() or platform.machine()
-    return name, frozenset(named.get("flags", "").split())
 
 
 def _container_limit() -> int | None:
@@ -342,18 +305,16 @@ def _load(seconds: float = 0.7) -> tuple[float, float] | None:
 def diagnose() -> Iterator[Finding]:
     """All findings on this machine, in the order in which they are printed. Takes a few seconds."""
     environment, load, blas = dict(os.environ), _load(), blas_of_numpy()
-    name, flags = _processor()
-    usable = _usable_cores()
+    named, usable = cpu_fields(), _usable_cores()
+    name, flags = named.get("model name") or platform.processor() or platform.machine(), named.get("flags", "").split()
     cpus = Path("/sys/devices/system/cpu")
     governors = frozenset(_read(str(path)).strip() for path in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor"))
     if load is not None:
         yield from load_findings(*load)
-    yield from processor_findings(name, flags, governors)
-    yield from blas_findings(blas, environment, flags)
+    yield from processor_findings(name, frozenset(flags), governors)
+    yield from blas_findings(blas, environment, frozenset(flags))
     yield from thread_findings(blas, environment, usable, os.cpu_count() or usable)
-    missing = {name: why for name, (_, why) in libraries().items()}
-    yield from compiled_findings(missing["compiled_loops"])
-    yield from mkl_findings(missing["mkl"])
+    yield from library_findings({name: why for name, (_, why) in libraries().items()})
     yield from memory_findings(_read("/proc/meminfo"), _container_limit())
     yield from page_fault_findings(*(_in_child(_FRESH, environment, how) for how in ("plain", "keep")))
     yield from huge_page_findings(_read("/sys/kernel/mm/transparent_hugepage/enabled"), environment)

@@ -157,26 +157,17 @@ def test_a_child_that_fails_or_hangs_gives_no_numbers(monkeypatch) -> None:
     assert doctor._in_child("import time; time.sleep(5)", {}) == []
 
 
-def test_the_compiled_loops_are_shown() -> None:
-    assert [f.level for f in doctor.compiled_findings(None)] == ["ok"]
-    (finding,) = doctor.compiled_findings("Numba is not installed: pip install numba")
-    assert (finding.text, finding.cure) == ("not used: Numba is not installed", "pip install numba")
-    (finding,) = doctor.compiled_findings("HANDLOOM_COMPILED=0 leaves it out")
-    assert finding.cure == "unset HANDLOOM_COMPILED"
-
-
-def test_mkl_is_named_with_its_speed_and_what_is_missing() -> None:
-    (finding,) = doctor.mkl_findings(None, lambda: (170.0, 190.0))
-    assert (finding.level, finding.cure) == ("ok", "")
-    assert finding.text == "linear layers on one thread: 190 GFLOP/s by MKL, 170 by NumPy's library"
-    (finding,) = doctor.mkl_findings(None, lambda: (170.0, 100.0))
-    assert (finding.level, finding.cure) == ("slow", "export HANDLOOM_MKL=0")
-    (finding,) = doctor.mkl_findings("MKL is not installed: pip install mkl")
-    assert (finding.text, finding.cure) == ("not used: MKL is not installed", "pip install mkl")
-    (finding,) = doctor.mkl_findings("HANDLOOM_MKL=0 leaves it out")
-    assert finding.cure == "unset HANDLOOM_MKL"
-    (finding,) = doctor.mkl_findings("NumPy multiplies with mkl 2026.2")
-    assert (finding.text, finding.cure) == ("not used: NumPy multiplies with mkl 2026.2", "")
+def test_optional_libraries_are_shown_with_what_is_missing_and_their_speed() -> None:
+    missing = {"compiled_loops": "Numba is not installed: pip install numba", "mkl": "HANDLOOM_MKL=0 leaves it out"}
+    numba, mkl = doctor.library_findings(missing)
+    assert (numba.text, numba.cure) == ("not used: Numba is not installed", "pip install numba")
+    assert mkl.cure == "unset HANDLOOM_MKL"
+    there: dict[str, str | None] = {"compiled_loops": None, "mkl": None}
+    numba, mkl = doctor.library_findings(there, lambda: (170.0, 190.0))
+    assert (numba.level, mkl.level, mkl.cure) == ("ok", "ok", "")
+    assert mkl.text == "linear layers on one thread: 190 GFLOP/s by MKL, 170 by NumPy's library"
+    _, mkl = doctor.library_findings(there, lambda: (170.0, 100.0))
+    assert (mkl.level, mkl.cure) == ("slow", "export HANDLOOM_MKL=0")
     assert len(doctor.speeds_on_one_thread()) == 2
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.outside import KINDS, RESULTS
-from benchmarks.outside import main as measure_outside
+from benchmarks import outside
 from handloom.models.shipped import MODELS, min_log_probability, model_path
 from handloom.train.data.translation import load_translation_data
 from handloom.train.runs.checkpoints import load_checkpoint
@@ -61,9 +60,11 @@ def test_what_the_model_does_not_know_is_said(options: str, tmp_path: Path) -> N
         < min_log_probability("tatoeba-de-en")
         == min_log_probability(FOLDER)
     )
-    rows = json.loads(RESULTS.read_text(encoding="utf-8"))
+    rows = json.loads(outside.RESULTS.read_text(encoding="utf-8"))
     assert rows["bound"] == min_log_probability("tatoeba-de-en")
-    assert sum(row["sentences"] for kind, row in rows["rows"].items() if kind in KINDS) == 100
+    counts = {kind: len(some) for kind, some in outside.sentences().items()}
+    assert counts == {kind: rows["rows"][kind]["sentences"] for kind in counts}
+    assert sum(counts.values()) == 2 * counts[outside.KNOWN] == 200
 
 
 def test_options_of_training_are_refused_beside_a_sentence(tmp_path: Path) -> None:
@@ -147,5 +148,5 @@ def _has_avx512() -> bool:
 def test_help_of_the_measurement_measures_nothing(monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.argv", ["outside", "--help"])
     with pytest.raises(SystemExit):
-        measure_outside()
+        outside.main()
     assert "said to be outside" not in capsys.readouterr().out
