@@ -145,9 +145,9 @@ class SearchProgress:
     def penalise(self, logits: Any) -> None:
         """Apply the repetition penalty to logits (rows, vocab_size) of the next token; modifies them."""
         if self.rules.repetition_penalty != 1.0:
-            apply_repetition_penalty(logits, self._sequences(), self.rules.repetition_penalty)
+            apply_repetition_penalty(logits, self.sequences(), self.rules.repetition_penalty)
 
-    def _sequences(self) -> np.ndarray:
+    def sequences(self) -> np.ndarray:
         """(rows, tokens so far), <bos> included."""
         so_far = self.history[:, : self.length]
         return np.insert(so_far, 0, self.start[0], axis=1) if self.start else so_far
@@ -157,27 +157,11 @@ class SearchProgress:
 
         Raises ValueError for a rule about a token that the model does not have.
         """
-        rules, xp = self.rules, array_module(logits)
+        rules = self.rules
         if self.largest >= logits.shape[1]:
             raise ValueError(f"a rule is about the token {self.largest}, and the model has {logits.shape[1]} tokens")
-        if rules.forbidden:
-            logits[:, list(rules.forbidden)] = -np.inf
-        if rules.min_length or rules.min_total:
-            early = self.length + 1 - self.prefix_lengths < rules.min_length
-            early |= self.length + len(self.start) < rules.min_total
-            rows = xp.asarray(np.flatnonzero(early))
-            for end in rules.ends:
-                logits[rows, end] = -np.inf
-        if rules.no_repeat_ngram:
-            rows, tokens = repeated_ngrams(self._sequences(), rules.no_repeat_ngram)
-            if len(rows):
-                logits[xp.asarray(rows), xp.asarray(tokens)] = -np.inf
-        if rules.forced_last is not None:
-            last = np.flatnonzero(self.limits == self.length + 1)
-            if len(last):
-                rows = xp.asarray(last)
-                logits[rows] = -np.inf
-                logits[rows, rules.forced_last] = total[rows] if np.ndim(total) else total
+        for ban in BANS:
+            ban(self, rules, logits, total)
 
     def ended(self, tokens: np.ndarray) -> np.ndarray:
         """(rows,) whether the token ends its sequence."""
@@ -195,3 +179,41 @@ class SearchProgress:
         """Append one token (rows,) to each sequence."""
         self.history[:, self.length] = tokens
         self.length += 1
+
+
+def ban_forbidden(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
+    if rules.forbidden:
+        logits[:, list(rules.forbidden)] = -np.inf
+
+
+def ban_early_ends(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
+    """No end before the minimum length."""
+    if rules.min_length or rules.min_total:
+        early = search.length + 1 - search.prefix_lengths < rules.min_length
+        early |= search.length + len(search.start) < rules.min_total
+        rows = array_module(logits).asarray(np.flatnonzero(early))
+        for end in rules.ends:
+            logits[rows, end] = -np.inf
+
+
+def ban_repeated_ngrams(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
+    if rules.no_repeat_ngram:
+        xp = array_module(logits)
+        rows, tokens = repeated_ngrams(search.sequences(), rules.no_repeat_ngram)
+        if len(rows):
+            logits[xp.asarray(rows), xp.asarray(tokens)] = -np.inf
+
+
+def force_last(search: SearchProgress, rules: Rules, logits: Any, total: Any) -> None:
+    """At the maximum length only `forced_last`, with probability 1."""
+    if rules.forced_last is not None:
+        last = np.flatnonzero(search.limits == search.length + 1)
+        if len(last):
+            rows = array_module(logits).asarray(last)
+            logits[rows] = -np.inf
+            logits[rows, rules.forced_last] = total[rows] if np.ndim(total) else total
+
+
+#: What the rules rule out, in this order. Each sets logits (rows, vocab_size) of the next token to -inf; `total`
+#: (rows,) is their log-sum-exp. A new rule is a field of `Rules`, which `ruled_out` knows, and a function here.
+BANS = (ban_forbidden, ban_early_ends, ban_repeated_ngrams, force_last)
