@@ -6,11 +6,11 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 from .base import SPECIAL_TOKENS
-from .vocabulary import VocabularyTokenizer, most_common
+from .vocabulary import VocabularyTokenizer
 
 # What a character language model of English and German books needs.
 DEFAULT_ALPHABET = "\n " + string.ascii_letters + string.digits + "!\"#$%&'()*+,-./:;=?@[]_" + "ÄÖÜäöüß"
@@ -73,6 +73,7 @@ class CharacterTokenizer(VocabularyTokenizer):
     """
 
     kind = "character"
+    in_order = True
 
     def __init__(
         self,
@@ -81,31 +82,10 @@ class CharacterTokenizer(VocabularyTokenizer):
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
         alphabet: str | None = DEFAULT_ALPHABET,
     ) -> None:
-        super().__init__(vocabulary, special_tokens)
+        super().__init__(vocabulary, special_tokens=special_tokens)
         if not isinstance(alphabet, (str, type(None))):
             raise TypeError("alphabet is not a string")
         self.alphabet = alphabet
-
-    @classmethod
-    def train(
-        cls,
-        texts: Iterable[str],
-        vocab_size: int | None = None,
-        *,
-        special_tokens: Sequence[str] = SPECIAL_TOKENS,
-        min_frequency: int = 1,
-        alphabet: str | None = DEFAULT_ALPHABET,
-    ) -> Self:
-        """Make a tokenizer from the characters of the cleaned texts: all, or the most frequent that fit `vocab_size`.
-
-        Raises:
-            InputError: there is no text, or `vocab_size` is too small for a character.
-        """
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(text if alphabet is None else clean_text(text, alphabet))
-        characters = most_common(counts, vocab_size, special_tokens, min_frequency)
-        return cls(sorted(characters), special_tokens=special_tokens, alphabet=alphabet)
 
     def split(self, text: str) -> list[str]:
         return list(text if self.alphabet is None else clean_text(text, self.alphabet))

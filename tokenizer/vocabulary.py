@@ -8,11 +8,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from ..errors import InputError, printable
-from .base import Tokenizer, check_special_tokens
+from .base import SPECIAL_TOKENS, Tokenizer, check_special_tokens
 
 
 class VocabularyTokenizer(Tokenizer):
     """Splits a text into units and looks each up in a list; a unit that is not in it becomes `unk_id`.
+
+    A class's `usual_special_tokens` are those of `train`; with `in_order` a trained vocabulary is in the order of the
+    alphabet, otherwise the most frequent unit comes first.
 
     Args:
         vocabulary: the units by id, the special tokens first.
@@ -22,7 +25,10 @@ class VocabularyTokenizer(Tokenizer):
         InputError: a unit occurs twice, or is not a string.
     """
 
-    def __init__(self, vocabulary: Sequence[str], special_tokens: Sequence[str]) -> None:
+    usual_special_tokens: Sequence[str] = SPECIAL_TOKENS
+    in_order = False
+
+    def __init__(self, vocabulary: Sequence[str], *, special_tokens: Sequence[str]) -> None:
         special = check_special_tokens(special_tokens)
         self.vocabulary = [*special, *vocabulary]
         if isinstance(vocabulary, str) or not all(isinstance(unit, str) for unit in self.vocabulary):
@@ -32,6 +38,36 @@ class VocabularyTokenizer(Tokenizer):
             repeated = Counter(self.vocabulary).most_common(1)[0][0]
             raise InputError(f"The vocabulary holds {repeated!r} twice. Each unit and special token must differ.")
         self.special_ids = {token: self._ids[token] for token in special}
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        vocab_size: int | None = None,
+        *,
+        special_tokens: Sequence[str] | None = None,
+        min_frequency: int = 1,
+        **settings: Any,
+    ) -> Self:
+        """Take the units of `texts`: all, or the most frequent ones that fit `vocab_size`.
+
+        Args:
+            texts: what to learn from.
+            vocab_size: the most tokens, special ones included; None for no limit.
+            special_tokens: the tokens with the first ids; None for those of the class.
+            min_frequency: units that occur less often are left out.
+            settings: further arguments of the class.
+
+        Raises:
+            InputError: there is no text, or `vocab_size` is too small for a unit.
+        """
+        special = cls.usual_special_tokens if special_tokens is None else special_tokens
+        splitter = cls([], special_tokens=special, **settings)
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(splitter.split(text))
+        units = most_common(counts, vocab_size, special, min_frequency)
+        return cls(sorted(units) if cls.in_order else units, special_tokens=special, **settings)
 
     @abstractmethod
     def split(self, text: str) -> list[str]:

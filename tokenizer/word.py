@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
-from .vocabulary import VocabularyTokenizer, most_common
+from .vocabulary import VocabularyTokenizer
 
 WORD_SPECIAL_TOKENS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")
 
@@ -48,6 +47,7 @@ class WordTokenizer(VocabularyTokenizer):
     """
 
     kind = "word"
+    usual_special_tokens = WORD_SPECIAL_TOKENS
 
     def __init__(
         self,
@@ -57,34 +57,11 @@ class WordTokenizer(VocabularyTokenizer):
         lowercase: bool = True,
         punctuation: bool = False,
     ) -> None:
-        super().__init__(vocabulary, special_tokens)
+        super().__init__(vocabulary, special_tokens=special_tokens)
         if not isinstance(lowercase, bool) or not isinstance(punctuation, bool):
             raise TypeError("lowercase or punctuation is not true or false")
         self.lowercase = lowercase
         self.punctuation = punctuation
-
-    @classmethod
-    def train(
-        cls,
-        texts: Iterable[str],
-        vocab_size: int | None = None,
-        *,
-        special_tokens: Sequence[str] = WORD_SPECIAL_TOKENS,
-        min_frequency: int = 1,
-        lowercase: bool = True,
-        punctuation: bool = False,
-    ) -> Self:
-        """Make a tokenizer from the words of `texts`: all, or the most frequent ones that fit `vocab_size`.
-
-        Raises:
-            InputError: there is no text, or `vocab_size` is too small for a word.
-        """
-        tokenizer = cls([], special_tokens=special_tokens, lowercase=lowercase, punctuation=punctuation)
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(tokenizer.split(text))
-        words = most_common(counts, vocab_size, special_tokens, min_frequency)
-        return cls(words, special_tokens=special_tokens, lowercase=lowercase, punctuation=punctuation)
 
     def split(self, text: str) -> list[str]:
         return _nltk_split()(preprocess(text, lowercase=self.lowercase, punctuation=self.punctuation))

@@ -131,7 +131,9 @@ def middle_field(clause: Clause, omit: object = None) -> list[str]:
             kind = "pronoun" if isinstance(item.phrase, Pronoun) else "definite" if item.definite else "indefinite"
             objects["bound" if item.bound else kind].append(item.german)
     time = clause.time.german if clause.time and clause.time is not omit else ""
-    early = clause.time and not (clause.time.inner or clause.negated)  # with "nicht", definite objects come first
+    early = clause.time and not (
+        "inner" in clause.time.flags or clause.negated
+    )  # with "nicht", definite objects come first
     return [
         *objects["pronoun"],
         *([time] if early else []),
@@ -199,7 +201,7 @@ def _english(clause: Clause, first: str = "", omit: object = None, question: boo
     auxiliary, main = verb_group(clause, question)
     subject = clause.objects[0].phrase.english_subject if clause.turned else clause.subject.english_subject
     start = ["" if omit is SUBJECT else subject, auxiliary]
-    inner = clause.time.english if clause.time and clause.time.inner and clause.time is not omit else ""
+    inner = clause.time.english if clause.time and "inner" in clause.time.flags and clause.time is not omit else ""
     return join([first, *(reversed(start) if question else start), inner, *_predicate(clause, main, omit)])
 
 
@@ -218,5 +220,5 @@ def _predicate(clause: Clause, main: str, omit: object = None) -> list[str]:
         *objects,
         clause.manner.english if clause.manner else "",
         clause.place.english if clause.place and clause.place is not omit else "",
-        time.english if time and not time.inner and time is not omit else "",
+        time.english if time and "inner" not in time.flags and time is not omit else "",
     ]

@@ -35,6 +35,7 @@ _FOUND = [verb for verb in _ONE_OBJECT if verb.name not in words.TRAITS["creatin
 _KNOW = next(verb for verb in words.THINKING if verb.name == "wissen")
 _DEGREES = [Text("", ""), Text("sehr", "very"), Text("ziemlich", "rather"), Text("wirklich", "really")]
 _UNGRADED = {"weiß", "schwarz", "rot", "blau", "grün", "golden", "kaputt", "geheim"}
+_FRONTED = {tense: [time for time in times if "fixed" not in time.flags] for tense, times in words.TIMES.items()}
 _NARRATIVE = [Tense.PAST, Tense.PAST, Tense.HABIT]
 _WEATHER = [
     Text("es regnet", "it rains"),
@@ -53,7 +54,7 @@ class Patterns(Storyteller):
         verb = self.pick(_STATEMENTS)
         clause = self.event(verb) if verb in words.ACTIONS else self.clause(verb, negated=self.chance(0.15))
         # The subject comes first, or another part: time, place or object.
-        if clause.time and clause.time.may_front and self.chance(0.4):
+        if clause.time and "fixed" not in clause.time.flags and self.chance(0.4):
             return main(clause, clause.time)
         if clause.place and not clause.negated and self.chance(0.25):
             return main(clause, clause.place)
@@ -96,7 +97,7 @@ class Patterns(Storyteller):
         first = self.clause(verb, subject, tense=tense)
         second = self.clause(self._other_action(subject, verb), subject, tense=tense, bare=True)
         if self.chance(0.5):
-            first.time = self.pick([time for time in words.TIMES[tense] if time.may_front])
+            first.time = self.pick(_FRONTED[tense])
         again = tense is Tense.PAST and verb.auxiliary == second.verb.auxiliary
         text = shared(second) if again else main(second, omit=SUBJECT)
         return main(first, first.time).followed_by(text, " und ", " and ")
@@ -126,7 +127,7 @@ class Patterns(Storyteller):
         """Hast du den Schlüssel gefunden?"""
         verb = self.pick(words.ACTIONS)
         clause = self.event(verb, self.topic(verb))
-        if clause.negated or (clause.time and clause.time.negative):
+        if clause.negated or (clause.time and "negative" in clause.time.flags):
             self.start()
             return self.yes_no_question()
         return question(clause)
@@ -271,7 +272,7 @@ class Patterns(Storyteller):
         tense = Tense.PAST if sudden else self.pick([Tense.PAST, Tense.PAST, Tense.HABIT, Tense.FUTURE])
         clause = self.clause(verb, tense=tense, given=head, bare=True)
         relative = self.relative(head, verb, Tense.PAST if tense is Tense.FUTURE else tense)
-        clause.time = self.pick([time for time in words.TIMES[tense] if time.may_front]) if self.chance(0.3) else None
+        clause.time = self.pick(_FRONTED[tense]) if self.chance(0.3) else None
         return main(clause, clause.time).followed_by(relative)
 
 

@@ -207,10 +207,10 @@ class Storyteller:
         if clause.negated and not_yet:
             clause.time = words.NOT_YET
         elif must_say or self.chance(0.6):
-            denied = clause.negated or resists_negation(clause.subject)
-            clause.time = self.pick(
-                [time for time in words.TIMES[tense] if time.negatable or not denied] or words.TIMES[tense][:1]
-            )
+            times = words.TIMES[tense]
+            if clause.negated or resists_negation(clause.subject):
+                times = [time for time in times if time.flags in ("", "fixed")] or times[:1]
+            clause.time = self.pick(times)
         return clause
 
     def incident(

@@ -259,24 +259,15 @@ class Tense(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Time:
-    """An adverbial of time. `inner` ones stand where "nicht" would, in English before the main verb: oft, schon."""
+    """An adverbial of time. Its flags: "inner" ones come where "nicht" would, in English before the main verb (oft,
+    schon); "fixed" ones never come first; "negative" (nie), "inner" and "positive" ones don't go with "nicht"."""
 
     german: str
     english: str
-    inner: bool
-    may_front: bool
-    negative: bool  # nie
-    negatable: bool  # whether the clause can have "nicht" as well
+    flags: str = ""
 
 
-def _time(german: str, english: str, flags: str = "") -> Time:
-    inner = "inner" in flags
-    return Time(
-        german, english, inner, "fixed" not in flags, "negative" in flags, not inner and "positive" not in flags
-    )
-
-
-_TIMES = {name: [_time(*cells) for cells in rows] for name, rows in sections(_TABLES, "times").items()}
+_TIMES = {name: [Time(*cells) for cells in rows] for name, rows in sections(_TABLES, "times").items()}
 TIMES = {tense: _TIMES["future" if tense is Tense.PLAN else tense.name.lower()] for tense in Tense}
 COMMAND_TIMES = _TIMES["command"]
 (NOT_YET,) = _TIMES["not yet"]  # noch nicht, noch kein
