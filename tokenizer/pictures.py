@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ..files import atomic_file
 from .bpe import BPETokenizer
 from .explore import Compression, MergeTree
 
@@ -53,12 +53,9 @@ def draw_exploration(
     _draw_lengths(panels["lengths"], lengths)
     _draw_trees(panels["trees"], trees)
     _draw_text(panels["text"], tokenizer.tokens(text))
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing")  # scripts that the font lacks
-            canvas.print_png(str(out_png))
-    except OSError as error:
-        raise InputError(f"The picture can't be written to {out_png}: {error.strerror or error}.") from None
+    with atomic_file(out_png) as file, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # scripts that the font lacks
+        canvas.print_png(file)
 
 
 def _draw_compression(panel: Axes, compressions: Sequence[Compression]) -> None:

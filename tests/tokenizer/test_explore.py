@@ -105,7 +105,7 @@ def test_the_picture_holds_any_text_but_of_a_long_one_only_the_first_lines(
     draw_exploration(*figures, "costs $5 and $x_1$ <eos> 中文 😀 " + "x y " * 2000, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
     assert 800 < len(drawn) < 1700  # 12 lines of at most 110 letters, and the trees
-    with pytest.raises(InputError, match="can't be written"):
+    with pytest.raises(InputError, match="could not be written"):
         draw_exploration(*figures, "", tmp_path / "no folder" / "picture.png")
 
 
