@@ -43,7 +43,7 @@ MUTANTS = (
     Mutant(_NORMS, "a factor too many", "fast.normalization:Normalization.gradients", "sum_of_rows(rest)",
            "sum_of_rows(rest * weight)"),
     Mutant(("ResidualLayerNormOnCPU",), "a missing path",
-           "fast.normalization:ResidualLayerNormOnCPU.backward", "d_total += past[piece]", "pass"),
+           "fast.normalization:Normalization.gradients", "y += past[piece]", "pass"),
     Mutant(("Softmax",), "a factor lost", "ops.softmax:Softmax.backward", "summed(g * p, self.axis, keepdims=True)",
            "summed(g, self.axis, keepdims=True)"),
     Mutant(("StandardAttention",), "a factor lost: the scale",

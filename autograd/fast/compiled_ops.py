@@ -7,7 +7,6 @@ in docs/log.md.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -30,35 +29,25 @@ from .parallel import PIECE, parallel_for
 class CompiledNormalization(Normalization):
     """Takes one pass over the rows forward and two backward; NumPy's calls take about ten each."""
 
-    def in_one_pass(self, x, residual, weight, bias, keep_mask=None, scale=1.0, total=None):
-        """Layer norm of residual + x * mask * scale, shaped like x; keeps x_hat and r."""
-        count, width = math.prod(x.shape[:-1]), x.shape[-1]
-        rows, past = contiguous_rows(x), None if residual is None else contiguous_rows(residual)
-        x_hat, rstd, out = np.empty((count, width), x.dtype), np.empty((count, 1), x.dtype), np.empty(x.shape, x.dtype)
-        sums = None if total is None else rows_of(total)
-        normalize, one = loops().normalize, x.dtype.type
+    def normalize(self, rows, past, keep_mask, scale, weight, bias, total, x_hat, rstd, out):
+        rows, past = np.ascontiguousarray(rows), None if past is None else np.ascontiguousarray(past)
+        normalize, eps = loops().normalize, rstd.dtype.type(self.eps)
 
         def part(start, stop):
-            normalize(
-                rows, past, keep_mask, one(scale), weight, bias, one(self.eps), sums, x_hat, rstd, rows_of(out),
-                start, stop,
-            )  # fmt: skip
+            normalize(rows, past, keep_mask, scale, weight, bias, eps, total, x_hat, rstd, out, start, stop)
 
-        parallel_for(np, count, part, cost=LAYER_NORM * width)
-        self.keep(x_hat, rstd)
-        return out
+        parallel_for(np, len(rows), part, cost=LAYER_NORM * rows.shape[1])
 
-    def gradients_in_one_pass(self, g, x, weight, past=None, keep_mask=None, scale=1.0):
-        """d_total, dx (which is d_total unless there is a mask), dw and db."""
-        x_hat, rstd = self.kept[:2]
+    def gradients(self, g, past=None):
+        x, weight = self.saved[0], self.saved[-2]
+        x_hat, rstd, keep_mask, scale = self.kept
         count, width = x_hat.shape
         rows, past = contiguous_rows(g), None if past is None else contiguous_rows(past)
         d_total = np.empty(x.shape, x.dtype)
         dx = d_total if keep_mask is None else np.empty(x.shape, x.dtype)
-        # Sums over rows are taken in pieces and then added in order: they don't depend on the number of threads.
         length = max(PIECE // max(width, 1), 1)
         sums = np.zeros((2, -(-count // length), width), x.dtype)
-        backward, scale = loops().normalize_backward, x.dtype.type(scale)
+        backward = loops().normalize_backward
 
         def part(start, stop):
             for number in range(start, stop):
@@ -73,33 +62,13 @@ class CompiledNormalization(Normalization):
 
 
 @implements(LayerNorm, "compiled", unsupported_reason)
-class LayerNormCompiled(LayerNormOnCPU, CompiledNormalization):
-    def forward(self, x, weight, bias):
-        self.save(x, weight, bias)
-        return self.in_one_pass(x, None, weight, bias)
-
-    def backward(self, g):
-        return self.gradients_in_one_pass(g, *self.saved[:2])[1:]
+class LayerNormCompiled(CompiledNormalization, LayerNormOnCPU):
+    pass
 
 
 @implements(residual_layer_norm_plain, "compiled", unsupported_reason)
-class ResidualLayerNormCompiled(ResidualLayerNormOnCPU, CompiledNormalization):
-    def forward(self, x, residual, weight, bias):
-        self.save(x, residual, weight, bias)
-        keep_mask, scale = None, 1.0
-        if self.p:
-            keep_mask, scale = self.generator.keep_mask(rows_of(x).shape, self.p)
-        total = np.empty(x.shape, x.dtype) if self.both else None
-        y = self.in_one_pass(x, residual, weight, bias, keep_mask, scale, total)
-        self.keep(*self.kept, keep_mask, scale)
-        return (y, total) if self.both else y
-
-    def backward(self, g, past=None):
-        """`past`: with `both`, the gradient of the second result, residual + dropout(x)."""
-        x, _, weight, _ = self.saved
-        g = np.zeros(x.shape, x.dtype) if g is None else g
-        d_total, dx, dw, db = self.gradients_in_one_pass(g, x, weight, past, *self.kept[2:])
-        return dx, d_total, dw, db
+class ResidualLayerNormCompiled(CompiledNormalization, ResidualLayerNormOnCPU):
+    pass
 
 
 def without_class_weights(arrays: list[Any], options: dict[str, Any]) -> str | None:

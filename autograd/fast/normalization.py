@@ -5,8 +5,6 @@ Rows are processed in pieces that stay in the cache from x to y, and dropout, re
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..backend import Array
@@ -20,40 +18,62 @@ from .parallel import PIECE, parallel_for, pieces
 
 
 class Normalization(QuickImplementation):
-    """x_hat is kept. Sums over features and over rows are computed as products with vectors (mean(h) as g times
-    w / features), for which BLAS is several times faster than NumPy's reductions."""
+    """Layer norm of residual + dropout(x), or of x alone, in two passes over the rows: `normalize` and `gradients`.
+
+    x_hat, r and dropout's mask and scale are kept. Sums over features and over rows are computed as products with
+    vectors (mean(h) as g times w / features), for which BLAS is several times faster than NumPy's reductions.
+    """
 
     composed = through_plain
 
     eps: float
 
-    def normalized(self, x, weight, bias, rows_of_piece):
-        """Layer norm, shaped like x, of the rows that `rows_of_piece(piece)` returns; keeps x_hat and r."""
-        width = x.shape[-1]
-        count = math.prod(x.shape[:-1])
+    def normalized(self, x, residual, weight, bias, p=0.0, total=None):
+        """Layer norm, shaped like x; writes the sum residual + dropout(x) into `total` if that is given."""
+        rows, past = rows_of(x), None if residual is None else rows_of(residual)
+        keep_mask, scale = self.generator.keep_mask(rows.shape, p) if p else (None, 1.0)
+        scale = x.dtype.type(scale)
         wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
-        x_hat, rstd = np.empty((count, width), wide), np.empty((count, 1), wide)
-        out = np.empty(x.shape, x.dtype)
+        x_hat, rstd, out = np.empty(rows.shape, wide), np.empty((len(rows), 1), wide), np.empty(x.shape, x.dtype)
+        sums = None if total is None else rows_of(total)
+        self.normalize(rows, past, keep_mask, scale, weight, bias, sums, x_hat, rstd, rows_of(out))
+        self.keep(x_hat, rstd, keep_mask, scale)
+        return out
+
+    def normalize(self, rows, past, keep_mask, scale, weight, bias, total, x_hat, rstd, out):
+        """Write the rows of the result, of x_hat and of r, and the sums unless `total` is None."""
+        wide, width = rstd.dtype, rows.shape[1]
+
+        def summed(piece):
+            if past is None:
+                return rows[piece]
+            z = None if total is None else total[piece]
+            if keep_mask is None:
+                return np.add(rows[piece], past[piece], out=z)
+            z = np.multiply(rows[piece], keep_mask[piece], out=z)
+            z *= scale
+            z += past[piece]
+            return z
 
         def part(start, stop):
             for piece in pieces(start, stop, width):
-                centred, y, rows = x_hat[piece], rows_of(out)[piece], rows_of_piece(piece)
-                np.subtract(rows, row_mean(rows.astype(wide, copy=False)), out=centred)
+                centred, y, z = x_hat[piece], out[piece], summed(piece)
+                np.subtract(z, row_mean(z.astype(wide, copy=False)), out=centred)
                 rstd[piece] = 1.0 / np.sqrt(row_mean(centred, centred) + self.eps)
                 centred *= rstd[piece]
                 scaled = np.multiply(centred, weight, out=y if y.dtype == wide else None)
                 np.add(scaled, bias, out=y, casting="same_kind")
 
-        parallel_for(np, count, part, cost=LAYER_NORM * width)
-        self.keep(x_hat, rstd)
-        return out
+        parallel_for(np, len(rows), part, cost=LAYER_NORM * width)
 
-    def gradients(self, g, x, weight, finish=lambda dx, piece: None):
-        """dx, dw and db; `finish(dx, piece)` is called for each piece of dx while it is in the cache."""
-        x_hat, rstd = self.kept[:2]
-        g, wide = rows_of(g), rstd.dtype
+    def gradients(self, g, past=None):
+        """d_total, dx (the same array without dropout), dw and db; `past`: the gradient of the sum, if it has one."""
+        x, weight = self.saved[0], self.saved[-2]
+        x_hat, rstd, keep_mask, scale = self.kept
+        g, past, wide = rows_of(g), None if past is None else rows_of(past), rstd.dtype
         count, width = x_hat.shape
-        dx = np.empty(x.shape, x.dtype)
+        d_total = np.empty(x.shape, x.dtype)
+        dx = d_total if keep_mask is None else np.empty(x.shape, x.dtype)
         share = weight.astype(wide) * wide.type(-1 / max(width, 1))
         # Sums over rows are taken in pieces and then added in order: they don't depend on the number of threads.
         length = max(PIECE // max(width, 1), 1)
@@ -62,7 +82,7 @@ class Normalization(QuickImplementation):
         def part(start, stop):
             for number in range(start, stop):
                 piece = slice(number * length, (number + 1) * length)
-                normal, y = x_hat[piece], rows_of(dx)[piece]
+                normal, y = x_hat[piece], rows_of(d_total)[piece]
                 gradient = g[piece].astype(wide, copy=False)
                 rest = gradient * normal
                 sums[0, number], sums[1, number] = sum_of_rows(rest), sum_of_rows(gradient)
@@ -71,23 +91,26 @@ class Normalization(QuickImplementation):
                 h = np.multiply(gradient, weight, out=y if y.dtype == wide else None)
                 h += rest
                 np.multiply(h, rstd[piece], out=y, casting="same_kind")
-                finish(y, piece)
+                if past is not None:
+                    y += past[piece]
+                if keep_mask is not None:
+                    d = rows_of(dx)[piece]
+                    np.multiply(y, keep_mask[piece], out=d)
+                    d *= scale
 
         parallel_for(np, sums.shape[1], part, cost=LAYER_NORM_BACKWARD * PIECE)
         dw, db = sums.sum(axis=1).astype(weight.dtype)
-        return dx, dw, db
+        return d_total, dx, dw, db
 
 
 @implements(LayerNorm, "cpu", on_cpu)
 class LayerNormOnCPU(Normalization):
     def forward(self, x, weight, bias):
         self.save(x, weight, bias)
-        rows = rows_of(x)
-        return self.normalized(x, weight, bias, lambda piece: rows[piece])
+        return self.normalized(x, None, weight, bias)
 
     def backward(self, g):
-        x, weight, _ = self.saved
-        return self.gradients(g, x, weight)
+        return self.gradients(g)[1:]
 
 
 @implements(residual_layer_norm_plain, "cpu", on_cpu)
@@ -96,44 +119,15 @@ class ResidualLayerNormOnCPU(Normalization):
 
     def forward(self, x, residual, weight, bias):
         self.save(x, residual, weight, bias)
-        rows, past = rows_of(x), rows_of(residual)
-        keep_mask, scale = None, 1.0
-        if self.p:
-            keep_mask, scale = self.generator.keep_mask(rows.shape, self.p)
-            scale = x.dtype.type(scale)
         total = np.empty(x.shape, x.dtype) if self.both else None
-
-        def summed(piece):
-            out = None if total is None else rows_of(total)[piece]
-            if keep_mask is None:
-                return np.add(rows[piece], past[piece], out=out)
-            z = np.multiply(rows[piece], keep_mask[piece], out=out)
-            z *= scale
-            z += past[piece]
-            return z
-
-        y = self.normalized(x, weight, bias, summed)
-        self.keep(*self.kept, keep_mask, scale)
+        y = self.normalized(x, residual, weight, bias, self.p, total)
         return (y, total) if self.both else y
 
     def backward(self, g, past=None):
         """`past`: with `both`, the gradient of the second result, residual + dropout(x)."""
-        x, _, weight, _ = self.saved
-        _, _, keep_mask, scale = self.kept
-        g = np.zeros(x.shape, x.dtype) if g is None else g
-        past = None if past is None else rows_of(past)
-        dx = None if keep_mask is None else np.empty(x.shape, x.dtype)
-
-        def finish(d_total, piece):
-            if past is not None:
-                d_total += past[piece]
-            if dx is not None:
-                d = rows_of(dx)[piece]
-                np.multiply(d_total, keep_mask[piece], out=d)
-                d *= scale
-
-        d_total, dw, db = self.gradients(g, x, weight, finish)
-        return d_total if dx is None else dx, d_total, dw, db
+        x = self.saved[0]
+        d_total, dx, dw, db = self.gradients(np.zeros(x.shape, x.dtype) if g is None else g, past)
+        return dx, d_total, dw, db
 
     def dropout_mask(self):
         return ReplayedMask(*self.kept[2:])

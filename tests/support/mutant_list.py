@@ -145,9 +145,9 @@ MUTANTS = (
     M("normalization", "layer_norm", "fast.normalization:Normalization.gradients", "(rest @ share)[:, None]", "0"),
     M("normalization", "layer_norm", "ops.normalization:LayerNorm.backward", "h - row_mean(h) -", "h -"),
     M("normalization", "layer_norm", "fast.normalization:Normalization.gradients", "sum_of_rows(rest)", "sum_of_rows(rest * weight)"),
-    M("normalization", "residual_layer_norm", "fast.normalization:ResidualLayerNormOnCPU.backward", "d_total += past[piece]", "pass"),
-    M("normalization", "residual_layer_norm", "fast.normalization:ResidualLayerNormOnCPU.backward", "d *= scale", "pass"),
-    M("normalization", "residual_layer_norm", "fast.normalization:ResidualLayerNormOnCPU.backward", "rows_of(past)", "None"),
+    M("normalization", "residual_layer_norm", "fast.normalization:Normalization.gradients", "y += past[piece]", "pass"),
+    M("normalization", "residual_layer_norm", "fast.normalization:Normalization.gradients", "d *= scale", "pass"),
+    M("normalization", "residual_layer_norm", "fast.normalization:Normalization.gradients", "None if past is None else rows_of(past)", "None"),
     M("normalization", partial(examine_forms, "normalization"), "fast.normalization:ResidualLayerNormOnCPU.backward", "np.zeros(x.shape, x.dtype) if g is None", "x if g is None"),
     M("normalization", "rms_norm", "ops.normalization:RMSNorm.backward", "h - x_hat * row_mean(h * x_hat)", "h"),
     M("normalization", "rms_norm", "ops.normalization:RMSNorm.backward", "if isinstance(x, Tensor) else self.kept[0]", "if False else self.kept[0]"),
@@ -202,7 +202,7 @@ MUTANTS = (
 # Planted in one form of an op, quick or plain, and noticed by the comparison of forms alone, without references and
 # difference quotients: these, and those above in a file of quick implementations. What only rounds worse is for other tests.
 OF_FORMS = (
-    M("quick", partial(examine_forms, "normalization"), "fast.normalization:Normalization.normalized", "+ self.eps", "+ 2 * self.eps"),
+    M("quick", partial(examine_forms, "normalization"), "fast.normalization:Normalization.normalize", "+ self.eps", "+ 2 * self.eps"),
     M("quick", partial(examine_forms, "linear"), "fast.linear:LinearOnCPU.finish", "y += bias", "pass"),
     M("quick", partial(examine_forms, "linear"), "fast.linear:LinearReLUOnCPU.finish", "y *= y.dtype.type(self.scale)", "pass"),
     M("quick", partial(examine_forms, "linear"), "fast.linear:LinearReLUOnCPU.dropout_mask", "~(self.kept[0] <= 0)", "(self.kept[0] <= 0)"),
