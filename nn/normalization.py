@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,20 @@ from .module import Module
 NORMS = ("layer", "rms", "layer_std")
 
 
-class LayerNorm(Module):
+class Norm(Module):
+    """A norm that may begin with the residual connection around a sublayer."""
+
+    def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
+        """self(residual + dropout(x)): the end of a post-norm sublayer; in one op where there is one."""
+        return self(dropout.add(x, residual))
+
+    def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
+        """y = residual + dropout(x), and self(y): between two pre-norm sublayers; in one op where there is one."""
+        total = dropout.add(x, residual)
+        return total, self(total)
+
+
+class LayerNorm(Norm):
     """Normalises each row (..., features) to mean 0 and variance 1, scales by `weight` and adds `bias` (features,).
 
     `eps` is inside the square root, as in PyTorch. With `eps_outside` it is (x - mean) / (std + eps), with the standard
@@ -37,29 +51,24 @@ class LayerNorm(Module):
         return centred / (std + self.eps) * self.weight + self.bias
 
     def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
-        """self(residual + dropout(x)), in one op: the end of a post-norm sublayer."""
-        if self.eps_outside:
-            return self(dropout.add(x, residual))
-        p = dropout.p if dropout.training else 0.0
-        return ops.residual_layer_norm(
-            x, residual, self.weight, self.bias, p, eps=self.eps, generator=dropout.generator
-        )
+        return super().after(x, residual, dropout) if self.eps_outside else self._fused(x, residual, dropout, False)
 
     def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
-        """y = residual + dropout(x), and self(y), in one op: between two pre-norm sublayers."""
         if self.eps_outside:
-            total = dropout.add(x, residual)
-            return total, self(total)
-        p = dropout.p if dropout.training else 0.0
-        operands = x, residual, self.weight, self.bias, p
-        y, total = ops.residual_layer_norm(*operands, eps=self.eps, both=True, generator=dropout.generator)
+            return super().of_sum(x, residual, dropout)
+        y, total = self._fused(x, residual, dropout, True)
         return total, y
+
+    def _fused(self, x: Tensor, residual: Tensor, dropout: Dropout, both: bool) -> Any:
+        p, generator = dropout.p if dropout.training else 0.0, dropout.generator
+        operands = x, residual, self.weight, self.bias, p
+        return ops.residual_layer_norm(*operands, eps=self.eps, both=both, generator=generator)
 
     def extra_repr(self) -> str:
         return f"{self.features}, eps={self.eps}"
 
 
-class RMSNorm(Module):
+class RMSNorm(Norm):
     """Divides each row by its root mean square, then scales by `weight`; PyTorch's interface. Source: arXiv 1910.07467.
 
     Args:
@@ -88,15 +97,6 @@ class RMSNorm(Module):
         row = (math.prod(self.normalized_shape),)
         weight = None if self.weight is None else self.weight.reshape(row)
         return ops.rms_norm(x.reshape(x.shape[:before] + row), weight, eps).reshape(x.shape)
-
-    def after(self, x: Tensor, residual: Tensor, dropout: Dropout) -> Tensor:
-        """self(residual + dropout(x)), as LayerNorm.after."""
-        return self(dropout.add(x, residual))
-
-    def of_sum(self, x: Tensor, residual: Tensor, dropout: Dropout) -> tuple[Tensor, Tensor]:
-        """y = residual + dropout(x), and self(y), as LayerNorm.of_sum."""
-        total = dropout.add(x, residual)
-        return total, self(total)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"

@@ -181,6 +181,11 @@ def gathered(name: str) -> dict[str, Any]:
     }
 
 
+def seeded(name: str) -> dict[str, Any]:
+    """OpSpec attributes for a random op, which is called with a generator made from the argument `seed`."""
+    return {"function": with_seed(OPS[name].function), "reference": with_seed(OPS[name].reference)}
+
+
 def with_seed(function: Any) -> Any:
     """A random op called with a new generator from `seed`, so that every call draws the same numbers."""
     return lambda *args, seed=0, **kwargs: function(*args, generator=Generator(seed), **kwargs)

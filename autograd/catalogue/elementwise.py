@@ -74,24 +74,10 @@ def pair(d: Draw, low: float = -2, high: float = 2, avoid: tuple[float, ...] = (
     )
 
 
-@spec("add")
-def _add(d: Draw) -> Sample:
-    return Sample(pair(d))
-
-
-@spec("subtract")
-def _subtract(d: Draw) -> Sample:
-    return Sample(pair(d))
-
-
-@spec("multiply")
-def _multiply(d: Draw) -> Sample:
-    return Sample(pair(d))
-
-
-@spec("divide")
-def _divide(d: Draw) -> Sample:
-    return Sample(pair(d, avoid=(0.0,)))
+for _name, _avoid in {
+    "add": (), "subtract": (), "multiply": (), "logaddexp": (), "divide": ZERO, "hypot": ZERO,
+}.items():  # fmt: skip
+    spec(_name)(lambda d, avoid=_avoid: Sample(pair(d, avoid=avoid)))
 
 
 @spec("power")
@@ -106,21 +92,11 @@ def _power(d: Draw) -> Sample:
     return Sample(pair(d, 0.3, 2))
 
 
-@spec("logaddexp")
-def _logaddexp(d: Draw) -> Sample:
-    return Sample(pair(d))
-
-
 @spec("arctan2")
 def _arctan2(d: Draw) -> Sample:
     shape = d.shape()
     y, x = d.array(d.narrowed(shape), avoid=(0.0,)), d.array(d.narrowed(shape), avoid=(0.0,))
     return Sample((y, x))
-
-
-@spec("hypot")
-def _hypot(d: Draw) -> Sample:
-    return Sample(pair(d, avoid=(0.0,)))
 
 
 @spec("round", **STEP)

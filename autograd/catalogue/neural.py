@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ops import OPS
-from .draw import Draw, Sample, spec, with_seed
+from .draw import Draw, Sample, seeded, spec, with_seed
 
 
 def _along_axis(d: Draw) -> Sample:
@@ -27,12 +27,7 @@ def _layer_norm(d: Draw) -> Sample:
     return Sample((d.distinct(shape), d.array(shape[-1:]), d.array(shape[-1:])), kwargs)
 
 
-@spec(
-    "residual_layer_norm",
-    function=with_seed(OPS["residual_layer_norm"].function),
-    reference=with_seed(OPS["residual_layer_norm"].reference),
-    ulps=1000,
-)
+@spec("residual_layer_norm", **seeded("residual_layer_norm"), ulps=1000)
 def _residual_layer_norm(d: Draw) -> Sample:
     shape = (*d.shape(0, 2), d.integer(3, 5))
     kwargs = {"seed": d.integer(0, 9), "p": d.choice("p", (0.0, 0.3)), "training": d.choice("training", (True, False))}
@@ -146,34 +141,19 @@ def _bce(d: Draw) -> Sample:
     return Sample((d.array(shape, 0.1, 0.9), d.array(shape, 0, 1)), kwargs)
 
 
-@spec(
-    "dropout",
-    views=True,  # without training the result is x itself
-    function=with_seed(OPS["dropout"].function),
-    reference=with_seed(OPS["dropout"].reference),
-)
-def _dropout(d: Draw) -> Sample:
-    kwargs = {
-        "seed": d.integer(0, 9),
-        "p": d.choice("p", (0.0, 0.3, 0.5, 1.0)),
-        "training": d.choice("training", (True, True, False)),
-    }
-    return Sample((d.array(d.shape()),), kwargs)
-
-
-@spec(
-    "dropout_add",
-    function=with_seed(OPS["dropout_add"].function),
-    reference=with_seed(OPS["dropout_add"].reference),
-)
-def _dropout_add(d: Draw) -> Sample:
+def _dropped(d: Draw, arrays: int) -> Sample:
     kwargs = {
         "seed": d.integer(0, 9),
         "p": d.choice("p", (0.0, 0.3, 0.5, 1.0)),
         "training": d.choice("training", (True, True, False)),
     }
     shape = d.shape()
-    return Sample((d.array(shape), d.array(shape)), kwargs)
+    return Sample(tuple(d.array(shape) for _ in range(arrays)), kwargs)
+
+
+# Without training the result of dropout is x itself.
+spec("dropout", views=True, **seeded("dropout"))(lambda d: _dropped(d, 1))
+spec("dropout_add", **seeded("dropout_add"))(lambda d: _dropped(d, 2))
 
 
 def _bias_last(function: Any) -> Any:

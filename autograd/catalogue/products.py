@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ops import ACTIVATIONS, OPS
-from .draw import Draw, Sample, spec, with_seed
+from ..ops import ACTIVATIONS
+from .draw import Draw, Sample, seeded, spec
 
 
 @spec("matmul")
@@ -30,7 +30,7 @@ def _linear(d: Draw) -> Sample:
     return Sample((d.array((*rows, features)), d.array((outputs, features)), *bias))
 
 
-@spec("linear_relu", function=with_seed(OPS["linear_relu"].function), reference=with_seed(OPS["linear_relu"].reference))
+@spec("linear_relu", **seeded("linear_relu"))
 def _linear_relu(d: Draw) -> Sample:
     rows, features, outputs = d.shape(0, 2), d.integer(1, 3), d.integer(1, 3)
     # The weights and the bias of an output have the same sign, so that it is well above or below 0.
@@ -41,12 +41,7 @@ def _linear_relu(d: Draw) -> Sample:
     return Sample((x, weight, *bias), kwargs)
 
 
-@spec(
-    "linear_activation",
-    function=with_seed(OPS["linear_activation"].function),
-    reference=with_seed(OPS["linear_activation"].reference),
-    analytic=False,
-)
+@spec("linear_activation", **seeded("linear_activation"), analytic=False)
 def _linear_activation(d: Draw) -> Sample:
     sample, names = _linear_relu(d), tuple(name for name, row in ACTIVATIONS.items() if not row.gated)
     return Sample(sample.args, {**sample.kwargs, "activation": d.choice("activation", names)})

@@ -56,23 +56,16 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     return dispatch(Linear, (x, weight) if bias is None else (x, weight, bias))
 
 
-def _linear_relu_reference(
-    x: np.ndarray,
-    weight: np.ndarray,
-    bias: np.ndarray | None = None,
-    *,
-    dropout: float = 0.0,
-    generator: Generator | None = None,
+def _linear_activation_reference(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, *, activation: str = "relu", **dropout: Any
 ) -> np.ndarray:
-    out = _linear_reference(x, weight, bias)
-    out = np.where(out > 0, out, 0.0)
-    if dropout and generator is not None:
-        keep_mask, scale = generator.keep_mask(out.shape, dropout)
-        out = np.where(keep_mask, out * scale, 0.0)
-    return out
+    op, _, _, options = ACTIVATIONS[activation]
+    out = OPS[op.__name__].reference(_linear_reference(x, weight, bias), **options)
+    p, generator = dropout.get("dropout", 0.0), dropout.get("generator")
+    return _dropout_reference(out, p, generator=generator) if p and generator is not None else out
 
 
-@declare(_linear_relu_reference)
+@declare(_linear_activation_reference)
 def linear_relu(
     x: Any, weight: Any, bias: Any = None, *, dropout: float = 0.0, generator: Generator | None = None
 ) -> Tensor:
@@ -85,15 +78,6 @@ def linear_relu(
     Raises ValueError as `linear_activation`.
     """
     return linear_activation(x, weight, bias, dropout=dropout, generator=generator)
-
-
-def _linear_activation_reference(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, *, activation: str = "relu", **dropout: Any
-) -> np.ndarray:
-    op, _, _, options = ACTIVATIONS[activation]
-    out = OPS[op.__name__].reference(_linear_reference(x, weight, bias), **options)
-    p, generator = dropout.get("dropout", 0.0), dropout.get("generator")
-    return _dropout_reference(out, p, generator=generator) if p and generator is not None else out
 
 
 def linear_activation_plain(
