@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,31 +42,17 @@ def observe_attention(model: Module, observe: Callable[[str, AttentionCall], Non
     `name` is the layer's, such as "encoder.layers.0.self_attn". Blocks can be nested: each observer sees every call.
     All methods of attention report weights. Raises ValueError in training mode: the result would be without dropout.
     """
-    layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
-    dropping = [name for name, layer in layers.items() if layer.training and layer.dropout]
+    layers = {module: name for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
+    dropping = [name for layer, name in layers.items() if layer.training and layer.dropout]
     if dropping:
         raise ValueError(f"attention_maps: {dropping[0]} is in training mode with dropout; call eval() first")
-    before = {name: layer.__dict__.get("_observe") for name, layer in layers.items()}
-
-    def observer_of(name: str) -> Callable[[AttentionCall], None]:
-        def report(call: AttentionCall) -> None:
-            outer = before[name]
-            if outer is not None:
-                outer(call)
-            observe(name, call)
-
-        return report
-
-    for name, layer in layers.items():
-        layer.__dict__["_observe"] = observer_of(name)
+    for layer, name in layers.items():
+        layer.observers = (*layer.observers, partial(observe, name))
     try:
         yield
     finally:
-        for name, layer in layers.items():
-            if before[name] is None:
-                del layer.__dict__["_observe"]
-            else:
-                layer.__dict__["_observe"] = before[name]
+        for layer in layers:
+            layer.observers = layer.observers[:-1]
 
 
 @contextmanager
@@ -103,6 +90,9 @@ class MultiHeadAttention(Module):
     Raises ValueError if `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, if `num_heads` is not
     divisible by `kv_heads`, or for an unknown pattern.
     """
+
+    #: Called after each forward pass: see `observe_attention`.
+    observers: tuple[Callable[[AttentionCall], None], ...] = ()
 
     def __init__(
         self,
@@ -155,7 +145,6 @@ class MultiHeadAttention(Module):
             causal: a position sees itself and those before it.
             return_weights: also return the weights (batch, heads, query_length, key_length).
         """
-        observe: Callable[[AttentionCall], None] | None = self.__dict__.get("_observe")
         q, k, v = self._project(query, memory)
         by_position = {} if self.position_scores is None or memory is not None else self.position_scores.scores(q, k)
         pattern = by_position.pop("mask", None)
@@ -168,14 +157,14 @@ class MultiHeadAttention(Module):
             v,
             **settings,
             dropout=self.dropout if self.training and not return_weights else 0.0,
-            return_weights=return_weights or observe is not None,
+            return_weights=return_weights or bool(self.observers),
             method=self.method,
             deterministic=self.deterministic,
         )
-        if not return_weights and observe is None:
+        if not return_weights and not self.observers:
             return self.out_proj(ops.merge_heads(attended))
         out, weights = attended
-        if observe is not None:
+        for observe in self.observers:
             shared = self.num_heads // self.kv_heads  # report each head with the keys and values that it uses
             keys, values = (x.numpy() if shared == 1 else x.numpy().repeat(shared, axis=1) for x in (k, v))
             observe(AttentionCall(q.numpy(), keys, values, settings, weights.numpy(), out.numpy()))

@@ -73,12 +73,6 @@ def test_an_object_is_one_call() -> None:
         call(leaf([2.0]), leaf([2.0]))
 
 
-def test_gradients_are_cast_back_to_the_input() -> None:
-    x = leaf([1.0, 2.0], np.float32)
-    (x * np.ones(2)).backward(np.ones(2))
-    assert x.grad.dtype == np.float32
-
-
 def test_mixed_outputs_and_inputs_without_a_gradient() -> None:
     values, places = ops.topk(leaf([3.0, 1.0, 2.0]), 2)
     assert values.requires_grad
@@ -110,15 +104,6 @@ def test_unbroadcast_is_the_adjoint_of_broadcasting(wide, narrow) -> None:
 def test_unbroadcast_refuses_what_was_never_broadcast(wide, narrow) -> None:
     with pytest.raises(ValueError, match="is not one of"):
         unbroadcast(np.ones(wide), narrow)
-
-
-def test_float16_gradients_are_summed_in_float32() -> None:
-    x = leaf([0.0], np.float16)
-    (x + np.zeros((5000, 1), np.float16)).backward(np.ones((5000, 1), np.float16))
-    assert x.grad[0] == 5000  # float16 additions stop at 2048
-    y = leaf(np.zeros((1, 2)), np.float16)
-    (y + np.zeros((5000, 2), np.float16)).backward(np.ones((5000, 2), np.float16))
-    np.testing.assert_array_equal(y.grad, [[5000, 5000]])
 
 
 # -- the machinery that ops use ---------------------------------------------------------------------------------------

@@ -110,10 +110,3 @@ def test_optimizers_and_clipping_take_rows_as_they_would_an_array(make, features
             optimizer.step()
         assert norms[0] == pytest.approx(norms[1], rel=1e-12)
         np.testing.assert_allclose(by_rows.data, by_array.data, rtol=1e-12)
-
-
-def test_float16_rows_are_added_in_float32():
-    tensor = Tensor(np.zeros((2, 1), np.float16), requires_grad=True)
-    ops.embedding(np.zeros(4096, np.int64), tensor).sum().backward()
-    assert tensor.grad.dtype == np.float16
-    np.testing.assert_array_equal(tensor.grad, [[4096], [0]])

@@ -280,7 +280,7 @@ class Programs(RuleBasedStateMachine):
                 assert leaf.tensor.grad.flags.writeable
 
 
-LONG = settings(stateful_step_count=30, max_examples=4 * settings.default.max_examples)
+LONG = settings(stateful_step_count=30, max_examples=2 * settings.default.max_examples)
 TestPrograms = Programs.TestCase
 TestPrograms.settings = LONG
 

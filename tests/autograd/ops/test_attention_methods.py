@@ -60,16 +60,6 @@ def test_scores_of_any_size(size) -> None:
     Case(3, (61, 97), (32, 33), frozenset(["causal"]), size=size).check(np.float32, method="blocked", block_size=16)
 
 
-def test_queries_with_nothing_to_attend_to_give_zeros() -> None:
-    case = Case(0, (50, 20), (8, 8), frozenset(["causal", "key_lengths"]))  # the first 30 queries stand before all keys
-    case.options["key_lengths"] = np.array([0, 20])
-    for method in ("standard", "blocked"):
-        out, d_query, d_key, d_value = case.run(np.float32, method=method)
-        for array in (out[0], out[1, :, :30], d_query[0], d_query[1, :, :30], d_key[0], d_value[0]):
-            assert (array == 0).all()
-        assert (out[1, :, 30:] != 0).all()
-
-
 @pytest.mark.parametrize("method", ["standard", "blocked"])
 def test_weights_of_chosen_heads(method) -> None:
     case = Case(4, (61, 37), (8, 8), frozenset(RESTRICTIONS))
