@@ -23,17 +23,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 PIECE = 1 << 17
 
 
-def asks_for_plain(value: str) -> bool:
-    """Whether this value of HANDLOOM_PLAIN asks for plain code only. Raises InputError unless it is 1, 0 or empty."""
+def switched_on(variable: str, unset: bool, at_0: str, at_1: str) -> bool:
+    """Whether this environment variable is 1; `unset` if it is unset or empty. Raises InputError for other values."""
+    value = os.environ.get(variable, "")
     if value not in ("1", "0", ""):
-        raise InputError(
-            f"HANDLOOM_PLAIN is {value!r}: set it to 1 for plain implementations only, to 0 for quick ones too."
-        )
-    return value == "1"
+        raise InputError(f"{variable} is {value!r}: set it to 0 for {at_0}, to 1 for {at_1}.")
+    return value == "1" if value else unset
 
 
 #: Whether HANDLOOM_PLAIN=1 leaves out everything that is only for speed.
-PLAIN = asks_for_plain(os.environ.get("HANDLOOM_PLAIN", ""))
+PLAIN = switched_on("HANDLOOM_PLAIN", False, "quick implementations too", "plain ones only")
 
 
 def replaceable(plain: F) -> F:

@@ -8,31 +8,19 @@ keeps the machine code next to the source, or in the user's cache folder where t
 from __future__ import annotations
 
 import functools
-import os
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
 from ..backend import array_module
+from ..quick import switched_on
 
 #: Smaller arrays are left to NumPy: they stay in the cache between its calls.
 MIN_ARRAY_SIZE = 1 << 14
 
 
-def allowed(variable: str, without: str, with_it: str) -> bool:
-    """Whether this environment variable, 1 if unset, allows an optional library that is installed.
-
-    Raises InputError unless it is 1, 0 or empty.
-    """
-    value = os.environ.get(variable, "")
-    if value not in ("1", "0", ""):
-        raise InputError(f"{variable} is {value!r}: set it to 0 for {without}, to 1 for {with_it}.")
-    return value != "0"
-
-
-_allowed = allowed("HANDLOOM_COMPILED", "NumPy's calls only", "loops too")
+_allowed = switched_on("HANDLOOM_COMPILED", True, "NumPy's calls only", "loops too")
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import blas_of_numpy
-from .compiled import allowed
+from ..quick import switched_on
 from .parallel import pieces
 
 #: Multiplications below which a product is left to NumPy: MKL's kernels gain less than the 5 microseconds of the call.
@@ -35,7 +35,7 @@ _INTS_OF_32_BITS, _SEQUENTIAL, _AVX2, _STRICT = 0, 1, 10, 0x10000
 _FARTHEST = 2**31 - 1  # numbers from one row to the next: a C int
 _LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}  # of the functions' names
 
-_allowed = allowed("HANDLOOM_MKL", "NumPy's products only", "MKL's too")
+_allowed = switched_on("HANDLOOM_MKL", True, "NumPy's products only", "MKL's too")
 
 
 def _file() -> Path | None:

@@ -14,7 +14,7 @@ import pytest
 from handloom.autograd import Generator, Tensor, checkpoint, draw_graph, explain, is_plain, ops, plain
 from handloom.autograd.catalogue import CATALOGUE, Sample
 from handloom.autograd.ops.registry import ORDER
-from handloom.autograd.quick import asks_for_plain
+from handloom.autograd.quick import switched_on
 from handloom.errors import InputError
 from tests.autograd.ops import test_whole_range as whole_range
 from tests.support.forms import (
@@ -146,10 +146,13 @@ def test_the_environment_asks_for_plain_forms() -> None:
         assert done.stdout.strip() == expected, done.stderr
 
 
-def test_other_values_in_the_environment_are_refused() -> None:
-    with pytest.raises(InputError, match="HANDLOOM_PLAIN is 'yes': set it to 1"):
-        asks_for_plain("yes")
-    assert [asks_for_plain(value) for value in ("1", "0", "")] == [True, False, False]
+def test_an_environment_variable_is_1_or_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, unset, expected in (("1", False, True), ("0", True, False), ("", True, True), ("", False, False)):
+        monkeypatch.setenv("HANDLOOM_LOOM", value)
+        assert switched_on("HANDLOOM_LOOM", unset, "less", "more") is expected
+    monkeypatch.setenv("HANDLOOM_LOOM", "yes")
+    with pytest.raises(InputError, match="HANDLOOM_LOOM is 'yes': set it to 0 for less, to 1 for more"):
+        switched_on("HANDLOOM_LOOM", False, "less", "more")
 
 
 @pytest.mark.parametrize("name", names_with("cpu", "standard"))
