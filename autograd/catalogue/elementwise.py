@@ -74,10 +74,10 @@ def pair(d: Draw, low: float = -2, high: float = 2, avoid: tuple[float, ...] = (
     )
 
 
-for _name, _avoid in {
-    "add": (), "subtract": (), "multiply": (), "logaddexp": (), "divide": ZERO, "hypot": ZERO,
-}.items():  # fmt: skip
-    spec(_name)(lambda d, avoid=_avoid: Sample(pair(d, avoid=avoid)))
+for _name in ("add", "subtract", "multiply", "logaddexp"):
+    spec(_name)(lambda d: Sample(pair(d)))
+for _name in ("divide", "hypot"):
+    spec(_name)(lambda d: Sample(pair(d, avoid=ZERO)))
 
 
 @spec("power")
