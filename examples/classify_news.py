@@ -62,11 +62,7 @@ def main() -> None:
     if arguments.checkpoint:
         classifier = Classifier.load(arguments.checkpoint, [TASK])
         use(arguments, lambda text: print(classifier.best(text), flush=True))
-    else:
-        train(arguments)
-
-
-def train(arguments: Any) -> None:
+        return
     data = in_turn(lambda: load_news(arguments.data, descriptions=arguments.descriptions, categories=True))
     print(data.summary(), *data.notes, sep="\n")
     parts = {

@@ -96,26 +96,10 @@ def parse_arguments() -> Any:
 
 def main() -> None:
     arguments = parse_arguments()
-    if not arguments.checkpoint:
-        train(arguments)
+    if arguments.checkpoint:
+        writer = Writer.load(arguments.checkpoint, [TASK])
+        use(arguments, lambda prompt: show_continuations(writer, prompt, arguments))
         return
-    writer = Writer.load(arguments.checkpoint, [TASK])
-    use(arguments, lambda prompt: show_continuations(writer, prompt, arguments))
-
-
-def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
-    """The data with the round trips of --augment at the end of the training text."""
-    ways = ("en", "fr"), ("fr", "en")
-    forth, back = (
-        Translator.load(run, [f"translation from {source} to {target}"])
-        for run, (source, target) in zip(arguments.augment, ways, strict=True)
-    )
-    more, note = round_trips(data.train, forth, back, share=arguments.augment_share, seed=arguments.seed)
-    print(note)
-    return dataclasses.replace(data, train=f"{data.train}\n\n{more}")
-
-
-def train(arguments: argparse.Namespace) -> None:
     data = in_turn(lambda: load_text_data(arguments.data))
     print(data.summary(), *data.notes, sep="\n")
     own = language_model_preset(arguments.preset, data.name)
@@ -142,6 +126,18 @@ def train(arguments: argparse.Namespace) -> None:
         return show(writer, task, cells(task), rows, run, arguments)
 
     train_and_report(arguments, "generate_text", data, make_task, Writer, TASK, test=test, report=report, cells=cells)
+
+
+def augmented(data: TextData, arguments: argparse.Namespace) -> TextData:
+    """The data with the round trips of --augment at the end of the training text."""
+    ways = ("en", "fr"), ("fr", "en")
+    forth, back = (
+        Translator.load(run, [f"translation from {source} to {target}"])
+        for run, (source, target) in zip(arguments.augment, ways, strict=True)
+    )
+    more, note = round_trips(data.train, forth, back, share=arguments.augment_share, seed=arguments.seed)
+    print(note)
+    return dataclasses.replace(data, train=f"{data.train}\n\n{more}")
 
 
 def show(writer: Writer, task: LanguageModelling, cells: dict, rows: list[dict], run: RunFolder, arguments: Any) -> str:
