@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from handloom.errors import InputError
 from handloom.train.report import compare
 from handloom.train.runs.folder import RunFolder
+from tests.support.examples import Example
 
 
 def make_run(path, seed: int, losses: list[float]) -> None:
@@ -23,11 +21,9 @@ def make_run(path, seed: int, losses: list[float]) -> None:
 def test_a_table_and_a_picture(tmp_path) -> None:
     make_run(tmp_path / "a", 0, [3.0, 2.0, 2.5])
     make_run(tmp_path / "b", 1, [3.0, 1.0])
-    command = [sys.executable, "-W", "error", "-m", "handloom.train.report", "a", "b", "--table", "t.md"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    out = Example("handloom.train.report", tmp_path).succeeds("a", "b", "--table", "t.md")
     table = (tmp_path / "t.md").read_text()
-    assert table in done.stdout
+    assert table in out
     assert table.splitlines()[0].split(" | ") == [
         "| run", "seed", "steps", "training loss", "best validation loss", "at step", "accuracy there", "tokens/s |"
     ]  # fmt: skip

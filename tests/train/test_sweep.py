@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +14,8 @@ from handloom.train.runs.folder import read_metrics
 from handloom.train.runs.locks import folder_lock
 from handloom.train.runs.saves import SavedStates
 from handloom.train.sweep import cell_command, grid_cells
-from tests.train.test_distributed import ENVIRONMENT, MPIRUN, needs_mpi
+from tests.support.examples import Done, Example
+from tests.support.ranks import MPIRUN, needs_mpi, run
 
 pytestmark = pytest.mark.slow
 
@@ -47,10 +46,11 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def sweep(folder: Path, *launcher: str) -> subprocess.CompletedProcess:
-    grids = ["--grid", "seed=0,1", "--grid", "set.dropout=0.5,0.1"]
-    command = [*launcher, sys.executable, "-m", "handloom.train.sweep", "--out", "out", *grids, "--", "script.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=ENVIRONMENT, timeout=200)
+WORDS = ["--out", "out", "--grid", "seed=0,1", "--grid", "set.dropout=0.5,0.1", "--", "script.py"]
+
+
+def sweep(folder: Path, *words: str) -> Done:
+    return Example("handloom.train.sweep", folder).run(*(words or WORDS))
 
 
 def calls(folder: Path) -> list[str]:
@@ -63,12 +63,12 @@ ALL = ["0 dropout=0.1", "0 dropout=0.5", "1 dropout=0.1", "1 dropout=0.5"]
 def test_a_sweep_goes_on_where_it_was(folder) -> None:
     (folder / "broken").touch()
     first = sweep(folder)
-    assert first.returncode == 2
-    assert "2 of 4 cells failed: seed=1,set.dropout=0.5, seed=1,set.dropout=0.1" in first.stderr
+    assert first.code == 2
+    assert "2 of 4 cells failed: seed=1,set.dropout=0.5, seed=1,set.dropout=0.1" in first.err
     assert "broken" in (folder / "out/seed=1,set.dropout=0.1.log").read_text()
     assert calls(folder) == ALL[:2]
     (folder / "broken").unlink()
-    second = sweep(folder)
+    second = run([sys.executable, "-m", "handloom.train.sweep", *WORDS], folder)
     assert second.returncode == 0, second.stderr
     assert "4 cells, 2 finished before" in second.stdout
     assert calls(folder) == ALL
@@ -83,13 +83,13 @@ def test_a_sweep_goes_on_where_it_was(folder) -> None:
     assert (folder / "out/comparison.png").stat().st_size > 5000
     assert "hello from the cell" not in second.stdout
     third = sweep(folder)
-    assert "4 finished before" in third.stdout
+    assert "4 finished before" in third.out
     assert calls(folder) == ALL
 
 
 @needs_mpi
 def test_over_several_processes(folder) -> None:
-    done = sweep(folder, str(MPIRUN), "-n", "3")
+    done = run([str(MPIRUN), "-n", "3", sys.executable, "-m", "handloom.train.sweep", *WORDS], folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert calls(folder) == ALL
     assert len(read_metrics(folder / "out/cells.jsonl")) == 4
@@ -100,8 +100,8 @@ def test_two_sweeps_in_one_folder(folder) -> None:
     (folder / "out").mkdir()
     with folder_lock(folder / "out"):
         done = sweep(folder)
-    assert done.returncode == 2
-    assert "out is in use by another process" in done.stderr
+    assert done.code == 2
+    assert "out is in use by another process" in done.err
     assert not (folder / "calls").exists()
 
 
@@ -130,8 +130,7 @@ def test_grids() -> None:
 
 
 def test_a_script_that_is_not_there(tmp_path) -> None:
-    command = [sys.executable, "-m", "handloom.train.sweep", "--out", "out", "--grid", "seed=0", "--", "none.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ})
-    assert done.returncode == 2
-    assert "none.py does not exist. Put -- before it" in done.stderr
+    done = sweep(tmp_path, "--out", "out", "--grid", "seed=0", "--", "none.py")
+    assert done.code == 2
+    assert "none.py does not exist. Put -- before it" in done.err
     assert not (tmp_path / "out").exists()
