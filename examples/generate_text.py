@@ -26,7 +26,7 @@ from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
 from handloom.train.cli.generation import show_continuations, strategy_of
 from handloom.train.cli.options import share
-from handloom.train.cli.training import preset_of, set_values
+from handloom.train.cli.training import changed, preset_of
 from handloom.train.data.running_text import TEXT_NAMES, TextData, load_text_data
 from handloom.train.distributed import find_process_group, in_turn
 from handloom.train.runs.folder import RunFolder
@@ -103,7 +103,7 @@ def main() -> None:
     data = in_turn(lambda: load_text_data(arguments.data))
     print(data.summary(), *data.notes, sep="\n")
     own = language_model_preset(arguments.preset, data.name)
-    preset, baseline = preset_of(arguments, own), set_values(arguments, own).for_baselines()
+    preset, baseline = preset_of(arguments, own), changed(own, arguments.set).for_baselines()
     if arguments.steps:
         baseline = dataclasses.replace(baseline, steps=arguments.steps)
 

@@ -212,11 +212,11 @@ def test_a_signal_at_any_moment_changes_nothing(straight, tmp_path, monkeypatch,
 
 
 # The fifth file to be renamed, of the second save, sends a signal to the process.
-SIGNALLED = """
-import itertools, os, sys
-from tests.support.small_run import main
+SIGNALLED = f"""
+import itertools, os, runpy, sys
 from handloom.train.cli.command_line import run_main
 
+main = runpy.run_path({str(SCRIPT)!r})["main"]
 number, files = int(sys.argv.pop()), itertools.count(1)
 sys.addaudithook(lambda event, _: event == "os.rename" and next(files) == 5 and os.kill(os.getpid(), number))
 run_main(main)

@@ -105,35 +105,43 @@ def run_options(arguments: Any) -> dict[str, Any]:
 
 
 def preset_of(arguments: Any, preset: AnyPreset) -> AnyPreset:
-    """The preset with the changes of --set and of the flags.
+    """The preset with the changes of --set, of --positions where there is one, and of the flags.
 
-    Raises InputError as `set_values`, or for a flag that has no effect with the other options.
+    Raises InputError as `changed`, or for a change that has no effect with the other options.
     """
-    made = set_values(arguments, preset)
-    changes: dict[str, Any] = {}
+    own = {"positions": arguments.positions} if getattr(arguments, "positions", None) else {}
+    made = changed(preset, [*arguments.set, *(f"{name}={value}" for name, value in own.items())])
+    typed = {setting.partition("=")[0] for setting in arguments.set}
     defaults = {field.name: field.default for field in dataclasses.fields(preset)}
-    for name, (_, flag) in settings(type(preset)).items():
-        default = None if flag is None else _default(flag, defaults[name])
+    flags = {name: flag for name, (_, flag) in settings(type(preset)).items() if flag is not None}
+    changes: dict[str, Any] = {}
+    for name, flag in flags.items():
+        default = _default(flag, defaults[name])
         value = getattr(arguments, name, default)
-        if flag is not None and value != default:
+        if value != default:
             changes[name] = value * getattr(made, name) if flag.times else value
     made = dataclasses.replace(made, **changes)
-    if made.schedule == "noam" and "lr" in changes:
-        raise InputError("The noam schedule does not use --lr: leave it out, or choose another --schedule.")
-    typed = {setting.partition("=")[0] for setting in arguments.set}
+    if getattr(arguments, "resume", None) is not None:  # some options may then be changed
+        return made
+    for name in sorted(typed & arguments.given & flags.keys()):
+        if not flags[name].times:
+            raise InputError(f"--set {name} and {option_of(name)} set the same value: leave out one of them.")
     for name, idle, why in _idle(arguments, made):
-        if idle and name in typed | changes.keys() and not _resumes(arguments):
+        if idle and name in typed | own.keys() | changes.keys():
             raise InputError(f"{f'--set {name}' if name in typed else option_of(name)} has no effect: {why}.")
     return made
 
 
-def _resumes(arguments: Any) -> bool:
-    """Whether a run is resumed: some of its options may then be changed."""
-    return getattr(arguments, "resume", None) is not None
-
-
 def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
     """For each option that may have no effect: its name, whether it has none here, and why."""
+    for name in sorted(MODEL_FIELDS | {"tied"}):
+        yield name, bool(arguments.init), "the model of --init has its own. Leave it out"
+    yield "vocab_size", bool(arguments.teacher), "no tokens are learned, those of the --teacher are used. Leave it out"
+    characters = getattr(arguments, "tokenizer", "") == "character"
+    yield "vocab_size", characters, "no tokens are learned, the text determines the characters. Leave it out"
+    noam, cure = made.schedule == "noam", "Leave it out, or choose another --schedule"
+    yield "lr", noam, f"the schedule noam does not use it. {cure}"
+    yield "lr_factor", not noam, f"only the schedule noam uses it. {cure}"
     for name in ("betas", "eps"):
         yield name, made.optimizer == "sgd", "sgd does not use it, only Adam does. Leave it out"
     yield "average", made.ema is not None, "--ema averages the weights already. Leave out one of them"
@@ -142,40 +150,12 @@ def _idle(arguments: Any, made: Preset) -> Iterator[tuple[str, bool, str]]:
         yield "epochs", made.steps is not None, "the number of steps is given. Leave out one of them"
         own_words = bool(arguments.teacher or arguments.init)
         yield "min_frequency", own_words, "--teacher and --init bring their own vocabulary. Leave it out"
-    else:
-        yield "tied", bool(arguments.init), "the model of --init has its own. Leave it out"
     if isinstance(made, LanguageModelPreset):
         yield "pad_to", True, "all windows of a text have the same length. Leave it out"
         yield "recurrent_steps", arguments.steps is not None, "--steps is for all models. Leave out one of them"
         recurrent = getattr(arguments, "table", "baselines") == "baselines"
         for name in ("recurrent_size", "recurrent_embedding", "recurrent_steps", "recurrent_lr"):
             yield name, not recurrent, "only --table baselines has recurrent models. Leave it out"
-
-
-def set_values(arguments: Any, preset: AnyPreset) -> AnyPreset:
-    """The preset with the changes of --set and, if given, --positions.
-
-    Raises InputError as `changed`, or for a change that has no effect with the other options.
-    """
-    positions = getattr(arguments, "positions", None)
-    made = changed(preset, [*arguments.set, *([f"positions={positions}"] if positions else [])])
-    names = {setting.partition("=")[0] for setting in arguments.set}
-    same = {name for name, (_, flag) in settings(type(preset)).items() if flag is not None and not flag.times}
-    for name in () if _resumes(arguments) else sorted(names & arguments.given & same):
-        raise InputError(f"--set {name} and {option_of(name)} set the same value: leave out one of them.")
-    if arguments.init and positions:
-        raise InputError(f"--positions {positions}: the model of --init has its own. Leave it out.")
-    if arguments.init and (own := sorted(names & MODEL_FIELDS)):
-        raise InputError(f"--set {own[0]}: the model of --init has its own. Leave it out.")
-    own_tokens = not (arguments.teacher or arguments.init) and getattr(arguments, "tokenizer", "") != "character"
-    if "vocab_size" in names and not own_tokens:
-        reason = "those of the --teacher are used" if arguments.teacher else "the text determines the characters"
-        raise InputError(f"--set vocab_size: no tokens are learned, {reason}. Leave it out.")
-    schedule = arguments.schedule or made.schedule
-    useless = "lr" if schedule == "noam" else "lr_factor"
-    if useless in names:
-        raise InputError(f"--set {useless} has no effect with the schedule {schedule}. Choose another --schedule.")
-    return made
 
 
 def changed(preset: AnyPreset, values: Sequence[str]) -> AnyPreset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -57,14 +58,7 @@ def make_schedule(preset: Preset, steps: int) -> Schedule:
 
 def update_options(preset: Preset) -> UpdateOptions:
     """The options of an update."""
-    return UpdateOptions(
-        clip_norm=preset.clip_norm,
-        accumulate=preset.accumulate,
-        ema=preset.ema,
-        precision=preset.precision,
-        name_overflows=preset.name_overflows,
-        graphs=preset.graphs,
-    )
+    return UpdateOptions(**{field.name: getattr(preset, field.name) for field in dataclasses.fields(UpdateOptions)})
 
 
 def make_validation(preset: Preset, batches: Iterable[Any], epoch: int, steps: int) -> Validation:

@@ -25,23 +25,11 @@ def test_changed_values() -> None:
     ("setting", "message"),
     [
         ("d_modell=3", "the preset has no 'd_modell'. It has .*d_model"),
-        ("d_model", "must be a whole number from 1 to 1,000,000. The preset has 32"),
         ("d_model=1e3", "must be a whole number"),
         ("steps=0", "must be a whole number from 1"),
-        ("warmup=-1", "must be a whole number from 0"),
-        ("layers=10000000", "from 1 to 1,000"),
         ("norm_first=maybe", "must be true or false"),
         ("betas=0.9", "must be 2 values"),
-        ("betas=2,3", "each a number from 0 to below 1"),
-        ("lr=nan", "must be a number above 0, or none"),
-        ("weight_decay=-1", "must be a number from 0 on, or none"),
-        ("eps=-1", "must be a number above 0"),
-        ("clip_norm=0", "must be a number above 0, or none"),
-        ("lr_factor=0", "must be a number above 0"),
-        ("dropout=1", "to below 1"),
-        ("label_smoothing=2", "to below 1"),
         ("schedule=sinus", "must be one of noam, constant"),
-        ("activation=swigloo", "must be one of relu, gelu"),
         ("pattern=local", "must be full, local:SIZE or strided:SIZE"),
     ],
 )
@@ -58,16 +46,16 @@ def test_a_value_given_twice() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"set": ["lr=0.1"]}, "--set lr has no effect with the schedule noam"),
-        ({"set": ["lr_factor=2"], "schedule": "cosine"}, "--set lr_factor has no effect with the schedule cosine"),
+        ({"set": ["lr=0.1"]}, "--set lr has no effect: the schedule noam does not use it"),
+        ({"set": ["lr_factor=2"], "schedule": "cosine"}, "--set lr_factor has no effect: only the schedule"),
         ({"set": ["weight_decay=0.1"], "weight_decay": 0.2}, "--set weight_decay and --weight-decay set the same"),
         ({"set": ["steps=5"], "steps": 5}, "--set steps and --steps set the same value"),
         ({"set": ["positions=none"], "positions": "alibi"}, "positions is given twice"),
         ({"set": ["vocab_size=500"], "teacher": "run"}, "no tokens are learned, those of the --teacher"),
-        ({"set": ["max_length=9", "d_model=16"], "init": "run"}, "--set d_model: the model of --init has its own"),
-        ({"set": ["vocab_size=500"], "init": "run"}, "--set vocab_size: the model of --init has its own"),
-        ({"set": [], "lr": 0.1}, "leave it out, or choose another --schedule"),
-        ({"set": [], "positions": "alibi", "init": "run"}, "--positions alibi: the model of --init has its own"),
+        ({"set": ["max_length=9", "d_model=16"], "init": "run"}, "--set d_model has no effect: the model of --init"),
+        ({"set": ["vocab_size=500"], "init": "run"}, "--set vocab_size has no effect: the model of --init"),
+        ({"set": [], "lr": 0.1}, "--lr has no effect: .* or choose another --schedule"),
+        ({"set": [], "positions": "alibi", "init": "run"}, "--positions has no effect: the model of --init"),
         ({"set": ["vocab_size=500"], "tokenizer": "character"}, "the text determines the characters"),
     ],
 )
@@ -147,14 +135,6 @@ def test_every_flag_changes_its_field() -> None:
         assert getattr(changed_one, name) == expected, name
         seen.add(name)
     assert seen >= {"lr", "steps", "graphs", "patience", "accumulate", "ema"}
-
-
-def test_flags_have_the_bounds_of_their_fields() -> None:
-    for typed in ("--lr=0", "--lr=nan", "--ema=1", "--accumulate=0", "--weight-decay=-1", "--steps=0", "--keep=x"):
-        with pytest.raises(InputError, match=f"{typed.partition('=')[0]}: '.*': it must be "):
-            parse(SMOKE, typed)
-    with pytest.raises(InputError, match="invalid choice"):
-        parse(SMOKE, "--optimizer=adamm")
 
 
 def test_help_is_made_of_the_fields() -> None:
