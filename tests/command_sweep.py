@@ -162,10 +162,8 @@ def texts() -> Iterator[Case]:
         yield Case(program, [*use, "--interactive"], stdin=b"The dog\nsch\xf6n\n", note="asked")
         for folder in ("nowhere", "en.txt", ".", "", "x" * 300, f"{program}/config.json"):
             yield Case(program, ["--checkpoint", folder, "The dog"])
-    extremes = "--temperature 1e-300 | --temperature 1e300 | --top-k 1000000000 | --top-p 1e-300 | --seed 1000000000 | "
-    for typed in each(f"{extremes} --repetition-penalty 100 | --no-repeat-ngram 1000000000"):
+    for typed in each("--temperature 1e-300 | --temperature 1e300 | --top-p 1e-300 | --repetition-penalty 100"):
         yield Case("generate_text", ["--checkpoint", "generate_text", "--length", "20", *typed, "The dog"], 0)
-        yield Case("translate_de_en", ["--checkpoint", "translate_de_en", "--sample", *typed, "Der Hund"], 0)
     for typed in each("--length-penalty 100 | --coverage-penalty 100 | --beam 1000 | --max-length 999999999"):
         yield Case("translate_de_en", ["--checkpoint", "translate_de_en", *typed, "Der Hund"], 0)
 
@@ -266,18 +264,14 @@ def run_files() -> Iterator[Case]:
 #: The programs that are not examples of a report: a beginning, and what may follow it.
 PROGRAMS = {
     "compare_attention --preset smoke --out new":
-        "--seed -1 | --steps 0 | --batch 0 | --lengths 0 | --lengths | --lengths 999999999 | --data nothing | "
-        "--device tpu | --preset x | --nonsense | --out en.txt | --out classify_news | --out= | --document 0 | "
-        "--table x | --table lengths --steps 3 | --table training --lengths 64 | --batch 999999999",
+        "--steps 0 | --lengths | --lengths 999999999 | --data nothing | --device tpu | --out en.txt | --document 0 | "
+        "--out classify_news | --table lengths --steps 3 | --table training --lengths 64 | --batch 999999999",
     "explore_tokenizer en.txt --vocab-size 270 --out new":
-        "--pattern ( | --pattern= | --vocab-size 0 | --vocab-size x | --vocab-size 3 | --out en.txt | nothing | . | "
-        "--out classify_news | --nonsense",
+        "--pattern ( | --pattern= | --vocab-size 3 | --out en.txt | nothing | . | --out classify_news",
     "report":
-        "| nothing | en.txt | . | classify_news --picture en.txt/x.png | classify_news --picture nowhere/x.png | "
-        "classify_news --table . | --nonsense",
+        "| nothing | en.txt | . | classify_news --picture en.txt/x.png | classify_news --table . | --nonsense",
     "sweep":
-        "| --out s | --out s --grid x -- x.py | --out s --grid a=1 -- x | --nonsense | "
-        "--out en.txt --grid a=1 -- en.txt",
+        "| --out s --grid x -- x.py | --out s --grid a=1 -- x | --nonsense | --out en.txt --grid a=1 -- en.txt",
 }  # fmt: skip
 
 
