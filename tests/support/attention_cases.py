@@ -17,7 +17,12 @@ RESTRICTIONS = ("causal", "window", "key_lengths", "mask", "bias", "alibi")
 
 
 class Case:
-    """Inputs and conditions that follow from a seed. `size` is that of the inputs, numbers around zero."""
+    """Inputs and conditions that follow from a seed.
+
+    Args:
+        size: that of the inputs, numbers around zero.
+        stacked: batch rows and heads.
+    """
 
     def __init__(
         self,
@@ -27,9 +32,10 @@ class Case:
         chosen: frozenset[str] = frozenset(),
         *,
         size: float = 1.0,
+        stacked: tuple[int, int] = (2, 2),
     ):
         rng = np.random.default_rng(seed)
-        (queries, keys), (head_dim, value_dim), batch, heads = lengths, widths, 2, 2
+        (queries, keys), (head_dim, value_dim), (batch, heads) = lengths, widths, stacked
         self.shape = (batch, heads, queries, keys)
         shapes = (batch, heads, queries, head_dim), (batch, heads, keys, head_dim), (batch, heads, keys, value_dim)
         self.arrays = [rng.standard_normal(shape) * size for shape in shapes]

@@ -17,17 +17,17 @@ from tests.support.attention_cases import RESTRICTIONS, Case, sparse_case
 from tests.support.emulated_attention import WithPartOfTheKeys, in_place
 from tests.support.emulated_kernels import SHARED_MEMORY, emulated_loader, thread_order
 from tests.support.fake_cupy import kernels
-from tests.support.kernel_mutants import KernelMutant
+from tests.support.kernel_mutants import KernelMutant, each, tests_of
 
 HALF, SINGLE = np.float16, np.float32
 
 
 @cache
-def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int | tuple[int, int] = 32, seed: int = 7, deterministic: bool = False, **options: Any) -> Callable[[Any], None]:
+def attention(dtype: Any, lengths: tuple[int, int], *chosen: str, width: int | tuple[int, int] = 32, seed: int = 7, deterministic: bool = False, stacked: tuple[int, int] = (2, 2), **options: Any) -> Callable[[Any], None]:
     """Output and gradients of one call against the plain path; with dropout against the composed ops."""
 
     def check(_device: Any) -> None:
-        case = Case(seed, lengths, width if isinstance(width, tuple) else (width, width), frozenset(chosen))
+        case = Case(seed, lengths, width if isinstance(width, tuple) else (width, width), frozenset(chosen), stacked=stacked)
         case.options |= {key: value for key, value in options.items() if key != "dropout"}
         own = AttentionKernels(emulated_loader(checked=kernels.checked), SHARED_MEMORY)
         with in_place(own), thread_order(kernels.seed):
@@ -89,6 +89,7 @@ WIDE_FIXED_ORDER = attention(HALF, (70, 40), width=128, deterministic=True)
 FORWARD, BACKWARD = "attention_forward.cu", "attention_backward.cu"
 
 # fmt: off
+FAR_HEADS = each(tests_of("kernels/test_far_blocks").test_batch_rows_and_heads_far_down)
 ATTENTION_MUTANTS = [
     KernelMutant("barriers and copies", FORWARD, "__syncthreads();  // this block of K", "// this block of K", BLOCKS),
     KernelMutant("barriers and copies", FORWARD, "__syncthreads();  // V has arrived", "// V has arrived", BLOCKS),
@@ -175,6 +176,9 @@ ATTENTION_MUTANTS = [
     KernelMutant("limits", FORWARD, "bias + batch * bias_batch + head * bias_head", "bias + batch * bias_batch + head * int(bias_head)", FAR_APART_EXTRAS),
     KernelMutant("limits", BACKWARD, "target = matrix + (first + row) * stride", "target = matrix + int((first + row) * stride)", FAR_APART),
     KernelMutant("limits", BACKWARD, "head * g_head + i * g_row;", "head * g_head + int(i * g_row);", FAR_APART),
+    KernelMutant("limits", BACKWARD, "if (sums) sums += static_cast<long long>(batch * heads + head) *", "if (sums) sums += (batch * heads + head) *", FAR_HEADS),
+    KernelMutant("limits", BACKWARD, "static_cast<long long>(batch * gridDim.y + head)", "(batch * gridDim.y + head)", FAR_HEADS),
+    KernelMutant("of real kernels", BACKWARD, "pairs.first_key(q0) / BLOCK * BLOCK", "pairs.first_key(q0)", attention(HALF, (203, 203), window=30, dropout=0.3, deterministic=True)),
     KernelMutant("PTX", FORWARD, "ldmatrix.sync.aligned.m8n8.x4.trans.shared", "ldmatrix.sync.aligned.m8n8.x4.shared", PLAIN),
     KernelMutant("PTX", FORWARD, "ldmatrix.sync.aligned.m8n8.x4.shared", "ldmatrix.sync.aligned.m8n8.x4.trans.shared", PLAIN),
     KernelMutant("PTX", FORWARD, "x4.shared.b16 {%0, %1, %2, %3}", "x4.shared.b16 {%0, %2, %1, %3}", PLAIN),

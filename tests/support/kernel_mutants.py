@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import inspect
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,16 +23,22 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+import pytest
+
+from handloom.autograd.gradcheck import planting
 from handloom.autograd.kernels import loading
 from tests.support.cuda_emulator import compiler_missing
-from tests.support.fake_cupy import installed, kernels
+from tests.support.fake_cupy import forget_kernels, installed, kernels
 
 MODES = ((0, False), (1, False), (2, True))  # seed, checked
 
 
 @dataclass(frozen=True)
 class KernelMutant:
-    """`old` becomes `new` in `file`; `check`, a test that takes the device's namespace, must notice."""
+    """`old` becomes `new` in `file`; `check`, a test that takes the device's namespace, must notice.
+
+    `file`: of CUDA C++, or on the host's side a function, as `gradcheck.planting` names them.
+    """
 
     kind: str
     file: str
@@ -43,23 +51,28 @@ class KernelMutant:
         return f"{self.kind:22} {self.file:20} {old!r} -> {new!r}"
 
 
+@functools.cache
 def tests_of(name: str) -> ModuleType:
-    """A test module of the kernels, which is in no package."""
-    path = Path(__file__).parents[1] / "autograd" / "kernels" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"kernel_{name}", path)
+    """A test module of tests/autograd, which is no package."""
+    path = Path(__file__).parents[1] / "autograd" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"mutants_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def each(test: Any, *cases: tuple[Any, ...]) -> Any:
-    """The test for several cases, as one check."""
+    """The test for several cases, its first arguments, as one check: the fixtures follow by their names."""
+    names = list(inspect.signature(test).parameters)
 
     def check(device: Any) -> None:
-        for case in cases:
-            test(*case, device)
+        for case in cases or [()]:
+            with pytest.MonkeyPatch.context() as monkeypatch, tempfile.TemporaryDirectory() as folder:
+                fixtures = dict.fromkeys(("device", "cuda", "fake_cupy"), device)
+                fixtures |= {"monkeypatch": monkeypatch, "tmp_path": Path(folder)}
+                test(*case, *(fixtures[name] for name in names[len(case) :]))
 
     return functools.wraps(test)(check)
 
@@ -67,46 +80,43 @@ def each(test: Any, *cases: tuple[Any, ...]) -> Any:
 @contextmanager
 def planted(mutant: KernelMutant) -> Iterator[None]:
     """Whoever loads the file within the block gets the changed text. ValueError unless `old` occurs once."""
-    read = loading.read_source
+    if ":" in mutant.file:
+        forget_kernels()
+        with planting.planted(mutant.file, mutant.old, mutant.new):
+            yield
+        return
+    read, text = loading.read_source, loading.read_source(mutant.file)
+    if text.count(mutant.old) != 1:
+        raise ValueError(f"{mutant}: the text to replace occurs {text.count(mutant.old)} times")
 
     def changed(file: Any) -> str:
-        text = read(file)
-        if file != mutant.file:
-            return text
-        if text.count(mutant.old) != 1:
-            raise ValueError(f"{mutant}: the text to replace occurs {text.count(mutant.old)} times")
-        return text.replace(mutant.old, mutant.new)
+        return text.replace(mutant.old, mutant.new) if file == mutant.file else read(file)
 
-    _forget()
+    forget_kernels()
     try:
         with mock.patch.object(loading, "read_source", changed):
             yield
     finally:
-        _forget()
-
-
-def _forget() -> None:
-    loading._load_kernel.cache_clear()
-    loading._load.cache_clear()
+        forget_kernels()
 
 
 def examine(check: Callable[[Any], None]) -> None:
     """Run a check in every mode. Raises what it raises."""
     try:
-        with installed() as cupy, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # NaN is what many bugs end in
-            for kernels.seed, kernels.checked in MODES:
+        for kernels.seed, kernels.checked in MODES:
+            with installed() as cupy, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # NaN is what many bugs end in
                 check(cupy)
     finally:
         kernels.seed, kernels.checked = 0, False
 
 
-def failure(mutant: KernelMutant) -> AssertionError | None:
+def failure(mutant: KernelMutant) -> BaseException | None:
     """What the tests or the emulator say of a planted bug; None if it goes unnoticed."""
     with planted(mutant):
         try:
             examine(mutant.check)
-        except AssertionError as error:
+        except (Exception, pytest.fail.Exception) as error:  # whatever it is, the bug has been noticed
             return error
     return None
 
@@ -123,7 +133,7 @@ def main(parts: list[str]) -> int:
     for mutant in chosen:
         noticed = failure(mutant)
         caught += noticed is not None
-        said = "ESCAPED" if noticed is None else f"caught: {getattr(noticed, 'kind', 'wrong result')}"
+        said = "ESCAPED" if noticed is None else f"caught: {getattr(noticed, 'kind', type(noticed).__name__)}"
         print(f"{said:28} {mutant}", flush=True)
     print(f"caught {caught} of {len(chosen)}")
     return int(caught < len(chosen))

@@ -1,0 +1,105 @@
+"""Bugs on the host's side of a launch, in the table of tests/support/kernel_mutant_list.py."""
+
+# ruff: noqa: E501  (one bug a line: its kind, what becomes what, who must notice)
+
+from __future__ import annotations
+
+from tests.support.attention_mutants import DROPOUT, EVERYTHING, HALF, attention
+from tests.support.kernel_mutants import KernelMutant, each, tests_of
+
+_graphs, _products, _fused, _update = (tests_of(f"kernels/test_{name}") for name in ("graphs", "products", "fused", "update"))
+_attention, _blocks = tests_of("kernels/test_attention_kernels"), tests_of("kernels/test_last_block")
+_gpus, _device = tests_of("test_gpus"), tests_of("ops/test_fused_on_device")
+
+replayed = each(_graphs.test_every_form_is_plain_then_captured_then_replayed)
+refused = each(_graphs.test_what_a_capture_refuses, (lambda _cuda, x: x.sum().item(),))
+constants = each(_graphs.test_a_constant_is_kept)
+stacks = each(_products.test_a_stack_of_products, *((name,) for name in _products.STACKS))
+arguments = each(_products.test_the_library_gets_every_argument_as_c_expects_it)
+added = each(_products.test_a_product_is_added_in_float32, (True,), (False,))
+anywhere = each(_attention.test_rows_may_begin_and_end_anywhere, *((place,) for place in _attention.PLACES))
+two_widths = each(_attention.test_variants_are_kept_apart)
+begin = each(_fused.test_arrays_may_begin_anywhere, (HALF,))
+tickets = each(_blocks.test_tickets_suffice_for_the_widest_and_for_most_blocks)
+views = each(_device.test_views_are_as_good_as_copies, *((name,) for name in _device.OPS))
+other_gpu = each(_gpus.test_kernels_run_on_the_gpu_of_their_arrays_or_say_so)
+masks = each(_gpus.test_every_call_of_dropout_draws_a_mask_of_its_own)
+norm = each(_fused.test_layer_norm, ((13, 264), "and past", HALF))
+sums = each(_fused.test_sums_of_columns)
+order = each(_fused.test_ids_are_sorted_and_equal_ones_stay_in_order, (129, 255), (1000, 256))
+total = each(_fused.test_the_total_loss_and_its_gradients_factor, (33, HALF))
+parts = each(_update.test_parts_are_added_each_in_its_place, (HALF,))
+update = each(_update.test_updates_are_those_of_the_optimiser_with_clipping, (97, HALF))
+
+GRAPH, FORM, PRODUCT, LOAD = "kernels.graphs:Graphs.", "kernels.graphs:_Form.", "kernels.products:", "kernels.products:load_cublas"
+KERNELS, FUSED, OPS, OP = "kernels.attention:AttentionKernels.", "kernels.fused:", "kernels.ops:", "kernels.attention_op:FusedAttention."
+
+HOST_MUTANTS = [
+    KernelMutant("graphs", GRAPH + "__call__", "form.graph.launch()", "form.graph.launch(self.stream)", replayed),
+    KernelMutant("graphs", GRAPH + "__call__", "form.fill(leaves)", "if first: form.fill(leaves)", replayed),
+    KernelMutant("graphs", GRAPH + "__call__", "if first:", "if False:", replayed),
+    KernelMutant("graphs", GRAPH + "__call__", "value.copy() if is_array(value) else value", "value", each(_graphs.test_results_are_the_caller_s)),
+    KernelMutant("graphs", GRAPH + "__call__", "key = name, _form_of", "key = 0, _form_of", each(_graphs.test_names_and_numbers_make_graphs_of_their_own)),
+    KernelMutant("graphs", GRAPH + "__call__", "popitem(last=False)", "popitem()", each(_graphs.test_the_oldest_graph_makes_room)),
+    KernelMutant("graphs", "kernels.graphs:_form_of", "value.shape, value.dtype.str", "value.shape", each(_graphs.test_arrays_of_a_batch_are_aligned_and_keep_their_types)),
+    KernelMutant("graphs", FORM + "__init__", "-(-leaf.nbytes // _ALIGNMENT) * _ALIGNMENT", "-(-leaf.nbytes // 4) * 4", each(_graphs.test_arrays_of_a_batch_are_aligned_and_keep_their_types)),
+    KernelMutant("graphs", FORM + "fill", "    self.buffer[...] =", "    with self.cupy.cuda.Stream(non_blocking=True): self.buffer[...] =", replayed),
+    KernelMutant("graphs", GRAPH + "_capture", "(), held", "(), []", constants),
+    KernelMutant("graphs", "backend:constant", "    _capture.held.append(made)\n", "", constants),
+    KernelMutant("graphs", "backend:constant", "with xp.cuda.Stream.null:", "if True:", constants),
+    KernelMutant("graphs", GRAPH + "_capture", "cuda.using_allocator(self.pool.malloc), ", "", replayed),
+    KernelMutant("graphs", GRAPH + "_abandon", "self.stream.end_capture()", "pass", refused),
+    KernelMutant("graphs", GRAPH + "_capture", "self.cupy.get_default_memory_pool().free_all_blocks()", "pass", each(_graphs.test_no_memory_is_given_back_during_a_capture)),
+    KernelMutant("cuBLAS", PRODUCT + "_multiply", "c_float(1.0)", "c_double(1.0)", arguments),
+    KernelMutant("cuBLAS", PRODUCT + "_multiply", "c_float(old)", "c_double(old)", arguments),
+    KernelMutant("cuBLAS", LOAD, "library.cublasSetStream_v2.argtypes = [c_pointer, c_pointer]", "pass", arguments),
+    KernelMutant("cuBLAS", LOAD, "library.cublasSetWorkspace_v2.argtypes", "unused", arguments),
+    KernelMutant("cuBLAS", LOAD, "begin: list[Any] = [c_pointer,", "begin: list[Any] = [c_int,", arguments),
+    KernelMutant("cuBLAS", LOAD, "cuda.runtime.runtimeGetVersion() // 1000", "13", arguments),
+    KernelMutant("cuBLAS", PRODUCT + "_Handle.on", "if stream != self.stream:", "if self.stream < 0:", replayed),
+    KernelMutant("cuBLAS", PRODUCT + "_Handle.on", 'self.library.cublasSetWorkspace_v2(self.value, pointer, WORKSPACE)', "0", replayed),
+    KernelMutant("cuBLAS", PRODUCT + "_multiply", "_TRANSPOSED if z.turned else _AS_IT_IS", "_AS_IT_IS if z.turned else _TRANSPOSED", stacks),
+    KernelMutant("cuBLAS", PRODUCT + "_stack", "columns <= strides[-2] <= _FARTHEST", "columns <= strides[-2]", each(_products.test_rows_too_far_apart_for_the_library_are_copied, (False,))),
+    KernelMutant("cuBLAS", PRODUCT + "_one_step", "outer != inner * size", "False", stacks),
+    KernelMutant("cuBLAS", PRODUCT + "add_product", "total[None], 1.0", "total[None], 0.0", added),
+    KernelMutant("cuBLAS", PRODUCT + "_check", "if status:", "if False:", each(_products.test_a_failure_says_its_status)),
+    KernelMutant("views", "kernels.attention:_aligned", "address_of(x), ", "", anywhere),
+    KernelMutant("views", "kernels.attention:_aligned", ", x.shape[3] * x.itemsize", "", anywhere),
+    KernelMutant("views", "kernels.attention:_aligned", "*x.strides[:3]", "0", anywhere),
+    KernelMutant("views", "kernels.attention:_rows_contiguous", "return x if", "return x if True or", anywhere),
+    KernelMutant("views", "kernels.attention:_broadcast_strides", "0 if side == 1 else ", "", attention(HALF, (40, 70), "mask", "bias", seed=22)),
+    KernelMutant("views", FUSED + "_aligned", "x.data.ptr % 16 == 0 and", "", begin),
+    KernelMutant("views", FUSED + "_aligned", " and x.flags.c_contiguous", "", views),
+    KernelMutant("views", OPS + "DropoutOnDevice.forward", "contiguous(x)", "x", views),
+    KernelMutant("views", OPS + "SameDrop.forward", "contiguous(x)", "x", views),
+    KernelMutant("views", OPS + "DropoutAddOnDevice.forward", "contiguous(x)", "x", views),
+    KernelMutant("views", OPS + "LayerNormOnDevice.backward", "contiguous(g)", "g", each(_device.test_views_are_as_good_as_copies, ("layer_norm",))),
+    KernelMutant("views", OPS + "EmbeddingOnDevice.flat_ids", ".astype(np.int64, copy=False)", "", views),
+    KernelMutant("views", OPS + "CrossEntropyOnDevice.backward", "contiguous_rows(logits).copy()", "contiguous_rows(logits)", views),
+    KernelMutant("views", "kernels.update:add_parts", "array_module(part).ascontiguousarray(part)", "part", parts),
+    KernelMutant("launches", KERNELS + "forward", "(math.ceil(queries / per_block), heads, batch)", "(math.ceil(queries / per_block), batch, heads)", attention(HALF, (40, 70), stacked=(1, 3))),
+    KernelMutant("launches", KERNELS + "backward", "(tiles, heads, batch)", "(tiles, batch, heads)", attention(HALF, (40, 70), stacked=(3, 1))),
+    KernelMutant("launches", KERNELS + "_launch", "if shared > 48 * 1024:", "if False:", two_widths),
+    KernelMutant("launches", KERNELS + "_launch", "(file, name, *constants.values())", "(file, name)", two_widths),
+    KernelMutant("launches", KERNELS + "backward", "xp.zeros((batch, heads, tiles", "xp.empty((batch, heads, tiles", two_widths),
+    KernelMutant("launches", "kernels.attention:_pair_arguments", "keys - queries, head_dim", "0, head_dim", EVERYTHING),
+    KernelMutant("launches", "kernels.attention:_pair_arguments", "np.float32(options.scale),\n        *map", "options.scale,\n        *map", EVERYTHING),
+    KernelMutant("launches", OP + "call", "dtype=np.int32)", "dtype=np.int64)", EVERYTHING),
+    KernelMutant("launches", OP + "keep_whole", "self.random[1], int", "0, int", DROPOUT),
+    KernelMutant("launches", OP + "forward", "number | _ATTENTION", "number", each(tests_of("ops/test_attention_on_device").test_attention_shares_no_random_words_with_other_dropout)),
+    KernelMutant("launches", OP + "backward", "if self.deterministic else", "if False else", each(_attention.test_deterministic_gradients_do_not_depend_on_the_order_of_threads)),
+    KernelMutant("launches", FUSED + "embedding_backward", "pieces * tiles)", "pieces)", tickets),
+    KernelMutant("launches", FUSED + "layer_norm_backward", "shared = 8 * width + _FLAGS", "shared = 8 * width", norm),
+    KernelMutant("launches", FUSED + "column_sums", "np.int32(-(-rows // chunks))", "np.int32(rows // chunks)", sums),
+    KernelMutant("launches", FUSED + "sorted_ids", "-(-rows.bit_length() // 8)", "rows.bit_length() // 8", order),
+    KernelMutant("launches", FUSED + "scale_gradients", "np.int32(x is not out)", "np.int32(0)", total),
+    KernelMutant("launches", FUSED + "_launch_eights", "-(-x.size // 8)", "x.size // 8", each(_fused.test_dropout_and_its_sum_with_a_residual, (4099, HALF))),
+    KernelMutant("launches", "kernels.update:adam", "np.int64(decayed)", "np.int32(decayed)", update),
+    KernelMutant("launches", "kernels.loading:launch", "shared_mem=shared", "shared_mem=0", norm),
+    KernelMutant("devices", "backend:use_device", 'import_cupy().cuda.Device(int(device.partition(":")[2] or 0)).use()', "pass", other_gpu),
+    KernelMutant("devices", "backend:to_device", "with cupy.cuda.Device", "with contextlib.nullcontext() or cupy.cuda.Device", other_gpu),
+    KernelMutant("devices", "kernels.loading:launch", "on_device and", "False and", other_gpu),
+    KernelMutant("dropout", "random:Generator.next_call", "self._calls += 1", "pass", masks),
+    KernelMutant("dropout", "random:Generator.begin_calls", ", None, 0", ", self._seed_array, 0", masks),
+    KernelMutant("dropout", "random:Generator.next_call", "or device_of(self._seed_array) != device_of(x)", "", other_gpu),
+]
