@@ -152,7 +152,7 @@ def multiply_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def multiplies_bytes() -> bool:
     """Whether MKL has a product of 8-bit integers that is exact even for the largest values.
 
-    Processors without instructions for it add pairs of such products in 16 bits, which are too few.
+    Processors without these instructions add pairs of products in 16 bits, which may overflow.
     """
     if missing() or not hasattr(_load()[0], "cblas_gemm_s8u8s32"):
         return False

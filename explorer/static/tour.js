@@ -15,7 +15,7 @@ const CARDS = [
 ];
 
 const WORDS = {
-  "head": "One of several attentions that a layer computes beside each other, each with its own projections.",
+  "head": "One of several attentions that a layer computes in parallel, each with its own projections.",
   "query, key, value": "Three vectors made from each token. A query is compared with all keys; the values are averaged with the weights that this gives.",
   "weight": "How much a query takes from a key's value, from 0 to 1; each row sums to 1.",
   "·": "A blank: ·you is the token with the blank before it.",

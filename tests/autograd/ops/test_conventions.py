@@ -236,7 +236,7 @@ def _() -> None:
         assert [g.dtype for g in found] == [t.dtype for t in tensors]
 
 
-@row("Python's and NumPy's numbers beside arrays")
+@row("Python's and NumPy's numbers with arrays")
 def _() -> None:
     x = Tensor(np.ones(2, np.float32))
     for number in (2, 2.0, np.float64(2), np.int64(2)):
