@@ -1,4 +1,4 @@
-"""The command `handloom`: a table of what there is. It imports a part of handloom only when it is asked for."""
+"""The command `handloom`: a table of subcommands. It imports a part of handloom only when it is used."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _table(usage: str, rows: dict[str, tuple[str, str]] | dict[str, str]) -> str
 
 
 def _unknown(name: str, known: dict, usage: str) -> str:
-    """What to say of a name that is not known; "" if it is."""
+    """An error message for an unknown name; "" for a known one."""
     if name in known:
         return ""
     close = difflib.get_close_matches(name, known, 1, 0.5)

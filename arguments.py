@@ -1,4 +1,4 @@
-"""Command lines: a parser whose errors are one line, and whole numbers within bounds."""
+"""Command lines: a parser with one-line errors, and types for whole numbers and paths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHORT.maxstring = 60
 
 
 class OptionError(InputError):
-    """A command line that can't be followed; `usage` says where the options are explained."""
+    """An invalid command line; `usage` says where the options are explained."""
 
     def __init__(self, message: str, usage: str):
         super().__init__(message)
@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
     def refusal(self, message: str) -> OptionError:
-        """The error that says this; for an unknown option it also names the most similar one."""
+        """An error with this message; for an unknown option it also names the most similar one."""
         text, found, unknown = message.partition("unrecognized arguments: ")
         if found and not text:
             options = [name for name in self._option_string_actions if name.startswith("--")]
@@ -72,7 +72,7 @@ positive = Whole(1, 10**9 - 1)
 
 
 def path(text: str) -> Path:
-    """A type for argparse: a path; a leading ~ is the home folder also where the shell has not replaced it."""
+    """A type for argparse: a path; a leading ~ is the home folder even if the shell did not expand it."""
     if not text.strip():
         raise argparse.ArgumentTypeError("the path is empty")
     return Path(os.path.expanduser(text))

@@ -1,4 +1,4 @@
-"""What is in the data sets of the reports, and which texts occur twice: between training and test, and between sets.
+"""The content of the reports' data sets, and the texts that occur twice: in training and test, and in several sets.
 
     HANDLOOM_DATA=folder python -m benchmarks.data_overlap --json benchmarks/results/reports/data.json
     HANDLOOM_DATA=folder python -m benchmarks.data_overlap --run runs/classify_news     # also recall by category
@@ -52,7 +52,7 @@ def letters(text: str) -> str:
 
 
 def overlap(texts: Iterable[str], others: Iterable[str]) -> int:
-    """How many of the texts are among the others, by their letters."""
+    """How many of the texts are also in `others`, compared by their letters."""
     known = set(map(letters, others))
     return sum(letters(text) in known for text in texts)
 

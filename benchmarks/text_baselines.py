@@ -1,4 +1,4 @@
-"""Score word-counting baselines on the data of the five reports: the figures that a model has to beat.
+"""Score word-counting baselines on the data of the five reports, for comparison with models.
 
     HANDLOOM_DATA=folder python -m benchmarks.text_baselines --json benchmarks/results/reports/baselines.json
 

@@ -1,4 +1,4 @@
-"""The matrix products of a training step, and their time alone, a lower bound for every framework with these libraries.
+"""The matrix products of a training step, and their time: a lower bound for every framework on these libraries.
 
 Where MKL is installed (the extra `mkl`) each product has the faster of NumPy's time and MKL's, whose columns handloom's
 threads share.

@@ -110,5 +110,5 @@ class Model(nn.Module):
 
 
 def causal_mask(ids: torch.Tensor) -> torch.Tensor:
-    """The mask that the layers need besides `is_causal`."""
+    """The mask that the layers need in addition to `is_causal`."""
     return nn.Transformer.generate_square_subsequent_mask(ids.shape[1])

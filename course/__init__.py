@@ -1,4 +1,4 @@
 """The course: a Transformer built in fourteen chapters, every step checked: `python -m handloom.course`.
 
-How a chapter is written stands in course/README.md.
+course/README.md explains how to write a chapter.
 """

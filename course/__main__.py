@@ -3,7 +3,7 @@
 python -m handloom.course start DIR       a folder with the texts and the files to write in
 python -m handloom.course check           what is done, and where to go on
 python -m handloom.course check 1         one chapter
-python -m handloom.course hint 1          help with it, a little more each time; the fourth shows the solution
+python -m handloom.course hint 1          a hint, more detailed each time; the fourth shows the solution
 python -m handloom.course watch           checks a chapter again whenever its file is saved
 """
 
@@ -29,7 +29,7 @@ def main() -> None:
     numbers = [chapter.number for chapter in chapters()]
     inside = Parser(add_help=False)
     inside.add_argument("--dir", type=Path, default=Path(), help="the folder of the course (default: this one)")
-    one = commands.add_parser("check", parents=[inside], help="run a chapter's file and say what is right and what not")
+    one = commands.add_parser("check", parents=[inside], help="run a chapter's file and show which answers are right")
     one.add_argument(
         "chapter", type=int, nargs="?", choices=numbers, metavar="CHAPTER", help="1, 2, ... (default: all)"
     )

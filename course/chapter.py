@@ -1,4 +1,4 @@
-"""The chapters as they are found beside `chapters/__init__.py`, and what is made of their files for a learner.
+"""Finds the chapters in `chapters/`, and makes a learner's files from theirs.
 
 A chapter `c01_gradient` has the text `c01_gradient.md`, the solution `c01_gradient_solution.py`, of which the learner's
 file is cut, the exercises `c01_gradient.py`, and the pictures, drawn by `c01_gradient_pictures.py`.

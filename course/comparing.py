@@ -1,4 +1,4 @@
-"""A learner's result beside the right one, and in words how they differ."""
+"""Compares a learner's result with the right one and describes the difference in words."""
 
 from __future__ import annotations
 

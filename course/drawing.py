@@ -67,7 +67,7 @@ def arrow(
     colour: str = GREY,
     bend: float = 0,
 ) -> None:
-    """An arrow from one point to another, with a text beside its middle."""
+    """An arrow from one point to another, with a text next to its middle."""
     style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.3, "connectionstyle": f"arc3,rad={bend}"}
     axes.annotate("", end, start, arrowprops=style)
     if text:

@@ -114,7 +114,7 @@ def files() -> dict[str, bytes]:
 
 
 def introduction() -> str:
-    """What stands first in the folder, with the table of the chapters."""
+    """The first page of the folder, with the table of the chapters."""
     rows = [
         f"| [{chapter.number}. {chapter.title}]({chapter.stem}.md) | {len(chapter.exercises)} | {chapter.minutes} | "
         f"{chapter.lines} |"

@@ -1,4 +1,4 @@
-"""The learner's file, cut from the solution: what stands below a mark is left out, and its text is the stub's message.
+"""Makes the learner's file from the solution: code below a mark is removed, and the mark's text is its message.
 
 # your turn: What is the derivative of tanh, written with y = tanh(x) itself?
 return ...                    cut, down to the end of the block, or to a line `# given:`

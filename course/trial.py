@@ -64,7 +64,7 @@ def run(chapter: Chapter, path: Path) -> Iterator[tuple[str, dict[str, Any] | No
 
 
 def load(path: Path) -> ModuleType:
-    """The learner's file as a module; modules beside it can be imported."""
+    """The learner's file as a module; modules in its folder can be imported."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None  # noqa: PT018
     module = importlib.util.module_from_spec(spec)

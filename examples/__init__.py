@@ -1,1 +1,1 @@
-"""One program a report, and some to read or to try; `handloom train NAME` runs them from an installed package too."""
+"""One program per report, and further programs; `handloom train NAME` also runs them from an installed package."""

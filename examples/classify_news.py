@@ -101,12 +101,12 @@ def main() -> None:
 
 
 def text_of(article: Article, description: bool) -> str:
-    """What is read of an article."""
+    """The text of an article that the model reads."""
     return f"{article.headline} {article.description}" if description else article.headline
 
 
 def looked_at(classifier: Classifier, texts: list[str], run: RunFolder) -> dict[str, Table]:
-    """The report's section 12: what each head looks at in the test texts, and for the class."""
+    """The report's section 12: what each head attends to in the test texts, and for the class."""
     found = [classifier.attention_maps(text) for text in texts]
     heads = head_rows(found)
     draw_head_rows(heads, run.picture("head_shares"), f"What the heads look at, {len(texts):,} texts")

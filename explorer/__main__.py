@@ -25,12 +25,12 @@ def main() -> None:
         type=model_path,
         nargs="?",
         metavar="RUN",
-        help="folder to look at (default: tatoeba-de-en, the model that comes with handloom)",
+        help="folder to show (default: tatoeba-de-en, the model that comes with handloom)",
     )
-    parser.add_argument("--train", action="store_true", help="train a small translator, and look at it meanwhile")
+    parser.add_argument("--train", action="store_true", help="train a small translator and show its training")
     parser.add_argument("--port", type=Whole(0, 65535), default=0, help="port on 127.0.0.1 (default: a free one)")
     parser.add_argument("--no-browser", action="store_true", help="print the address, don't open a browser")
-    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the page and the model to FOLDER, and end")
+    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the page and the model to FOLDER and exit")
     arguments = parser.parse_args()
     if arguments.export and (arguments.train or arguments.port or arguments.no_browser):
         parser.error("--export starts no server: leave out --train, --port and --no-browser")

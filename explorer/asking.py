@@ -1,4 +1,4 @@
-"""Validation of the page's requests: each value has a type and bounds, and the error names them."""
+"""Validates the page's requests: each value has a type and bounds, which error messages name."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def head(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def following(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """At each position of the answer the likeliest next tokens, softmax(logits / temperature), and the one written."""
+    """At each position of the output the most probable tokens, softmax(logits / temperature), and the generated one."""
     off, temperature = ask.names("off", MAX_HEADS_OFF), ask.number("temperature", 0.1, 5.0, 1.0)
     seen = subject.watched(ask.text(), off)
     with subject.without(off):

@@ -2,7 +2,7 @@
 
 Rows are in the order of the calls, indented by module. A row is a call, the heading of an open module, or a closed
 module with all its calls. An arc leads from the row that computes a value to the row that uses it; arcs run in
-lanes beside the rows, the short ones nearest.
+lanes next to the rows, the short ones nearest.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def graph(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def default_open(step: RecordedStep) -> list[str]:
-    """The stacks of layers, whose layers stay closed."""
+    """The stacks of layers; their layers stay closed."""
     return sorted({f"{call.module[0]}#{first}" for call, first in _firsts(step, 1) if len(call.module) > 1})
 
 
@@ -72,7 +72,7 @@ def _firsts(step: RecordedStep, depth: int) -> list[tuple[StepCall, int]]:
 
 
 def folded(step: RecordedStep, opened: set[str]) -> list[dict[str, Any]]:
-    """The rows. Each contiguous run of a module's calls is a row of its own, so that all arcs lead downwards."""
+    """The rows. Each contiguous run of a module's calls has its own row, so that all arcs lead downwards."""
     rows: list[dict[str, Any]] = []
 
     def add(calls: list[StepCall], depth: int) -> None:
@@ -153,7 +153,7 @@ def lanes(edges: list[tuple[int, int]]) -> list[dict[str, Any]]:
 
 
 def call(subject: Subject, ask: Ask) -> dict[str, Any]:
-    """Details of one call: values, gradients, saved arrays, source text; and its composed form, if it is fused."""
+    """Details of one call: values, gradients, saved arrays, source text; and its composed version, if it is fused."""
     step = subject.step(ask.text())
     one = step.call(ask.whole("call", 0, len(step.calls) - 1))
     seen = one.seen
@@ -228,7 +228,7 @@ def sources_of(one: StepCall) -> list[dict[str, Any]]:
 
 
 def composed(one: StepCall) -> dict[str, Any] | None:
-    """The gradients of a fused call and of its composed form, and their largest differences."""
+    """The gradients of a fused call and of its composed version, and their largest differences."""
     call, seen = one.seen.call, one.seen
     if call.composed is None or not seen.input_gradients:
         return None

@@ -1,4 +1,4 @@
-"""Access control: only small requests of this machine's browser, from this page, with the token that was printed.
+"""Access control: accepts only small requests from this page in this machine's browser, with the printed token.
 
 The server listens on 127.0.0.1 only. Still, any page in any browser tab can send requests to it, and another site's
 host name can be made to point to it (DNS rebinding). So each request must name this host and port in `Host`, must not
@@ -36,7 +36,7 @@ def new_token() -> str:
 
 
 class Guard:
-    """An ASGI app around another, which gets only allowed requests, with the token removed from their path.
+    """An ASGI app that passes allowed requests to another one, with the token removed from their path.
 
     Args:
         app: the app to guard.
@@ -90,7 +90,7 @@ class Guard:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """`receive`, but a client that sends too much counts as disconnected."""
+    """`receive`, which treats a client that sends too much as disconnected."""
     total = 0
 
     async def bounded() -> Any:

@@ -44,7 +44,7 @@ def merges(subject: Subject, ask: Ask) -> dict[str, Any]:
 
 
 def first_merges(tokenizer: BPETokenizer, n: int) -> BPETokenizer:
-    """The tokenizer as it was after its first n merges."""
+    """The tokenizer with its first n merges."""
     if n == len(tokenizer.merges):
         return tokenizer
     left, right = tokenizer.merges[n]
@@ -52,7 +52,7 @@ def first_merges(tokenizer: BPETokenizer, n: int) -> BPETokenizer:
 
 
 def words(subject: Subject, smaller: BPETokenizer, text: str, ids: list[int]) -> list[dict[str, Any]]:
-    """The tokens word by word, as the pre-tokenizer splits the text; one by one if it contains special tokens."""
+    """The tokens grouped by words of the pre-tokenizer; ungrouped if the text contains special tokens."""
     found = [(word, smaller.encode(word)) for word in PreTokenizer(smaller.pattern).split(text)]
     if [number for _, own in found for number in own] != ids:
         found = [(smaller.decode([number], skip_special_tokens=False), [number]) for number in ids]

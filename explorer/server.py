@@ -1,4 +1,4 @@
-"""The web server: the page's files, and one address for each view that takes and returns JSON."""
+"""The web server: serves the page's files, and for each view one address that takes and returns JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the server until Ctrl-C: a socket on 127.0.0.1, the address in the terminal and in the browser."""
+"""Runs the server on 127.0.0.1 until Ctrl-C; prints its address and opens it in the browser."""
 
 from __future__ import annotations
 

@@ -50,14 +50,14 @@ class Session:
 
     @property
     def run(self) -> Path:
-        """The explored folder: the chosen one, or that of the run that is trained here."""
+        """The explored folder: the selected one, or that of the run being trained."""
         if self._shown is not None:
             return self._shown
         assert self.training is not None
         return self.training.run
 
     def runs(self) -> dict[str, Path | None]:
-        """The runs that can be chosen, by name: the models that come with handloom, those under runs/, and this one."""
+        """The runs that can be selected, by name: shipped models, those in runs/, and this one."""
         found: dict[str, Path | None] = dict(MODELS)
         found |= {f"runs/{path.parent.name}": path.parent for path in sorted(Path("runs").glob("*/model.safetensors"))}
         if self._given is not None and self._given.resolve() not in [path.resolve() for path in found.values() if path]:
@@ -74,13 +74,13 @@ class Session:
             self._apart.close()
 
     def answer_apart(self, view: str, body: Any) -> dict[str, Any]:
-        """`answer` from a process of its own, whose models, observers and planted mistakes are not these."""
+        """`answer` in a separate process, with its own models, observers and planted mistakes."""
         with self._starting:
             self._apart = self._apart or Apart()
         return self._apart.answer(self.run, view, body)
 
     def subject(self) -> Subject:
-        """The run's model, reloaded when better weights were saved. Raises InputError while there is none."""
+        """The run's model, reloaded when better weights are saved. Raises InputError while there is none."""
         path = self.run / "model.safetensors"
         saved = self.run, path.stat().st_mtime_ns if path.is_file() else 0
         if self._subject is None or saved != self._saved:
@@ -111,7 +111,7 @@ class Session:
                 raise InputError(f"{error}.") from error
 
     def state(self) -> dict[str, Any]:
-        """The model's facts, or why there is no model."""
+        """Information on the model, or the reason why there is none."""
         try:
             found: dict[str, Any] = {"model": self.subject().facts(), "problem": None}
         except InputError as error:
@@ -142,7 +142,7 @@ class Session:
         return {"state": self.training.state}
 
     def progress(self, version: int, known: int, model: int) -> dict[str, Any]:
-        """What is new in the log for a page with `known` rows of its `version` and the weights of time `model`.
+        """The new log rows for a page that has `known` rows of its `version`, and newer weights than time `model`.
 
         Raises InputError if the log is damaged.
         """

@@ -58,7 +58,7 @@ class Layer:
         return self.call.query.shape[-1] ** -0.5
 
     def added(self) -> np.ndarray:
-        """What is added to the scores, (heads, queries, keys): biases of positions, and -inf where masked."""
+        """The terms added to the scores, (heads, queries, keys): position biases, and -inf where masked."""
         settings, (heads, queries, keys) = self.call.settings, self.weights.shape
         given = {name: settings.get(name) for name in ("mask", "key_lengths", "window")}
         slopes = settings.get("alibi_slopes")
@@ -146,7 +146,7 @@ class Subject:
 
     @contextmanager
     def without(self, off: Sequence[str]) -> Iterator[None]:
-        """Switch heads off, each "LAYER/NUMBER": the output projection multiplies what they give by zero.
+        """Switch heads off, each "LAYER/NUMBER": the output projection multiplies their results by zero.
 
         Raises InputError for a head that the model does not have.
         """
@@ -193,7 +193,7 @@ class Subject:
         raise NotImplementedError
 
     def search(self, text: str) -> Search:
-        """The beginning of a search for the answer to `text`. Raises InputError for a model that generates no text."""
+        """The initial state of a search for the answer to `text`. Raises InputError for a classifier."""
         raise InputError(f"A {self.kind} generates no text, so there is no search.")
 
     def _calls(self, *inputs: Any) -> dict[str, AttentionCall]:

@@ -4,7 +4,7 @@ python -m handloom.train.sweep --out sweeps/a --grid seed=0,1 --grid set.dropout
     examples/translate_de_en.py --preset laptop
 mpirun -n 5 python -m handloom.train.sweep ...      four cells at a time; the fifth process hands them out
 
---change NAME=VALUE,... changes one option at a time, for the question which of many changes helps. The table is also
+--change NAME=VALUE,... changes one option at a time, to find out which of many changes helps. The table is also
 written as results.json.
 
 Each combination is a cell: the script with `--seed 0 --set dropout=0.1 --out sweeps/a/CELL` added. A sweep
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--out", type=path, required=True, help="folder for the cells, table.md and comparison.png")
     grid = "an option and its values, separated by commas; set.X means --set X; repeat for more options"
     parser.add_argument("--grid", action="append", required=True, metavar="NAME=VALUE,...", help=grid)
-    single = "an option of which each value is tried by itself, beside the cell without it; repeat for more options"
+    single = "change one option at a time: a cell for each value, and one without change; repeatable"
     parser.add_argument("--change", action="append", default=[], metavar="NAME=VALUE,...", help=single)
     parser.add_argument("script", nargs="+", help="script to run, followed by the options that all cells share")
     arguments = parser.parse_args()
