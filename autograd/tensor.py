@@ -88,7 +88,7 @@ class Tensor(Operators, NumPyHabits):
         value = array_of(value)
         if not is_array(value) or value.shape != self.shape or value.dtype != self.dtype:
             kind = f"{value.dtype}{list(value.shape)}" if is_array(value) else type(value).__name__
-            raise ValueError(f"grad of a Tensor of {self.dtype}{list(self.shape)} can't be {kind}: only such an array")
+            raise ValueError(f"grad of a Tensor of {self.dtype}{list(self.shape)} can't be {kind}")
         self.grad_or_rows = value.copy()  # passes add to it in place
 
     @property

@@ -66,7 +66,7 @@ def headline_rows() -> list[Row]:
 
 
 def translation_rows(name: str, source: str, target: str) -> list[Row]:
-    """Each word by the likeliest one of IBM's model 1, the nearest training pair, and the source as it is."""
+    """Each word replaced by its translation in IBM's model 1, the nearest training pair, and the unchanged source."""
     data = load_translation_data(name, source=source, target=target)
     sources, references = (list(side) for side in zip(*data.test, strict=True))
     table = WordForWord(data.train)

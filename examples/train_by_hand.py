@@ -31,7 +31,7 @@ def padded(sequences):
 
 
 def translate(text):
-    """Greedy search: append the likeliest token until it is <eos>."""
+    """Greedy search: append the most probable token until it is <eos>."""
     source, target = np.array([tokenizer.encode(text, add_eos=True)]), [bos]
     with no_grad():
         while target[-1] != eos and len(target) < 60:

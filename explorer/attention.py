@@ -1,5 +1,5 @@
 """The views "Translate", "One head" and "Next word": all attention maps of one pass; one query of one head with its
-arrays; the likeliest tokens at each position."""
+arrays; the most probable tokens at each position."""
 
 from __future__ import annotations
 

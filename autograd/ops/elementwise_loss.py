@@ -22,7 +22,7 @@ from .registry import OPS, declare
 def _reduced(name: str, loss: Tensor, reduction: str, *operands: Any) -> Tensor:
     """`loss`, computed from `widened` operands, reduced, in the dtype of the operands before they were widened."""
     if reduction not in REDUCTIONS:
-        raise ValueError(f"{name}: reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
+        raise ValueError(f"{name}: reduction {reduction!r} is not one of {', '.join(REDUCTIONS)}")
     out = loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
     given = [o if isinstance(o, int | float) else getattr(o, "dtype", np.float64) for o in operands if o is not None]
     return out.astype(np.float16) if np.result_type(*given) == np.float16 else out

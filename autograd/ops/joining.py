@@ -183,7 +183,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
     ndim = np.ndim(array_of(x))
     widths = [(int(b), int(a)) for b, a in np.broadcast_to(np.asarray(pad_width), (ndim, 2))]
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
-        raise ValueError(f"pad: mode {mode!r} is none of constant, edge, reflect, symmetric, wrap")
+        raise ValueError(f"pad: mode {mode!r} is not one of constant, edge, reflect, symmetric, wrap")
     if any(b < 0 or a < 0 for b, a in widths):
         raise ValueError(f"pad: widths can't be negative: {pad_width}")
     if mode == "constant" or not any(any(pair) for pair in widths):

@@ -107,7 +107,7 @@ def linear_activation(
     """
     check_probability("linear_activation", dropout)
     if activation not in ACTIVATIONS:
-        raise ValueError(f"linear_activation: {activation!r} is none of {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"linear_activation: {activation!r} is not one of {', '.join(ACTIVATIONS)}")
     x, weight, bias = promoted(x, weight, bias)
     operands = (x, weight) if bias is None else (x, weight, bias)
     generator = generator or default_generator

@@ -102,7 +102,7 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing {label_smoothing} is not within 0..1")
     if reduction not in REDUCTIONS:
-        raise ValueError(f"cross_entropy: reduction {reduction!r} is none of {', '.join(REDUCTIONS)}")
+        raise ValueError(f"cross_entropy: reduction {reduction!r} is not one of {', '.join(REDUCTIONS)}")
     if weight is not None and weight.shape != logits.shape[-1:]:
         raise ValueError(f"cross_entropy: weight {weight.shape} for {logits.shape[-1]} classes")
     if getattr(target, "dtype", np.dtype(int)).kind == "f" and target.shape == logits.shape:

@@ -78,7 +78,7 @@ def beam_search(
     if early_stopping not in (None, True, False, "never"):
         raise ValueError(f"beam_search: early_stopping = {early_stopping!r} is not True, False, 'never' or None")
     if coverage < 0:
-        raise ValueError(f"beam_search: coverage = {coverage} must not be negative; 0 is none")
+        raise ValueError(f"beam_search: coverage = {coverage} must not be negative; 0 turns it off")
     kept = n_best if early_stopping is None else width
     search = _BeamSearch(state, rules, width, coverage, (alpha, kept, length_norm, early_stopping), observe)
     with one_blas_thread() if width > 1 else nullcontext():  # the first step has one row for each sentence

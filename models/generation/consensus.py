@@ -1,6 +1,6 @@
 """Minimum Bayes risk: selects the sampled sequence that is most similar to the others.
 
-The likeliest sequence of a model that is unsure is often a bad one: short, or a common phrase. Draw n sequences, treat
+The most probable sequence of an uncertain model is often a bad one: short, or a common phrase. Draw n sequences, treat
 them as n opinions of what the output should be, and take the one with the highest mean similarity to the others:
 
     argmax over y of  1/(n-1) sum over y' != y of F(y, y'),    F(y, y') = 2 lcs(y, y') / (|y| + |y'|)

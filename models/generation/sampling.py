@@ -19,8 +19,8 @@ class Sampler:
     """A Choice that draws each token from the model's distribution after temperature, top-k and top-p.
 
     Args:
-        temperature: divides the logits: below 1 sharpens, above 1 flattens; 0 chooses the likeliest token.
-        top_k: draw from the k likeliest tokens only; 0 for all. Source: Fan et al. 2018, arXiv 1805.04833.
+        temperature: divides the logits: below 1 sharpens, above 1 flattens; 0 chooses the most probable token.
+        top_k: draw only from the k most probable tokens; 0 for all. Source: Fan et al. 2018, arXiv 1805.04833.
         top_p: draw from the nucleus only, the smallest set of likeliest tokens whose probabilities (after temperature
             and top_k) sum to `top_p` or more; 1 for all. Source: Holtzman et al. 2019, arXiv 1904.09751.
         seed: one for all sequences, each of which has its own stream of random numbers; or a seed, or list of seeds,

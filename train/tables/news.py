@@ -101,7 +101,7 @@ def beside_the_report(rows: Sequence[dict[str, Any]], metric: Literal["accuracy"
 
 
 def sample_predictions(best: Callable[[str], str]) -> list[dict[str, Any]]:
-    """Table 7's rows; `best` names the likeliest classes of a text."""
+    """Table 7's rows; `best` returns the most probable classes of a text."""
     return [{"text": text, "report": label, "own": best(text)} for text, label in PREDICTIONS.items()]
 
 

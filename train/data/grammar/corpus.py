@@ -127,7 +127,7 @@ def build_corpus(seed: int = 0, *, train_size: int = 40_000, valid_size: int = 1
             fruitless = 0
         elif (fruitless := fruitless + 1) > _PATIENCE:
             raise InputError(
-                f"{train_size:,} training pairs hold too few words for {valid_size + test_size:,} validation and test "
+                f"{train_size:,} training pairs have too few words for {valid_size + test_size:,} validation and test "
                 "pairs, whose words must all occur in training; ask for more training pairs or fewer of the others."
             )
     pairs = list(tests.items())
