@@ -3,7 +3,7 @@
     HANDLOOM_DATA=... python -m benchmarks.shipped_model runs/tatoeba
 
 The run's weights are rounded to half precision. What is written into models/shipped/tatoeba_de_en is what an example
-loads: configuration, weights, tokenizer; and beside them the losses of the first updates, which a test repeats, and
+loads: configuration, weights, tokenizer; and in addition the losses of the first updates, which a test repeats, and
 figures.json, the scores that the model's card quotes: on Tatoeba sentences that the training had none of, and on
 Multi30k's descriptions of pictures, which it was not trained for.
 """

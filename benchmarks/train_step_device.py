@@ -1,9 +1,9 @@
 """Compares a training step on a GPU with PyTorch's: run by `python -m benchmarks.train_step --device cuda`.
 
 handloom in fp16 (float32 weights, loss scale and clipping on the device) and in fp32, with CUDA graphs and without,
-beside PyTorch with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled. Same
-model, same batch, gradients clipped to norm 1. Each side in a process of its own, one after the other. A step's time is
-that of many steps and one wait at their end, host time is the host's time to issue a step, memory the peak of
+compared with PyTorch with fp16 autocast, GradScaler, fused Adam and scaled_dot_product_attention, eager and compiled.
+Same model, same batch, gradients clipped to norm 1. Each side runs in a separate process, one after the other. A step's
+time is that of many steps and one wait at their end, host time is the host's time to issue a step, memory the peak of
 the side's pools. Launches of a step are counted in its graphs.
 """
 

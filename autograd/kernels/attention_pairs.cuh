@@ -10,7 +10,7 @@ constexpr float LOG2_E = 1.4426950408889634f;
 #define INFINITE __int_as_float(0x7f800000)
 constexpr int MASK_TILE = 32;  // rows and columns of a tile of the mask, of which is known whether all of it is false
 
-// The conditions of one (batch row, head). Query i stands at position i + shift, shift = key length - query length.
+// The conditions of one (batch row, head). Query i has position i + shift, shift = key length - query length.
 struct Pairs {
     int queries, keys;     // lengths; of the keys those that count
     int shift;

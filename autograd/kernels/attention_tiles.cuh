@@ -2,7 +2,7 @@
 //
 // Constants: HALF (1: float16, 0: float32), D (the head dimension padded to 32, 64, 96 or 128), WARPS (of a block).
 // Both kinds hold a product in the same registers, those of mma.m16n8k16: with g = lane / 4 and t = lane % 4, element e of
-// accumulator[m][n] stands at row 16 m + g + 8 (e / 2) and column 8 n + 2 t + e % 2. What is written in terms of rows
+// accumulator[m][n] is at row 16 m + g + 8 (e / 2) and column 8 n + 2 t + e % 2. What is written in terms of rows
 // and columns (masks, softmax, dropout) is one text for both.
 #pragma once
 #include <cuda_fp16.h>

@@ -14,7 +14,7 @@ __device__ __forceinline__ uint4 philox4x32_10(uint4 counter, uint2 key) {
     return counter;
 }
 
-// A seed lies in the device's memory, where each launch of a captured graph finds another; null stands for 0.
+// A seed lies in the device's memory, where each launch of a captured graph finds another; null means 0.
 __device__ __forceinline__ uint2 key_of(const unsigned long long* seed) {
     unsigned long long key = seed ? *seed : 0;
     return make_uint2(unsigned(key), unsigned(key >> 32));

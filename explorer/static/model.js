@@ -18,8 +18,8 @@ export function mount(section, given) {
 
 const TALL = 38, GAP = 16, SIDE = 560, BETWEEN = 60;
 
-// The floors of a stack from the ground up, each a list of boxes [label, small text, view, changes].
-function floors(side, layers, { pass, facts, last, first }) {
+// The tiers of a stack from the ground up, each a list of boxes [label, small text, view, changes].
+function tiers(side, layers, { pass, facts, last, first }) {
   const tokens = (last ? pass.tokens.read ?? pass.tokens.text : pass.tokens.source) ?? [];
   const inner = [...layers.values()].map((parts) => [
     ...parts.map((layer) => [`${layer.title.replace(/^\w+ s/, "S")}, layer ${layer.number + 1}`, `${layer.heads} heads: who looks at whom`, "translate", { layer: layer.name, head: 0, row: null, column: null }, layer]),
@@ -39,14 +39,14 @@ export function show({ shared }) {
     stacks.get(side).set(layer.number, [...(stacks.get(side).get(layer.number) ?? []), layer]);
   }
   if (!stacks.size) stacks.set("model", new Map());
-  const sides = [...stacks].map(([side, layers], i) => floors(side, layers, { pass, facts, first: !i, last: i === stacks.size - 1 }));
+  const sides = [...stacks].map(([side, layers], i) => tiers(side, layers, { pass, facts, first: !i, last: i === stacks.size - 1 }));
   const height = Math.max(...sides.map((side) => side.length)) * (TALL + GAP), width = sides.length * (SIDE + BETWEEN) - BETWEEN;
-  const y = (floor) => height - (floor + 1) * (TALL + GAP) + GAP / 2;
+  const y = (tier) => height - (tier + 1) * (TALL + GAP) + GAP / 2;
   const boxes = [], lines = [], memory = y(sides[0].length - 1) + TALL / 2;
-  sides.forEach((side, number) => side.forEach((floor, level) => {
-    const wide = (SIDE - (floor.length - 1) * 10) / floor.length, left = number * (SIDE + BETWEEN);
+  sides.forEach((side, number) => side.forEach((tier, level) => {
+    const wide = (SIDE - (tier.length - 1) * 10) / tier.length, left = number * (SIDE + BETWEEN);
     if (level) lines.push(`M${left + SIDE / 2} ${y(level) + TALL + GAP}v${-GAP}`);
-    floor.forEach(([label, small, view, changes, layer], i) => {
+    tier.forEach(([label, small, view, changes, layer], i) => {
       const x = left + i * (wide + 10), at = `translate(${x} ${y(level)})`;
       const inner = [s("rect", { width: wide, height: TALL, rx: 5 }), s("text", { x: 9, y: 16 }, label), s("text", { x: 9, y: 31, class: "soft small" }, small)];
       boxes.push(facts.views.includes(view)

@@ -45,7 +45,7 @@ class Task(ABC, Generic[AnyPreset, AnyTrained]):
         preset: sizes, and how to train.
         name: what the model learns, in words, such as "translation from de to en": a run's model is
             loaded only for the same name. Empty if that needs no check.
-        trained: what comes of it.
+        trained: the object that uses the trained model.
         unit: what a loss is a mean over.
     """
 

@@ -60,7 +60,7 @@ INTEGER = 8
 
 
 # -- what Numba lacks --------------------------------------------------------------------------------------------------
-# Each function says the types of its arguments and result, and which instructions it stands for.
+# Each function says the types of its arguments and result, and its machine instructions.
 
 
 def call_address(builder: Any, address: Any, kinds: list[Any], arguments: list[Any]) -> None:

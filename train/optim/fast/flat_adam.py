@@ -1,7 +1,7 @@
 """The whole update as one operation on flat arrays, for fp16 or fp32 training that never waits for the device.
 
 Parameters become views of one array of float32 weights; their float16 copies, for the passes of fp16 training, and
-Adam's moments lie in others beside it. The loss scale, the number of updates and the decision to skip a step that
+Adam's moments are in further flat arrays. The loss scale, the number of updates and the decision to skip a step that
 overflowed are numbers on the device. On the CPU the same text runs on NumPy arrays. Source: Micikevicius et al. 2018,
 arXiv 1710.03740, sections 3.1 and 3.2.
 """
