@@ -281,7 +281,7 @@ class TranslatorSubject(Subject):
         most = self.model.config.max_length  # type: ignore[attr-defined]
         length = len(self.tokenizer.encode(text)) + 1
         if length > most:
-            raise InputError(f"The text has {length} tokens, and this model can read at most {most}. Shorten it.")
+            raise InputError(f"The text has {length} tokens, and this model reads at most {most}. Shorten it.")
         target = self.translator.hypotheses([text], strategy=Strategy())[0][0].ids
         source = self.translator.source_ids([text])[0]
         read = [self.tokenizer.bos_id, *target][:most]
@@ -344,7 +344,7 @@ class WriterSubject(Subject):
         room = min(CONTINUED, self.writer.length - len(ids))
         if room < 1:
             raise InputError(
-                f"The text has {len(ids)} tokens, and this model can read {self.writer.length} with what it adds. "
+                f"The text has {len(ids)} tokens, and this model reads {self.writer.length}, including its answer. "
                 "Shorten it."
             )
         answer = self.writer.best(text, room, Strategy(beam=1))[0][0]
