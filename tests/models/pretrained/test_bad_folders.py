@@ -134,7 +134,7 @@ def test_files_that_are_missing_or_damaged(folder, tmp_path) -> None:
     index.write_text(json.dumps({"weight_map": {"transformer.wte.weight": "model-00001-of-00002.safetensors"}}))
     refused(folder, r"lacks model-00001-of-00002.safetensors, which its model.safetensors.index.json names")
     index.write_text(json.dumps({"weight_map": {"transformer.wte.weight": "../model.safetensors"}}))
-    refused(folder, r"points to '../model.safetensors', not to a safetensors file beside it")
+    refused(folder, r"points to '../model.safetensors', not to a safetensors file in the same folder")
     index.write_text(json.dumps({"weight_map": {"transformer.nothing": "model.safetensors"}}))
     refused(folder, r"lacks transformer.nothing, which")
     index.write_text("[]")
