@@ -26,6 +26,6 @@ def test_both_learn_the_same(tmp_path) -> None:
         cwd=ROOT, capture_output=True, text=True, timeout=300, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (row,) = json.loads((tmp_path / "found.json").read_text())
+    (row,) = json.loads((tmp_path / "found.json").read_text())["rows"]
     assert row["PyTorch"]["losses_apart"] < 1e-5, "the same weights in both give the same loss"
     assert abs(row["handloom"]["valid_loss"] - row["PyTorch"]["valid_loss"]) < 1e-3, "no dropout: the same training"
