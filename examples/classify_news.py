@@ -7,6 +7,7 @@ python examples/classify_news.py --resume runs/news --table attention   what the
 python examples/classify_news.py --table heads                   ablation: 1, 4, 8 and 16 heads
 mpirun -n 4 python examples/classify_news.py --table heads       four processes train the four at the same time
 python examples/classify_news.py --checkpoint runs/news "Senate Passes Budget Bill"
+python examples/classify_news.py --checkpoint runs/a --also runs/b "Senate Passes Budget Bill"    two models as one
 python examples/classify_news.py --init distilbert/distilbert-base-uncased --data news --lr 3e-5
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 
 from handloom.models.hyperparameters import ClassifierPreset
 from handloom.models.presets import classifier_preset
+from handloom.models.shipped import model_path
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
 from handloom.train.cli.training import preset_of
@@ -28,7 +30,7 @@ from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_
 from handloom.train.tables.classification import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
 from handloom.train.tables.layer_cost import COST_COLUMNS, EXPONENT_COLUMNS, cost_rows
 from handloom.train.tables.news import EPOCH_COLUMNS, SAMPLE_COLUMNS, beside_the_report, epoch_rows, sample_predictions
-from handloom.train.tasks.classification import Classification, Classifier
+from handloom.train.tasks.classification import Classification, Classifier, MeanClassifier
 from handloom.train.tasks.metrics import confusion_matrix
 
 TASK = "categories of news"
@@ -45,6 +47,11 @@ def parse_arguments() -> Any:
         generates="nothing",
     )
     add = parser.group("this report", "train")
+    add(
+        "--also", action="append", default=[], type=model_path, metavar="MODEL", uses=("checkpoint",),
+        help="with --checkpoint: another model of the same classes; repeat for more. The mean of their probabilities "
+        "counts",
+    )  # fmt: skip
     add("--descriptions", action="store_true", help="classify the headline and the description, not the headline alone")
     add(
         "--table",
@@ -60,7 +67,8 @@ def parse_arguments() -> Any:
 def main() -> None:
     arguments = parse_arguments()
     if arguments.checkpoint:
-        classifier = Classifier.load(arguments.checkpoint, [TASK])
+        runs = [arguments.checkpoint, *arguments.also]
+        classifier = MeanClassifier([Classifier.load(run, [TASK]) for run in runs])
         use(arguments, lambda text: print(classifier.best(text), flush=True))
         return
     data = in_turn(lambda: load_news(arguments.data, descriptions=arguments.descriptions, categories=True))

@@ -56,6 +56,10 @@ def parse_arguments() -> Any:
     )
     add = parser.group("this report", "train", "resume")
     add(
+        "--every-pair", action="store_true", uses=("train",),
+        help="train on all ordered pairs of a picture's captions, 20 of five, not on each caption and the next",
+    )  # fmt: skip
+    add(
         "--table",
         choices=("memory", "none"),
         default="none",
@@ -74,7 +78,7 @@ def main() -> None:
     print(data.summary(), *data.notes, sep="\n")
     preset, strategy = preset_of(arguments, paraphrase_preset(arguments.preset, data.name)), strategy_of(arguments)
     data = dataclasses.replace(data, test=data.test[: preset.test_size])
-    train, valid = (caption_pairs(part) for part in (data.train, data.valid))
+    train, valid = caption_pairs(data.train, arguments.every_pair), caption_pairs(data.valid)
     searches = {"greedy": Strategy(beam=1), strategy.name: strategy}
 
     def test(translator: Translator, task: Translation) -> tuple[dict, dict[str, list[str]]]:

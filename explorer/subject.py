@@ -20,7 +20,7 @@ from ..nn import AttentionCall, Module, MultiHeadAttention, observe_attention
 from ..tokenizer import BPETokenizer, Tokenizer
 from ..train.runs.checkpoints import read_config
 from ..train.runs.folder import RunFolder
-from ..train.tasks.classification import Classifier, text_ids
+from ..train.tasks.classification import Classifier
 from ..train.tasks.language_modelling import Windows, Writer, language_model_loss
 from ..train.tasks.loading import is_foreign
 from ..train.tasks.translation import Translator
@@ -394,7 +394,7 @@ class ClassifierSubject(Subject):
         shares = self.classifier.probabilities([text])[0]
         order = shares.argsort()[::-1]
         ranked = [(self.classifier.labels[i], float(shares[i])) for i in order]
-        ids = text_ids(self.tokenizer, [text], self.model.config.max_length)[0]  # type: ignore[attr-defined]
+        ids = self.classifier.ids([text])[0]
         inputs = (np.array([ids]),)
         calls = self._calls(*inputs)
         layers = [

@@ -18,17 +18,25 @@ RECURRENT_LAYERS: dict[str, type[Recurrent]] = {"rnn": RNN, "lstm": LSTM, "gru":
 
 
 class RandomLanguageModel(Module):
-    """Predicts all tokens with equal probability: log(vocab_size) nats per token for any text."""
+    """Predicts all tokens but the first `special` with equal probability: log(vocab_size - special) nats per token.
 
-    def __init__(self, vocab_size: int):
-        self.vocab_size = vocab_size
+    The logits differ randomly by less than 1e-6, so that the most probable token is random too.
+    """
+
+    def __init__(self, vocab_size: int, special: int = 0):
+        self.vocab_size, self.special = vocab_size, special
 
     def forward(self, ids: Any) -> Tensor:
-        return Tensor(np.zeros((*np.shape(ids), self.vocab_size), np.float32))
+        return Tensor(self._logits(np.shape(ids)))
+
+    def _logits(self, shape: tuple[int, ...]) -> np.ndarray:
+        logits = 1e-6 * np.random.default_rng(0).random((*shape, self.vocab_size), np.float32)
+        logits[..., : self.special] = -np.inf
+        return logits
 
     def start(self, rows: int = 1) -> Uncached:
         """A DecodingState of `rows` sequences, see `models.generation`."""
-        return Uncached(lambda ids, origin: np.zeros((len(ids), self.vocab_size), np.float32), rows)
+        return Uncached(lambda ids, origin: self._logits((len(ids),)), rows)
 
 
 class BigramLanguageModel(Module):

@@ -72,6 +72,7 @@ class ClassifierConfig(ModelOptions):
     pooling: Annotated[str, Choices(POOLINGS)] = "first"
     pooler: Annotated[str, Choices(tuple(POOLERS))] = "none"
     token_dropout: Fraction = 0.0
+    bos: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -148,6 +148,7 @@ class TranslationPreset(Preset):
     """A run of an encoder-decoder."""
 
     tokens_per_batch: Count = setting(help="maximum source or target tokens per batch, including padding")
+    pairs_per_batch: Count | None = setting(None, help="maximum pairs per batch; none for the token limit alone")
     steps: Count = dataclasses.field()
     tied: bool = setting(True, help="tie the source embedding, target embedding and output layer")
     copy: bool = setting(False, help="pointer-generator: the decoder can copy tokens from the source")
@@ -226,6 +227,7 @@ class ClassifierPreset(Preset):
     batch_size: Count = setting(help="texts per batch")
     epochs: Count = setting(help="number of passes over the training data, unless steps are given")
     max_length: Length = setting(64, help="maximum length of a text in tokens; longer texts are truncated")
+    bos: bool = setting(True, help="begin each text with <bos>; without it the first token is the first word")
     min_frequency: Count = setting(1, help="minimum occurrences of a word in the vocabulary")
     pooling: Annotated[str, Choices(POOLINGS)] = setting(
         "first", help="pooling: the first token, or the mean or maximum over all tokens"
@@ -240,6 +242,5 @@ class ClassifierPreset(Preset):
 
     def model_config(self, vocab_size: int, classes: int, pad_id: int) -> ClassifierConfig:
         """The model for this number of words and classes."""
-        return ClassifierConfig(
-            vocab_size, classes, pad_id=pad_id, **self._shared("layers", "max_length", "pooling", "token_dropout")
-        )
+        own = self._shared("layers", "max_length", "pooling", "token_dropout", "bos")
+        return ClassifierConfig(vocab_size, classes, pad_id=pad_id, **own)

@@ -37,7 +37,8 @@ LAPTOP_MULTI30K = TranslationPreset(
 #: with a warm-up of 4,000, and 36,952 updates of 128 sentences.
 PAPER = TranslationPreset(
     vocab_size=50_000, d_model=512, nhead=8, layers=6, dim_feedforward=2048, dropout=0.1, max_length=64,
-    tokens_per_batch=128 * 64, steps=36_952, optimizer="adamw", lr_factor=0.5, warmup=4000, validate_every=1000,
+    tokens_per_batch=128 * 64, pairs_per_batch=128, steps=36_952, optimizer="adamw", lr_factor=0.5, warmup=4000,
+    validate_every=1000,
 )  # fmt: skip
 
 
@@ -64,8 +65,8 @@ SUMMARY_PRESETS = {
     # articles in batches of 16.
     "paper": TranslationPreset(
         vocab_size=30_000, d_model=512, nhead=8, layers=2, dim_feedforward=2048, dropout=0.1, norm="layer_std",
-        bias="no_qkv", max_length=64, label_smoothing=0.0, tokens_per_batch=16 * 64, steps=15_625,
-        schedule="constant", lr=1e-4, betas=(0.9, 0.999), eps=1e-8, validate_every=3125,
+        bias="no_qkv", max_length=64, label_smoothing=0.0, tokens_per_batch=16 * 64, pairs_per_batch=16,
+        steps=15_625, schedule="constant", lr=1e-4, betas=(0.9, 0.999), eps=1e-8, validate_every=3125,
     ),
 }  # fmt: skip
 
@@ -101,7 +102,7 @@ EN_FR_PRESETS = {
     # The English-French report: d 256, 6+6 layers, 8 heads, feed-forward twice as wide, dropout 0.1, 4 pairs a batch.
     "paper": TranslationPreset(
         vocab_size=16_000, d_model=256, nhead=8, layers=6, dim_feedforward=512, dropout=0.1, max_length=64,
-        tokens_per_batch=4 * 64, steps=100_000, warmup=4000, validate_every=1000,
+        tokens_per_batch=4 * 64, pairs_per_batch=4, steps=100_000, warmup=4000, validate_every=1000,
     ),
 }  # fmt: skip
 

@@ -119,6 +119,7 @@ class TokenBatches:
             should see (`Tokenizer.encode_batch(texts, add_eos=True)`).
         target_ids: token ids of the target sentences without special tokens; `bos_id` and `eos_id` are added here.
         tokens_per_batch: the budget for each side, padding included.
+        pairs_per_batch: the most pairs of a batch; None for as many as the budget allows.
         seed: with the epoch's number, decides the order.
         pad_id, bos_id, eos_id: the special tokens.
         max_length: drop pairs whose source, or target with its one special token, is longer than this; None keeps all.
@@ -139,6 +140,7 @@ class TokenBatches:
         target_ids: Sequence[Sequence[int]] | TokenSequences,
         *,
         tokens_per_batch: int,
+        pairs_per_batch: int | None = None,
         seed: int,
         pad_id: int,
         bos_id: int,
@@ -158,7 +160,7 @@ class TokenBatches:
             empty = int(np.argmin(self.source.lengths))
             raise ValueError(f"source sequence {empty} is empty; the encoder needs a token to attend to.")
         self.tokens_per_batch, self.seed, self.shuffle = tokens_per_batch, seed, shuffle
-        self.curriculum, self.pad_to = curriculum, pad_to
+        self.pairs_per_batch, self.curriculum, self.pad_to = pairs_per_batch, curriculum, pad_to
         self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id
 
         target_lengths = self.target.lengths + 1
@@ -186,7 +188,7 @@ class TokenBatches:
         self._longest = int(longest.max())
         width = self._width(longest)
         self._keys = (np.where(-(-width // pad_to) % 2, -difference, difference), width)
-        self._cuts = _cut(np.sort(width), tokens_per_batch)
+        self._cuts = _cut(np.sort(width), tokens_per_batch, pairs_per_batch)
 
     def _width(self, length: Any) -> Any:
         """Lengths rounded up to a multiple of `pad_to`, but not beyond the longest of all."""
@@ -215,6 +217,7 @@ class TokenBatches:
         """A checksum of the batches' data; for very long texts, of the lengths and every nth token."""
         options: tuple[Any, ...] = self.tokens_per_batch, self.seed, self.shuffle, self.curriculum, self.max_length
         options += (self.pad_to,) if self.pad_to > 1 else ()
+        options += () if self.pairs_per_batch is None else ("pairs", self.pairs_per_batch)
         total = hashlib.sha256(repr(options).encode())
         for side in (self.source, self.target):
             total.update(np.ascontiguousarray(side.offsets).data)
@@ -333,11 +336,14 @@ def _as_sequences(sequences: Sequence[Sequence[int]] | TokenSequences) -> TokenS
     return sequences if isinstance(sequences, TokenSequences) else TokenSequences.from_lists(sequences)
 
 
-def _cut(lengths: np.ndarray, budget: int) -> list[int]:
-    """Where to divide ascending lengths so that each part's count times its longest length stays within the budget."""
+def _cut(lengths: np.ndarray, budget: int, most: int | None = None) -> list[int]:
+    """Where to divide ascending lengths so that each part's count times its longest length stays within the budget.
+
+    `most` limits the count of a part.
+    """
     cuts = [0]
     while cuts[-1] < len(lengths):
-        rest = lengths[cuts[-1] : cuts[-1] + budget]
+        rest = lengths[cuts[-1] : cuts[-1] + min(budget, most or budget)]
         size = int(np.searchsorted(rest * np.arange(1, len(rest) + 1), budget, side="right"))
         cuts.append(cuts[-1] + max(size, 1))
     return cuts

@@ -79,8 +79,13 @@ def read_captions(path: str | Path) -> tuple[list[list[str]], int]:
     return groups, len(captions) - len(groups)
 
 
-def caption_pairs(groups: list[list[str]]) -> list[Pair]:
-    """Pairs of each caption with the next of its picture, cyclically, so that each is once source and once target."""
+def caption_pairs(groups: list[list[str]], every: bool = False) -> list[Pair]:
+    """Pairs of each caption with the next of its picture, cyclically, so that each is once source and once target.
+
+    With `every`, all ordered pairs of a picture's captions, 20 for five captions.
+    """
+    if every:
+        return [pair for group in groups for pair in itertools.permutations(group, 2)]
     return [pair for group in groups for pair in zip(group, [*group[1:], group[0]], strict=True)]
 
 

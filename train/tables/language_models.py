@@ -105,7 +105,8 @@ def table_cells(
         cells["Transformer, without augmentation"] = replace(task, text=task.plain, plain=None)
     if name == "baselines":
         bigram = BigramLanguageModel(vocabulary).fit(text.train)
-        for label, model in (("Random", RandomLanguageModel(vocabulary)), ("Bigram", bigram)):
+        random = RandomLanguageModel(vocabulary, len(text.tokenizer.special_ids))
+        for label, model in (("Random", random), ("Bigram", bigram)):
             cells[label] = Writer(model, text.tokenizer, preset.length)
         for kind in RECURRENT_LAYERS:
             cells[kind.upper()] = replace(task, preset=baseline, model=preset.recurrent(vocabulary, kind))

@@ -149,10 +149,14 @@ class Classifier(TrainedModel):
     def _of_pretrained(cls, found: Any) -> Classifier:
         return cls(found.model, found.tokenizer, found.labels)
 
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text as the model reads them, see `text_ids`."""
+        return text_ids(self.tokenizer, texts, self.model.config.max_length, self.model.config.bos)
+
     def probabilities(self, texts: Sequence[str], batch_size: int = 128) -> np.ndarray:
         """The probability of each class, (texts, classes)."""
         self.model.eval()
-        ids = text_ids(self.tokenizer, texts, self.model.config.max_length)
+        ids = self.ids(texts)
         out = np.empty((len(texts), len(self.labels)), np.float32)
         order = np.argsort([len(one) for one in ids], kind="stable")  # like lengths together: less padding
         with no_grad():
@@ -182,18 +186,36 @@ class Classifier(TrainedModel):
 
         With `pooling` "first" the class is read off the first token.
         """
-        ids = text_ids(self.tokenizer, [text], self.model.config.max_length)
+        ids = self.ids([text])
         self.model.eval()
         with no_grad(), attention_maps(self.model) as maps:
             self.model(np.array(ids))
         return {layer: weights[0][0] for layer, weights in maps.items()}, self.tokenizer.token_strings(ids[0])
 
 
-def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> list[list[int]]:
-    """The ids of each text, at most `max_length`: <bos>, the first tokens, and <eos> if the tokenizer adds it."""
+class MeanClassifier(Classifier):
+    """Several classifiers as one, by the mean of their probabilities. Raises InputError if their classes differ."""
+
+    def __init__(self, members: Sequence[Classifier]):
+        first = members[0]
+        if any(member.labels != first.labels for member in members):
+            raise InputError("These models have different classes. Use models that were trained on the same ones.")
+        super().__init__(first.model, first.tokenizer, first.labels)
+        self.members = members
+
+    def probabilities(self, texts: Sequence[str], batch_size: int = 128) -> np.ndarray:
+        return np.mean([member.probabilities(texts, batch_size) for member in self.members], axis=0)
+
+
+def text_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: int, bos: bool = True) -> list[list[int]]:
+    """The ids of each text, at most `max_length`: <bos>, the first tokens, and <eos> if the tokenizer adds it.
+
+    Without `bos` a text begins with its first word; a text without words is <bos> alone.
+    """
+    ids = [own or [tokenizer.bos_id] for own in tokenizer.encode_batch(texts, add_bos=bos)]
     if not tokenizer.ends:
-        return [ids[:max_length] for ids in tokenizer.encode_batch(texts, add_bos=True)]
-    return [[*ids[: max_length - 1], tokenizer.eos_id] for ids in tokenizer.encode_batch(texts, add_bos=True)]
+        return [own[:max_length] for own in ids]
+    return [[*own[: max_length - 1], tokenizer.eos_id] for own in ids]
 
 
 @dataclass
@@ -216,7 +238,8 @@ class Classification(Task[ClassifierPreset, Classifier]):
             raise InputError(f"{whose} has other classes than the training data. Use a model with the same ones.")
 
     def limited_to(self, init: Classifier) -> Classification:
-        return self.with_preset(max_length=min(self.preset.max_length, init.model.config.max_length))
+        known = init.model.config
+        return self.with_preset(max_length=min(self.preset.max_length, known.max_length), bos=known.bos)
 
     def make_tokenizer(self) -> Tokenizer:
         texts = [text for text, _ in self.train]
@@ -232,7 +255,7 @@ class Classification(Task[ClassifierPreset, Classifier]):
     def _batches(self, pairs: Sequence[Labelled], tokenizer: Tokenizer, seed: int, *, shuffle: bool) -> LabelledBatches:
         number = {label: i for i, label in enumerate(self.labels)}
         return LabelledBatches(
-            text_ids(tokenizer, [text for text, _ in pairs], self.preset.max_length),
+            text_ids(tokenizer, [text for text, _ in pairs], self.preset.max_length, self.preset.bos),
             np.array([number[label] for _, label in pairs], np.int64),
             batch_size=self.preset.batch_size,
             seed=seed,

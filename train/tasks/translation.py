@@ -100,7 +100,8 @@ class Translation(Task[TranslationPreset, Translator]):
             max_length=preset.max_length,
             seed=seed,
         )
-        train = make(self._pairs(self.train), curriculum=preset.curriculum, pad_to=preset.pad_to)
+        order = {"curriculum": preset.curriculum, "pad_to": preset.pad_to, "pairs_per_batch": preset.pairs_per_batch}
+        train = make(self._pairs(self.train), **order)
         valid = make(self._pairs(self.valid), shuffle=False)
         words = f", {train.padding_fraction:.0%} padding"
         return TaskBatches(train, valid.epoch(0), [train.note(), valid.note()], words)
@@ -129,4 +130,6 @@ class Translation(Task[TranslationPreset, Translator]):
         return Translator(model, tokenizer, None if init is None else init.own)
 
     def step_words(self, batches: int) -> str:
-        return f"up to {self.preset.tokens_per_batch * batches:,} tokens"
+        pairs = self.preset.pairs_per_batch
+        at_most = f"{pairs * batches:,} pairs, " if pairs else ""
+        return f"up to {at_most}{self.preset.tokens_per_batch * batches:,} tokens"

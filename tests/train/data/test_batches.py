@@ -76,6 +76,14 @@ def test_lengths_are_padded_to_a_multiple(corpus, budget, multiple):
     assert len(batches) > 1 or batches.padding_fraction == pytest.approx(1 - filled / positions)
 
 
+def test_a_batch_has_so_many_pairs_at_most() -> None:
+    options = {"tokens_per_batch": 1000, "seed": 0, "pad_id": 0, "bos_id": 1, "eos_id": 2}
+    pairs = [[5] * (1 + i % 7) for i in range(50)]
+    batches = TokenBatches(pairs, pairs, pairs_per_batch=16, **options)
+    assert sorted(map(len, batches.plan(0))) == [2, 16, 16, 16]
+    assert batches.fingerprint() != TokenBatches(pairs, pairs, **options).fingerprint()
+
+
 def test_padded_to_a_multiple_batches_have_few_shapes():
     corpus = random_corpus(5000)
 

@@ -28,6 +28,7 @@ def test_no_caption_is_in_two_parts() -> None:
 
 
 def test_each_caption_is_once_on_either_side() -> None:
+    assert len(set(caption_pairs([["a", "b", "c", "d", "e"], ["f", "g"]], every=True))) == 20 + 2
     assert caption_pairs([["a", "b", "c"], ["d", "e"]]) == [
         ("a", "b"), ("b", "c"), ("c", "a"), ("d", "e"), ("e", "d"),
     ]  # fmt: skip

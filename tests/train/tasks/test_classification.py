@@ -19,6 +19,7 @@ from handloom.train.tasks.classification import (
     Classifier,
     LabelledBatch,
     LabelledBatches,
+    MeanClassifier,
     classification_loss,
 )
 from handloom.train.tasks.task import train_model
@@ -117,6 +118,23 @@ def test_errors_are_listed() -> None:
     assert listed.startswith("1 of 2")
     assert "b > a\ttwo" in listed
     assert "one" not in listed
+
+
+def test_the_first_word_without_bos_and_the_mean_of_models(tmp_path) -> None:
+    """Training and use read the same tokens; a text without words is <bos> alone."""
+    preset = dataclasses.replace(CLASSIFIER_PRESETS["smoke"], steps=2, bos=False)
+    task = Classification(PAIRS[:80], PAIRS[80:], preset=preset)
+    with RunFolder.create(tmp_path / "run", {}) as run:
+        train_model(task, run, seed=0, say=lambda text: None)
+    classifier = Classifier.load(tmp_path / "run")
+    tokenizer = classifier.tokenizer
+    mean = MeanClassifier([classifier, Classifier(classifier.model, tokenizer, classifier.labels)])
+    np.testing.assert_allclose(mean.probabilities(["a dog"]), classifier.probabilities(["a dog"]))
+    with pytest.raises(InputError, match="different classes"):
+        MeanClassifier([classifier, Classifier(classifier.model, tokenizer, classifier.labels[::-1])])
+    assert classifier.ids(["a red dog", ""]) == [tokenizer.encode("a red dog"), [tokenizer.bos_id]]
+    first = task.batches(tokenizer, 0).train.sequences.pad(np.arange(80), 0)[:, 0]
+    assert set(first.tolist()) == set(tokenizer.encode("a"))
 
 
 def test_ablations_name_their_cells() -> None:

@@ -115,6 +115,13 @@ def test_units_of_the_figures() -> None:
     assert values["bits_per_character"] == pytest.approx(3 * 300 / 600, rel=1e-6), "two characters a token, 3 bits"
 
 
+def test_guesses_are_never_special_tokens() -> None:
+    ids = np.random.default_rng(0).integers(4, 12, 4001)
+    values = evaluate(RandomLanguageModel(12, special=4), ids, 4000, length=16)
+    assert values["loss"] == pytest.approx(math.log(8), rel=1e-6)
+    assert values["accuracy"] == pytest.approx(1 / 8, abs=0.02), "and not all or nothing, whatever the text"
+
+
 def test_evaluation_does_not_depend_on_windows_where_the_model_does_not() -> None:
     ids = np.random.default_rng(0).integers(0, 8, 300)
     model = BigramLanguageModel(8).fit(ids)

@@ -1,0 +1,43 @@
+"""Trained classifiers on the test set of their data, each alone and all as one by the mean of their probabilities.
+
+    HANDLOOM_DATA=folder python -m benchmarks.classifiers runs/a runs/b --data news --descriptions
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.side_by_side import write_results
+from handloom.train.data.news import load_news
+from handloom.train.tables.cells import markdown_table
+from handloom.train.tables.classification import figures
+from handloom.train.tasks.classification import Classifier, MeanClassifier
+
+COLUMNS = {"cell": "model", "valid_accuracy": "validation:.1%", "accuracy": "test:.1%", "macro_f1": "macro F1:.3f"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.classifiers", description=__doc__)
+    parser.add_argument("runs", nargs="+")
+    parser.add_argument("--data", default="news")
+    parser.add_argument("--descriptions", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    options = parser.parse_args()
+    data = load_news(options.data, descriptions=options.descriptions, categories=True)
+    members = [Classifier.load(run) for run in options.runs]
+    rows = []
+    for name, model in [*zip(options.runs, members, strict=True), ("mean of all", MeanClassifier(members))]:
+        found = {}
+        for part in ("valid", "test"):
+            articles = getattr(data, part)
+            texts = [f"{a.headline} {a.description}" if options.descriptions else a.headline for a in articles]
+            found[part] = figures(model.predict(texts), [article.category for article in articles])
+        rows.append({"cell": name, "valid_accuracy": found["valid"]["accuracy"], **found["test"]})
+    print(markdown_table(rows, COLUMNS))
+    if options.json:
+        write_results(options.json, {"models": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Decoding options compared on a trained translator: penalties, forbidden repetition, lengths and sampling.
+
+    HANDLOOM_DATA=folder python -m benchmarks.decoding --run runs/fr --data multi30k --source en --target fr
+
+Each row translates the same test set with the same model. Repetition is the share of a text's pairs of neighbouring
+words that the same text had before; the references have some too. Nothing is trained.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.side_by_side import write_results
+from handloom.models import Strategy
+from handloom.models.generation.rules import Rules
+from handloom.train.data.translation import load_translation_data
+from handloom.train.tables.cells import markdown_table
+from handloom.train.tasks.metrics import bleu
+from handloom.train.tasks.translation import Translator
+
+STRATEGIES = {
+    "greedy": Strategy(beam=1),
+    "greedy, repetition penalty 1.2": Strategy(beam=1, rules=Rules(repetition_penalty=1.2)),
+    "greedy, no trigram twice": Strategy(beam=1, rules=Rules(no_repeat_ngram=3)),
+    "beam 5, no length penalty": Strategy(alpha=0.0),
+    "beam 5, length penalty 0.6": Strategy(alpha=0.6),
+    "beam 5, length penalty 1": Strategy(),
+    "beam 5, length penalty 2": Strategy(alpha=2.0),
+    "beam 5, coverage penalty 0.2": Strategy(coverage=0.2),
+    "beam 5, repetition penalty 1.1": Strategy(rules=Rules(repetition_penalty=1.1)),
+    "beam 5, repetition penalty 1.3": Strategy(rules=Rules(repetition_penalty=1.3)),
+    "beam 5, no trigram twice": Strategy(rules=Rules(no_repeat_ngram=3)),
+    "nucleus of 0.5": Strategy(sampling=True, top_p=0.5),
+    "nucleus of 0.9": Strategy(sampling=True, top_p=0.9),
+    "sampling": Strategy(sampling=True),
+    "consensus of 16, nucleus of 0.9": Strategy(consensus=16, top_p=0.9),
+}
+COLUMNS = {"cell": "decoding", "bleu": "BLEU:.2f", "repetition": "repetition:.2%", "length": "length:.3f"}
+
+
+def repetition(texts: Sequence[str]) -> float:
+    """The share of pairs of neighbouring words that their text had before."""
+    pairs = [list(pairwise(text.split())) for text in texts]
+    return 1 - sum(len(set(own)) for own in pairs) / max(sum(map(len, pairs)), 1)
+
+
+def row(cell: str, texts: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """BLEU, repetition and the words of all texts over those of the references."""
+    words, wanted = (sum(len(text.split()) for text in some) for some in (texts, references))
+    return {
+        "cell": cell,
+        "bleu": bleu(texts, references).value,
+        "repetition": repetition(texts),
+        "length": words / wanted,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.decoding", description=__doc__)
+    parser.add_argument("--run", required=True, help="folder of a trained translator")
+    parser.add_argument("--data", default="multi30k")
+    parser.add_argument("--source", default="en")
+    parser.add_argument("--target", default="fr")
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    options = parser.parse_args()
+    translator = Translator.load(options.run)
+    data = load_translation_data(options.data, source=options.source, target=options.target)
+    sources, references = [pair[0] for pair in data.test], [pair[1] for pair in data.test]
+    rows = [row("the references", references, references)]
+    for name, strategy in STRATEGIES.items():
+        rows.append(row(name, translator.translate(sources, strategy=strategy, too_long="truncate"), references))
+        print(rows[-1], flush=True)
+    print(f"\n{markdown_table(rows, COLUMNS)}\n\n{bleu(references, references).signature}")
+    if options.json:
+        write_results(options.json, {"decoding": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The experiments behind docs/reports: list them with their cost, or make them anew, the cheapest first.
+
+    python -m benchmarks.reports                  what there is: results file, minutes of one core, command
+    python -m benchmarks.reports --run            all of them, into runs/reports; started again it goes on
+    python -m benchmarks.reports --run news_cost  some of them
+
+The commands are those that the results files name. A blank cost was not recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from handloom.train.runs.folder import SAVES
+from handloom.train.runs.saves import SavedStates
+from handloom.train.tables.cells import markdown_table
+
+RESULTS = Path(__file__).parent / "results" / "reports"
+OUT = Path("runs") / "reports"
+COLUMNS = {"cell": "results", "minutes": "minutes:.0f", "command": "command"}
+
+
+def experiments() -> list[dict[str, Any]]:
+    """A row for each command of each results file, the cheapest first; those of unknown cost come last."""
+    rows = []
+    for path in sorted(RESULTS.glob("*.json")):
+        found = json.loads(path.read_text("utf-8"))
+        command, minutes = found["command"], found.get("processor_minutes")
+        for part, text in (command if isinstance(command, dict) else {"": command}).items():
+            cost = minutes[part] if isinstance(minutes, dict) else minutes
+            rows.append({"cell": f"{path.stem} {part}".strip(), "minutes": cost, "command": text})
+    return sorted(rows, key=lambda row: (row["minutes"] is None, row["minutes"] or 0, row["cell"]))
+
+
+def command_line(command: str, folder: Path) -> list[str]:
+    """The command with its output in `folder`: a training that was stopped goes on."""
+    words = [sys.executable, *shlex.split(command)[1:]]
+    if not words[1].startswith("examples/"):
+        return words
+    if SavedStates(folder / SAVES).steps():
+        return [*words[:2], "--resume", str(folder)]
+    return [*words, "--out", str(folder), "--overwrite"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reports", description=__doc__)
+    parser.add_argument("--run", nargs="*", metavar="NAME", help="run these, or all")
+    options = parser.parse_args()
+    rows = experiments()
+    print(markdown_table(rows, COLUMNS))
+    known = [row["minutes"] for row in rows if row["minutes"] is not None]
+    print(f"\n{len(rows)} experiments; {len(known)} of them take {sum(known) / 60:.1f} hours of one core")
+    failed = []
+    for row in rows if options.run is not None else []:
+        folder = OUT / row["cell"].replace(" ", "_").replace(",", "")
+        if (options.run and row["cell"] not in options.run) or (folder / "results.json").exists():
+            continue
+        print(f"\n{row['cell']}: {row['command']}", flush=True)
+        failed += [row["cell"]] if subprocess.call(command_line(row["command"], folder)) else []
+    print(*[f"failed: {name}" for name in failed], sep="\n")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
