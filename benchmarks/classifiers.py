@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from pathlib import Path
 
 from benchmarks.side_by_side import write_results
@@ -36,7 +38,7 @@ def main() -> None:
         rows.append({"cell": name, "valid_accuracy": found["valid"]["accuracy"], **found["test"]})
     print(markdown_table(rows, COLUMNS))
     if options.json:
-        write_results(options.json, {"models": rows})
+        write_results(options.json, {"command": shlex.join(["python", *sys.orig_argv[1:]]), "models": rows})
 
 
 if __name__ == "__main__":

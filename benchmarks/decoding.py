@@ -9,6 +9,8 @@ words that the same text had before; the references have some too. Nothing is tr
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -76,7 +78,7 @@ def main() -> None:
         print(rows[-1], flush=True)
     print(f"\n{markdown_table(rows, COLUMNS)}\n\n{bleu(references, references).signature}")
     if options.json:
-        write_results(options.json, {"decoding": rows})
+        write_results(options.json, {"command": shlex.join(["python", *sys.orig_argv[1:]]), "decoding": rows})
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from handloom.train.runs.plots import plot_confusion, plot_heads
 from handloom.train.tables.attention_findings import FIRST_COLUMNS, HEAD_COLUMNS, draw_head_rows, head_rows
 from handloom.train.tables.cells import ABLATIONS, Table, ablation_cells, write_tables
 from handloom.train.tables.classification import CLASSIFIER_COLUMNS, baselines, figures, sample_errors
-from handloom.train.tables.layer_cost import COST_COLUMNS, EXPONENT_COLUMNS, cost_rows
+from handloom.train.tables.layer_cost import COST_COLUMNS, CROSS_COLUMNS, EXPONENT_COLUMNS, cost_rows, cross_cost
 from handloom.train.tables.news import EPOCH_COLUMNS, SAMPLE_COLUMNS, beside_the_report, epoch_rows, sample_predictions
 from handloom.train.tasks.classification import Classification, Classifier, MeanClassifier
 from handloom.train.tasks.metrics import confusion_matrix
@@ -99,7 +99,10 @@ def main() -> None:
             more = looked_at(classifier, texts, run)
         elif arguments.table == "cost":
             counted, grown = cost_rows(preset.d_model, preset.nhead, preset.dim_feedforward)
+            lengths = ((32, 64), (64, 64), (64, 512), (512, 64))
+            cross = [cross_cost(n, m, preset.d_model, preset.nhead) for n, m in lengths]
             more = {"costs": (counted, COST_COLUMNS), "exponents": (grown, EXPONENT_COLUMNS)}
+            more["cross"] = cross, CROSS_COLUMNS
         return show(classifier, texts, labels, predicted, rows, run, more)
 
     labelled = {"labels": task.labels}

@@ -31,7 +31,7 @@ class RandomLanguageModel(Module):
 
     def _logits(self, shape: tuple[int, ...]) -> np.ndarray:
         logits = 1e-6 * np.random.default_rng(0).random((*shape, self.vocab_size), np.float32)
-        logits[..., : self.special] = -np.inf
+        logits[..., : self.special] = -15  # unlikely; <unk> may be in a text
         return logits
 
     def start(self, rows: int = 1) -> Uncached:

@@ -180,11 +180,11 @@ CLASSIFIER_PRESETS = {
         schedule="linear", lr=1e-3, warmup=200, min_frequency=2, pooling="mean", token_dropout=0.3,
         label_smoothing=0.1, patience=None,
     ),
-    # The news report's classifier: 2 layers, d 512, 8 heads, 32 tokens, Adam 1e-4, batch 64, 20 epochs, early stopping
-    # after 3.
+    # The news report's classifier: 2 layers, d 512, 8 heads, 32 tokens, no <bos>, Adam 1e-4, batch 64, 20 epochs, early
+    # stopping after 3.
     "paper": ClassifierPreset(
         vocab_size=50_000, d_model=512, nhead=8, layers=2, dim_feedforward=2048, dropout=0.1, norm="layer_std",
-        bias="no_qkv", max_length=32, batch_size=64, epochs=20, lr=1e-4,
+        bias="no_qkv", max_length=32, bos=False, batch_size=64, epochs=20, lr=1e-4,
     ),
 }  # fmt: skip
 

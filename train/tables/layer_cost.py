@@ -1,7 +1,7 @@
-"""What encoder layers cost, counted: multiply-adds, bytes of attention weights and of activations, over their sizes.
+"""What layers cost, counted: multiply-adds, parameters, bytes of attention weights and of activations.
 
-The news report's Table 12 states n^2 d + n d^2 a layer, attention weights of n^2 h and activations of n d L, for n
-tokens, d features, h heads and L layers.
+The news report's Table 12 states n^2 d + n d^2 a layer, d^2 L parameters, attention weights of n^2 h and activations of
+n d L, for n tokens, d features, h heads and L layers; and n m d + n d^2 for cross-attention to m tokens.
 """
 
 from __future__ import annotations
@@ -12,14 +12,20 @@ from typing import Any
 import numpy as np
 
 from ...autograd import Function, Observer, Tensor, no_grad, plain, start_observing, stop_observing
-from ...nn import TransformerEncoder, TransformerEncoderLayer
+from ...nn import Module, MultiHeadAttention, TransformerEncoder, TransformerEncoderLayer
 
 #: Of a row: what was counted, and by which formula, with w for the features within the feed-forward network.
-QUANTITIES = {"products": "multiply-adds", "weights": "attention weights", "activations": "activations"}
+QUANTITIES = {
+    "products": "multiply-adds",
+    "weights": "attention weights",
+    "activations": "activations",
+    "parameters": "parameters",
+}
 FORMULAS = {
     "products": lambda n, d, h, layers, w: layers * (2 * n * n * d + 4 * n * d * d + 2 * n * d * w),
     "weights": lambda n, d, h, layers, w: layers * n * n * h,
     "activations": lambda n, d, h, layers, w: layers * n * d,
+    "parameters": lambda n, d, h, layers, w: layers * (4 * d * d + 2 * d * w + 9 * d + w),
 }
 SIZES = ("tokens", "features", "heads", "layers")
 COST_COLUMNS = {
@@ -33,6 +39,14 @@ COST_COLUMNS = {
     "weights_stated": "4 n² h L:,d",
     "activations": "activations (bytes):,d",
     "activations_share": "numbers, of n d L:.2f",
+    "parameters": "parameters:,d",
+}
+CROSS_COLUMNS = {
+    "queries": "n, that attend:,d",
+    "keys": "m, attended to:,d",
+    "products": "multiply-adds:,d",
+    "products_stated": "2 n m d + 2 n d² + 2 m d²:,d",
+    "report": "the report's n m d + n d²:,d",
 }
 EXPONENT_COLUMNS = {
     "cell": "grows as a power of",
@@ -55,12 +69,12 @@ class Products(Observer):
         return super().forward(call, arrays)
 
 
-def multiply_adds(encoder: TransformerEncoder, x: Tensor) -> int:
-    """Of the encoder's forward pass."""
+def multiply_adds(module: Module, *inputs: Tensor) -> int:
+    """Of the module's forward pass."""
     products = start_observing(Products())
     try:
         with plain(), no_grad():  # attention's products are calls of their own then
-            encoder(x)
+            module(*inputs)
     finally:
         stop_observing(products)
     return products.count
@@ -102,6 +116,22 @@ def layer_cost(tokens: int, features: int, heads: int, layers: int, wide: int) -
         "activations": activations,
         "activations_stated": 4 * stated["activations"],
         "activations_share": activations / (4 * stated["activations"]),
+        "parameters": standard.parameter_count(),
+        "parameters_stated": stated["parameters"],
+    }
+
+
+def cross_cost(queries: int, keys: int, features: int, heads: int) -> dict[str, Any]:
+    """Cross-attention of `queries` tokens to `keys` others, projections included, as a row for `CROSS_COLUMNS`."""
+    rng = np.random.default_rng(0)
+    x, y = (Tensor(rng.standard_normal((1, length, features), dtype=np.float32)) for length in (queries, keys))
+    products = queries * keys * features
+    return {
+        "queries": queries,
+        "keys": keys,
+        "products": multiply_adds(MultiHeadAttention(features, heads, method="standard"), x, y),
+        "products_stated": 2 * products + 2 * (queries + keys) * features**2,
+        "report": products + queries * features**2,
     }
 
 

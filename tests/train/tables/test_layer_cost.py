@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from handloom.train.tables.layer_cost import cost_rows, layer_cost
+from handloom.train.tables.layer_cost import cost_rows, cross_cost, layer_cost
 
 
 def test_multiply_adds_are_those_of_the_formula() -> None:
     row = layer_cost(tokens=24, features=16, heads=4, layers=2, wide=40)
     projections, scores, feed_forward = 4 * 24 * 16 * 16, 2 * 24 * 24 * 16, 2 * 24 * 16 * 40
     assert row["products"] == 2 * (projections + scores + feed_forward) == row["products_stated"]
+    assert row["parameters"] == row["parameters_stated"]
+    cross = cross_cost(queries=6, keys=10, features=16, heads=4)
+    assert cross["products"] == cross["products_stated"] == 2 * 6 * 10 * 16 + (6 + 10 + 10 + 6) * 16 * 16
 
 
 def test_each_cost_grows_with_the_sizes_as_the_report_states() -> None:
