@@ -46,6 +46,7 @@ class ClassifierConfig(ModelOptions):
             over all tokens.
         pooler: a linear layer with "tanh" or "relu" between that and the output layer, or "none".
         token_dropout: share of the tokens whose embedding is zero in training, the others scaled by 1/(1-p).
+        bos: each text begins with <bos>; the caller adds it.
 
     And those of `ModelOptions`.
 

@@ -141,6 +141,8 @@ def train_and_report(
     with start_run(arguments, name, data) as run:
         manual_seed(arguments.seed)
         task = task if isinstance(task, Task) else task(run, init or teacher)
+        if init is not None and any(change.startswith("dropout=") for change in arguments.set):
+            init.set_dropout(task.preset.dropout)
         begun = time.perf_counter()
         model = train_model(task, run, **options, teacher=teacher, init=init)
         row, outputs = test(model, task) if group.first else ({}, None)

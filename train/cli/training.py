@@ -23,7 +23,7 @@ MODEL_FIELDS = {
     field.name
     for config in (Seq2SeqConfig, LanguageModelConfig, ClassifierConfig)
     for field in dataclasses.fields(config)
-} - {"max_length"}
+} - {"max_length", "dropout"}
 
 
 def add_preset_options(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -17,7 +18,7 @@ from ...errors import InputError
 from ...files import read_json
 from ...models.fields import short
 from ...models.shipped import model_path
-from ...nn import Module
+from ...nn import Dropout, Module, MultiHeadAttention
 from ...nn.init import skip_init
 from ...tensor_files import check_finite
 from ...tokenizer import Tokenizer, load_tokenizer
@@ -76,6 +77,15 @@ class TrainedModel(ABC):
     @classmethod
     @abstractmethod
     def _of_pretrained(cls, found: Any) -> Self: ...
+
+    def set_dropout(self, probability: float) -> None:
+        """Use another dropout probability in training. Weights and `token_dropout` stay as they are."""
+        for module in self.model.modules():
+            if isinstance(module, Dropout) and module is not getattr(self.model, "token_dropout", None):
+                module.p = probability
+            elif isinstance(module, MultiHeadAttention):
+                module.dropout = probability
+        self.model.config = replace(self.model.config, dropout=probability)
 
     def begin(self, config: Any) -> Any:
         """The model itself, for further training."""

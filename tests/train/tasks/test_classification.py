@@ -10,7 +10,9 @@ import pytest
 
 from handloom.autograd import Tensor, manual_seed
 from handloom.errors import InputError
+from handloom.models import ClassifierConfig, TransformerClassifier
 from handloom.models.presets import CLASSIFIER_PRESETS
+from handloom.tokenizer import WordTokenizer
 from handloom.train.runs.folder import RunFolder
 from handloom.train.tables.cells import ablation_cells
 from handloom.train.tables.classification import baselines, figures, sample_errors
@@ -135,6 +137,20 @@ def test_the_first_word_without_bos_and_the_mean_of_models(tmp_path) -> None:
     assert classifier.ids(["a red dog", ""]) == [tokenizer.encode("a red dog"), [tokenizer.bos_id]]
     first = task.batches(tokenizer, 0).train.sequences.pad(np.arange(80), 0)[:, 0]
     assert set(first.tolist()) == set(tokenizer.encode("a"))
+
+
+def test_another_dropout_changes_no_weight() -> None:
+    config = ClassifierConfig(20, 3, 16, 2, 1, 32, dropout=0.5, max_length=8, token_dropout=0.4)
+    model = TransformerClassifier(config)
+    before = {name: array.copy() for name, array in model.state_dict().items()}
+    classifier = Classifier(model, WordTokenizer.train(["a b"], 20), ["x", "y", "z"])
+    classifier.set_dropout(0.0)
+    assert model.config == dataclasses.replace(config, dropout=0.0)
+    assert model.token_dropout.p == 0.4
+    model.token_dropout.p = 0.0
+    ids = np.array([[2, 5, 6]])
+    np.testing.assert_array_equal(model.train()(ids).data, model.eval()(ids).data)
+    assert all((before[name] == array).all() for name, array in model.state_dict().items())
 
 
 def test_ablations_name_their_cells() -> None:
