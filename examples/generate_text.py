@@ -22,6 +22,7 @@ from handloom.arguments import positive
 from handloom.models.hyperparameters import LanguageModelPreset
 from handloom.models.presets import language_model_preset
 from handloom.nn import POSITIONS
+from handloom.tokenizer.character import without_special
 from handloom.train.cli.command_line import run_main
 from handloom.train.cli.examples import example_parser, parse_example, train_and_report, use
 from handloom.train.cli.generation import show_continuations, strategy_of
@@ -83,6 +84,10 @@ def parse_arguments() -> Any:
         metavar="P",
         help="fraction of the sentences that --augment translates (default: 1)",
     )
+    add(
+        "--remove-special", action="store_true",
+        help="remove characters outside the alphabet, as the report does, instead of transliterating them",
+    )  # fmt: skip
     both = ("train", "checkpoint")
     add("--length", type=positive, default=300, help="number of tokens to generate (default: 300)", uses=both)
     arguments = parse_example(parser)
@@ -101,6 +106,9 @@ def main() -> None:
         use(arguments, lambda prompt: show_continuations(writer, prompt, arguments))
         return
     data = in_turn(lambda: load_text_data(arguments.data))
+    if arguments.remove_special:
+        parts = {name: without_special(getattr(data, name)) for name in ("train", "valid", "test")}
+        data = dataclasses.replace(data, **parts)
     print(data.summary(), *data.notes, sep="\n")
     own = language_model_preset(arguments.preset, data.name)
     preset, baseline = preset_of(arguments, own), changed(own, arguments.set).for_baselines()

@@ -45,6 +45,17 @@ def clean_text(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
     return re.sub("\n{3,}", "\n\n", text)
 
 
+def without_special(text: str, alphabet: str = DEFAULT_ALPHABET) -> str:
+    """`text` without the characters that `clean_text` would transliterate or remove.
+
+    >>> without_special("Kōsaku – “Ksaku”")
+    'Ksaku – “Ksaku”'
+    """
+    text = unicodedata.normalize("NFC", text)
+    special = {ord(character) for character in set(text) - set(alphabet)} - _SAME.keys()
+    return text.translate(dict.fromkeys(special))
+
+
 def lost_characters(text: str, alphabet: str = DEFAULT_ALPHABET) -> Counter[str]:
     """The characters that `clean_text` leaves out without a replacement, and how often each occurs."""
     text = unicodedata.normalize("NFC", text)
