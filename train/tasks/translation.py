@@ -100,8 +100,12 @@ class Translation(Task[TranslationPreset, Translator]):
             max_length=preset.max_length,
             seed=seed,
         )
-        order = {"curriculum": preset.curriculum, "pad_to": preset.pad_to, "pairs_per_batch": preset.pairs_per_batch}
-        train = make(self._pairs(self.train), **order)
+        train = make(
+            self._pairs(self.train),
+            curriculum=preset.curriculum,
+            pad_to=preset.pad_to,
+            pairs_per_batch=preset.pairs_per_batch,
+        )
         valid = make(self._pairs(self.valid), shuffle=False)
         words = f", {train.padding_fraction:.0%} padding"
         return TaskBatches(train, valid.epoch(0), [train.note(), valid.note()], words)
